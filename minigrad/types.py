@@ -1,0 +1,20 @@
+"""The words in which the rules are written."""
+
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+Cotangents = tuple[Array | None, ...]
+"""One cotangent per operand, of the operand's shape; None where it has none."""
+
+Vjp = Callable[[Array], Cotangents]
+"""A vector-Jacobian product: from the cotangent of a value to those of the operands."""
+
+Recorded = tuple[Array, Vjp]
+"""What an op returns: its value, and the rule that will carry a cotangent back."""
+
+Axis = int | tuple[int, ...] | None
+"""One axis, several, or (None) all of them; negative ones count from the end."""
