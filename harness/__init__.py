@@ -1,0 +1,1 @@
+"""The lab: a page and an engine in, a report out."""

@@ -1,0 +1,23 @@
+"""The semantic patch: a page's before and after, applied to an engine's source.
+
+    text of a diff block -> notation -> Patch -> apply -> Patched (sources and sites) -> reach
+
+The notation is described in the design, section 4, and by example in `tests/harness/patch`.
+"""
+
+from harness.patch.apply import apply_patch
+from harness.patch.notation import Hunk, Patch, combine, parse_patch, rename
+from harness.patch.patched import Patched, Site
+from harness.patch.transformer import apply_transformer
+
+__all__ = [
+    "Hunk",
+    "Patch",
+    "Patched",
+    "Site",
+    "apply_patch",
+    "apply_transformer",
+    "combine",
+    "parse_patch",
+    "rename",
+]

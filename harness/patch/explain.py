@@ -1,0 +1,111 @@
+"""Why a hunk matches nothing, for a reader who knows the page and not this package."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from harness.errors import DoesNotApply
+from harness.patch.match import Match
+from harness.patch.notation import Hunk
+from harness.patch.scope import named
+from harness.patch.source import Source
+from harness.patch.tree import Node, scope_of
+
+Finder = Callable[[Hunk, Node], Sequence[Match]]
+
+
+def does_not_apply(hunk: Hunk, sources: Mapping[str, Source], find: Finder) -> DoesNotApply:
+    """The error for a hunk without a match: its scope, and the nearest candidates."""
+    scope = hunk.scope.text or "(the whole module)"
+    lines = [
+        f"{hunk.path}:{hunk.line}: this hunk matches nothing in this engine",
+        f"  scope: {scope}: {_scope(hunk, sources)}",
+        *_indented("looked for", hunk.before.text().split("\n")),
+        *_indented("the same code matches elsewhere", list(_elsewhere(hunk, sources, find))[:5]),
+        *_indented("the most similar code", list(_similar(hunk, sources))),
+        "  remedy: change the scope or the - and context lines to what the engine says, or map the"
+        " names in [engine.names]; an engine built otherwise needs its own diff block",
+    ]
+    return DoesNotApply("\n".join(lines))
+
+
+def _indented(title: str, lines: Sequence[str]) -> list[str]:
+    return [f"  {title}:", *(f"    {line}" for line in lines)] if lines else []
+
+
+def _scope(hunk: Hunk, sources: Mapping[str, Source]) -> str:
+    """Whether the scope exists, else what is called nearly so."""
+    files = _files(hunk, sources)
+    if not files:
+        return f"no such file among {', '.join(sources) or 'no files at all'}"
+    found = named(hunk.scope, sources)
+    if found:
+        places = [f"{file}:{sources[file].line_of(each.clause.start)}" for file, each in found]
+        return f"found at {', '.join(places[:5])}, but the code is not in it"
+    if any(not each.path for each in hunk.scope.alternatives):
+        return f"all of {', '.join(list(files)[:5])}"
+    names = {each.name for source in sources.values() for each in source.definitions}
+    wanted = [".".join(each.path).strip(".*") for each in hunk.scope.alternatives]
+    near = [name for each in wanted for name in _near(each, names)]
+    return "no definition is called so" + (f"; nearest: {', '.join(near[:5])}" if near else "")
+
+
+def _near(wanted: str, names: set[str]) -> list[str]:
+    """Full names whose whole or whose last part is close."""
+    tails = {name: name.split(".")[-1 - wanted.count(".") :] for name in sorted(names)}
+    close = difflib.get_close_matches(wanted, {".".join(each) for each in tails.values()})
+    whole = difflib.get_close_matches(wanted, sorted(names))
+    return [*whole, *(n for n, tail in tails.items() if ".".join(tail) in close and n not in whole)]
+
+
+def _files(hunk: Hunk, sources: Mapping[str, Source]) -> dict[str, Source]:
+    return {
+        file: source
+        for file, source in sources.items()
+        if any(each.takes_file(file) for each in hunk.scope.alternatives)
+    }
+
+
+def _elsewhere(hunk: Hunk, sources: Mapping[str, Source], find: Finder) -> Iterator[str]:
+    for file, source in sources.items():
+        for match in find(hunk, source.root):
+            start, end = match.span
+            code = source.slice(start, end).strip().splitlines()[0]
+            scope = scope_of(match.nodes[0]) or "module"
+            yield f"{file}:{source.line_of(start)} {scope}: {code}"
+
+
+def _similar(hunk: Hunk, sources: Mapping[str, Source]) -> Iterator[str]:
+    """The code most like the hunk's first - line, in the scope if there is one."""
+    inside = [(file, each.clause) for file, each in named(hunk.scope, sources)]
+    inside = inside or [(file, source.root) for file, source in _files(hunk, sources).items()]
+    code = {
+        f"{file}:{line}: {text}": text
+        for file, root in inside
+        for line, text in _candidates(hunk, root, sources[file])
+    }
+    close = difflib.get_close_matches(_key_line(hunk), set(code.values()), n=3, cutoff=0.5)
+    for text in close:
+        yield next(place for place, other in code.items() if other == text)
+
+
+def _candidates(hunk: Hunk, root: Node, source: Source) -> Iterator[tuple[int, str]]:
+    """What a hunk could have meant, with its line: expressions of its kind, else lines."""
+    first, last = source.line_of(root.begin), source.line_of(root.end - 1)
+    if hunk.is_expression and hunk.before.expression:
+        for node in root.walk():
+            if node.kind == hunk.before.expression.kind:
+                yield source.line_of(node.start), " ".join(source.code(node).split())
+    else:
+        for number, text in enumerate(source.text.split("\n")[first - 1 : last], first):
+            if text.strip():
+                yield number, text.strip()
+
+
+def _key_line(hunk: Hunk) -> str:
+    """The first line that the hunk removes, else its first line."""
+    lines = hunk.before.text().split("\n")
+    kept = set(hunk.after.rows)
+    gone = [line for row, line in zip(hunk.before.rows, lines, strict=False) if row not in kept]
+    return (gone or lines)[0].strip()

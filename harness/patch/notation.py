@@ -1,0 +1,204 @@
+"""Reading the text of a ``diff`` block: hunks, their scopes, and the two sides as trees.
+
+Every mistake that can be seen without an engine is reported here, with the page's line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from harness.errors import HunkError, UsageError
+from harness.patch.plan import Change, Swap, plan
+from harness.patch.scope import Scope, parse_scope
+from harness.patch.side import Side, UnreadableSide, read_side
+from harness.patch.tree import Node
+
+_HEADER = re.compile(r"@@(?P<scope>.*?)(?:@@(?P<rest>.*))?")
+_GAP = re.compile(r"\s*\.\.\.\s*(#.*)?")
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """One before/after. `changes` is empty for a hunk that replaces expressions."""
+
+    path: str
+    line: int
+    scope: Scope
+    before: Side
+    after: Side
+    changes: tuple[Change, ...] = field(repr=False)
+
+    @property
+    def is_expression(self) -> bool:
+        """Both sides are one expression, matched wherever it stands."""
+        return self.before.expression is not None and self.after.expression is not None
+
+    @property
+    def pattern(self) -> tuple[Node, ...]:
+        """The statements to look for; `...` at either end says nothing and is left out."""
+        body = list(self.before.body)
+        while body and body[0].hole == "...":
+            del body[0]
+        while body and body[-1].hole == "...":
+            del body[-1]
+        return tuple(body)
+
+    def error(self, problem: str, remedy: str, line: int | None = None) -> HunkError:
+        """An error on this hunk's page."""
+        return HunkError(self.path, line or self.line, problem, remedy)
+
+
+@dataclass(frozen=True)
+class Patch:
+    """All hunks of a page, and the number of sites it promises."""
+
+    hunks: tuple[Hunk, ...]
+    sites: int | None = None
+
+
+def parse_patch(text: str, *, path: str, line: int, sites: int | None = None) -> Patch:
+    """Read the body of one ``diff`` block whose first line is line `line` of the page `path`.
+
+    Raises `HunkError` for whatever the notation cannot read.
+    """
+    rows = [(line + i, row.rstrip("\r")) for i, row in enumerate(text.split("\n"))]
+    hunks: list[tuple[int, Scope, list[tuple[int, str]]]] = []
+    for number, row in rows:
+        if row.startswith("@@"):
+            hunks.append((number, _scope(row, path, number), []))
+        elif row.strip():
+            if not hunks:
+                problem = f"`{row.strip()}` stands before any `@@` header"
+                remedy = "begin every hunk with `@@ scope @@` (`@@ @@` for the whole module)"
+                raise HunkError(path, number, problem, remedy)
+            hunks[-1][2].append((number, row))
+    if not hunks:
+        raise HunkError(path, line, "the diff block is empty", "write a hunk below `@@ scope @@`")
+    return Patch(tuple(_hunk(path, *hunk) for hunk in hunks), sites)
+
+
+def combine(patches: Iterable[Patch], sites: int | None = None) -> Patch:
+    """The hunks of several blocks as one patch."""
+    return Patch(tuple(hunk for patch in patches for hunk in patch.hunks), sites)
+
+
+def rename(patch: Patch, names: Mapping[str, str]) -> Patch:
+    """The patch for an engine that calls things differently: `names` maps ours to theirs.
+
+    A dotted name stands where a bare name stood; where only an identifier fits (an attribute, a
+    definition, a scope) its last part does. Raises `UsageError` for what is no name at all.
+    """
+    for ours, theirs in names.items():
+        if not all(part.isidentifier() for part in theirs.split(".")):
+            raise UsageError(
+                f"the engine's name for `{ours}` is `{theirs}`, which is not a dotted name\n"
+                "  remedy: write it as their code does, `_sum_to_shape` or `utils.sum_to`"
+            )
+    return replace(patch, hunks=tuple(_renamed(hunk, names) for hunk in patch.hunks))
+
+
+def _renamed(hunk: Hunk, names: Mapping[str, str]) -> Hunk:
+    before, after = hunk.before.renamed(names), hunk.after.renamed(names)
+    return _checked(hunk.path, hunk.line, hunk.scope.renamed(names), before, after)
+
+
+def _scope(row: str, path: str, number: int) -> Scope:
+    found = _HEADER.fullmatch(row)
+    assert found is not None
+    text = found["scope"].strip()
+    try:
+        if re.match(r"-\d", text):
+            raise ValueError("line numbers mean nothing here")
+        if found["rest"] and found["rest"].strip():
+            raise ValueError(f"`{found['rest'].strip()}` stands behind the second `@@`")
+        return parse_scope(text)
+    except ValueError as problem:
+        remedy = (
+            "write `@@ add.vjp @@`, `@@ *.backward @@`, `@@ ops.py::add @@`, several with `|`, "
+            "or `@@ @@` for the whole module"
+        )
+        raise HunkError(path, number, f"the scope of this hunk: {problem}", remedy) from None
+
+
+def _hunk(path: str, number: int, scope: Scope, rows: Sequence[tuple[int, str]]) -> Hunk:
+    before: list[tuple[int, str]] = []
+    after: list[tuple[int, str]] = []
+    for line, row in rows:
+        prefix, code = _split(path, line, row)
+        if prefix in " -":
+            before.append((line, code))
+        if prefix in " +":
+            after.append((line, code))
+    if before == after:
+        problem = "this hunk has neither a `-` nor a `+` line"
+        raise HunkError(path, number, problem, "begin the changed lines with `-` and `+`")
+    try:
+        margin = min(_margin(side) for side in (before, after) if side)
+        sides = read_side(before, margin, "-"), read_side(after, margin, "+")
+    except UnreadableSide as error:
+        raise HunkError(path, error.line, error.problem, error.remedy) from None
+    return _checked(path, number, scope, *sides)
+
+
+def _split(path: str, line: int, row: str) -> tuple[str, str]:
+    """A row's prefix and its code; a gap is code ``...`` with its indentation."""
+    if _GAP.fullmatch(row):
+        return " ", row.removeprefix(" ")
+    prefix, code = row[0], row[1:]
+    if prefix not in " -+":
+        problem = f"`{row.strip()}` begins with neither a space, `-`, `+` nor `@@`"
+        remedy = "begin context lines with a space, removed ones with `-`, added ones with `+`"
+        raise HunkError(path, line, problem, remedy)
+    if prefix in "-+" and _GAP.fullmatch(code):
+        problem = f"`{prefix}...`: `...` stands for statements that stay as they are"
+        remedy = "begin this line with a space; statements to remove or add are written out"
+        raise HunkError(path, line, problem, remedy)
+    return prefix, code
+
+
+def _margin(side: Sequence[tuple[int, str]]) -> int:
+    """The indentation of a side's first statement."""
+    codes = [code for _, code in side if not _GAP.fullmatch(code)]
+    return len(codes[0]) - len(codes[0].lstrip()) if codes else 0
+
+
+def _checked(path: str, number: int, scope: Scope, before: Side, after: Side) -> Hunk:
+    hunk = Hunk(path, number, scope, before, after, ())
+    if not hunk.pattern:
+        problem = "nothing to look for: this hunk only adds"
+        remedy = "add a context line (it begins with a space) beside which the new lines belong"
+        raise hunk.error(problem, remedy)
+    _check_holes(hunk)
+    if hunk.is_expression:
+        return hunk
+    hunk = replace(hunk, changes=plan(hunk.error, before, after))
+    _check_additions(hunk)
+    return hunk
+
+
+def _check_additions(hunk: Hunk) -> None:
+    """Raise for lines added beside nothing but a `...` at the end of the hunk."""
+    for change in hunk.changes:
+        if isinstance(change, Swap) and not change.removed:
+            beside = [node for node in (change.previous, change.following) if node]
+            top = hunk.before.source.root
+            if not any(node in hunk.pattern or node.parent is not top for node in beside):
+                problem = "nothing says where these lines belong"
+                remedy = "put the context line above or below which they belong next to them"
+                raise hunk.error(problem, remedy, hunk.after.line_of(change.added[0]))
+
+
+def _check_holes(hunk: Hunk) -> None:
+    bound = {hole.removeprefix("...") for hole in hunk.before.holes}
+    both = {hole for hole in bound if {hole, f"...{hole}"} <= set(hunk.before.holes)}
+    for name in sorted(both):
+        problem = f"`${name}` and `$...{name}` cannot both be used"
+        raise hunk.error(problem, "give the run another name")
+    for hole, node in hunk.after.holes.items():
+        if hole not in hunk.before.holes:
+            known = ", ".join(f"`${each}`" for each in hunk.before.holes) or "none"
+            problem = f"`${hole}` is used on the + side, but the - side does not bind it"
+            remedy = f"use a name that the - side or the context binds ({known})"
+            raise hunk.error(problem, remedy, hunk.after.line_of(node))

@@ -1,0 +1,138 @@
+"""Writing a template into a source: bindings verbatim, parentheses where the tree needs them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harness.patch.match import Binding, Run, code_of
+from harness.patch.parentheses import missing_pairs
+from harness.patch.side import Side, quiet_parse
+from harness.patch.source import Source
+from harness.patch.tree import Node
+
+
+class UnfitBinding(Exception):
+    """A metavariable is used where the code that it stands for cannot stand."""
+
+
+@dataclass(frozen=True)
+class Template:
+    """An after side, filled with one match's bindings, for one source."""
+
+    side: Side
+    binding: Binding
+    source: Source
+
+    def expression(self, place: Node) -> str:
+        """The after expression as it must be written in the place of a source's node."""
+        root = self.side.expression
+        assert root is not None
+        text = self.text(*root.outer, self.source.indent_at(place.start))
+        bound = self.binding.get(root.hole or "")
+        code = bound if isinstance(bound, Node) and not root.parens else root
+        kept = len(place.parens) - _loses_parentheses(place)
+        in_string = place.parent is not None and place.parent.kind == "Interpolation"
+        spills = not place.bracketed and _spills(text)
+        pairs = max(missing_pairs(code, place), spills or (in_string and text.startswith("{")))
+        return _wrapped(text, pairs - kept)
+
+    def text(self, start: int, end: int, indent: str) -> str:
+        """The template's text between two offsets, its first line at the given indentation."""
+        out, at = "", start
+        for node in self._holes(start, end):
+            cut_from, cut_to, filling = self._filling(node)
+            out += self._reindented(at, max(at, cut_from), start, indent) + filling
+            at = cut_to
+        return out + self._reindented(at, end, start, indent)
+
+    def _holes(self, start: int, end: int) -> Iterator[Node]:
+        pending = [self.side.source.root]
+        found = []
+        while pending:
+            node = pending.pop()
+            if node.hole and node.hole != "...":
+                found.append(node)
+            else:
+                pending.extend(node.children())
+        inside = [node for node in found if start <= node.start and node.end <= end]
+        return iter(sorted(inside, key=lambda node: node.start))
+
+    def _filling(self, node: Node) -> tuple[int, int, str]:
+        """The template's span that a metavariable's text replaces, and that text."""
+        bound = self.binding[node.hole or ""]
+        if isinstance(bound, Run):
+            return self._filled_run(node, bound)
+        text = code_of(self.source, bound)
+        if not node.is_expression and bound.kind != "Name":
+            raise UnfitBinding(f"`${node.hole}` stands for `{text}`, and only a name fits here")
+        if not bound.is_expression and node.is_expression and bound.kind != "Name":
+            raise UnfitBinding(f"`${node.hole}` stands for `{text}`, which is no expression")
+        if not node.parens and node is not self.side.expression:
+            spills = not node.bracketed and _spills(text)
+            text = _wrapped(text, max(missing_pairs(bound, node), spills))
+        return node.start, node.end, text
+
+    def _filled_run(self, node: Node, run: Run) -> tuple[int, int, str]:
+        siblings = node.siblings()
+        text = code_of(self.source, run)
+        if len(run.taken) == 1:
+            text = _wrapped(text, missing_pairs(run.taken[0], node))
+        if node.parent is not None and node.parent.kind == "Tuple":
+            self._refuse_lone_element(node.parent)
+        if text or len(siblings) == 1:
+            return node.start, node.end, text
+        data = self.side.source.data
+        following = re.compile(rb"\s*,[ \t]*").match(data, node.end)
+        if following:
+            return node.start, following.end(), ""
+        before = re.compile(rb",\s*\Z").search(data[: node.start])
+        return (before.start() if before else node.start), node.end, ""
+
+    def _refuse_lone_element(self, parent: Node) -> None:
+        """``(x, $...rest)`` without a rest would lose the comma that makes it a tuple."""
+        count = 0
+        for element in parent.block("elements"):
+            bound = self.binding.get(element.hole or "")
+            count += len(bound.taken) if isinstance(bound, Run) else 1
+        if count == 1 and len(parent.block("elements")) > 1:
+            raise UnfitBinding("a tuple with one element is left of this template")
+
+    def _reindented(self, start: int, end: int, origin: int, indent: str) -> str:
+        """Template text with its lines moved to the source's indentation and line breaks."""
+        source, depths = self.side.source, self.side.depths
+        top = depths[source.line_of(origin)][0]
+        lines = source.slice(start, end).split("\n")
+        for i, line in enumerate(lines[1:], 1):
+            number = source.line_of(start) + i
+            if number not in self.side.inside_strings:
+                depth, width = depths[number]
+                code = line.lstrip(" \t")
+                extra = line[len(width) : len(line) - len(code)]
+                lines[i] = indent + self.source.unit * (depth - top) + extra + code
+        return self.source.newline.join(lines)
+
+
+def replaced_span(node: Node) -> tuple[int, int]:
+    """What an expression's replacement takes away; most own parentheses stay."""
+    return node.parens[0] if _loses_parentheses(node) else (node.start, node.end)
+
+
+def _loses_parentheses(node: Node) -> bool:
+    """Whether one pair belongs to the expression itself."""
+    return bool(node.parens) and node.kind in ("Tuple", "GeneratorExp")
+
+
+def _wrapped(text: str, pairs: int) -> str:
+    return "(" * pairs + text + ")" * pairs
+
+
+def _spills(text: str) -> bool:
+    """A line break outside of all brackets."""
+    if "\n" not in text and "\r" not in text:
+        return False
+    try:
+        return len(quiet_parse(f"_ = {text}\n").body) > 1
+    except SyntaxError:
+        return True

@@ -1,0 +1,103 @@
+"""The scope of a hunk: which definitions of which files it may touch.
+
+add                      the functions and classes called so, nested in anything
+add.vjp                  vjp directly inside add
+*.backward               a backward inside something, whatever that is
+.add                     the module's own add, not a method
+elementwise.py::add      in that file only
+add|mul                  either
+(nothing)                the whole module
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from harness.patch.source import Definition, Source
+
+_SEGMENT = re.compile(r"[\w*?\[\]!-]+")
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One of a scope's ``|`` alternatives."""
+
+    file: str
+    path: tuple[str, ...]
+    """The dotted path's segments; () is the whole module, a leading "" its top level."""
+
+    @property
+    def is_exact(self) -> bool:
+        """No wildcard in the dotted path."""
+        return bool(self.path) and not re.search(r"[*?\[]", ".".join(self.path))
+
+    def __str__(self) -> str:
+        """The alternative as a page writes it."""
+        return f"{self.file}::{'.'.join(self.path)}" if self.file else ".".join(self.path)
+
+    def takes_file(self, file: str) -> bool:
+        """Whether the tail of a file's path matches."""
+        return not self.file or _tail_matches(self.file.split("/"), file.split("/"))
+
+    def definitions(self, source: Source) -> tuple[Definition, ...]:
+        """What it names in a file; nothing for the whole module."""
+        return tuple(found for found in source.definitions if self._names(found.name))
+
+    def _names(self, name: str) -> bool:
+        segments = name.split(".")
+        if self.path[:1] == ("",):
+            return len(self.path) == len(segments) + 1 and _tail_matches(self.path[1:], segments)
+        return bool(self.path) and _tail_matches(self.path, segments)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What stands between the ``@@`` of a hunk's header."""
+
+    text: str
+    alternatives: tuple[Alternative, ...]
+
+    def renamed(self, names: Mapping[str, str]) -> Scope:
+        """The same scope in an engine that calls things differently."""
+        last = {ours: theirs.rpartition(".")[2] for ours, theirs in names.items()}
+        alternatives = tuple(
+            replace(each, path=tuple(last.get(segment, segment) for segment in each.path))
+            for each in self.alternatives
+        )
+        return Scope("|".join(map(str, alternatives)), alternatives)
+
+
+def parse_scope(text: str) -> Scope:
+    """Read a scope. Raises `ValueError` with what is wrong."""
+    alternatives = []
+    for part in text.split("|"):
+        file, colons, dotted = part.strip().rpartition("::")
+        if colons and not file:
+            raise ValueError("nothing stands before `::`, where a file belongs")
+        path = tuple(dotted.split(".")) if dotted else ()
+        bad = [each for each in path[path[:1] == ("",) :] if not _SEGMENT.fullmatch(each)]
+        if bad or (not part.strip() and text.strip()):
+            raise ValueError(f"`{part.strip()}` is not a dotted path of names")
+        alternatives.append(Alternative(file, path))
+    return Scope(text, tuple(alternatives))
+
+
+def named(scope: Scope, sources: Mapping[str, Source]) -> list[tuple[str, Definition]]:
+    """Every definition that a scope names, with its file."""
+    return [
+        (file, definition)
+        for file, source in sources.items()
+        for each in scope.alternatives
+        if each.takes_file(file)
+        for definition in each.definitions(source)
+    ]
+
+
+def _tail_matches(pattern: Iterable[str], segments: Iterable[str]) -> bool:
+    wanted, given = list(pattern), list(segments)
+    return len(wanted) <= len(given) and all(
+        map(fnmatchcase, given[len(given) - len(wanted) :], wanted)
+    )

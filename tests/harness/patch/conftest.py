@@ -1,0 +1,34 @@
+"""Shared by the tests of the semantic patch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from harness.patch import Patched, apply_patch, parse_patch
+
+PatchFile = Callable[..., str]
+
+
+@pytest.fixture
+def patched() -> Callable[..., Patched]:
+    """Apply the text of a diff block to one file; every site must undo exactly."""
+
+    def apply(hunks: str, source: str, sites: int | None = None) -> Patched:
+        patch = parse_patch(hunks, path="page.md", line=1, sites=sites)
+        result = apply_patch(patch, {"ops.py": source})
+        data = result.sources["ops.py"].encode()
+        for site in reversed(result.sites):
+            assert data[site.start : site.end].decode() == site.after
+            data = data[: site.start] + site.before.encode() + data[site.end :]
+        assert data.decode() == source
+        return result
+
+    return apply
+
+
+@pytest.fixture
+def patch_file(patched: Callable[..., Patched]) -> PatchFile:
+    """The same, giving only the patched text."""
+    return lambda hunks, source: patched(hunks, source).sources["ops.py"]

@@ -1,0 +1,296 @@
+"""Applying patches: scopes, several files, renaming, promises, refusals, the escape hatch."""
+
+from __future__ import annotations
+
+import libcst as cst
+import pytest
+
+from harness.errors import DoesNotApply, EnvironmentProblem, HunkError, UsageError
+from harness.patch import (
+    Patched,
+    apply_patch,
+    apply_transformer,
+    combine,
+    parse_patch,
+    rename,
+)
+
+OPS = """\
+def add(a, b):
+    def vjp(g):
+        return unbroadcast(g, a), unbroadcast(g, b)
+    return a + b, vjp
+
+def mul(a, b):
+    @cache(unbroadcast(0, 0))
+    def vjp(g, k=unbroadcast(1, 1)):
+        return unbroadcast(g * b, a)
+    return a * b, vjp
+"""
+TENSOR = """\
+class Tensor:
+    def add(self, other):
+        return unbroadcast(self, other)
+
+    @property
+    def T(self):
+        return unbroadcast(self, 1)
+
+def backward(t):
+    return unbroadcast(t, 2)
+"""
+ENGINE = {"engine/ops.py": OPS, "engine/tensor.py": TENSOR}
+SKIP = "-unbroadcast($g, $s)\n+$g\n"
+
+
+def apply(text: str, sources: dict[str, str] | None = None, sites: int | None = None) -> Patched:
+    patch = parse_patch(text, path="page.md", line=7, sites=sites)
+    return apply_patch(patch, sources or ENGINE)
+
+
+def places(patched: Patched) -> list[str]:
+    return [f"{site.file.rpartition('/')[2]}:{site.line} {site.scope}" for site in patched.sites]
+
+
+# ----- scopes -----
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected"),
+    [
+        ("mul", ["ops.py:7 mul.vjp", "ops.py:8 mul.vjp", "ops.py:9 mul.vjp"]),
+        ("mul.vjp", ["ops.py:7 mul.vjp", "ops.py:8 mul.vjp", "ops.py:9 mul.vjp"]),
+        ("Tensor.add", ["tensor.py:3 Tensor.add"]),
+        ("Tensor", ["tensor.py:3 Tensor.add", "tensor.py:7 Tensor.T"]),
+        ("*.add", ["tensor.py:3 Tensor.add"]),
+        (".add", ["ops.py:3 add.vjp", "ops.py:3 add.vjp"]),
+        ("a*", ["ops.py:3 add.vjp", "ops.py:3 add.vjp", "tensor.py:3 Tensor.add"]),
+        ("T|backward", ["tensor.py:7 Tensor.T", "tensor.py:10 backward"]),
+        ("tensor.py::add", ["tensor.py:3 Tensor.add"]),
+        ("engine/t*.py::add", ["tensor.py:3 Tensor.add"]),
+        ("engine/ops.py::add.vjp", ["ops.py:3 add.vjp", "ops.py:3 add.vjp"]),
+        ("ops.py::add|tensor.py::T", ["ops.py:3 add.vjp"] * 2 + ["tensor.py:7 Tensor.T"]),
+        (
+            "tensor.py::",
+            ["tensor.py:3 Tensor.add", "tensor.py:7 Tensor.T", "tensor.py:10 backward"],
+        ),
+    ],
+)
+def test_a_scope_matches_the_tail_of_a_qualified_name(scope: str, expected: list[str]) -> None:
+    assert places(apply(f"@@ {scope} @@\n{SKIP}")) == expected
+
+
+@pytest.mark.parametrize("header", ["@@ @@", "@@@@", "@@"])
+def test_an_empty_scope_is_every_module(header: str) -> None:
+    assert len(apply(f"{header}\n{SKIP}").sites) == 8
+
+
+@pytest.mark.parametrize("scope", ["dd", "vjp.add", "*.backward", "add.*.vjp", "op.py::add"])
+def test_a_scope_that_names_nothing_does_not_apply(scope: str) -> None:
+    with pytest.raises(DoesNotApply):
+        apply(f"@@ {scope} @@\n{SKIP}")
+
+
+def test_the_definition_itself_is_inside_its_scope() -> None:
+    patched = apply("@@ T @@\n-@property\n def T(self):\n     ...\n")
+    assert "@property" not in patched.sources["engine/tensor.py"]
+    assert places(patched) == ["tensor.py:5 Tensor.T"]
+
+
+def test_statements_outside_the_scope_are_left_alone() -> None:
+    source = "def f():\n    a()\n\ndef g():\n    a()\n\na()\n"
+    assert apply("@@ g @@\n-a()\n", {"m.py": source}).sources["m.py"] == (
+        "def f():\n    a()\n\ndef g():\n    pass\n\na()\n"
+    )
+
+
+def test_one_name_for_several_definitions_that_match_is_ambiguous() -> None:
+    with pytest.raises(HunkError) as caught:
+        apply(f"@@ add @@\n{SKIP}")
+    assert str(caught.value) == (
+        "page.md:7: the scope `add` means several definitions that match:\n"
+        "    engine/ops.py:1 add\n"
+        "    engine/tensor.py:2 Tensor.add\n"
+        "  remedy: name one (`@@ ops.py::.add @@`), or all of them with a wildcard (`@@ *add @@`)"
+    )
+
+
+def test_one_name_for_several_definitions_of_which_one_matches_is_not_ambiguous() -> None:
+    assert places(apply("@@ add @@\n-return unbroadcast($a, $b)\n+return $a\n")) == [
+        "tensor.py:3 Tensor.add"
+    ]
+
+
+def test_both_remedies_for_an_ambiguous_scope_work() -> None:
+    assert len(apply(f"@@ ops.py::.add @@\n{SKIP}").sites) == 2
+    assert len(apply(f"@@ *add @@\n{SKIP}").sites) == 3
+
+
+def test_a_property_and_its_setter_are_one_definition() -> None:
+    source = "class A:\n    def x(self): return f(1)\n    def x(self, v): return f(2)\n"
+    assert len(apply("@@ A.x @@\n-f($n)\n+$n\n", {"m.py": source}).sites) == 2
+
+
+# ----- all or none -----
+
+
+def test_several_hunks_over_several_files_match_the_same_original() -> None:
+    text = f"@@ .add @@\n{SKIP}@@ T @@\n{SKIP}@@ mul @@\n-return a * b, vjp\n+return a / b, vjp\n"
+    patched = apply(text, sites=4)
+    assert "return g, g" in patched.sources["engine/ops.py"]
+    assert "return self\n" in patched.sources["engine/tensor.py"]
+    assert patched.diff().count("--- a/engine/") == 2
+
+
+def test_one_hunk_without_a_site_stops_the_whole_patch() -> None:
+    with pytest.raises(DoesNotApply, match=r"page\.md:10: "):
+        apply(f"@@ T @@\n{SKIP}@@ T @@\n-nowhere\n+x\n")
+
+
+def test_several_blocks_are_one_patch() -> None:
+    blocks = [parse_patch(f"@@ {s} @@\n{SKIP}", path="p.md", line=1) for s in ("T", "backward")]
+    assert len(apply_patch(combine(blocks, 2), ENGINE).sites) == 2
+    with pytest.raises(HunkError, match="promises 3 sites, and 2 matched"):
+        apply_patch(combine(blocks, 3), ENGINE)
+
+
+def test_a_wrong_number_of_sites_lists_what_matched() -> None:
+    with pytest.raises(HunkError) as caught:
+        apply(f"@@ .add @@\n{SKIP}", sites=1)
+    assert str(caught.value) == (
+        "page.md:7: the page promises 1 sites, and 2 matched:\n"
+        "    engine/ops.py:3 add.vjp: unbroadcast(g, a)\n"
+        "    engine/ops.py:3 add.vjp: unbroadcast(g, b)\n"
+        "  remedy: correct `sites`, or narrow a scope or a pattern until only"
+        " the meant places match"
+    )
+
+
+@pytest.mark.parametrize(
+    "second",
+    ["-unbroadcast(t, $n)\n+t\n", "-return $x\n+return 1\n", "-t\n+u\n"],
+)
+def test_hunks_that_change_the_same_place_are_refused(second: str) -> None:
+    with pytest.raises(HunkError, match="the hunks of lines 7 and 10 change the same place"):
+        apply(f"@@ backward @@\n-unbroadcast(t, $s)\n+t\n@@ backward @@\n{second}")
+
+
+def test_patches_compose() -> None:
+    first = apply(f"@@ backward @@\n{SKIP}")
+    second = parse_patch("@@ backward @@\n-return t\n+return -t\n", path="p.md", line=1)
+    patched = apply_patch(second, first.sources)
+    assert "def backward(t):\n    return -t\n" in patched.sources["engine/tensor.py"]
+    assert places(patched) == ["tensor.py:10 backward"]
+
+
+def test_a_result_that_is_not_python_is_refused() -> None:
+    with pytest.raises(
+        HunkError, match=r"patched m\.py:1 is not Python: cannot assign to function"
+    ):
+        apply("@@ @@\n-a\n+f()\n", {"m.py": "a = 1\n"})
+    with pytest.raises(HunkError, match="is not Python: 'return' outside function: `return`"):
+        apply("@@ @@\n-a()\n+return\n", {"m.py": "x = 1\na()\n"})
+
+
+def test_a_result_that_means_the_same_is_refused() -> None:
+    with pytest.raises(HunkError, match="means the same as before"):
+        apply("@@ @@\n-a + b\n+(a) + b\n", {"m.py": "x = a+b\n"})
+
+
+def test_a_source_that_is_not_python_is_the_environments_problem() -> None:
+    with pytest.raises(EnvironmentProblem, match=r"m\.py:2: this file of the engine is not Python"):
+        apply("@@ @@\n-a\n+b\n", {"m.py": "a\ndef\n"})
+
+
+# ----- what the learner is told -----
+
+
+def test_a_hunk_without_a_site_says_what_it_looked_for_and_what_is_near() -> None:
+    with pytest.raises(DoesNotApply) as caught:
+        apply("@@ ops.py::mull.vjp|Tensor.ad @@\n-unbroadcast($g * b, a.shape)\n+$g\n")
+    text = str(caught.value)
+    assert text.startswith(
+        "page.md:7: this hunk matches nothing in this engine\n"
+        "  scope: ops.py::mull.vjp|Tensor.ad: no definition is called so; nearest: mul.vjp, "
+    )
+    assert "Tensor.add" in text
+    assert "  looked for:\n    unbroadcast($g * b, a.shape)\n" in text
+    assert "engine/ops.py:9: unbroadcast(g * b, a)\n" in text
+    assert "\n  remedy: change the scope" in text
+
+
+def test_a_hunk_that_matches_in_another_scope_says_where() -> None:
+    with pytest.raises(DoesNotApply) as caught:
+        apply("@@ Tensor @@\n-unbroadcast($g * b, $a)\n+$g\n")
+    text = str(caught.value)
+    assert "scope: Tensor: found at engine/tensor.py:1, but the code is not in it" in text
+    assert "elsewhere:\n    engine/ops.py:9 mul.vjp: unbroadcast(g * b, a)\n" in text
+
+
+def test_a_file_that_is_not_there_is_named() -> None:
+    with pytest.raises(DoesNotApply, match=r"no such file among engine/ops\.py, engine/tensor\.py"):
+        apply(f"@@ opps.py::add @@\n{SKIP}")
+
+
+# ----- renaming -----
+
+
+@pytest.mark.parametrize(
+    ("names", "source", "expected"),
+    [
+        ({"f": "g"}, "def k(): g(1)\n", "def k(): 1\n"),
+        ({"f": "u.g", "k": "h"}, "def h(): u.g(1)\n", "def h(): 1\n"),
+        ({"f": "u.g", "k": "u.h"}, "def h(): u.g(1)\n", "def h(): 1\n"),
+        ({}, "def k(): f(1)\n", "def k(): 1\n"),
+    ],
+)
+def test_an_engine_may_call_things_differently(
+    names: dict[str, str], source: str, expected: str
+) -> None:
+    patch = rename(parse_patch("@@ k @@\n-f($f)\n+$f\n", path="p.md", line=1), names)
+    assert apply_patch(patch, {"m.py": source}).sources["m.py"] == expected
+
+
+def test_renaming_reaches_attributes_definitions_and_the_added_lines_not_strings() -> None:
+    text = "@@ @@\n def f(x):\n-    return x.f('f')\n+    return f(x)  # f\n"
+    patch = rename(parse_patch(text, path="p.md", line=1), {"f": "u.g"})
+    source = "def g(x):\n    return x.g('f')\n"
+    expected = "def g(x):\n    return u.g(x)\n"
+    assert apply_patch(patch, {"m.py": source}).sources["m.py"] == expected
+
+
+def test_an_engines_name_that_is_no_name_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="name for `f` is `sum-to`, which is not a dotted name"):
+        rename(parse_patch("@@ @@\n-f()\n", path="p.md", line=1), {"f": "sum-to"})
+
+
+def test_a_renamed_hunk_that_matches_nothing_shows_their_names() -> None:
+    patch = rename(parse_patch("@@ add @@\n-f($x)\n+$x\n", path="p.md", line=1), {"f": "_f"})
+    with pytest.raises(DoesNotApply, match=r"looked for:\n    _f\(\$x\)\n"):
+        apply_patch(patch, ENGINE)
+
+
+# ----- the escape hatch -----
+
+
+class Double(cst.CSTTransformer):
+    def leave_Integer(  # noqa: N802
+        self, original_node: cst.Integer, updated_node: cst.Integer
+    ) -> cst.Integer:
+        return updated_node.with_changes(value=str(2 * int(original_node.value)))
+
+
+@pytest.mark.parametrize("transformer", [Double, Double()])
+def test_a_transformer_changes_what_the_notation_cannot_say(
+    transformer: type[cst.CSTTransformer] | cst.CSTTransformer,
+) -> None:
+    patched = apply_transformer(transformer, {"m.py": "def f():\n    return 1\n", "n.py": "a\n"})
+    (site,) = patched.sites
+    assert patched.sources == {"m.py": "def f():\n    return 2\n", "n.py": "a\n"}
+    assert (site.file, site.line, site.scope, site.kind) == ("m.py", 2, "f", "statements")
+    assert (site.before, site.after) == ("    return 1\n", "    return 2\n")
+
+
+def test_a_transformer_that_changes_nothing_does_not_apply() -> None:
+    with pytest.raises(DoesNotApply, match="Double changes nothing"):
+        apply_transformer(Double, {"m.py": "x\n"})
