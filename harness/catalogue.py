@@ -1,0 +1,173 @@
+"""The catalogue: where pages and shared probes are found.
+
+Pages come from the bundled package `breaks`, from folders given with `--breaks`, and from installed
+packages that name a package of pages under the entry point group `breaklab.breaks`. A root holds
+pages at any depth (`family/id.md`) and shared probes in `probes/*.py`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+from harness.errors import BreaklabError, EnvironmentProblem, PageError, UsageError
+from harness.page import Page, read_page
+from harness.probe import Probe, read_probes
+from harness.words import PageKind
+
+ENTRY_POINTS = "breaklab.breaks"
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Roots, in the order in which they are searched; pages are read when they are asked for."""
+
+    roots: tuple[Path, ...]
+
+    @cached_property
+    def files(self) -> dict[str, Path]:
+        """The page file of each id. Raises PageError where two files claim one id."""
+        files: dict[str, Path] = {}
+        for path in self._page_files():
+            if path.stem in files:
+                raise PageError(
+                    str(path),
+                    1,
+                    f"the id `{path.stem}` is taken by {files[path.stem]}",
+                    "rename one of the two files, and its `id`",
+                )
+            files[path.stem] = path
+        return files
+
+    def page(self, page_id: str, kind: PageKind | None = None) -> Page:
+        """The page of that id.
+
+        Raises UsageError, with the nearest ids, where there is none or it is of another kind.
+        """
+        if page_id not in self.files:
+            raise _unknown(kind or "page", page_id, self.files, "`harness list` shows them all")
+        page = read_page(self.files[page_id])
+        if kind is not None and page.front.kind != kind:
+            raise UsageError(
+                f"`{page_id}` is a {page.front.kind}, not a {kind}\n"
+                "  remedy: `harness list` shows which pages are of which kind"
+            )
+        return page
+
+    def pages(self) -> tuple[list[Page], list[PageError]]:
+        """Every page that can be read, by family and id, and what is wrong with the others."""
+        pages, mistakes = [], []
+        for path in self.files.values():
+            try:
+                pages.append(read_page(path))
+            except PageError as error:
+                mistakes.append(error)
+        order = {"break": 0, "variant": 1, "myth": 2}
+        pages.sort(
+            key=lambda page: (order[page.front.kind], page.front.family, page.front.level, page.id)
+        )
+        return pages, mistakes
+
+    @cached_property
+    def shared_probes(self) -> dict[str, Probe]:
+        """The probes that every page may use, by name."""
+        found = (
+            probe
+            for root in self.roots
+            for path in sorted((root / "probes").glob("*.py"))
+            for probe in read_probes(path.read_text(encoding="utf-8"), str(path))
+        )
+        return _by_name(found)
+
+    def probes_for(self, page: Page, wanted: Sequence[str] = ()) -> tuple[Probe, ...]:
+        """The probes that a page is tried on: those it states outcomes for, or those `wanted`.
+
+        Raises UsageError for a name that is neither the page's own nor a shared probe's.
+        """
+        known = self.shared_probes | _by_name(page.probes)
+        for name in wanted:
+            if name not in known:
+                raise _unknown("probe", name, known, "leave --probe out to run the page's own")
+        if wanted:
+            return tuple(known[name] for name in dict.fromkeys(wanted))
+        for variant in page.expect.keys() - {None}:
+            if variant not in self.files:
+                raise PageError(
+                    page.path,
+                    1,
+                    f"key `expect.{variant}` names no variant",
+                    f"{_nearest(str(variant), self.files)}a table below `expect` is for a variant",
+                )
+        names = dict.fromkeys(name for table in page.expect.values() for name in table)
+        for name in names:
+            if name not in known:
+                raise PageError(
+                    page.path,
+                    1,
+                    f"key `expect.{name}` names no probe",
+                    f"{_nearest(name, known)}a probe is a function in `probes/*.py` or in the "
+                    "page's section Probes",
+                )
+        return tuple(known[name] for name in names)
+
+    def _page_files(self) -> Iterator[Path]:
+        for root in self.roots:
+            for path in sorted(root.rglob("*.md")):
+                translation = "." in path.stem
+                if path.name != "README.md" and not translation:
+                    yield path
+
+
+def open_catalogue(folders: Iterable[Path] = ()) -> Catalogue:
+    """The catalogue of the bundled pages, the installed packages' and those in `folders`.
+
+    Raises UsageError for a folder that does not exist.
+    """
+    roots = []
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(
+                f"no folder {folder}\n  remedy: --breaks takes a folder of pages (Markdown files)"
+            )
+        roots.append(folder)
+    roots.append(_package_folder("breaks"))
+    roots += [_package_folder(point.value) for point in entry_points(group=ENTRY_POINTS)]
+    return Catalogue(tuple(roots))
+
+
+def _package_folder(package: str) -> Path:
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise EnvironmentProblem(
+            f"the package of pages `{package}` is not installed\n  remedy: install it again"
+        )
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def _by_name(probes: Iterable[Probe]) -> dict[str, Probe]:
+    named: dict[str, Probe] = {}
+    for probe in probes:
+        if probe.name in named:
+            other = named[probe.name]
+            raise PageError(
+                probe.path,
+                probe.line,
+                f"the probe `{probe.name}` is also defined in {other.path}",
+                "give one of the two another name",
+            )
+        named[probe.name] = probe
+    return named
+
+
+def _unknown(what: str, name: str, known: Iterable[str], otherwise: str) -> BreaklabError:
+    return UsageError(f"no {what} `{name}`\n  remedy: {_nearest(name, known)}{otherwise}")
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(f'`{n}`' for n in near)}? " if near else ""

@@ -1,0 +1,253 @@
+"""The command line: a thin face of the lab.
+
+Exit status: 0 as the page says; 1 not as the page says; 2 usage; 3 the environment. Errors are one
+message on standard error with the remedy. The road is imported inside the commands that travel it,
+so that `harness --help` and `harness list` start at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.errors import BreaklabError, DoesNotApply
+
+if TYPE_CHECKING:
+    from harness.catalogue import Catalogue
+    from harness.lab import Experiment
+    from harness.page import Page
+    from harness.report import Report
+
+
+def _end(status: int) -> None:
+    """What every command returns is the exit status."""
+    raise typer.Exit(status)
+
+
+app = typer.Typer(
+    result_callback=_end,
+    name="harness",
+    help="Break an autodiff engine on purpose, predict what happens, and see who notices.",
+    epilog="With --traceback, any command shows where an error comes from.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+PageId = Annotated[str, typer.Argument(metavar="ID", help="A page's id; `harness list` has them.")]
+Breaks = Annotated[
+    list[Path] | None,
+    typer.Option("--breaks", metavar="DIR", help="A folder of further pages; may be repeated."),
+]
+Variant = Annotated[
+    str | None,
+    typer.Option("--on", metavar="VARIANT", help="Put the break into this variant of the engine."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Probes = Annotated[
+    list[str] | None,
+    typer.Option("--probe", metavar="NAME", help="Run only this probe; may be repeated."),
+]
+
+
+@app.command("list")
+def list_pages(breaks: Breaks = None, json: Json = False) -> int:
+    """List every break, variant and myth."""
+    pages, mistakes = _catalogue(breaks).pages()
+    if json:
+        from harness.report.json import to_json
+
+        print(to_json({"schema": 1, "pages": [_list_entry(page) for page in pages]}))
+    else:
+        from harness.report.terminal import open_console, show_list
+
+        show_list(open_console(), pages)
+    for mistake in mistakes:
+        _complain(mistake)
+    return 2 if mistakes else 0
+
+
+@app.command()
+def show(page: PageId, breaks: Breaks = None, json: Json = False) -> int:
+    """Read a page in the terminal."""
+    found = _catalogue(breaks).page(page)
+    if json:
+        from harness.report.json import to_json
+
+        print(to_json({"schema": 1, **_list_entry(found), "markdown": found.body}))
+    else:
+        from harness.report.terminal import open_console, show_page
+
+        show_page(open_console(), found)
+    return 0
+
+
+@app.command()
+def diff(page: PageId, on: Variant = None, breaks: Breaks = None, json: Json = False) -> int:
+    """Show what a page changes in the engine's own code."""
+    from harness.report.terminal import open_console, show_diff
+
+    experiment = _experiment(_catalogue(breaks), page, on, ())
+    if json:
+        from harness.report.json import to_json
+
+        print(
+            to_json(
+                {"schema": 1, "break": page, "sites": experiment.sites, "diff": experiment.diff}
+            )
+        )
+    else:
+        show_diff(open_console(), experiment.diff, experiment.sites)
+    return 0
+
+
+@app.command("break")
+def break_engine(
+    page: PageId,
+    on: Variant = None,
+    probe: Probes = None,
+    breaks: Breaks = None,
+    json: Json = False,
+    no_predict: Annotated[
+        bool, typer.Option("--no-predict", help="Do not ask for a prediction first.")
+    ] = False,
+) -> int:
+    """Put a break into the engine, in memory, and see what happens probe by probe."""
+    from harness.lab import run_lab
+
+    catalogue = _catalogue(breaks)
+    try:
+        experiment = _experiment(catalogue, page, on, probe or ())
+    except DoesNotApply:
+        if json:
+            _print_absence(catalogue.page(page), on)
+        raise
+    if json:
+        from harness.report.json import to_json
+
+        report = run_lab(experiment)
+        print(to_json(report))
+    else:
+        predict = not no_predict and sys.stdin.isatty() and sys.stdout.isatty()
+        report = _break_on_terminal(experiment, predict)
+    return 0 if report.agrees else 1
+
+
+@app.command()
+def check(
+    pages: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Pages; all where none is named.")
+    ] = None,
+    breaks: Breaks = None,
+    json: Json = False,
+) -> int:
+    """Hold pages against observation, on the engine and on every variant that they speak of."""
+    from harness.lab import run_lab
+    from harness.report.terminal import open_console, show_agreement
+
+    catalogue = _catalogue(breaks)
+    mistakes: list[BreaklabError] = []
+    if pages:
+        found = [catalogue.page(page) for page in pages]
+    else:
+        found, unreadable = catalogue.pages()
+        mistakes += unreadable
+    reports: list[Report] = []
+    for page in found:
+        for variant in page.expect:
+            try:
+                reports.append(run_lab(_experiment(catalogue, page.id, variant, ())))
+            except BreaklabError as error:
+                mistakes.append(error)
+                continue
+            if not json:
+                show_agreement(open_console(), reports[-1])
+    if json:
+        from harness.report.json import to_json
+
+        print(to_json({"schema": 1, "reports": reports}))
+    for mistake in mistakes:
+        _complain(mistake)
+    return max((error.exit_status for error in mistakes), default=0) or int(
+        not all(report.agrees for report in reports)
+    )
+
+
+def main() -> None:
+    """Run the command line and end the process with its exit status."""
+    traceback = "--traceback" in sys.argv
+    arguments = [argument for argument in sys.argv[1:] if argument != "--traceback"]
+    try:
+        app(arguments)
+    except BreaklabError as error:
+        if traceback:
+            raise
+        _complain(error)
+        sys.exit(error.exit_status)
+
+
+def _catalogue(breaks: list[Path] | None) -> Catalogue:
+    from harness.catalogue import open_catalogue
+
+    return open_catalogue(breaks or ())
+
+
+def _experiment(
+    catalogue: Catalogue, page: str, variant: str | None, probes: list[str] | tuple[str, ...]
+) -> Experiment:
+    from harness.engine import find_engine
+    from harness.lab import prepare
+
+    on = catalogue.page(variant, "variant") if variant else None
+    return prepare(catalogue.page(page), catalogue, find_engine(), variant=on, probes=probes)
+
+
+def _break_on_terminal(experiment: Experiment, predict: bool) -> Report:
+    from harness.lab import run_lab
+    from harness.report import terminal
+
+    console = terminal.open_console()
+    terminal.show_heading(console, experiment.page, experiment.engine)
+    if predict:
+        terminal.show_section(console, experiment.page, "Hypothesis")
+    terminal.show_diff(console, experiment.diff, experiment.sites)
+    predictions = {}
+    if predict:
+        from harness.predict import ask_predictions
+
+        predictions = ask_predictions(console, experiment.probes)
+    report = run_lab(experiment)
+    terminal.show_report(console, report, experiment.probes)
+    if predictions:
+        from harness.predict import show_score
+
+        show_score(console, predictions, report)
+    return report
+
+
+def _print_absence(page: Page, variant: str | None) -> None:
+    from harness.engine import find_engine
+    from harness.lab import report_absence
+    from harness.report.json import to_json
+
+    print(to_json(report_absence(page, find_engine(), variant)))
+
+
+def _list_entry(page: Page) -> dict[str, object]:
+    front = page.front
+    return {
+        "id": front.id,
+        "kind": front.kind,
+        "family": front.family,
+        "level": front.level,
+        "title": page.title,
+        "path": page.path,
+    }
+
+
+def _complain(error: BreaklabError) -> None:
+    print(f"harness: {error}", file=sys.stderr)

@@ -1,0 +1,92 @@
+"""What a diagnostic is: what it may see, and the three things it may say.
+
+A diagnostic looks at an `Observation`, which holds a run and independent libraries' runs of the
+same probe. The answer key is not in there: it cannot be seen from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.probe import Probe
+from harness.run import Measured, Run
+from harness.trial import Trial
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """Something is wrong, and this is the sentence that says what."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Silent:
+    """Nothing is wrong among the `compared` things that were looked at."""
+
+    compared: int
+
+    def __post_init__(self) -> None:
+        """A check that compared nothing has not passed."""
+        if self.compared < 1:
+            raise ValueError("a diagnostic that compared nothing cannot be silent")
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Nothing was checked, for this reason; never counted as silent."""
+
+    reason: str
+
+
+Verdict = Alarm | Silent | Skipped
+
+
+@dataclass(frozen=True)
+class Observation:
+    """All that a diagnostic may look at."""
+
+    probe: Probe
+    run: Run
+    independent: Mapping[str, Run | Skipped]
+    """The same probe and loss on independent libraries, by name, or why there is none."""
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """A check that a developer without an answer key could run."""
+
+    name: str
+    sees: str
+    """What it catches, in a sentence."""
+    blind: str
+    """What it cannot catch by construction, in a sentence."""
+    cost: str
+    """In forward passes of the probe; P is the number of elements in its leaves."""
+    check: Callable[[Observation], Verdict]
+    measure: Callable[[Trial, Run], Measured] | None = None
+    """Runs the engine under test again, in its process; `check` finds the result in the run."""
+    library: str | None = None
+    """The independent library that it asks."""
+    kinds: tuple[Literal["gradient", "steps"], ...] = ("gradient",)
+    looks_at_crashes: bool = False
+
+
+def ask(diagnostic: Diagnostic, observation: Observation) -> Verdict:
+    """The diagnostic's verdict, or why it cannot have one on this run."""
+    if observation.probe.kind not in diagnostic.kinds:
+        return Skipped(f"it needs a probe of the kind {' or '.join(diagnostic.kinds)}")
+    if observation.run.failure and not diagnostic.looks_at_crashes:
+        return Skipped("the run crashed, so there is nothing to look at")
+    if diagnostic.library:
+        answer = observation.independent[diagnostic.library]
+        if isinstance(answer, Skipped):
+            return answer
+        if answer.failure:
+            return Skipped(f"{diagnostic.library} cannot run this probe: {answer.failure}")
+    measured = observation.run.measured.get(diagnostic.name)
+    if measured and measured.problem:
+        return Skipped(measured.problem)
+    return diagnostic.check(observation)

@@ -1,0 +1,75 @@
+"""An engine: the source of a reverse-mode autodiff library, and how probes speak to it.
+
+Here an engine is text. Nothing is imported, and a patched engine is another `Engine` with other
+text; only a child process ever executes it, from memory.
+"""
+
+from __future__ import annotations
+
+import tokenize
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+
+from harness.errors import EnvironmentProblem
+from harness.patch import Patched, Site
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How to say on a library what a probe needs: Python expressions over its module's names.
+
+    In them, `data` is a float64 array, `t` a tensor, and `cotangent` an array like the output.
+    """
+
+    module: str
+    leaf: str = "Tensor(data, requires_grad=True)"
+    value: str = "t.data"
+    gradient: str = "t.grad"
+    backward: str = "t.backward(cotangent)"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine's source files, by their path below `root`, and what has been patched in them."""
+
+    name: str
+    dialect: Dialect
+    root: Path
+    sources: Mapping[str, str]
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What it calls differently: our name, its name."""
+    sites: tuple[Site, ...] = ()
+    """The sites of the last patch: their execution is what a run proves."""
+
+    def patched(self, patch: Patched) -> Engine:
+        """The same engine after a patch."""
+        return replace(self, sources=patch.sources, sites=patch.sites)
+
+
+def find_engine(name: str = "minigrad") -> Engine:
+    """The importable package `name`, read but not imported.
+
+    Raises EnvironmentProblem where there is no such package, or none in Python source.
+    """
+    spec = find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise EnvironmentProblem(
+            f"no engine `{name}`: no package of that name can be imported\n"
+            f"  remedy: install it into this environment, or name a package that is there"
+        )
+    folder = Path(next(iter(spec.submodule_search_locations)))
+    sources = {
+        path.relative_to(folder.parent).as_posix(): read_source(path)
+        for path in sorted(folder.rglob("*.py"))
+    }
+    return Engine(name, Dialect(module=name), folder.parent, sources)
+
+
+def read_source(path: Path) -> str:
+    """A Python file's text in its own encoding, line ends kept as they are."""
+    raw = path.read_bytes()
+    encoding, _ = tokenize.detect_encoding(BytesIO(raw).readline)
+    return TextIOWrapper(BytesIO(raw), encoding, newline="").read()

@@ -1,0 +1,36 @@
+"""The numbers that go into a probe: its leaves, and the cotangent that its loss hands back."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+
+from harness.probe import Leaf, Probe
+from harness.run import NumericArray
+from harness.words import Loss
+
+SEED = 20260
+"""Everything random in a probe comes from this seed, the probe's name and the leaf's name."""
+
+
+def draw(probe: Probe) -> dict[str, NumericArray]:
+    """The leaves' values: float64 arrays, the same on every engine and in every process."""
+    return {leaf.name: _values(probe.name, leaf) for leaf in probe.leaves}
+
+
+def _values(probe: str, leaf: Leaf) -> NumericArray:
+    if leaf.shape is None:
+        return np.array(leaf.values, dtype=np.float64)
+    return _generator(f"{probe}/{leaf.name}").standard_normal(leaf.shape)
+
+
+def cotangent_for(probe: str, loss: Loss, shape: tuple[int, ...]) -> NumericArray:
+    """The cotangent that a loss hands to an output of `shape`: ones, or fixed random numbers."""
+    if loss == "uniform":
+        return np.ones(shape)
+    return np.asarray(_generator(f"{probe}: cotangent").standard_normal(shape))
+
+
+def _generator(label: str) -> np.random.Generator:
+    return np.random.default_rng([SEED, zlib.crc32(label.encode())])

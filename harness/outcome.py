@@ -1,0 +1,201 @@
+"""The outcome: what a break did to a probe, judged against the answer key.
+
+This is the only module that sees both the broken run and the clean one. Decided in this order: did
+it crash; does anything observable differ (shape, then dtype, then non-finite values, then values);
+did the patched code run at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.run import Array, NumericArray, Run
+from harness.words import Outcome
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """An outcome with its kind and the sentence that proves it."""
+
+    outcome: Outcome
+    kind: str | None
+    evidence: str
+    first_divergence: str | None = None
+    better_than_correct: bool = False
+    """The loss ends lower because of the bug; never a pass."""
+
+
+def judge(run: Run, key: Run) -> Judgement:
+    """The outcome of `run`, where `key` is the same probe on the unpatched engine."""
+    if key.failure:
+        return _judge_refusal(run, key)
+    if run.failure:
+        return Judgement("crash", None, _crash_evidence(run, key))
+    for difference in _differences(run, key):
+        return Judgement(
+            "silent-corruption",
+            difference.kind,
+            difference.evidence + _ending(run, key),
+            difference.where,
+            _is_better(run, key),
+        )
+    if not run.reached:
+        return Judgement("not-reached", None, "the patched code never ran in this probe")
+    right = "every step of the log" if run.log else "output and gradients"
+    return Judgement("disguised-correct", None, f"the patched code ran, {right} came out right")
+
+
+def _judge_refusal(run: Run, key: Run) -> Judgement:
+    """The clean engine refuses this probe; a broken one that answers has lost a guard."""
+    if run.failure is None:
+        return Judgement(
+            "silent-corruption",
+            "guard-lost",
+            f"the correct engine refuses this ({key.failure}); the broken one answers",
+        )
+    if run.failure.type != key.failure.type if key.failure else True:
+        return Judgement("crash", None, f"{run.failure}; the correct engine has {key.failure}")
+    if not run.reached:
+        return Judgement("not-reached", None, "the patched code never ran in this probe")
+    return Judgement("disguised-correct", None, f"refused as by the correct engine: {run.failure}")
+
+
+def _crash_evidence(run: Run, key: Run) -> str:
+    """The failure, and what had gone wrong silently before it."""
+    evidence = str(run.failure)
+    for difference in _differences(run, key):
+        return f"{evidence}. Before that, silently: {difference.evidence}"
+    return evidence
+
+
+@dataclass(frozen=True)
+class _Difference:
+    kind: str
+    evidence: str
+    where: str | None = None
+
+
+def _differences(run: Run, key: Run) -> Iterator[_Difference]:
+    """What differs, most telling first: in the order in which it was computed, shapes first."""
+    found = [*_unlike_output(run, key), *_unlike_gradients(run, key), *_unlike_log(run, key)]
+    order = ["shape", "dtype", "non-finite", "value"]
+    yield from sorted(found, key=lambda difference: order.index(difference.kind))
+
+
+def _unlike_output(run: Run, key: Run) -> Iterator[_Difference]:
+    if run.output and key.output:
+        yield from _compare("the output", run.output, key.output)
+
+
+def _unlike_gradients(run: Run, key: Run) -> Iterator[_Difference]:
+    for name, correct in key.gradients.items():
+        broken = run.gradients.get(name)
+        if broken is None and name not in run.gradients:
+            continue
+        if (broken is None) != (correct is None):
+            mine, right = ("no gradient" if g is None else "a gradient" for g in (broken, correct))
+            yield _Difference("value", f"{name} has {mine}, correct is {right}", name)
+        elif broken and correct:
+            yield from _compare(f"{name}.grad", broken, correct)
+
+
+def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
+    """The first step at which anything logged differs."""
+    for step, (broken, correct) in enumerate(zip(run.log, key.log, strict=False)):
+        found = [
+            difference
+            for name in correct
+            if name in broken
+            for difference in _compare(name, broken[name], correct[name])
+        ]
+        if found:
+            for difference in found:
+                yield _Difference(
+                    difference.kind,
+                    f"after step {step}, {difference.evidence}",
+                    f"step {step}: {difference.where}",
+                )
+            return
+    if len(run.log) != len(key.log) and not run.failure:
+        yield _Difference("value", f"{len(run.log)} steps were made, correct is {len(key.log)}")
+
+
+def _compare(name: str, broken: Array, correct: Array) -> Iterator[_Difference]:
+    """The first way in which two arrays differ, if any: shape, dtype, non-finite, value."""
+    if broken.shape != correct.shape:
+        evidence = f"{name} has shape {broken.shape}, correct is {correct.shape}"
+        yield _Difference("shape", evidence, name)
+    elif broken.dtype != correct.dtype:
+        dtypes = np.dtype(broken.dtype), np.dtype(correct.dtype)
+        yield _Difference("dtype", "{} is {}, correct is {}".format(name, *dtypes), name)
+    else:
+        mine, right = broken.numpy(), correct.numpy()
+        where = _wrong_entries(mine, right)
+        if where.any():
+            spread = np.isfinite(right) & ~np.isfinite(mine)
+            kind = "non-finite" if spread.any() else "value"
+            yield _Difference(kind, _value_evidence(name, mine, right, where), name)
+
+
+def _wrong_entries(mine: NumericArray, right: NumericArray) -> NumericArray:
+    """Which entries differ by more than rounding may explain.
+
+    Two ways of summing the same n numbers differ by at most about n * eps of the sum of their
+    absolute values (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2); the
+    largest entry stands in for those terms. NaN equals NaN, in the same places only.
+    """
+    if right.dtype.kind not in "fc":
+        return np.asarray(mine != right)
+    rounding = 16 * max(right.size, 16) * float(np.finfo(right.dtype).eps)
+    finite = np.abs(right[np.isfinite(right)])
+    scale = float(finite.max()) if finite.size else 0.0
+    near = np.isclose(mine, right, rtol=rounding, atol=rounding * scale, equal_nan=True)
+    return np.asarray(~near)
+
+
+def _value_evidence(
+    name: str,
+    mine: NumericArray,
+    right: NumericArray,
+    where: NumericArray,
+) -> str:
+    """Both values: all of them where they are few, else the first that differs."""
+    if right.size <= 4:
+        return f"{name} is {show(mine)}, correct is {show(right)}"
+    first = tuple(int(i) for i in np.argwhere(where)[0])
+    at = f"{name}[{', '.join(map(str, first))}]"
+    return (
+        f"{at} is {mine[first]:.6g}, correct is {right[first]:.6g} "
+        f"({int(where.sum())} of {right.size} entries are wrong)"
+    )
+
+
+def show(array: NumericArray) -> str:
+    """A few numbers on one line."""
+    words = np.array2string(array, separator=", ", formatter={"float_kind": "{:.4g}".format})
+    return " ".join(words.split())
+
+
+def _last_losses(run: Run, key: Run) -> tuple[float, float] | None:
+    """The losses with which two logs end, where both keep one."""
+    if not (run.log and key.log and "loss" in run.log[-1] and "loss" in key.log[-1]):
+        return None
+    return float(run.log[-1]["loss"].numpy()), float(key.log[-1]["loss"].numpy())
+
+
+def _is_better(run: Run, key: Run) -> bool:
+    losses = _last_losses(run, key)
+    return losses is not None and losses[0] < losses[1]
+
+
+def _ending(run: Run, key: Run) -> str:
+    """How the losses end, as the rest of a sentence; nothing where they end alike."""
+    losses = _last_losses(run, key)
+    if losses is None or losses[0] == losses[1]:
+        return ""
+    mine, right = losses
+    comparison = "lower than the correct" if mine < right else "correct is"
+    return f"; the loss ends at {mine:.3g}, {comparison} {right:.3g}"

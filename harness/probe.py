@@ -1,0 +1,153 @@
+"""Probes: small programs on an engine, read without being run.
+
+A probe is a plain function in a shared file (`breaks/probes/*.py`) or in a page's `python` block.
+Its arguments are its leaves; the default says what a leaf holds:
+
+    def add_new_axis(a=(3,), b=(4, 3)):        # a tuple is a shape, drawn from a fixed seed
+        '''What the probe exercises, in a line.'''
+        return a + b                           # a gradient probe returns its output
+
+    def train(lib, x=[[0.0], [1.0]]):          # a list is the values; `lib` is the engine's module
+        '''...'''
+        yield {"loss": ..., "weight": ...}     # a probe of steps yields what a person would log
+
+Names that start with an underscore are helpers, not probes. The same text runs on every engine.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.errors import PageError
+from harness.words import LOSSES, Loss
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A named input that asks for a gradient: drawn for its shape, or given by its values."""
+
+    name: str
+    shape: tuple[int, ...] | None
+    values: list[object] | float | None
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A probe's text and what can be known of it without running it."""
+
+    name: str
+    doc: str
+    kind: Literal["gradient", "steps"]
+    leaves: tuple[Leaf, ...]
+    function: str
+    source: str
+    """The whole Python text that defines it, helpers included."""
+    path: str
+    line: int
+    """Where `source` starts in the file at `path` (1-based)."""
+
+    @property
+    def losses(self) -> tuple[Loss | None, ...]:
+        """A gradient probe runs once a loss; a probe of steps has losses of its own."""
+        return LOSSES if self.kind == "gradient" else (None,)
+
+
+def read_probes(text: str, path: str, line: int = 1) -> tuple[Probe, ...]:
+    """The probes that a Python text defines, in its order.
+
+    Raises PageError, with the line in the file at `path`, for text that is no Python and for
+    functions that are no probes.
+    """
+    try:
+        module = ast.parse(text)
+    except (SyntaxError, ValueError) as error:
+        at = line + (getattr(error, "lineno", 1) or 1) - 1
+        raise PageError(
+            path, at, f"the probe is not Python: {error}", "correct the code at that line"
+        ) from None
+    functions = [node for node in module.body if isinstance(node, ast.FunctionDef)]
+    return tuple(
+        _read_probe(function, text, path, line)
+        for function in functions
+        if not function.name.startswith("_")
+    )
+
+
+def _read_probe(function: ast.FunctionDef, text: str, path: str, line: int) -> Probe:
+    def mistake(problem: str, remedy: str) -> PageError:
+        return PageError(path, line + function.lineno - 1, problem, remedy)
+
+    doc = ast.get_docstring(function)
+    if not doc:
+        raise mistake(
+            f"the probe `{function.name}` has no docstring",
+            "say in one line what it exercises; the learner reads it",
+        )
+    spec = function.args
+    if spec.vararg or spec.kwarg or spec.kwonlyargs or spec.posonlyargs:
+        raise mistake(
+            f"the probe `{function.name}` takes more than plain arguments",
+            "write each leaf as `name=(shape)` or `name=[values]`",
+        )
+    first_leaf = len(spec.args) - len(spec.defaults)
+    bare = [argument.arg for argument in spec.args[:first_leaf]]
+    if bare not in ([], ["lib"]):
+        raise mistake(
+            f"the leaf `{next(name for name in bare if name != 'lib')}` of `{function.name}` "
+            "has no shape and no values",
+            "write `name=(4, 3)` for a drawn leaf, `name=[1.0, 2.0]` for given values",
+        )
+    leaves = []
+    for argument, default in zip(spec.args[first_leaf:], spec.defaults, strict=True):
+        leaf = _read_leaf(argument.arg, default)
+        if leaf is None:
+            raise mistake(
+                f"the leaf `{argument.arg}` of `{function.name}` is neither a shape nor values",
+                "write a tuple of lengths, `(4, 3)`, or a list of floats, `[1.0, 2.0]`",
+            )
+        leaves.append(leaf)
+    return Probe(
+        name=function.name.replace("_", "-"),
+        doc=doc,
+        kind="steps" if _yields(function) else "gradient",
+        leaves=tuple(leaves),
+        function=function.name,
+        source=text,
+        path=path,
+        line=line,
+    )
+
+
+def _read_leaf(name: str, default: ast.expr) -> Leaf | None:
+    """The leaf that a default value asks for, None where it asks for none that we know."""
+    try:
+        value = ast.literal_eval(default)
+        if isinstance(value, tuple):
+            whole = all(type(n) is int and n >= 0 for n in value)
+            return Leaf(name, shape=value, values=None) if whole else None
+        if isinstance(value, list | float | int):
+            return Leaf(name, shape=None, values=value) if _is_rectangular(value) else None
+    except ValueError:
+        pass
+    return None
+
+
+def _is_rectangular(value: object) -> bool:
+    """Whether it is a number, or a list of numbers or lists that are all of one shape."""
+
+    def shape(part: object) -> tuple[int, ...] | None:
+        if type(part) in (int, float):
+            return ()
+        if not isinstance(part, list):
+            return None
+        shapes = {shape(element) for element in part}
+        inner = shapes.pop() if len(shapes) == 1 else (() if not part else None)
+        return None if inner is None else (len(part), *inner)
+
+    return shape(value) is not None
+
+
+def _yields(function: ast.FunctionDef) -> bool:
+    return any(isinstance(node, ast.Yield) for node in ast.walk(function))

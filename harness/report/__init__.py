@@ -1,0 +1,71 @@
+"""A report: what the lab found, as one record. The other modules here show it, one a format."""
+
+from __future__ import annotations
+
+import msgspec
+
+from harness.words import Loss, Outcome
+
+
+class SiteReport(msgspec.Struct, frozen=True):
+    """A place in the engine that the patch changed."""
+
+    file: str
+    line: int
+    scope: str
+
+
+class EngineReport(msgspec.Struct, frozen=True):
+    """Which engine it was."""
+
+    name: str
+    variant: str | None
+
+
+class RunReport(msgspec.Struct, frozen=True):
+    """What the break did to one probe under one loss, and who noticed."""
+
+    probe: str
+    loss: Loss | None
+    outcome: Outcome
+    kind: str | None
+    evidence: str
+    fingerprint: str | None
+    first_divergence: str | None
+    better_than_correct: bool
+    expected: Outcome | None
+    agrees: bool | None
+    """None where the page states nothing."""
+    caught_by: list[str]
+    missed_by: list[str]
+    skipped: dict[str, str]
+    alarms: dict[str, str]
+    """The message of each diagnostic in `caught_by`."""
+    wrong_reason: dict[str, str]
+    """Alarms of diagnostics that also raise one on the clean engine: no catch."""
+
+
+class ClaimReport(msgspec.Struct, frozen=True):
+    """A page's claim about a diagnostic, held against what was seen."""
+
+    diagnostic: str
+    claim: str
+    agrees: bool | None
+    """None where the diagnostic could not be asked."""
+    evidence: str
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Schema 1: keys may be added, never renamed."""
+
+    schema: int
+    break_: str = msgspec.field(name="break")
+    kind: str
+    engine: EngineReport
+    sites: list[SiteReport]
+    diff: str
+    headline: Outcome
+    agrees: bool
+    seconds: float
+    runs: list[RunReport]
+    claims: list[ClaimReport]

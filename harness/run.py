@@ -1,0 +1,98 @@
+"""A run: one execution of a probe on an engine, and everything observed in it.
+
+Runs cross a process border, so they are plain typed records that `msgspec` encodes and decodes;
+nothing that arrives is ever unpickled or evaluated. `Array` is the only way for numbers to travel.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.words import Loss
+
+NumericArray = NDArray[Any]
+
+_KINDS = "biufc"
+"""Array kinds that may travel: booleans and numbers. Never objects, strings or records."""
+
+
+class Array(msgspec.Struct, frozen=True):
+    """A NumPy array of numbers, as it travels."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+    def __post_init__(self) -> None:
+        """Refuse what does not add up, so that a forged record cannot become an array."""
+        dtype = np.dtype(self.dtype)
+        if dtype.kind not in _KINDS or any(n < 0 for n in self.shape):
+            raise ValueError(f"an array of {self.dtype} with shape {self.shape} cannot travel")
+        if len(self.data) != dtype.itemsize * math.prod(self.shape):
+            raise ValueError(f"{len(self.data)} bytes are no {self.dtype} array {self.shape}")
+
+    def numpy(self) -> NumericArray:
+        """The array itself, read-only, with its dtype and shape."""
+        return np.frombuffer(self.data, dtype=self.dtype).reshape(self.shape)
+
+
+def pack(values: Any) -> Array:
+    """Make anything that NumPy takes for an array of numbers ready to travel.
+
+    Raises TypeError where it holds anything but numbers, and says what it holds.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind not in _KINDS:
+        raise TypeError(
+            f"expected an array of numbers, got {type(values).__name__} ({array.dtype})"
+        )
+    return Array(array.dtype.str, array.shape, array.tobytes())
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """How a run ended early: an exception, a signal or a limit, turned into a value."""
+
+    phase: str
+    type: str
+    message: str
+    where: str = ""
+    """The line of the probe that was being executed, where that is known."""
+
+    def __str__(self) -> str:
+        """One sentence."""
+        at = f", at `{self.where}`" if self.where else ""
+        message = f": {self.message}" if self.message else ""
+        return f"{self.type} in {self.phase}{at}{message}"
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What a diagnostic measured by running the engine under test again."""
+
+    values: dict[str, Array] = {}
+    numbers: dict[str, float] = {}
+    problem: str | None = None
+    """Why nothing could be measured, where that is so."""
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One probe on one engine with one loss (`None` for probes that keep a log of steps)."""
+
+    probe: str
+    loss: Loss | None
+    leaves: dict[str, Array] = {}
+    output: Array | None = None
+    cotangent: Array | None = None
+    """What the loss hands to the output: ones (uniform) or fixed random numbers (weighted)."""
+    gradients: dict[str, Array | None] = {}
+    log: list[dict[str, Array]] = []
+    """For probes of steps: one snapshot a step, the state before the first step included."""
+    failure: Failure | None = None
+    reached: list[int] = []
+    """The numbers of the patch's sites that were executed."""
+    measured: dict[str, Measured] = {}
+    seconds: float = 0.0

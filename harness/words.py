@@ -1,0 +1,26 @@
+"""The closed vocabularies that pages, code, JSON and help texts share."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+PageKind = Literal["break", "variant", "myth"]
+Loss = Literal["uniform", "weighted"]
+Outcome = Literal[
+    "silent-corruption",
+    "crash",
+    "disguised-correct",
+    "convention",
+    "not-reached",
+    "does-not-apply",
+]
+
+LOSSES: tuple[Loss, ...] = get_args(Loss)
+
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+"""Most insidious first: a break's headline is the first of these among its runs."""
+
+
+def headline(outcomes: set[Outcome]) -> Outcome:
+    """The one outcome that names a whole vector of them; no run at all does not apply."""
+    return next((outcome for outcome in OUTCOMES if outcome in outcomes), "does-not-apply")

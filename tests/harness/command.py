@@ -1,0 +1,22 @@
+"""Running the command line as a user does, in a process of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+def harness(
+    *arguments: str, cwd: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """`harness ARGUMENTS` with its output piped, at 80 columns."""
+    return subprocess.run(
+        [sys.executable, "-m", "harness", *arguments],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        cwd=cwd,
+        env=os.environ | {"COLUMNS": "80", "PYTHONIOENCODING": "utf-8"} | environment,
+        timeout=120,
+        check=False,
+    )

@@ -1,0 +1,204 @@
+"""The command line: what it prints, how it ends, and what bad input answers."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import breaks
+from tests.harness.command import harness
+
+PAGES = Path(breaks.__file__).parent
+
+
+@pytest.fixture
+def my_breaks(tmp_path: Path) -> Path:
+    """A folder with a copy of one bundled page under another id, to be spoilt."""
+    text = (PAGES / "broadcasting" / "skip-unbroadcast.md").read_text(encoding="utf-8")
+    (tmp_path / "mine.md").write_text(text.replace('"skip-unbroadcast"', '"mine"'), "utf-8")
+    return tmp_path
+
+
+def spoil(folder: Path, old: str, new: str) -> str:
+    page = folder / "mine.md"
+    text = page.read_text(encoding="utf-8")
+    assert old in text
+    page.write_text(text.replace(old, new), encoding="utf-8")
+    return str(folder)
+
+
+@pytest.mark.parametrize("variant", [None, "accumulate-in-place"])
+def test_break_agrees_with_its_page_on_both_accumulators(variant: str | None) -> None:
+    on = ["--on", variant] if variant else []
+    done = harness("break", "skip-unbroadcast", "--json", *on)
+    report = json.loads(done.stdout)
+    assert (done.returncode, done.stderr, report["agrees"]) == (0, "", True)
+    assert report["engine"] == {"name": "minigrad", "variant": variant}
+
+
+def test_the_json_has_the_keys_of_schema_1() -> None:
+    report = json.loads(harness("break", "skip-unbroadcast", "--json").stdout)
+    assert report["schema"] == 1
+    assert report.keys() >= {
+        *("break", "kind", "engine", "sites", "diff", "headline", "agrees", "seconds", "runs")
+    }
+    assert all(
+        run.keys()
+        >= {
+            *("probe", "loss", "outcome", "kind", "evidence", "fingerprint", "first_divergence"),
+            *("expected", "agrees", "caught_by", "missed_by", "skipped"),
+        }
+        for run in report["runs"]
+    )
+
+
+def test_all_three_outcomes_are_among_the_runs_of_the_first_break() -> None:
+    report = json.loads(harness("break", "skip-unbroadcast", "--json").stdout)
+    outcomes = {run["outcome"] for run in report["runs"]}
+    assert outcomes == {"crash", "silent-corruption", "disguised-correct"}
+    assert report["headline"] == "silent-corruption"
+
+
+def test_one_probe_can_be_run_alone() -> None:
+    done = harness("break", "skip-unbroadcast", "--probe", "add-new-axis", "--json")
+    assert {run["probe"] for run in json.loads(done.stdout)["runs"]} == {"add-new-axis"}
+
+
+def test_a_pipe_gets_no_colour_and_no_question_and_80_columns() -> None:
+    done = harness("break", "skip-unbroadcast")
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout
+    assert "predict?" not in done.stdout
+    prose = [line for line in done.stdout.splitlines() if not line.startswith(("+", "-", " "))]
+    assert max(map(len, prose)) <= 80
+
+
+def test_list_names_every_page() -> None:
+    done = harness("list")
+    assert done.returncode == 0
+    assert "skip-unbroadcast" in done.stdout
+    assert "accumulate-in-place" in done.stdout
+    listed = json.loads(harness("list", "--json").stdout)["pages"]
+    assert {page["id"] for page in listed} == {
+        path.stem for path in PAGES.rglob("*.md") if path.name != "README.md"
+    }
+
+
+def test_show_renders_the_page_and_diff_shows_the_engines_own_code() -> None:
+    assert "Hypothesis" in harness("show", "skip-unbroadcast").stdout
+    done = harness("diff", "skip-unbroadcast")
+    assert "a/minigrad/" in done.stdout
+    assert "-" in done.stdout
+
+
+def test_check_holds_every_page_and_ends_with_0() -> None:
+    done = harness("check")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "skip-unbroadcast on minigrad with accumulate-in-place" in done.stdout
+
+
+def test_a_page_that_is_wrong_about_an_outcome_ends_with_1(my_breaks: Path) -> None:
+    folder = spoil(
+        my_breaks,
+        'add-same-shape             = "disguised-correct"',
+        'add-same-shape             = "crash"',
+    )
+    done = harness("break", "mine", "--breaks", folder)
+    assert done.returncode == 1
+    assert "the page says crash" in done.stdout
+    assert "Not as the page says." in done.stdout
+    assert harness("check", "mine", "--breaks", folder).returncode == 1
+
+
+def test_a_page_that_is_wrong_about_a_diagnostic_ends_with_1(my_breaks: Path) -> None:
+    folder = spoil(my_breaks, 'missed_by = ["loss-falls"]', 'missed_by = ["shape"]')
+    done = harness("break", "mine", "--breaks", folder)
+    assert done.returncode == 1
+    assert "the page says missed by shape: add-new-axis" in done.stdout
+
+
+def test_a_break_that_does_not_apply_says_what_comes_nearest_and_ends_with_1(
+    my_breaks: Path,
+) -> None:
+    folder = spoil(my_breaks, "unbroadcast($grad, $shape)", "unbroadcats($grad, $shape)")
+    done = harness("break", "mine", "--breaks", folder)
+    assert done.returncode == 1
+    assert "the most similar code" in done.stderr
+    assert ": unbroadcast(g, a.shape)" in done.stderr
+    report = json.loads(harness("break", "mine", "--breaks", folder, "--json").stdout)
+    assert (report["headline"], report["runs"]) == ("does-not-apply", [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["break", "skip-unbroadcst"], "did you mean `skip-unbroadcast`"),
+        (["show", "nothing-like-it"], "`harness list` shows them all"),
+        (["break", "skip-unbroadcast", "--on", "acumulate-in-place"], "did you mean `accumulate"),
+        (["break", "skip-unbroadcast", "--on", "skip-unbroadcast"], "not a variant"),
+        (["break", "skip-unbroadcast", "--probe", "add-new-axes"], "did you mean `add-new-axis`"),
+        (["list", "--breaks", "/no/such/folder"], "no folder /no/such/folder"),
+        (["brake", "skip-unbroadcast"], "No such command 'brake'"),
+        (["break"], "Missing argument 'ID'"),
+        (["break", "skip-unbroadcast", "--jsn"], "No such option"),
+    ],
+)
+def test_bad_input_is_one_message_with_the_remedy_and_status_2(
+    arguments: list[str], words: str
+) -> None:
+    done = harness(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('kind   = "break"', 'kind   = "brake"', "mine.md:3: key `kind` is wrong"),
+        ("@@ add @@\n", "", "@@"),
+        ("+$grad", "+$gard", "gard"),
+        ("+$grad", "+$grad)", "mine.md:"),
+    ],
+)
+def test_a_broken_page_is_one_message_with_file_and_line_and_status_2(
+    my_breaks: Path, old: str, new: str, words: str
+) -> None:
+    folder = spoil(my_breaks, old, new)
+    done = harness("break", "mine", "--breaks", folder)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert str(my_breaks / "mine.md") in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_list_shows_the_good_pages_and_complains_of_the_broken_one(my_breaks: Path) -> None:
+    folder = spoil(my_breaks, "level  = 1", "level  = 9")
+    done = harness("list", "--breaks", folder)
+    assert done.returncode == 2
+    assert "skip-unbroadcast" in done.stdout
+    assert "key `level` is wrong" in done.stderr
+
+
+def test_traceback_is_shown_when_it_is_asked_for() -> None:
+    assert "Traceback" in harness("show", "nothing-like-it", "--traceback").stderr
+
+
+def test_nothing_is_written_beside_the_engine(tmp_path: Path) -> None:
+    """An engine that is importable from a folder of its own, run in place of the installed one."""
+    import minigrad
+
+    source = Path(minigrad.__file__).parent
+    shutil.copytree(source, tmp_path / "minigrad", ignore=shutil.ignore_patterns("__pycache__"))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    done = harness(
+        "break",
+        "skip-unbroadcast",
+        cwd=tmp_path,
+        PYTHONDONTWRITEBYTECODE="",
+        PYTHONPATH=str(tmp_path),
+    )
+    assert done.returncode == 0
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert after == before

@@ -1,0 +1,121 @@
+"""Outcomes: what two runs of one probe come to, and the sentence that proves it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.outcome import judge
+from harness.run import Failure, Run, pack
+from harness.words import OUTCOMES, headline
+
+CRASH = Failure("the backward pass", "ValueError", "no", "return a + b")
+
+
+def run(*, a: Any = (1.0, 2.0), output: Any = 3.0, **rest: Any) -> Run:
+    given: dict[str, Any] = {"reached": [0], **rest}
+    return Run("probe", "weighted", output=pack(output), gradients={"a": pack(a)}, **given)
+
+
+def steps(*losses: float, **rest: Any) -> Run:
+    log = [{"loss": pack(loss), "bias": pack([loss])} for loss in losses]
+    return Run("probe", None, log=log, reached=[0], **rest)
+
+
+def test_equal_runs_are_disguised_and_unreached_ones_say_nothing() -> None:
+    assert judge(run(), run()).outcome == "disguised-correct"
+    assert judge(run(reached=[]), run()).outcome == "not-reached"
+
+
+def test_a_crash_is_decided_first_and_names_phase_line_and_message() -> None:
+    seen = judge(run(failure=CRASH, a=[9.0]), run())
+    assert seen.outcome == "crash"
+    assert "ValueError in the backward pass, at `return a + b`: no" in seen.evidence
+
+
+@pytest.mark.parametrize(
+    ("broken", "kind", "evidence"),
+    [
+        ([[1.0, 2.0]], "shape", "a.grad has shape (1, 2), correct is (2,)"),
+        (np.float32([1, 2]), "dtype", "a.grad is float32, correct is float64"),
+        ([1.0, np.nan], "non-finite", "a.grad is [1, nan], correct is [1, 2]"),
+        ([1.0, 2.5], "value", "a.grad is [1, 2.5], correct is [1, 2]"),
+    ],
+)
+def test_each_kind_of_corruption_is_told_apart(broken: Any, kind: str, evidence: str) -> None:
+    seen = judge(run(a=broken), run())
+    assert (seen.outcome, seen.kind, seen.evidence) == ("silent-corruption", kind, evidence)
+
+
+def test_shape_is_told_before_value() -> None:
+    seen = judge(run(output=4.0, a=[[1.0, 2.0]]), run())
+    assert seen.kind == "shape"
+
+
+def test_a_forward_value_that_differs_is_corruption() -> None:
+    assert judge(run(output=4.0), run()).evidence == "the output is 4, correct is 3"
+
+
+def test_many_entries_are_counted_and_the_first_wrong_one_is_shown() -> None:
+    correct = np.arange(12.0).reshape(3, 4)
+    broken = correct.copy()
+    broken[1, 2:] = 0
+    seen = judge(run(a=broken), run(a=correct))
+    assert seen.evidence == "a.grad[1, 2] is 0, correct is 6 (2 of 12 entries are wrong)"
+
+
+def test_rounding_is_no_difference_and_a_millionth_is() -> None:
+    correct = np.random.default_rng(0).standard_normal(1000)
+    assert judge(run(a=correct * (1 + 1e-15)), run(a=correct)).outcome == "disguised-correct"
+    assert judge(run(a=correct * (1 + 1e-6)), run(a=correct)).outcome == "silent-corruption"
+
+
+def test_nan_equals_nan_only_in_the_same_place() -> None:
+    here, there = [np.nan, 1.0], [1.0, np.nan]
+    assert judge(run(a=here), run(a=here)).outcome == "disguised-correct"
+    assert judge(run(a=there), run(a=here)).outcome == "silent-corruption"
+
+
+def test_a_missing_gradient_is_corruption() -> None:
+    broken = Run("probe", "weighted", output=pack(3.0), gradients={"a": None}, reached=[0])
+    assert judge(broken, run()).evidence == "a has no gradient, correct is a gradient"
+
+
+def test_a_log_is_followed_to_the_first_step_that_differs() -> None:
+    seen = judge(steps(3.0, 2.0, 0.5), steps(3.0, 2.0, 1.0))
+    assert seen.first_divergence == "step 2: loss"
+    assert seen.evidence.startswith("after step 2, ")
+
+
+def test_a_loss_that_ends_lower_than_the_correct_one_is_still_corruption() -> None:
+    seen = judge(steps(3.0, 0.5), steps(3.0, 1.0))
+    assert (seen.outcome, seen.better_than_correct) == ("silent-corruption", True)
+    assert seen.evidence.endswith("the loss ends at 0.5, lower than the correct 1")
+    assert not judge(steps(3.0, 2.0), steps(3.0, 1.0)).better_than_correct
+
+
+def test_a_log_that_stops_early_is_corruption() -> None:
+    assert (
+        "2 steps were made, correct is 3" in judge(steps(3.0, 2.0), steps(3.0, 2.0, 1.0)).evidence
+    )
+
+
+def test_a_crash_after_silent_steps_says_both() -> None:
+    seen = judge(steps(3.0, 9.0, failure=CRASH), steps(3.0, 2.0, 1.0))
+    assert seen.outcome == "crash"
+    assert "Before that, silently: after step 1" in seen.evidence
+
+
+def test_an_answer_where_the_correct_engine_refuses_is_a_lost_guard() -> None:
+    refused = run(failure=CRASH)
+    assert judge(run(), refused).kind == "guard-lost"
+    assert judge(refused, refused).outcome == "disguised-correct"
+    other = run(failure=Failure("the backward pass", "KeyError", "x"))
+    assert judge(other, refused).outcome == "crash"
+
+
+def test_the_headline_is_the_most_insidious_outcome() -> None:
+    assert headline({"crash", "disguised-correct", "silent-corruption"}) == "silent-corruption"
+    assert headline({"crash", "disguised-correct"}) == "crash"
+    assert headline(set()) == "does-not-apply"
+    assert all(headline({outcome}) == outcome for outcome in OUTCOMES)

@@ -1,0 +1,132 @@
+"""The sandbox: whatever a broken engine does becomes a run, and the parent goes on."""
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.sandbox import EngineDoesNotLoad, Limits, run_isolated
+from tests.harness.engines import TINY, tiny_job
+
+QUICK = Limits(seconds=3.0)
+
+
+@pytest.fixture(params=[True, False], ids=["forked", "spawned"])
+def fork(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+def backward_that(does: str) -> str:
+    """The tiny engine with a backward pass that does this where the leaf has three elements."""
+    line = "        self.parent.grad ="
+    assert line in TINY
+    body = f"        if self.data.size == 3:\n            import os, sys; {does}\n{line}"
+    return TINY.replace(line, body)
+
+
+def test_runs_come_back_in_order_and_with_their_numbers(fork: bool) -> None:
+    runs = run_isolated(tiny_job(), fork=fork)
+    assert [(run.probe, run.loss) for run in runs] == [
+        *(("square", "uniform"), ("square", "weighted")),
+        *(("square-again", "uniform"), ("square-again", "weighted")),
+        ("steps", None),
+    ]
+    gradient = runs[0].gradients["a"]
+    assert gradient is not None
+    np.testing.assert_array_equal(gradient.numpy(), [2.0, 4.0, 6.0])
+    assert [float(seen["loss"].numpy()) for seen in runs[-1].log] == [1.0, 1 / 2, 1 / 3]
+
+
+def test_both_ways_observe_the_same() -> None:
+    forked, spawned = (run_isolated(tiny_job(), fork=way) for way in (True, False))
+    for one, other in zip(forked, spawned, strict=True):
+        assert (one.output, one.gradients, one.log) == (other.output, other.gradients, other.log)
+
+
+@pytest.mark.parametrize(
+    ("does", "type_"),
+    [
+        ("raise ValueError('no')", "ValueError"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("sys.exit(0)", "SystemExit"),
+        ("os._exit(0)", "ProcessExit"),
+        ("os.kill(os.getpid(), 11)", "SIGSEGV"),
+        ("[0 for _ in iter(int, 1)]", "TimeLimit"),
+    ],
+)
+def test_an_abnormal_end_is_that_runs_failure_and_the_others_go_on(
+    fork: bool, does: str, type_: str
+) -> None:
+    runs = run_isolated(tiny_job(backward_that(does)), Limits(seconds=1.5), fork=fork)
+    assert [run.failure.type if run.failure else None for run in runs] == [
+        *(type_, type_, None, None, None)
+    ]
+
+
+def test_what_a_broken_engine_prints_stays_out_of_the_terminal(
+    fork: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    does = "print('garbage'); os.write(1, b'more'); os.write(2, b'and more')"
+    runs = run_isolated(tiny_job(backward_that(does)), QUICK, fork=fork)
+    assert [run.failure for run in runs] == [None] * 5
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import no_such_module_anywhere", "ModuleNotFoundError in the import"),
+        ("def", "SyntaxError in the import"),
+        ("import os; os._exit(3)", "the process ended with status 3"),
+        ("while True: pass", "not done after"),
+    ],
+)
+def test_an_engine_that_does_not_load_says_why(fork: bool, text: str, words: str) -> None:
+    with pytest.raises(EngineDoesNotLoad, match=words):
+        run_isolated(tiny_job(text), Limits(seconds=1.5), fork=fork)
+
+
+def test_no_process_and_no_file_is_left(
+    fork: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A child that leaves a sleeping grandchild and a file in its working directory."""
+    note = tmp_path / "pid"
+    does = (
+        "import subprocess; child = subprocess.Popen(['sleep', '60']); open('litter', 'w'); "
+        f"open({str(note)!r}, 'w').write(str(child.pid)); os._exit(0)"
+    )
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    run_isolated(tiny_job(backward_that(does)), QUICK, fork=fork)
+    assert list((tmp_path / "scratch").iterdir()) == []
+    deadline = time.monotonic() + 5
+    while is_running(int(note.read_text())) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not is_running(int(note.read_text()))
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process is there and is more than an entry that waits for its reaper."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or ") Z " not in stat.read_text()
+
+
+def test_garbage_in_the_pipe_is_not_believed(fork: bool) -> None:
+    """A child that writes bytes that are no frame to every descriptor that it has."""
+    does = """
+for descriptor in range(3, 40):
+    try:
+        os.write(descriptor, b"\\xff" * 64)
+    except OSError:
+        pass
+os._exit(1)
+"""
+    runs = run_isolated(tiny_job(backward_that(f"exec({does!r})")), QUICK, fork=fork)
+    assert [run.failure is not None for run in runs] == [True, True, False, False, False]
