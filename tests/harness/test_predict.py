@@ -2,9 +2,9 @@
 
 import pytest
 from rich.console import Console
-from tests.harness.reports import report_of
 
 from harness.predict import CHOICES, read_prediction, show_score
+from tests.harness.reports import report_of
 
 
 @pytest.mark.parametrize("outcome", CHOICES)
