@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from harness.errors import BreaklabError, EnvironmentProblem, PageError, UsageError
-from harness.page import Page, read_page
+from harness.page import Page, read_page, read_text
 from harness.probe import Probe, read_probes
 from harness.words import PageKind
 
@@ -80,7 +80,7 @@ class Catalogue:
             probe
             for root in self.roots
             for path in sorted((root / "probes").glob("*.py"))
-            for probe in read_probes(path.read_text(encoding="utf-8"), str(path))
+            for probe in read_probes(read_text(path), str(path))
         )
         return _by_name(found)
 

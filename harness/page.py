@@ -132,11 +132,7 @@ def read_page(path: Path) -> Page:
     the schema, an id that is not the file's name, and a page without a title.
     """
     name = str(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PageError(name, 1, f"cannot be read: {error}", "save it as UTF-8 text") from None
-    toml, body, body_line = _split(text, name)
+    toml, body, body_line = _split(read_text(path), name)
     reader = _FrontReader(name, toml)
     front = reader.front()
     if front.id != path.stem:
@@ -155,6 +151,14 @@ def read_page(path: Path) -> Page:
         expect=reader.expect(front),
         claims=reader.claims(front),
     )
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of the catalogue. Raises PageError where it is none."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PageError(str(path), 1, f"cannot be read: {error}", "save it as UTF-8 text") from None
 
 
 def _split(text: str, path: str) -> tuple[str, str, int]:

@@ -109,10 +109,9 @@ class Side:
         first, last = self.source.line_of(start), self.source.line_of(max(start, end - 1))
         return frozenset(self.rows[first - 1 : last])
 
-    def text(self, node: Node | None = None) -> str:
+    def text(self) -> str:
         """The code as the page writes it."""
-        code = self.source.code(node) if node else self.source.text
-        return _ENCODED.sub(_decoded, code).rstrip("\n")
+        return _ENCODED.sub(_decoded, self.source.text).rstrip("\n")
 
     def renamed(self, names: Mapping[str, str]) -> Side:
         """The same side with other identifiers; a dotted one only where a bare name stood."""
@@ -139,11 +138,7 @@ def read_side(rows: Sequence[tuple[int, str]], margin: int, sign: str) -> Side:
         names = [form.format(_RUN + run) for form, run in zip(forms, runs, strict=True)]
         code = "".join(a + b for a, b in zip(pieces, [*names, ""], strict=True))
         try:
-            if sign == "+":
-                side = _side(*_with_passes(code, numbers))
-            else:
-                quiet_parse(code)
-                side = _side(code, numbers)
+            side = _side(*(_with_passes(code, numbers) if sign == "+" else (code, numbers)))
         except SyntaxError as error:
             failure = failure or error
         else:
@@ -164,6 +159,7 @@ def quiet_parse(text: str) -> ast.Module:
 
 
 def _side(code: str, rows: Sequence[int]) -> Side:
+    quiet_parse(code)  # for Python's messages, and for what LibCST lets pass
     try:
         source = parse_source(code)
     except cst.ParserSyntaxError as error:

@@ -83,3 +83,10 @@ def test_an_unknown_probe_suggests_the_nearest() -> None:
     catalogue = open_catalogue()
     with pytest.raises(UsageError, match="did you mean `add-new-axis`"):
         catalogue.probes_for(catalogue.page("skip-unbroadcast"), ["add-new-axes"])
+
+
+def test_a_file_of_probes_that_is_no_text_is_a_mistake(tmp_path: Path) -> None:
+    (tmp_path / "probes").mkdir()
+    (tmp_path / "probes" / "mine.py").write_bytes(b"\xff\xfe")
+    with pytest.raises(PageError, match="save it as UTF-8"):
+        _ = open_catalogue([tmp_path]).shared_probes
