@@ -202,3 +202,17 @@ def test_nothing_is_written_beside_the_engine(tmp_path: Path) -> None:
     assert done.returncode == 0
     after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert after == before
+
+
+def test_pages_of_an_installed_package_are_found_through_its_entry_point(tmp_path: Path) -> None:
+    package, about = tmp_path / "their_pages", tmp_path / "their_pages-1.0.dist-info"
+    package.mkdir()
+    about.mkdir()
+    (package / "__init__.py").touch()
+    page = (PAGES / "variants" / "accumulate-in-place.md").read_text(encoding="utf-8")
+    (package / "theirs.md").write_text(page.replace('"accumulate-in-place"', '"theirs"'), "utf-8")
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: their-pages\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[breaklab.breaks]\ntheirs = their_pages\n")
+    done = harness("check", "theirs", PYTHONPATH=str(tmp_path), cwd=PAGES.parent)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "agrees  theirs on minigrad" in done.stdout
