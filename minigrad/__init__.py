@@ -3,9 +3,45 @@
 Read `autodiff` first (the graph and the walk), then a rule in `elementwise`, then `tensor`.
 """
 
-from minigrad import losses, nn, optim
-from minigrad.autodiff import no_grad
+from minigrad import checkpoint, data, losses, nn, optim
+from minigrad.autodiff import grad
 from minigrad.broadcasting import unbroadcast
+from minigrad.functions import (
+    cat,
+    concatenate,
+    einsum,
+    gelu,
+    maximum,
+    minimum,
+    pad,
+    stack,
+    where,
+)
+from minigrad.modes import no_grad
+from minigrad.tape import GradientTape
 from minigrad.tensor import Tensor, tensor
+from minigrad.tracing import trace
 
-__all__ = ["Tensor", "losses", "nn", "no_grad", "optim", "tensor", "unbroadcast"]
+__all__ = [
+    "GradientTape",
+    "Tensor",
+    "cat",
+    "checkpoint",
+    "concatenate",
+    "data",
+    "einsum",
+    "gelu",
+    "grad",
+    "losses",
+    "maximum",
+    "minimum",
+    "nn",
+    "no_grad",
+    "optim",
+    "pad",
+    "stack",
+    "tensor",
+    "trace",
+    "unbroadcast",
+    "where",
+]

@@ -7,6 +7,8 @@ cotangent `g` of the value (an array of the value's shape) and returns one cotan
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from minigrad.broadcasting import unbroadcast
@@ -96,6 +98,16 @@ def log(a: Array) -> Recorded:
     return np.log(a), vjp
 
 
+def sqrt(a: Array) -> Recorded:
+    """Elementwise square root; its slope at 0 is infinite."""
+    value = np.sqrt(a)
+
+    def vjp(g: Array) -> Cotangents:
+        return (g / (2 * value),)
+
+    return value, vjp
+
+
 def tanh(a: Array) -> Recorded:
     """Elementwise hyperbolic tangent."""
     value = np.tanh(a)
@@ -104,6 +116,51 @@ def tanh(a: Array) -> Recorded:
         return (g * (1 - value**2),)
 
     return value, vjp
+
+
+def sigmoid(a: Array) -> Recorded:
+    """Elementwise logistic function, `1 / (1 + exp(-a))`."""
+    small = np.exp(-np.abs(a))  # at most 1: exp(-a) itself would overflow for a very negative `a`
+    value = np.where(a < 0, small, 1) / (1 + small)
+
+    def vjp(g: Array) -> Cotangents:
+        return (g * value * (1 - value),)
+
+    return value, vjp
+
+
+def gelu(a: Array) -> Recorded:
+    """Elementwise `a` times the probability that a standard normal variable is less than `a`.
+
+    The exact form, PyTorch's default. NumPy has no error function, so Python's is called for each
+    element: some ten times the cost of `gelu_tanh`. Source: Hendrycks and Gimpel, Gaussian Error
+    Linear Units, 2016.
+    """
+    probability = _erfc(a / -math.sqrt(2)).astype(np.result_type(a, 0.0)) / 2
+
+    def vjp(g: Array) -> Cotangents:
+        density = np.exp(-a * a / 2) / math.sqrt(2 * math.pi)
+        return (g * (probability + a * density),)
+
+    return a * probability, vjp
+
+
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
+
+
+def gelu_tanh(a: Array) -> Recorded:
+    """`gelu` with a tanh for the normal distribution: PyTorch's `approximate="tanh"`.
+
+    At most 5e-4 away from `gelu`. Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.
+    """
+    scale = math.sqrt(2 / math.pi)
+    bent = np.tanh(scale * (a + 0.044715 * a * a * a))
+
+    def vjp(g: Array) -> Cotangents:
+        slope = scale * (1 + 3 * 0.044715 * a * a)
+        return (g * (1 + bent + a * (1 - bent**2) * slope) / 2,)
+
+    return a * (1 + bent) / 2, vjp
 
 
 def relu(a: Array) -> Recorded:

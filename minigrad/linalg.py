@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import string
+from collections.abc import Sequence
+
+import numpy as np
+
 from minigrad.broadcasting import unbroadcast
 from minigrad.types import Array, Cotangents, Recorded
 
@@ -31,3 +36,53 @@ def matmul(a: Array, b: Array, *, wanted: tuple[bool, bool] = (True, True)) -> R
         return da, db
 
     return value, vjp
+
+
+def einsum(*arrays: Array, subscripts: str, wanted: Sequence[bool]) -> Recorded:
+    """Sum of products, with a letter for each axis: "ij,jk->ik" is the matrix product.
+
+    As in NumPy, a letter that the output lacks is summed over, one that an operand has twice is its
+    diagonal, and `...` stands for axes that broadcast. Without an arrow the output has the letters
+    that occur once, sorted. The cotangent of an operand is an einsum as well, of `g` and all other
+    operands; one that nobody `wanted` is not computed. Raises ValueError where letters, operands
+    and lengths do not match.
+    """
+    value = np.einsum(subscripts, *arrays, optimize=True)
+    terms, output = _letters(subscripts, [a.ndim for a in arrays])
+
+    def cotangent(i: int, g: Array) -> Array:
+        factors = [g, *arrays[:i], *arrays[i + 1 :]]
+        others = [output, *terms[:i], *terms[i + 1 :]]
+        lengths = dict(zip(terms[i], arrays[i].shape, strict=True))
+        own, shape = "".join(lengths), tuple(lengths.values())
+        known = "".join(letter for letter in own if letter in "".join(others))
+        product = np.einsum(f"{','.join(others)}->{known}", *factors, optimize=True)
+        # A letter that no other term has was summed over: the cotangent is spread along it.
+        alone = tuple(axis for axis, letter in enumerate(own) if letter not in known)
+        spread = np.broadcast_to(unbroadcast(np.expand_dims(product, alone), shape), shape)
+        if own == terms[i]:
+            return spread
+        whole = np.zeros(arrays[i].shape, g.dtype)
+        diagonal = np.einsum(f"{terms[i]}->{own}", whole)  # a view
+        diagonal[...] = spread
+        return whole
+
+    def vjp(g: Array) -> Cotangents:
+        return tuple(cotangent(i, g) if needed else None for i, needed in enumerate(wanted))
+
+    return value, vjp
+
+
+def _letters(subscripts: str, ndims: Sequence[int]) -> tuple[list[str], str]:
+    """The letters of each operand and of the output, with letters also for the axes of `...`."""
+    inputs, arrow, output = subscripts.replace(" ", "").partition("->")
+    terms = inputs.split(",")
+    if not arrow:
+        once = sorted(x for x in string.ascii_letters if inputs.count(x) == 1)
+        output = "".join(["..." if "..." in inputs else "", *once])
+    unnamed = [ndim - len(term.replace("...", "")) for term, ndim in zip(terms, ndims, strict=True)]
+    free = "".join(x for x in string.ascii_letters if x not in inputs)[: max(unnamed)]
+    named = [
+        term.replace("...", free[len(free) - n :]) for term, n in zip(terms, unnamed, strict=True)
+    ]
+    return named, output.replace("...", free)

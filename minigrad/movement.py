@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from minigrad.broadcasting import unbroadcast
 from minigrad.types import Array, Cotangents, Recorded
 
 
@@ -38,15 +38,57 @@ def permute(a: Array, axes: Sequence[int]) -> Recorded:
     return a.transpose(axes), vjp
 
 
-def getitem(a: Array, index: Any) -> Recorded:
-    """`a[index]`, for whatever NumPy takes as an index.
+def expand(a: Array, shape: Sequence[int]) -> Recorded:
+    """Axes of length 1 stretched, and axes created on the left, as broadcasting does.
 
-    An element that is picked several times gets the sum of its cotangents.
+    A length of -1 keeps the axis as it is. Raises ValueError for a `shape` that `a` does not
+    broadcast to.
     """
+    aligned = (1,) * (len(shape) - a.ndim) + a.shape
+    lengths = [old if new == -1 else new for new, old in zip(shape, aligned, strict=False)]
 
     def vjp(g: Array) -> Cotangents:
-        whole = np.zeros(a.shape, g.dtype)
-        np.add.at(whole, index, g)
-        return (whole,)
+        return (unbroadcast(g, a.shape),)
 
-    return a[index], vjp
+    return np.broadcast_to(a, lengths), vjp
+
+
+def flip(a: Array, axes: tuple[int, ...]) -> Recorded:
+    """The elements along each of the `axes` in reverse, which undoes itself."""
+
+    def vjp(g: Array) -> Cotangents:
+        return (np.flip(g, axes),)
+
+    return np.flip(a, axes), vjp
+
+
+def pad(a: Array, widths: Sequence[tuple[int, int]], value: float = 0.0) -> Recorded:
+    """A frame of a constant `value`: on each axis so many elements before and after."""
+
+    def vjp(g: Array) -> Cotangents:
+        inside = zip(widths, a.shape, strict=True)
+        return (g[tuple(slice(before, before + length) for (before, _), length in inside)],)
+
+    return np.pad(a, widths, constant_values=value), vjp
+
+
+# ----- Several operands -----
+
+
+def concatenate(*arrays: Array, axis: int) -> Recorded:
+    """The operands one after the other along an axis that they have."""
+    ends = np.cumsum([a.shape[axis] for a in arrays])
+
+    def vjp(g: Array) -> Cotangents:
+        return tuple(np.split(g, ends[:-1], axis))
+
+    return np.concatenate(arrays, axis), vjp
+
+
+def stack(*arrays: Array, axis: int) -> Recorded:
+    """The operands, all of the same shape, side by side along a new axis."""
+
+    def vjp(g: Array) -> Cotangents:
+        return tuple(np.moveaxis(g, axis, 0))
+
+    return np.stack(arrays, axis), vjp

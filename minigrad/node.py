@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import ArrayLike, DTypeLike
 
+from minigrad.hooks import Handle, Hook, add_hook
+from minigrad.modes import recording
 from minigrad.types import Array, Vjp
+
+
+class Version:
+    """When an array was last changed in place. Tensors that show the same memory share one.
+
+    Time is counted in changes, of all tensors together: a node that remembers how many there had
+    been when it was recorded can tell, from one number, whether any of its arrays changed since.
+
+    Only `add_`, `mul_`, `copy_` and `tensor[index] = ...` count. What is written into `data` by
+    hand is not seen, as in PyTorch: a gradient is then wrong and nothing says so. A new array for
+    `data`, which is what an optimizer makes, need not be seen: rules keep the old one.
+    """
+
+    now: ClassVar[int] = 0
+    changed = 0
 
 
 class Node:
@@ -17,7 +34,19 @@ class Node:
     know arrays and no nodes, and nodes know no children: there are no reference cycles.
     """
 
-    __slots__ = ("__weakref__", "data", "grad", "op", "parents", "requires_grad", "vjp")
+    __slots__ = (
+        "__weakref__",
+        "data",
+        "grad",
+        "hooks",
+        "op",
+        "parents",
+        "recorded",
+        "requires_grad",
+        "retains_grad",
+        "version",
+        "vjp",
+    )
 
     def __init__(
         self,
@@ -34,11 +63,82 @@ class Node:
         self.parents = parents
         self.vjp = vjp
         self.op = op
+        self.recorded = Version.now
+        self.version = Version()
+        self.retains_grad = False
+        self.hooks: dict[object, Hook] | None = None
 
     @property
     def is_leaf(self) -> bool:
-        """Whether it was given and not computed. Only leaves get a `grad`."""
+        """Whether it was given and not computed. Only leaves get a `grad` without `retain_grad`."""
         return self.vjp is None
+
+    # ----- On the way back -----
+
+    def retain_grad(self) -> None:
+        """Let `backward()` fill `grad` also here, where a result has none otherwise.
+
+        Raises RuntimeError where no gradient passes.
+        """
+        self._check_requires_grad("retain_grad()")
+        self.retains_grad = not self.is_leaf
+
+    def register_hook(self, hook: Hook) -> Handle:
+        """Call `hook(cotangent)` in each walk, once the cotangent of this tensor is complete.
+
+        It sees this walk's cotangent and not the `grad` of earlier ones. What it returns, unless
+        None, goes on in its place. `handle.remove()` takes it away. Raises RuntimeError where no
+        gradient passes.
+        """
+        self._check_requires_grad("register_hook()")
+        if self.hooks is None:
+            self.hooks = {}
+        return add_hook(self.hooks, hook)
+
+    def _check_requires_grad(self, method: str) -> None:
+        if not self.requires_grad:
+            raise RuntimeError(
+                f"{method} on a tensor that does not require a gradient: no cotangent will pass "
+                "here; create the leaf with requires_grad=True, and compute outside no_grad()"
+            )
+
+    # ----- In place -----
+    # Not recorded, but counted (see Version), so that a backward that needs old values refuses.
+
+    def add_(self, other: Node | ArrayLike) -> Self:
+        """Add `other` to the elements, in place."""
+        self._change()
+        np.add(self.data, _array(other), out=self.data)
+        return self
+
+    def mul_(self, other: Node | ArrayLike) -> Self:
+        """Multiply the elements by `other`, in place."""
+        self._change()
+        np.multiply(self.data, _array(other), out=self.data)
+        return self
+
+    def copy_(self, other: Node | ArrayLike) -> Self:
+        """Replace the elements by those of `other`, in place."""
+        self._change()
+        np.copyto(self.data, _array(other))
+        return self
+
+    def __setitem__(self, index: Any, other: Node | ArrayLike) -> None:
+        """`self[index] = other`, in place, for whatever NumPy takes as an index."""
+        self._change()
+        parts = index if isinstance(index, tuple) else (index,)
+        self.data[tuple(_array(part) for part in parts)] = _array(other)
+
+    def _change(self) -> None:
+        """Count a change in place. Raises RuntimeError where a gradient would be wrong after it."""
+        if self.requires_grad and recording.get():
+            raise RuntimeError(
+                "a tensor that requires a gradient cannot be changed in place, as the change would "
+                "not be recorded: write it out of place, as in y = x * 2, or, where no gradient "
+                "shall see it (an initial value, an update), change it inside no_grad()"
+            )
+        Version.now += 1
+        self.version.changed = Version.now
 
     # ----- As an array -----
 
@@ -90,3 +190,7 @@ class Node:
     def item(self) -> Any:
         """The only element, as a Python number. Raises ValueError if there are more."""
         return self.data.item()
+
+
+def _array(value: Any) -> Any:
+    return value.data if isinstance(value, Node) else value

@@ -1,27 +1,247 @@
-"""Optimizers."""
+"""Optimizers, clipping, schedules, and gradients of a large batch in small ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar
 
+import numpy as np
+
+from minigrad.state import State, check_state
 from minigrad.tensor import Tensor
+from minigrad.types import Array
 
 
-class SGD:
-    """Plain gradient descent: each step moves each parameter by `-lr` times its gradient."""
+class Optimizer:
+    """Moves parameters against their gradients, and remembers some arrays for each of them.
+
+    A step makes new arrays. It is written `data + -lr * direction`, since NumPy adds the left array
+    into a product that nobody else holds, and `data - lr * direction` would cost a second one.
+    """
+
+    remembers: ClassVar[tuple[str, ...]] = ()
+    """The attributes with what it remembers: lists with one array for each parameter."""
 
     def __init__(self, parameters: Iterable[Tensor], lr: float) -> None:
-        """`lr` is the learning rate, the same for all parameters."""
+        """`lr` is the learning rate, the same for all parameters. Raises ValueError for none."""
         self.parameters = list(parameters)
         self.lr = float(lr)  # a NumPy float64 would turn float32 parameters into float64
-
-    def step(self) -> None:
-        """Move the parameters. Those without a gradient stay; `data` is a new array."""
-        for parameter in self.parameters:
-            if parameter.grad is not None:
-                parameter.data = parameter.data - self.lr * parameter.grad
+        if not self.parameters:
+            raise ValueError("no parameters to optimize: is the iterator used up, or a list empty?")
+        if len(set(self.parameters)) < len(self.parameters):
+            raise ValueError("a parameter comes twice, and would move twice in a step")
 
     def zero_grad(self) -> None:
         """Forget the gradients: `backward()` adds to what it finds."""
         for parameter in self.parameters:
             parameter.grad = None
+
+    def state_dict(self) -> dict[str, Array]:
+        """Copies of the learning rate and of what is remembered, by name."""
+        state = {"lr": np.array(self.lr)}
+        for name in self.remembers:
+            for i, array in enumerate(getattr(self, name)):
+                state[f"{name}.{i}"] = np.array(array)
+        return state
+
+    def load_state_dict(self, state: State) -> None:
+        """Take them back. Raises as `check_state`, and then nothing has changed."""
+        check_state(self.state_dict(), state)
+        self.lr = float(state["lr"])
+        for name in self.remembers:
+            for i, array in enumerate(getattr(self, name)):
+                getattr(self, name)[i] = np.array(state[f"{name}.{i}"], array.dtype)
+
+    def _zeros(self) -> list[Array]:
+        return [np.zeros_like(parameter.data) for parameter in self.parameters]
+
+
+class SGD(Optimizer):
+    """Gradient descent, with momentum (a velocity sums up past gradients) and decay.
+
+    Source of the momentum: Sutskever et al., On the Importance of Initialization and Momentum,
+    2013; written as in `torch.optim.SGD`, the learning rate outside the velocity.
+    """
+
+    remembers = ("velocity",)
+
+    def __init__(
+        self,
+        parameters: Iterable[Tensor],
+        lr: float,
+        momentum: float = 0.0,
+        nesterov: bool = False,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(parameters, lr)
+        self.momentum, self.nesterov = float(momentum), nesterov
+        self.weight_decay = float(weight_decay)
+        self.velocity = self._zeros() if momentum else []
+
+    def step(self) -> None:
+        """Move the parameters. Those without a gradient stay; `data` is a new array."""
+        for i, parameter in enumerate(self.parameters):
+            if parameter.grad is not None:
+                direction = parameter.grad
+                if self.weight_decay:
+                    direction = direction + self.weight_decay * parameter.data
+                if self.momentum:
+                    self.velocity[i] = self.momentum * self.velocity[i] + direction
+                    ahead = direction + self.momentum * self.velocity[i]
+                    direction = ahead if self.nesterov else self.velocity[i]
+                parameter.data = parameter.data + -self.lr * direction
+
+
+class Adam(Optimizer):
+    """Descent along a mean of past gradients, over the root of a mean of their squares.
+
+    Both means start at 0 and are corrected for it; `t` counts a parameter's steps. Weight decay is
+    added to the gradient, so it is scaled too. Source: Kingma and Ba, Adam, 2015, algorithm 1.
+    """
+
+    remembers = ("m", "v", "t")
+
+    def __init__(
+        self,
+        parameters: Iterable[Tensor],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(parameters, lr)
+        self.beta1, self.beta2 = map(float, betas)
+        self.eps, self.weight_decay = float(eps), float(weight_decay)
+        self.m, self.v = self._zeros(), self._zeros()
+        self.t = [np.array(0) for _ in self.parameters]
+
+    def step(self) -> None:
+        """Move the parameters. Those without a gradient stay; `data` is a new array."""
+        for i, parameter in enumerate(self.parameters):
+            if parameter.grad is not None:
+                gradient = parameter.grad + self.weight_decay * parameter.data
+                parameter.data = parameter.data + -self.lr * self._direction(i, gradient)
+
+    def _direction(self, i: int, gradient: Array) -> Array:
+        """Update the means of parameter `i`, and divide the one by the root of the other."""
+        self.t[i] = self.t[i] + 1
+        self.m[i] = self.beta1 * self.m[i] + (1 - self.beta1) * gradient
+        self.v[i] = self.beta2 * self.v[i] + (1 - self.beta2) * gradient**2
+        mean = self.m[i] / (1 - self.beta1 ** int(self.t[i]))
+        mean_square = self.v[i] / (1 - self.beta2 ** int(self.t[i]))
+        return mean / (np.sqrt(mean_square) + self.eps)
+
+
+class AdamW(Adam):
+    """Adam with a weight decay beside the gradient, by `lr * weight_decay` times the parameter.
+
+    Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2019, algorithm 2.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Tensor],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+    ) -> None:
+        super().__init__(parameters, lr, betas, eps, weight_decay)
+
+    def step(self) -> None:
+        """Move the parameters. Those without a gradient stay; `data` is a new array."""
+        for i, parameter in enumerate(self.parameters):
+            if parameter.grad is not None:
+                decay = self.weight_decay * parameter.data
+                direction = self._direction(i, parameter.grad) + decay
+                parameter.data = parameter.data + -self.lr * direction
+
+
+# ----- Gradients -----
+
+
+def clip_grad_norm_(parameters: Iterable[Tensor], max_norm: float) -> float:
+    """Scale all gradients down together so that their common norm is at most `max_norm`.
+
+    Returns the norm before. Source: Pascanu et al., On the Difficulty of Training Recurrent Neural
+    Networks, 2013, algorithm 1; the 1e-6 is PyTorch's.
+    """
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    total = math.sqrt(sum(float((gradient**2).sum()) for gradient in gradients))
+    scale = min(1.0, max_norm / (total + 1e-6))
+    for gradient in gradients:
+        gradient *= scale
+    return total
+
+
+def accumulate_gradients(
+    mean_loss: Callable[..., Tensor], batches: Sequence[Sequence[Any]], counts: Sequence[int]
+) -> float:
+    """Add the gradients of `mean_loss(*batch)` over several small batches, as over one large batch.
+
+    `counts` says over how many samples (or tokens that count) each mean is taken; the gradients and
+    the loss that is returned are those of the mean over all of them.
+    """
+    total = 0.0
+    for batch, count in zip(batches, counts, strict=True):
+        share = mean_loss(*batch) * (count / sum(counts))
+        share.backward()
+        total += share.item()
+    return total
+
+
+# ----- Schedules: from the number of steps taken to a factor for the learning rate -----
+
+
+def warmup(step: int, steps: int) -> float:
+    """From 1/steps to 1 on a line: reaches 1 in the last of the `steps`. Source: as `cosine`'s."""
+    return (step + 1) / steps if step < steps else 1.0
+
+
+def cosine(step: int, steps: int, floor: float = 0.0) -> float:
+    """From 1 down to `floor` in `steps`, along half a cosine, and then `floor`.
+
+    Source: Loshchilov and Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts, 2017,
+    equation 5.
+    """
+    progress = min(1.0, step / steps)
+    return floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+def warmup_cosine(step: int, warmup_steps: int, steps: int, floor: float = 0.0) -> float:
+    """Up for `warmup_steps`, then down along a cosine until `steps` in all are taken."""
+    if step < warmup_steps:
+        return warmup(step, warmup_steps)
+    return cosine(step - warmup_steps, steps - warmup_steps, floor)
+
+
+class Scheduler:
+    """Sets `optimizer.lr` to its first value times `schedule(steps taken)`, from the start.
+
+    Call `step()` after the optimizer's.
+    """
+
+    def __init__(self, optimizer: Optimizer, schedule: Callable[[int], float]) -> None:
+        self.optimizer, self.schedule = optimizer, schedule
+        self.base_lr = optimizer.lr
+        self.steps = 0
+        self._set_lr()
+
+    def step(self) -> None:
+        """Count a step and set the learning rate of the next one."""
+        self.steps += 1
+        self._set_lr()
+
+    def state_dict(self) -> dict[str, Array]:
+        """The first learning rate and the number of steps."""
+        return {"base_lr": np.array(self.base_lr), "steps": np.array(self.steps)}
+
+    def load_state_dict(self, state: State) -> None:
+        """Take them back, and set the learning rate."""
+        check_state(self.state_dict(), state)
+        self.base_lr, self.steps = float(state["base_lr"]), int(state["steps"])
+        self._set_lr()
+
+    def _set_lr(self) -> None:
+        self.optimizer.lr = float(self.base_lr * self.schedule(self.steps))

@@ -7,6 +7,7 @@ Backwards, the cotangent gets the reduced axes back with length 1 and is spread 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from minigrad.types import Array, Axis, Cotangents, Recorded
 
 def sum(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
     """Sum; over no elements 0."""
-    axes = _axes(a, axis)
+    axes = reduced_axes(a, axis)
 
     def vjp(g: Array) -> Cotangents:
         kept = g if keepdims else np.expand_dims(g, axes)
@@ -26,7 +27,7 @@ def sum(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
 
 def mean(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
     """Arithmetic mean; integers give floats, no elements give NaN."""
-    axes = _axes(a, axis)
+    axes = reduced_axes(a, axis)
     count = math.prod(a.shape[i] for i in axes)
 
     def vjp(g: Array) -> Cotangents:
@@ -36,12 +37,47 @@ def mean(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
     return a.sum(axes, keepdims=keepdims) / count, vjp
 
 
+def var(a: Array, axis: Axis = None, keepdims: bool = False, correction: float = 1) -> Recorded:
+    """Squared deviations from the mean, summed and divided by their number less `correction`.
+
+    NaN where no element deviates and nothing is left to divide by. Each element moves the mean as
+    well, but that changes nothing to first order, as the deviations from the mean sum to 0.
+    """
+    axes = reduced_axes(a, axis)
+    count = math.prod(a.shape[i] for i in axes)
+    freedom = count - correction if count > correction else 0
+    deviation = a - a.sum(axes, keepdims=True) / count
+
+    def vjp(g: Array) -> Cotangents:
+        kept = g if keepdims else np.expand_dims(g, axes)
+        return (kept * 2 * deviation / freedom,)
+
+    return (deviation**2).sum(axes, keepdims=keepdims) / freedom, vjp
+
+
+def norm(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
+    """Euclidean length: the root of the sum of squares.
+
+    At 0 every vector of length up to 1 is a subgradient; we take 0, as PyTorch does (JAX: NaN).
+    """
+    axes = reduced_axes(a, axis)
+    value = np.sqrt((a * a).sum(axes, keepdims=True))
+
+    def vjp(g: Array) -> Cotangents:
+        kept = g if keepdims else np.expand_dims(g, axes)
+        # Where the length is 0, so is `a`: it is divided by 1, as 0/0 would be NaN.
+        return (kept * (a / np.where(value == 0, 1, value)),)
+
+    return value if keepdims else value.squeeze(axes), vjp
+
+
 def max(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
     """Largest value; NaN wins. Raises ValueError over no elements.
 
-    Elements that tie for the maximum share its cotangent equally, as in `torch.amax`.
+    Elements that tie for the maximum share its cotangent equally, as in `torch.amax`, TensorFlow
+    and JAX (`torch.max` with a `dim`: one of them gets it all).
     """
-    axes = _axes(a, axis)
+    axes = reduced_axes(a, axis)
     value = a.max(axes, keepdims=True)
 
     def vjp(g: Array) -> Cotangents:
@@ -52,7 +88,25 @@ def max(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
     return value if keepdims else value.squeeze(axes), vjp
 
 
-def _axes(a: Array, axis: Axis) -> tuple[int, ...]:
+def min(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
+    """Smallest value; NaN wins. Raises ValueError over no elements.
+
+    Elements that tie for the minimum share its cotangent equally, as in `torch.amin`, TensorFlow
+    and JAX (`torch.min` with a `dim`: one of them gets it all).
+    """
+    axes = reduced_axes(a, axis)
+    value = a.min(axes, keepdims=True)
+
+    def vjp(g: Array) -> Cotangents:
+        kept = g if keepdims else np.expand_dims(g, axes)
+        tied = a == value
+        return (kept * tied / tied.sum(axes, keepdims=True),)
+
+    return value if keepdims else value.squeeze(axes), vjp
+
+
+def reduced_axes(a: Array, axis: Axis) -> tuple[int, ...]:
+    """The axes that are reduced, as a tuple."""
     if axis is None:
         return tuple(range(a.ndim))
-    return axis if isinstance(axis, tuple) else (axis,)
+    return tuple(axis) if isinstance(axis, Sequence) else (axis,)

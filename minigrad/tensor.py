@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from minigrad import autodiff, elementwise, linalg, movement, reductions
+from minigrad import autodiff, elementwise, linalg, selection
+from minigrad.methods import Methods
+from minigrad.modes import recording
 from minigrad.node import Node
-from minigrad.types import Array, Axis, Recorded
+from minigrad.types import Array, Recorded, Vjp
 
 
-class Tensor(Node):
+class Tensor(Methods):
     """An array in the graph. `data` is copied; floats become float64, integers stay integers.
 
     Operators broadcast, and promote dtypes as in NumPy: a Python number never changes a float
@@ -37,18 +39,24 @@ class Tensor(Node):
                 " write 1.0 instead of 1, or pass dtype=float"
             )
 
-    def backward(self, cotangent: ArrayLike | None = None) -> None:
+    def backward(self, cotangent: ArrayLike | None = None, retain_graph: bool = False) -> None:
         """Add the gradients of this tensor, weighted by `cotangent`, to the leaves' `grad`.
 
         `cotangent` has the tensor's shape; a tensor of one element does without. A graph serves for
-        one `backward()`. Raises RuntimeError where there is nothing to differentiate, ValueError or
-        TypeError for a cotangent of another shape or kind.
+        one `backward()`, unless it is retained. Raises RuntimeError where there is nothing to
+        differentiate, where the graph is gone, and where a value that it needs was changed in
+        place; ValueError or TypeError for a cotangent of another shape or kind.
         """
-        autodiff.backward(self, cotangent)
+        autodiff.backward(self, cotangent, retain_graph)
 
     def detach(self) -> Tensor:
         """The same data, cut off from the graph."""
-        return _tensor(self.data)
+        out = _tensor(self.data)
+        out.version = self.version
+        return out
+
+    def _apply(self, op: Callable[..., Recorded], **options: Any) -> Tensor:
+        return apply(op, self, **options)
 
     def __iter__(self) -> Iterator[Tensor]:
         """The tensors along the first axis."""
@@ -88,54 +96,46 @@ class Tensor(Node):
         """`other / self`."""
         return apply(elementwise.div, other, self)
 
-    def __neg__(self) -> Tensor:
-        """`-self`."""
-        return apply(elementwise.neg, self)
+    def maximum(self, other: Operand) -> Tensor:
+        """The larger one, element by element; at a tie each gets half of the gradient."""
+        return apply(selection.maximum, self, other)
 
-    def __pow__(self, exponent: float) -> Tensor:
-        """`self ** exponent`, for a number. Raises TypeError for a tensor or an array."""
-        if not isinstance(exponent, int | float | np.number):
-            raise TypeError(
-                f"the exponent is a number, not a {type(exponent).__name__}: "
-                "for a positive base, write (exponent * base.log()).exp()"
-            )
-        return apply(elementwise.pow, self, exponent=exponent)
+    def minimum(self, other: Operand) -> Tensor:
+        """The smaller one, element by element; at a tie each gets half of the gradient."""
+        return apply(selection.minimum, self, other)
 
-    pow = __pow__
+    def masked_fill(self, mask: Tensor | Array, value: float) -> Tensor:
+        """`value` where the `mask` holds, else `self`."""
+        return apply(selection.where, value, self, condition=np.array(mask))
 
-    def exp(self) -> Tensor:
-        """The exponential."""
-        return apply(elementwise.exp, self)
+    # ----- Comparisons -----
 
-    def log(self) -> Tensor:
-        """The natural logarithm."""
-        return apply(elementwise.log, self)
+    # They give arrays of booleans, not tensors: there is nothing to differentiate. `==` and `!=`
+    # are left to compare identities, so that a tensor can be a key or a member of a set.
 
-    def tanh(self) -> Tensor:
-        """The hyperbolic tangent."""
-        return apply(elementwise.tanh, self)
+    def __lt__(self, other: Operand) -> Array:
+        """`self < other`."""
+        return _compared(np.less, self, other)
 
-    def relu(self) -> Tensor:
-        """The maximum with 0, with slope 0 at 0."""
-        return apply(elementwise.relu, self)
+    def __le__(self, other: Operand) -> Array:
+        """`self <= other`."""
+        return _compared(np.less_equal, self, other)
 
-    def abs(self) -> Tensor:
-        """The absolute value, with slope 0 at 0."""
-        return apply(elementwise.abs, self)
+    def __gt__(self, other: Operand) -> Array:
+        """`self > other`."""
+        return _compared(np.greater, self, other)
 
-    # ----- Reductions -----
+    def __ge__(self, other: Operand) -> Array:
+        """`self >= other`."""
+        return _compared(np.greater_equal, self, other)
 
-    def sum(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
-        """The sum over all axes, one or several."""
-        return apply(reductions.sum, self, axis=dim, keepdims=keepdim)
+    def eq(self, other: Operand) -> Array:
+        """Where the elements are equal."""
+        return _compared(np.equal, self, other)
 
-    def mean(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
-        """The mean over all axes, one or several."""
-        return apply(reductions.mean, self, axis=dim, keepdims=keepdim)
-
-    def max(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
-        """The largest values, without their indices; ties share the gradient (`torch.amax`)."""
-        return apply(reductions.max, self, axis=dim, keepdims=keepdim)
+    def ne(self, other: Operand) -> Array:
+        """Where the elements differ."""
+        return _compared(np.not_equal, self, other)
 
     # ----- Linear algebra -----
 
@@ -150,39 +150,11 @@ class Tensor(Node):
         """`other @ self`."""
         return apply(linalg.matmul, other, self, wanted=(False, self.requires_grad))
 
-    # ----- Movement -----
-
-    def reshape(self, *shape: int | Sequence[int]) -> Tensor:
-        """`reshape(2, -1)` or `reshape((2, -1))`: the same elements in another shape."""
-        return apply(movement.reshape, self, shape=_unpacked(shape))
-
-    def transpose(self, dim0: int, dim1: int) -> Tensor:
-        """Two axes swapped."""
-        return apply(movement.transpose, self, axis0=dim0, axis1=dim1)
-
-    def permute(self, *dims: int | Sequence[int]) -> Tensor:
-        """`permute(1, 2, 0)` or `permute((1, 2, 0))`: the axes in another order."""
-        return apply(movement.permute, self, axes=_unpacked(dims))
-
-    @property
-    def T(self) -> Tensor:  # noqa: N802 - PyTorch's and NumPy's name
-        """The axes in reverse: the transpose of a matrix."""
-        return self.permute(*reversed(range(self.ndim)))
-
-    @property
-    def mT(self) -> Tensor:  # noqa: N802 - PyTorch's and NumPy's name
-        """The last two axes swapped: the transpose of each matrix in a batch."""
-        return self.transpose(-2, -1)
-
-    def __getitem__(self, index: Any) -> Tensor:
-        """`self[index]`: integers, slices, masks and arrays of integers, as in NumPy."""
-        parts = index if isinstance(index, tuple) else (index,)
-        arrays = tuple(part.data if isinstance(part, Tensor) else part for part in parts)
-        return apply(movement.getitem, self, index=arrays)
-
 
 Operand = Tensor | Array | float | np.number[Any]
 """What stands on either side of an operator."""
+
+_CONSTANTS = (int, float, np.number, np.ndarray)
 
 
 def tensor(
@@ -194,33 +166,50 @@ def tensor(
 
 def apply(op: Callable[..., Recorded], *operands: Operand, **options: Any) -> Tensor:
     """Compute an op on the operands' arrays, and record it where a gradient may pass."""
-    parents = tuple([x if isinstance(x, Tensor) else _constant(x, operands) for x in operands])
-    value, vjp = op(*[parent.data for parent in parents], **options)
-    if autodiff.recording.get() and any(parent.requires_grad for parent in parents):
-        return _tensor(value, True, parents, vjp, op.__name__)
-    return _tensor(value)
+    parents: list[Tensor] = []
+    arrays: list[Array] = []
+    requires_grad = False
+    for operand in operands:
+        parent = operand if isinstance(operand, Tensor) else _constant(operand, operands)
+        parents.append(parent)
+        arrays.append(parent.data)
+        requires_grad = requires_grad or parent.requires_grad
+    value, vjp = op(*arrays, **options)
+    if requires_grad and recording.get():
+        out = _tensor(value, True, tuple(parents), vjp, op.__name__)
+    else:
+        out = _tensor(value)
+    if out.data.base is not None:  # a view: what is changed in place here is changed there
+        for parent in parents:
+            if np.may_share_memory(out.data, parent.data):
+                out.version = parent.version
+    return out
 
 
-def _tensor(value: Array, *record: Any) -> Tensor:
-    """A tensor around an array that is not copied, with what Node takes to `record` it."""
+def _tensor(
+    value: Array,
+    requires_grad: bool = False,
+    parents: tuple[Node, ...] = (),
+    vjp: Vjp | None = None,
+    op: str = "",
+) -> Tensor:
+    """A node as a tensor, around an array that is not copied."""
     out = Tensor.__new__(Tensor)
-    Node.__init__(out, np.asarray(value), *record)
+    Node.__init__(out, np.asarray(value), requires_grad, parents, vjp, op)
     return out
 
 
 def _constant(value: Any, operands: tuple[Operand, ...]) -> Tensor:
     """An operand that is no tensor, in the dtype that NumPy gives it beside those that are."""
-    if not isinstance(value, int | float | np.number | np.ndarray):
+    if not isinstance(value, _CONSTANTS):
         raise TypeError(
             f"a Tensor works with tensors, NumPy arrays and numbers, not with a "
             f"{type(value).__name__}: wrap it, tensor(...)"
         )
     beside = [x.data for x in operands if isinstance(x, Tensor)]
-    return Tensor(value, dtype=np.result_type(value, *beside))
+    return _tensor(np.array(value, np.result_type(value, *beside)))
 
 
-def _unpacked(arguments: Sequence[Any]) -> Sequence[int]:
-    """PyTorch takes `f(2, 3)` and `f((2, 3))` alike."""
-    if len(arguments) == 1 and isinstance(arguments[0], Sequence):
-        return arguments[0]
-    return arguments
+def _compared(ufunc: np.ufunc, tensor: Tensor, other: Operand) -> Array:
+    """A comparison on the arrays; a number stays one, and is rounded to the tensor's dtype."""
+    return np.asarray(ufunc(tensor.data, other.data if isinstance(other, Tensor) else other))

@@ -1,6 +1,6 @@
 """The words in which the rules are written."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -16,5 +16,5 @@ Vjp = Callable[[Array], Cotangents]
 Recorded = tuple[Array, Vjp]
 """What an op returns: its value, and the rule that will carry a cotangent back."""
 
-Axis = int | tuple[int, ...] | None
+Axis = int | Sequence[int] | None
 """One axis, several, or (None) all of them; negative ones count from the end."""

@@ -11,6 +11,17 @@ import minigrad
 Program = Callable[..., Any]
 Input = tuple[int, ...] | np.ndarray[Any, Any]
 """A shape, drawn from a fixed seed, or the values themselves."""
+Case = tuple[Program, *tuple[Input, ...]]
+
+
+def of(tensor: Any) -> Any:
+    """The library that a tensor is from."""
+    return torch if isinstance(tensor, torch.Tensor) else minigrad
+
+
+def functional(tensor: Any) -> Any:
+    """Where that library has its functions for layers."""
+    return torch.nn.functional if isinstance(tensor, torch.Tensor) else minigrad
 
 
 def draw(*inputs: Input, seed: int = 7) -> list[np.ndarray[Any, Any]]:

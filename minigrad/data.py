@@ -1,0 +1,181 @@
+"""Data on its way to a model: splits, batches, scaling, missing values, augmentation.
+
+Rows are samples, along the first axis. Whatever is random comes from a generator that is passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from minigrad.types import Array
+
+# ----- Splits: rows to index every array with -----
+
+
+def train_test_split(
+    count: int, test_share: float, *, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """The rows 0 ... count - 1, shuffled: those to train on, and a `test_share` of them to test.
+
+    Raises ValueError where either would be empty.
+    """
+    rows = rng.permutation(count)
+    cut = round(count * test_share)
+    if not 0 < cut < count:
+        raise ValueError(f"a test share of {test_share} cannot split {count} in two")
+    return rows[cut:], rows[:cut]
+
+
+def group_split(
+    groups: ArrayLike, test_share: float, *, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """As `train_test_split`, for a share of the groups: no group has rows on both sides.
+
+    `groups` names each row's group: the person, the recording, the original of a copy.
+    """
+    names, group_of_row = np.unique(np.asarray(groups), return_inverse=True)
+    _, test = train_test_split(len(names), test_share, rng=rng)
+    in_test = np.isin(group_of_row, test)
+    return np.flatnonzero(~in_test), np.flatnonzero(in_test)
+
+
+# ----- Batches -----
+
+
+class DataLoader:
+    """Batches of some arrays' common rows, in a new order each time it is iterated over.
+
+    The last batch may be smaller; `drop_last` leaves it out. To resume a training between two
+    epochs, save the state of `rng`. Raises ValueError for arrays of different lengths.
+    """
+
+    def __init__(
+        self,
+        *arrays: Array,
+        batch_size: int,
+        rng: np.random.Generator,
+        shuffle: bool = True,
+        drop_last: bool = False,
+    ) -> None:
+        """`rng` should be the loader's own, so that nothing else decides the order."""
+        if len({len(array) for array in arrays}) != 1:
+            raise ValueError(f"arrays of {[len(x) for x in arrays]} rows do not go together")
+        if batch_size < 1:
+            raise ValueError(f"a batch size of {batch_size}: at least 1")
+        self.arrays, self.batch_size = arrays, batch_size
+        self.rng, self.shuffle, self.drop_last = rng, shuffle, drop_last
+
+    def __len__(self) -> int:
+        """The number of batches."""
+        count = len(self.arrays[0])
+        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+
+    def __iter__(self) -> Iterator[tuple[Array, ...]]:
+        """One epoch: tuples with a part of each array."""
+        count = len(self.arrays[0])
+        order = self.rng.permutation(count) if self.shuffle else np.arange(count)
+        for i in range(len(self)):
+            rows = order[i * self.batch_size : (i + 1) * self.batch_size]
+            yield tuple(array[rows] for array in self.arrays)
+
+
+def worker_generators(seed: int, workers: int) -> list[np.random.Generator]:
+    """A generator for each worker, none drawing the numbers of another."""
+    return [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(workers)]
+
+
+# ----- Scaling -----
+
+
+class StandardScaler:
+    """Mean 0 and standard deviation 1 for each column of the rows it was fitted to.
+
+    Fit it to the training rows alone: statistics of test rows would leak into the model.
+    """
+
+    mean: Array | None = None
+    scale: Array | None = None
+
+    def fit(self, x: Array) -> Self:
+        """Learn from `x` (rows, columns); a constant column is only shifted, not divided."""
+        check_complete(x)
+        self.mean = x.mean(0)
+        constant = x.max(0) == x.min(0)
+        self.scale = np.where(constant, 1, x.std(0)).astype(x.dtype)
+        return self
+
+    def transform(self, x: Array) -> Array:
+        """Scale `x`. Raises RuntimeError before `fit`, ValueError for another number of columns."""
+        if self.mean is None:
+            raise RuntimeError("transform() before fit(): fit to the training rows first")
+        if x.shape[1:] != self.mean.shape:
+            raise ValueError(f"rows of shape {x.shape[1:]}, but fitted to {self.mean.shape}")
+        return (x - self.mean) / self.scale
+
+
+# ----- Missing values, which are NaN -----
+
+
+def check_complete(x: Array) -> None:
+    """Raise ValueError that names the rows and columns of `x` (rows, columns) with a NaN."""
+    missing = np.isnan(x)
+    if missing.any():
+        rows, columns = (np.flatnonzero(missing.any(axis)).tolist() for axis in (1, 0))
+        raise ValueError(f"NaN in rows {rows} and columns {columns}: drop the rows, or impute")
+
+
+def drop_missing(x: Array, *others: Array) -> tuple[Array, ...]:
+    """`x` (rows, columns) without its rows that have a NaN, and `others` without the same rows."""
+    complete = ~np.isnan(x).any(1)
+    return tuple(array[complete] for array in (x, *others))
+
+
+class MeanImputer:
+    """Puts the mean of a column, over the rows it was fitted to, where a value is missing.
+
+    Fit it to the training rows alone, as a scaler.
+    """
+
+    mean: Array | None = None
+
+    def fit(self, x: Array) -> Self:
+        """Learn from `x` (rows, columns). Raises ValueError for a column without any value."""
+        empty = np.flatnonzero(np.isnan(x).all(0)).tolist()
+        if empty:
+            raise ValueError(f"columns {empty} have no value, so they have no mean")
+        self.mean = np.nanmean(x, 0)
+        return self
+
+    def transform(self, x: Array) -> Array:
+        """A copy of `x` without NaN. Raises as `StandardScaler.transform`."""
+        if self.mean is None:
+            raise RuntimeError("transform() before fit(): fit to the training rows first")
+        if x.shape[1:] != self.mean.shape:
+            raise ValueError(f"rows of shape {x.shape[1:]}, but fitted to {self.mean.shape}")
+        return np.where(np.isnan(x), self.mean, x)
+
+
+# ----- Augmentation -----
+
+
+def random_flip(*arrays: Array, rng: np.random.Generator) -> tuple[Array, ...]:
+    """Mirror the last axis of each row, or not, with equal chance; the same rows in all `arrays`.
+
+    Images (rows, channels, height, width) and whatever has their columns: masks, not labels.
+    """
+    flipped = rng.random(len(arrays[0])) < 0.5
+    return tuple(
+        np.where(flipped.reshape(-1, *[1] * (array.ndim - 1)), array[..., ::-1], array)
+        for array in arrays
+    )
+
+
+def add_noise(x: Array, deviation: float, *, rng: np.random.Generator) -> Array:
+    """`x` plus normal noise, in the dtype of `x`."""
+    noise = deviation * rng.standard_normal(x.shape)
+    noisy: Array = x + noise.astype(x.dtype)
+    return noisy

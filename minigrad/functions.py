@@ -1,0 +1,69 @@
+"""Functions of several tensors, or of options that no method has, by PyTorch's names."""
+# ruff: noqa: A002 - and its keywords, of which `input` is a builtin not used here
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from minigrad import elementwise, linalg, movement, selection
+from minigrad.node import Node
+from minigrad.tensor import Operand, Tensor, apply
+from minigrad.types import Array
+
+
+def where(condition: Tensor | Array | bool, input: Operand, other: Operand) -> Tensor:
+    """`input` where the `condition` holds, else `other`. All three broadcast.
+
+    Raises TypeError for a condition that is not boolean.
+    """
+    return apply(selection.where, input, other, condition=np.array(condition))
+
+
+def maximum(input: Operand, other: Operand) -> Tensor:
+    """The larger one, element by element; at a tie each gets half of the gradient."""
+    return apply(selection.maximum, input, other)
+
+
+def minimum(input: Operand, other: Operand) -> Tensor:
+    """The smaller one, element by element; at a tie each gets half of the gradient."""
+    return apply(selection.minimum, input, other)
+
+
+def einsum(equation: str, *operands: Operand) -> Tensor:
+    """`einsum("ij,jk->ik", a, b)`: products summed over the letters that the output lacks."""
+    wanted = [isinstance(x, Node) and x.requires_grad for x in operands]
+    return apply(linalg.einsum, *operands, subscripts=equation, wanted=wanted)
+
+
+def cat(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
+    """The tensors one after the other along an axis that they have."""
+    return apply(movement.concatenate, *tensors, axis=dim)
+
+
+concatenate = cat
+
+
+def stack(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
+    """Tensors of the same shape side by side along a new axis."""
+    return apply(movement.stack, *tensors, axis=dim)
+
+
+def pad(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tensor:
+    """A frame of a constant, as `torch.nn.functional.pad`: `pad` starts with the last axis.
+
+    (left, right), or (left, right, top, bottom), and so on. Raises ValueError for a negative
+    width, for half a pair, or for more pairs than axes.
+    """
+    if len(pad) % 2 or len(pad) > 2 * input.ndim:
+        raise ValueError(f"{len(pad)} widths: two for each axis, and there are {input.ndim} axes")
+    pairs = [*zip(pad[::2], pad[1::2], strict=True)]
+    widths = [(0, 0)] * (input.ndim - len(pairs)) + pairs[::-1]
+    return apply(movement.pad, input, widths=widths, value=value)
+
+
+def gelu(input: Tensor, approximate: Literal["none", "tanh"] = "none") -> Tensor:
+    """As `torch.nn.functional.gelu`: exact, or with "tanh" close to it in a tenth of the time."""
+    return apply(elementwise.gelu_tanh if approximate == "tanh" else elementwise.gelu, input)

@@ -1,0 +1,42 @@
+"""Ops that pick elements by their place. Backwards, they are put back among zeros."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minigrad.types import Array, Cotangents, Recorded
+
+
+def getitem(a: Array, index: tuple[Any, ...]) -> Recorded:
+    """`a[index]`, for whatever NumPy takes as an index.
+
+    An element that is picked several times gets the sum of its cotangents.
+    """
+
+    def vjp(g: Array) -> Cotangents:
+        whole = np.zeros(a.shape, g.dtype)
+        if _may_repeat(index):
+            np.add.at(whole, index, g)
+        else:
+            whole[index] = g
+        return (whole,)
+
+    return a[index], vjp
+
+
+def gather(a: Array, axis: int, index: Array) -> Recorded:
+    """One element along `axis` for each integer in `index`, which has as many axes as `a`.
+
+    On the other axes, an element of the value stands where its integer stands in `index`, which may
+    be shorter there than `a`. Raises IndexError where it is longer or an integer does not exist.
+    """
+    places: list[Array] = list(np.indices(index.shape, sparse=True))
+    places[axis] = index
+    return getitem(a, tuple(places))
+
+
+def _may_repeat(index: tuple[Any, ...]) -> bool:
+    """Whether an element can be picked twice: by arrays of integers; not by slices and masks."""
+    return any(np.ndim(part) > 0 and np.asarray(part).dtype != np.bool_ for part in index)

@@ -1,0 +1,41 @@
+"""Layers, and the modules they are."""
+
+from minigrad.nn import initialisers
+from minigrad.nn.attention import MultiHeadAttention, causal_mask, sinusoidal_positions
+from minigrad.nn.layers import (
+    GELU,
+    Conv2d,
+    Dropout,
+    Embedding,
+    Linear,
+    LSTMCell,
+    MaxPool2d,
+    ReLU,
+    Sigmoid,
+    Tanh,
+)
+from minigrad.nn.module import Module, Residual, Sequential
+from minigrad.nn.normalisation import BatchNorm1d, LayerNorm, RMSNorm
+
+__all__ = [
+    "GELU",
+    "BatchNorm1d",
+    "Conv2d",
+    "Dropout",
+    "Embedding",
+    "LSTMCell",
+    "LayerNorm",
+    "Linear",
+    "MaxPool2d",
+    "Module",
+    "MultiHeadAttention",
+    "RMSNorm",
+    "ReLU",
+    "Residual",
+    "Sequential",
+    "Sigmoid",
+    "Tanh",
+    "causal_mask",
+    "initialisers",
+    "sinusoidal_positions",
+]

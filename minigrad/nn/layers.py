@@ -1,0 +1,228 @@
+"""Layers with weights, and activations. Weights have PyTorch's shapes and first values."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from minigrad import layer_ops
+from minigrad.functions import gelu
+from minigrad.nn.initialisers import uniform_fan_in
+from minigrad.nn.module import Module
+from minigrad.tensor import Tensor, apply
+from minigrad.types import Array
+
+
+class Linear(Module):
+    """`x @ weight.T + bias`: (..., in_features) -> (..., out_features).
+
+    `weight` has shape (out_features, in_features) and `bias` (out_features,), or None. Both start
+    uniform in ±1/sqrt(in_features), as in `torch.nn.Linear`.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        rng: np.random.Generator,
+        dtype: DTypeLike = np.float64,
+    ) -> None:
+        """Draw the parameters from `rng`, the weight first."""
+        weight = uniform_fan_in((out_features, in_features), in_features, rng=rng)
+        # Stored by columns, so that `weight.T` and the gradient that comes back run along memory.
+        self.weight = Tensor(np.asfortranarray(weight), requires_grad=True, dtype=dtype)
+        self.bias: Tensor | None = None
+        if bias:
+            offset = uniform_fan_in((out_features,), in_features, rng=rng)
+            self.bias = Tensor(offset, requires_grad=True, dtype=dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the layer to the last axis of `x`."""
+        product = x @ self.weight.T
+        return product if self.bias is None else product + self.bias
+
+
+class Embedding(Module):
+    """A learned vector for each of `count` symbols: integers (...) -> (..., features).
+
+    `weight` has shape (count, features) and starts standard normal, as in `torch.nn.Embedding`.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        features: int,
+        *,
+        rng: np.random.Generator,
+        dtype: DTypeLike = np.float64,
+    ) -> None:
+        """Draw the vectors from `rng`."""
+        weight = rng.standard_normal((count, features))
+        self.weight = Tensor(weight, requires_grad=True, dtype=dtype)
+
+    def forward(self, symbols: Tensor | Array) -> Tensor:
+        """Look the vectors up. Raises IndexError for a symbol outside 0 ... count - 1."""
+        symbols, count = np.asarray(symbols), len(self.weight)
+        if ((symbols < 0) | (symbols >= count)).any():  # a negative index would count from the end
+            raise IndexError(
+                f"symbols from {symbols.min()} to {symbols.max()}, but only 0 to {count - 1} have "
+                "a vector"
+            )
+        return self.weight[symbols]
+
+
+class Conv2d(Module):
+    """Kernels moved over images: (n, in_channels, h, w) -> (n, out_channels, h', w').
+
+    With `kernel` its side, `h' = (h + 2 * padding - kernel) // stride + 1`. `weight` has shape
+    (out_channels, in_channels, kernel, kernel) and `bias` (out_channels,); both start uniform in
+    ±1/sqrt(in_channels * kernel**2), as in `torch.nn.Conv2d`.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel: int,
+        stride: int = 1,
+        padding: int = 0,
+        *,
+        rng: np.random.Generator,
+        dtype: DTypeLike = np.float64,
+    ) -> None:
+        """Draw the parameters from `rng`, the weight first."""
+        fan_in = in_channels * kernel**2
+        weight = uniform_fan_in((out_channels, in_channels, kernel, kernel), fan_in, rng=rng)
+        bias = uniform_fan_in((out_channels,), fan_in, rng=rng)
+        self.weight = Tensor(weight, requires_grad=True, dtype=dtype)
+        self.bias = Tensor(bias, requires_grad=True, dtype=dtype)
+        self.stride, self.padding = stride, padding
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the kernels. Raises ValueError for other channels or an image that is too small."""
+        options = {"stride": self.stride, "padding": self.padding}
+        return apply(layer_ops.conv2d, x, self.weight, **options) + self.bias.reshape(-1, 1, 1)
+
+
+class MaxPool2d(Module):
+    """The largest value in each window: (n, channels, h, w) -> (n, channels, h', w').
+
+    `h' = (h - kernel) // stride + 1`, where `stride` is `kernel` unless it is given.
+    """
+
+    def __init__(self, kernel: int, stride: int | None = None) -> None:
+        self.kernel, self.stride = kernel, stride or kernel
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Pool the last two axes."""
+        return apply(layer_ops.max_pool2d, x, kernel=self.kernel, stride=self.stride)
+
+
+class Dropout(Module):
+    """In training, each element is 0 with probability `p`, else divided by `1 - p`.
+
+    The mean stays, so that evaluation can leave the input alone. Raises ValueError unless
+    0 <= p < 1. Source: see `layer_ops.dropout`.
+    """
+
+    def __init__(self, p: float = 0.5, *, rng: np.random.Generator) -> None:
+        """Draw the masks, in the calls to come, from `rng`."""
+        if not 0 <= p < 1:
+            raise ValueError(f"p is {p}: dropout needs a probability from 0 to below 1")
+        self.p = p
+        self.rng = rng
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drop in training, do nothing in evaluation."""
+        if not self.training:
+            return x
+        kept = self.rng.random(x.shape) >= self.p
+        return apply(layer_ops.dropout, x, kept=kept, p=float(self.p))
+
+
+class LSTMCell(Module):
+    """One step of a long short-term memory, with PyTorch's weights and order of gates.
+
+    `weight_ih` has shape (4 * hidden, features), `weight_hh` (4 * hidden, hidden), both biases
+    (4 * hidden,), for the input, forget, cell and output gate. All start uniform in
+    ±1/sqrt(hidden). Sources: Hochreiter and Schmidhuber, Long Short-Term Memory, 1997; the forget
+    gate: Gers et al., Learning to Forget, 2000.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        hidden: int,
+        *,
+        rng: np.random.Generator,
+        dtype: DTypeLike = np.float64,
+    ) -> None:
+        """Draw the parameters from `rng`, in the order of the attributes."""
+
+        def parameter(*shape: int) -> Tensor:
+            return Tensor(uniform_fan_in(shape, hidden, rng=rng), requires_grad=True, dtype=dtype)
+
+        self.hidden = hidden
+        self.weight_ih = parameter(4 * hidden, features)
+        self.weight_hh = parameter(4 * hidden, hidden)
+        self.bias_ih = parameter(4 * hidden)
+        self.bias_hh = parameter(4 * hidden)
+
+    def forward(
+        self, x: Tensor, state: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """(batch, features) and (h, c), both (batch, hidden), 0 at first -> the next (h, c)."""
+        if state is None:
+            nothing = Tensor(np.zeros((len(x), self.hidden), x.dtype))
+            state = nothing, nothing
+        h, c = state
+        gates = x @ self.weight_ih.T + self.bias_ih + h @ self.weight_hh.T + self.bias_hh
+        parts = gates.reshape(-1, 4, self.hidden)
+        input_gate = parts[:, 0].sigmoid()
+        forget_gate = parts[:, 1].sigmoid()
+        candidate = parts[:, 2].tanh()
+        output_gate = parts[:, 3].sigmoid()
+        c = forget_gate * c + input_gate * candidate
+        return output_gate * c.tanh(), c
+
+
+# ----- Activations -----
+
+
+class ReLU(Module):
+    """Elementwise maximum with 0."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply it."""
+        return x.relu()
+
+
+class Tanh(Module):
+    """Elementwise hyperbolic tangent."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply it."""
+        return x.tanh()
+
+
+class Sigmoid(Module):
+    """Elementwise logistic function, `1 / (1 + exp(-x))`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply it."""
+        return x.sigmoid()
+
+
+class GELU(Module):
+    """Elementwise x times the normal distribution function at x, or with "tanh" close to it."""
+
+    def __init__(self, approximate: Literal["none", "tanh"] = "none") -> None:
+        self.approximate = approximate
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply it."""
+        return gelu(x, self.approximate)
