@@ -17,7 +17,7 @@ def unbroadcast(cotangent: Array, shape: tuple[int, ...]) -> Array:
     created = tuple(range(cotangent.ndim - len(shape)))
     if created:
         cotangent = cotangent.sum(axis=created)
-    stretched = tuple(axis for axis, length in enumerate(shape) if length == 1)
-    if stretched:
+    if cotangent.shape != shape:
+        stretched = tuple(axis for axis, length in enumerate(shape) if length == 1)
         cotangent = cotangent.sum(axis=stretched, keepdims=True)
     return cotangent

@@ -5,7 +5,23 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from minigrad.broadcasting import unbroadcast
 from minigrad.types import Array, Cotangents, Recorded
+
+
+def linear(x: Array, weight: Array, bias: Array, *, wanted: bool) -> Recorded:
+    """`x @ weight.T + bias`: (..., in), (out, in), (out,) -> (..., out).
+
+    For Y = X Wᵀ + b, dX = dY W, dW = dYᵀ X, and db sums dY over all rows. dX is not computed where
+    it is not `wanted`. Raises ValueError where the lengths differ.
+    """
+
+    def vjp(g: Array) -> Cotangents:
+        dx = g @ weight if wanted else None
+        dweight = g.reshape(-1, g.shape[-1]).T @ x.reshape(-1, x.shape[-1])
+        return dx, dweight, unbroadcast(g, bias.shape)
+
+    return x @ weight.T + bias, vjp
 
 
 def softplus(a: Array) -> Recorded:
@@ -32,7 +48,8 @@ def cross_entropy(a: Array, targets: Array, counts: Array, denominator: int) -> 
     def vjp(g: Array) -> Cotangents:
         error = np.exp(log_p)
         error[rows, classes] -= 1
-        error[~counts] = 0
+        if len(rows) < len(a):
+            error[~counts] = 0
         return (error * (g / denominator),)
 
     return -log_p[rows, classes].sum() / denominator, vjp

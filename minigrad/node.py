@@ -27,6 +27,10 @@ class Version:
     changed = 0
 
 
+UNCHANGED = Version()
+"""That of every node which never changed and shares its memory with none: most have no other."""
+
+
 class Node:
     """A value in the graph: a leaf, or the result of an op.
 
@@ -64,7 +68,7 @@ class Node:
         self.vjp = vjp
         self.op = op
         self.recorded = Version.now
-        self.version = Version()
+        self.version = UNCHANGED
         self.retains_grad = False
         self.hooks: dict[object, Hook] | None = None
 
@@ -138,7 +142,13 @@ class Node:
                 "shall see it (an initial value, an update), change it inside no_grad()"
             )
         Version.now += 1
-        self.version.changed = Version.now
+        self.own_version().changed = Version.now
+
+    def own_version(self) -> Version:
+        """The version of this memory, to change it or to share it with a view."""
+        if self.version is UNCHANGED:
+            self.version = Version()
+        return self.version
 
     # ----- As an array -----
 

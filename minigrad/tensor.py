@@ -52,7 +52,7 @@ class Tensor(Methods):
     def detach(self) -> Tensor:
         """The same data, cut off from the graph."""
         out = _tensor(self.data)
-        out.version = self.version
+        out.version = self.own_version()
         return out
 
     def _apply(self, op: Callable[..., Recorded], **options: Any) -> Tensor:
@@ -182,7 +182,7 @@ def apply(op: Callable[..., Recorded], *operands: Operand, **options: Any) -> Te
     if out.data.base is not None:  # a view: what is changed in place here is changed there
         for parent in parents:
             if np.may_share_memory(out.data, parent.data):
-                out.version = parent.version
+                out.version = parent.own_version()
     return out
 
 

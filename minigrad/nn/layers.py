@@ -33,8 +33,7 @@ class Linear(Module):
     ) -> None:
         """Draw the parameters from `rng`, the weight first."""
         weight = uniform_fan_in((out_features, in_features), in_features, rng=rng)
-        # Stored by columns, so that `weight.T` and the gradient that comes back run along memory.
-        self.weight = Tensor(np.asfortranarray(weight), requires_grad=True, dtype=dtype)
+        self.weight = Tensor(weight, requires_grad=True, dtype=dtype)
         self.bias: Tensor | None = None
         if bias:
             offset = uniform_fan_in((out_features,), in_features, rng=rng)
@@ -42,8 +41,10 @@ class Linear(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the layer to the last axis of `x`."""
-        product = x @ self.weight.T
-        return product if self.bias is None else product + self.bias
+        if self.bias is None:
+            return x @ self.weight.T
+        wanted = isinstance(x, Tensor) and x.requires_grad
+        return apply(layer_ops.linear, x, self.weight, self.bias, wanted=wanted)
 
 
 class Embedding(Module):

@@ -205,6 +205,7 @@ def test_every_public_name_is_exported_and_every_op_used() -> None:
         "conv2d",
         "cross_entropy",
         "dropout",
+        "linear",
         "max_pool2d",
         "softplus",
     }
