@@ -157,7 +157,7 @@ def test_bad_input_is_one_message_with_the_remedy_and_status_2(
     ("old", "new", "words"),
     [
         ('kind   = "break"', 'kind   = "brake"', "mine.md:3: key `kind` is wrong"),
-        ("@@ add @@\n", "", "@@"),
+        ("@@ add|linear @@\n", "", "@@"),
         ("+$grad", "+$gard", "gard"),
         ("+$grad", "+$grad)", "mine.md:"),
     ],
