@@ -8,6 +8,7 @@ so that `harness --help` and `harness list` start at once.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,9 +60,7 @@ def list_pages(breaks: Breaks = None, json: Json = False) -> int:
     """List every break, variant and myth."""
     pages, mistakes = _catalogue(breaks).pages()
     if json:
-        from harness.report.json import to_json
-
-        print(to_json({"schema": 1, "pages": [_list_entry(page) for page in pages]}))
+        _print_json({"schema": 1, "pages": [_list_entry(page) for page in pages]})
     else:
         from harness.report.terminal import open_console, show_list
 
@@ -76,9 +75,7 @@ def show(page: PageId, breaks: Breaks = None, json: Json = False) -> int:
     """Read a page in the terminal."""
     found = _catalogue(breaks).page(page)
     if json:
-        from harness.report.json import to_json
-
-        print(to_json({"schema": 1, **_list_entry(found), "markdown": found.body}))
+        _print_json({"schema": 1, **_list_entry(found), "markdown": found.body})
     else:
         from harness.report.terminal import open_console, show_page
 
@@ -93,13 +90,8 @@ def diff(page: PageId, on: Variant = None, breaks: Breaks = None, json: Json = F
 
     experiment = _experiment(_catalogue(breaks), page, on, ())
     if json:
-        from harness.report.json import to_json
-
-        print(
-            to_json(
-                {"schema": 1, "break": page, "sites": experiment.sites, "diff": experiment.diff}
-            )
-        )
+        sites, text = experiment.sites, experiment.diff
+        _print_json({"schema": 1, "break": page, "sites": sites, "diff": text})
     else:
         show_diff(open_console(), experiment.diff, experiment.sites)
     return 0
@@ -127,10 +119,8 @@ def break_engine(
             _print_absence(catalogue.page(page), on)
         raise
     if json:
-        from harness.report.json import to_json
-
         report = run_lab(experiment)
-        print(to_json(report))
+        _print_json(report)
     else:
         predict = not no_predict and sys.stdin.isatty() and sys.stdout.isatty()
         report = _break_on_terminal(experiment, predict)
@@ -167,9 +157,7 @@ def check(
             if not json:
                 show_agreement(open_console(), reports[-1])
     if json:
-        from harness.report.json import to_json
-
-        print(to_json({"schema": 1, "reports": reports}))
+        _print_json({"schema": 1, "reports": reports})
     for mistake in mistakes:
         _complain(mistake)
     return max((error.exit_status for error in mistakes), default=0) or int(
@@ -197,7 +185,7 @@ def _catalogue(breaks: list[Path] | None) -> Catalogue:
 
 
 def _experiment(
-    catalogue: Catalogue, page: str, variant: str | None, probes: list[str] | tuple[str, ...]
+    catalogue: Catalogue, page: str, variant: str | None, probes: Sequence[str]
 ) -> Experiment:
     from harness.engine import find_engine
     from harness.lab import prepare
@@ -232,9 +220,14 @@ def _break_on_terminal(experiment: Experiment, predict: bool) -> Report:
 def _print_absence(page: Page, variant: str | None) -> None:
     from harness.engine import find_engine
     from harness.lab import report_absence
+
+    _print_json(report_absence(page, find_engine(), variant))
+
+
+def _print_json(thing: object) -> None:
     from harness.report.json import to_json
 
-    print(to_json(report_absence(page, find_engine(), variant)))
+    print(to_json(thing))
 
 
 def _list_entry(page: Page) -> dict[str, object]:

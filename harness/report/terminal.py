@@ -127,14 +127,14 @@ def _show_skipped(console: Console, report: Report) -> None:
     """Diagnostics that could not be asked anywhere, with the reason."""
     asked = {name for run in report.runs for name in (*run.caught_by, *run.missed_by)}
     asked |= {name for run in report.runs for name in run.wrong_reason}
-    skipped = {
-        name: reason
-        for run in report.runs
-        for name, reason in run.skipped.items()
-        if name not in asked and "not installed" in reason
-    }
-    for name, reason in skipped.items():
-        console.print(Text(f"Not asked: {name}, since {reason}\n", "yellow"))
+    reasons: dict[str, dict[str, None]] = {}
+    for run in report.runs:
+        for name in run.skipped.keys() - asked:
+            reasons.setdefault(name, {})[run.skipped[name]] = None
+    for name in sorted(reasons):
+        console.print(Text(f"Not asked: {name}, since {'; '.join(reasons[name])}", "yellow"))
+    if reasons:
+        console.print()
 
 
 def _show_verdict(console: Console, report: Report) -> None:

@@ -83,3 +83,11 @@ def test_agreement_is_a_line_and_disagreement_says_what_differs(
     out = capsys.readouterr().out
     assert "DIFFERS a-break on minigrad" in out
     assert "p, weighted: the page says disguised-correct, it is crash" in out
+
+
+def test_a_diagnostic_that_was_asked_nowhere_says_every_reason() -> None:
+    first = run_of("p", "weighted", "crash", skipped={"torch": "get it", "shape": "crashed"})
+    second = run_of("q", None, "crash", skipped={"torch": "no gradient"}, caught_by=["shape"])
+    text = shown(report_with([first, second]), "p", "q")
+    assert "Not asked: torch, since get it; no gradient" in text
+    assert "Not asked: shape" not in text
