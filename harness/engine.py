@@ -29,6 +29,10 @@ class Dialect:
     value: str = "t.data"
     gradient: str = "t.grad"
     backward: str = "t.backward(cotangent)"
+    backward_again: str | None = None
+    """As `backward`, with the graph kept for another; None where the library has no such thing."""
+    trace: str | None = None
+    """A context that gives the list in which a backward walk is recorded, as `minigrad.trace()`."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,17 @@ def find_engine(name: str = "minigrad") -> Engine:
         path.relative_to(folder.parent).as_posix(): read_source(path)
         for path in sorted(folder.rglob("*.py"))
     }
-    return Engine(name, Dialect(module=name), folder.parent, sources)
+    return Engine(name, _dialect(name), folder.parent, sources)
+
+
+def _dialect(name: str) -> Dialect:
+    if name != "minigrad":
+        return Dialect(module=name)
+    return Dialect(
+        module=name,
+        backward_again="t.backward(cotangent, retain_graph=True)",
+        trace="trace()",
+    )
 
 
 def read_source(path: Path) -> str:

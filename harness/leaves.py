@@ -15,14 +15,17 @@ SEED = 20260
 
 
 def draw(probe: Probe) -> dict[str, NumericArray]:
-    """The leaves' values: float64 arrays, the same on every engine and in every process."""
+    """The leaves' values in their dtypes, the same on every engine and in every process."""
     return {leaf.name: _values(probe.name, leaf) for leaf in probe.leaves}
 
 
 def _values(probe: str, leaf: Leaf) -> NumericArray:
     if leaf.shape is None:
-        return np.array(leaf.values, dtype=np.float64)
-    return _generator(f"{probe}/{leaf.name}").standard_normal(leaf.shape)
+        return np.array(leaf.values, leaf.dtype)
+    generator = _generator(f"{probe}/{leaf.name}")
+    if np.dtype(leaf.dtype).kind == "i":
+        return generator.integers(-4, 5, leaf.shape, leaf.dtype)
+    return np.asarray(generator.standard_normal(leaf.shape), leaf.dtype)
 
 
 def cotangent_for(probe: str, loss: Loss, shape: tuple[int, ...]) -> NumericArray:

@@ -12,15 +12,14 @@ import importlib.machinery
 import linecache
 import sys
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, ModuleType
 
 from harness.patch import Site
 from harness.patch.reach import compile_marked
-
-MARKER = "__breaklab_site__"
-"""The builtin that instrumented code calls with a site's number each time the site is executed."""
+from harness.trail import HOOKS
 
 
 def load(
@@ -62,7 +61,13 @@ class _MemoryFinder(importlib.abc.MetaPathFinder):
         text, path = self.sources[file], str(self.root / file)
         linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
         numbered = [(number, site) for number, site in enumerate(self.sites) if site.file == file]
-        return compile_marked(text, path, numbered, MARKER)
+        return _compiled(text, path, tuple(numbered))
+
+
+@lru_cache(maxsize=4096)
+def _compiled(text: str, path: str, sites: tuple[tuple[int, Site], ...]) -> CodeType:
+    """A file's code: compiled once where many engines share the file, also across a fork."""
+    return compile_marked(text, path, sites, HOOKS)
 
 
 class _MemoryLoader(importlib.abc.InspectLoader):

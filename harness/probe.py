@@ -1,7 +1,7 @@
 """Probes: small programs on an engine, read without being run.
 
 A probe is a plain function in a shared file (`breaks/probes/*.py`) or in a page's `python` block.
-Its arguments are its leaves; the default says what a leaf holds:
+Its arguments are its leaves; the default says what a leaf holds, an annotation its dtype:
 
     def add_new_axis(a=(3,), b=(4, 3)):        # a tuple is a shape, drawn from a fixed seed
         '''What the probe exercises, in a line.'''
@@ -11,17 +11,32 @@ Its arguments are its leaves; the default says what a leaf holds:
         '''...'''
         yield {"loss": ..., "weight": ...}     # a probe of steps yields what a person would log
 
+    def module_norm(lib, x: np.float32 = (8, 3)):   # float64 unless a NumPy dtype is named
+        '''...'''
+        return lib.nn.BatchNorm1d(3)           # a module probe returns a layer, `x` is its input
+
+The name may promise something, so that whoever has no answer key can hold an engine to it:
+`refuse_...` has to be refused by a correct engine, and in `causal_...` the output up to a time
+(axis -2) depends on the first leaf up to that time only. An argument `resume_at=3` makes a probe of
+steps one that saves and goes on with fresh objects at that step; with None it never does, and logs
+the same. In a log, a key with a dot (`optimizer.m`) is state that an object carries.
+
 Names that start with an underscore are helpers, not probes. The same text runs on every engine.
 """
 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.errors import PageError
 from harness.words import LOSSES, Loss
+
+ProbeKind = Literal["gradient", "steps", "module"]
+
+DTYPES = ("float64", "float32", "float16", "int64", "int32")
+"""What a leaf may be annotated with, as `np.float32`."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +46,7 @@ class Leaf:
     name: str
     shape: tuple[int, ...] | None
     values: list[object] | float | None
+    dtype: str = "float64"
 
 
 @dataclass(frozen=True)
@@ -39,7 +55,7 @@ class Probe:
 
     name: str
     doc: str
-    kind: Literal["gradient", "steps"]
+    kind: ProbeKind
     leaves: tuple[Leaf, ...]
     function: str
     source: str
@@ -47,6 +63,19 @@ class Probe:
     path: str
     line: int
     """Where `source` starts in the file at `path` (1-based)."""
+    takes_lib: bool = False
+    resume_at: int | None = None
+    """The step at which it saves, and goes on from what it saved."""
+
+    @property
+    def refused(self) -> bool:
+        """Whether a correct engine refuses it."""
+        return self.name.startswith("refuse-")
+
+    @property
+    def causal(self) -> bool:
+        """Whether the output up to a time depends on the first leaf up to that time only."""
+        return self.name.startswith("causal-")
 
     @property
     def losses(self) -> tuple[Loss | None, ...]:
@@ -99,24 +128,41 @@ def _read_probe(function: ast.FunctionDef, text: str, path: str, line: int) -> P
             "has no shape and no values",
             "write `name=(4, 3)` for a drawn leaf, `name=[1.0, 2.0]` for given values",
         )
-    leaves = []
+    leaves, resume_at = [], None
     for argument, default in zip(spec.args[first_leaf:], spec.defaults, strict=True):
+        if argument.arg == "resume_at" and isinstance(default, ast.Constant):
+            resume_at = default.value if type(default.value) is int else None
+            continue
         leaf = _read_leaf(argument.arg, default)
         if leaf is None:
             raise mistake(
                 f"the leaf `{argument.arg}` of `{function.name}` is neither a shape nor values",
                 "write a tuple of lengths, `(4, 3)`, or a list of floats, `[1.0, 2.0]`",
             )
-        leaves.append(leaf)
+        dtype = _read_dtype(argument.annotation)
+        if dtype is None:
+            raise mistake(
+                f"the leaf `{argument.arg}` of `{function.name}` is annotated with no dtype",
+                f"write `{argument.arg}: np.float32 = ...`; the dtypes are {', '.join(DTYPES)}",
+            )
+        leaves.append(replace(leaf, dtype=dtype))
+    kind = _kind(function)
+    if kind == "module" and len(leaves) != 1:
+        raise mistake(
+            f"the probe `{function.name}` has {len(leaves)} leaves",
+            "give a module probe one leaf, the input of the layer that it returns",
+        )
     return Probe(
         name=function.name.replace("_", "-"),
         doc=doc,
-        kind="steps" if _yields(function) else "gradient",
+        kind=kind,
         leaves=tuple(leaves),
         function=function.name,
         source=text,
         path=path,
         line=line,
+        takes_lib=bool(bare),
+        resume_at=resume_at,
     )
 
 
@@ -134,6 +180,22 @@ def _read_leaf(name: str, default: ast.expr) -> Leaf | None:
     return None
 
 
+def _read_dtype(annotation: ast.expr | None) -> str | None:
+    """The dtype that an annotation such as `np.float32` names, None where it names none."""
+    match annotation:
+        case None:
+            return "float64"
+        case ast.Attribute(attr=name) if name in DTYPES:
+            return name
+    return None
+
+
+def _kind(function: ast.FunctionDef) -> ProbeKind:
+    if any(isinstance(node, ast.Yield) for node in ast.walk(function)):
+        return "steps"
+    return "module" if function.name.startswith("module_") else "gradient"
+
+
 def _is_rectangular(value: object) -> bool:
     """Whether it is a number, or a list of numbers or lists that are all of one shape."""
 
@@ -147,7 +209,3 @@ def _is_rectangular(value: object) -> bool:
         return None if inner is None else (len(part), *inner)
 
     return shape(value) is not None
-
-
-def _yields(function: ast.FunctionDef) -> bool:
-    return any(isinstance(node, ast.Yield) for node in ast.walk(function))

@@ -76,7 +76,23 @@ class Measured(msgspec.Struct, frozen=True):
     values: dict[str, Array] = {}
     numbers: dict[str, float] = {}
     problem: str | None = None
-    """Why nothing could be measured, where that is so."""
+    """Why nothing was measured, where the diagnostic declined."""
+    failure: str | None = None
+    """How the engine failed while it was being measured."""
+
+
+class TraceStep(msgspec.Struct, frozen=True):
+    """One node of the backward walk, as an engine that records its walk tells it."""
+
+    index: int
+    """Its place in the topological order: parents have smaller ones than their children."""
+    op: str
+    """Empty for a leaf."""
+    parents: tuple[int | None, ...]
+    value: Array
+    cotangent: Array
+    handed: tuple[Array | None, ...]
+    """What its rule handed on, one per parent."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -91,8 +107,18 @@ class Run(msgspec.Struct, frozen=True):
     gradients: dict[str, Array | None] = {}
     log: list[dict[str, Array]] = []
     """For probes of steps: one snapshot a step, the state before the first step included."""
+    mutated: dict[str, Array] = {}
+    """Leaves, and `cotangent`, whose memory the run changed: what they hold after it."""
+    shared: list[str] = []
+    """Which gradients share memory, with what: `a.grad and b.grad`."""
+    generator_moved: bool = False
+    """Numbers were drawn from NumPy's global generator."""
+    trace: list[TraceStep] = []
+    """The backward walk, where it was asked for and the engine can tell."""
     failure: Failure | None = None
     reached: list[int] = []
     """The numbers of the patch's sites that were executed."""
+    trail: dict[str, int] = {}
+    """Digests of all that the sites evaluated to, by site and name: see `harness.trail`."""
     measured: dict[str, Measured] = {}
     seconds: float = 0.0

@@ -6,17 +6,22 @@ that a difference between two runs is never a difference between two observers.
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping
-from types import ModuleType
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from functools import lru_cache
+from itertools import combinations, product
+from types import CodeType, ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.random import mtrand
 
 from harness.engine import Dialect
 from harness.leaves import cotangent_for, draw
 from harness.probe import Probe
-from harness.run import Array, Failure, NumericArray, Run, pack
+from harness.run import Array, Failure, NumericArray, Run, TraceStep, pack
 from harness.words import Loss
 
 
@@ -27,8 +32,9 @@ class Library:
         self.module = module
         self._names = {**vars(module), module.__name__: module}
         self._code = {
-            what: compile(getattr(dialect, what), f"<{what} of {dialect.module}>", "eval")
-            for what in ("leaf", "value", "gradient", "backward")
+            what: compile(said, f"<{what} of {dialect.module}>", "eval")
+            for what, said in asdict(dialect).items()
+            if said is not None
         }
 
     def leaf(self, data: NumericArray) -> Any:
@@ -49,6 +55,26 @@ class Library:
         """Run the library's backward pass from `t`."""
         self._say("backward", t=t, cotangent=cotangent)
 
+    def can(self, what: str) -> bool:
+        """Whether the dialect has words for this."""
+        return what in self._code
+
+    def backward_again(self, t: Any, cotangent: NumericArray) -> None:
+        """Run the backward pass and keep the graph for another."""
+        self._say("backward_again", t=t, cotangent=cotangent)
+
+    @contextlib.contextmanager
+    def tracing(self, steps: list[Any]) -> Iterator[None]:
+        """Record into `steps` the backward walks inside, where the library can."""
+        if not self.can("trace"):
+            yield
+            return
+        with self._say("trace") as recorded:
+            try:
+                yield
+            finally:
+                steps += recorded
+
     def _say(self, what: str, **given: Any) -> Any:
         return eval(self._code[what], self._names, given)  # noqa: S307  the dialect is code by design
 
@@ -59,30 +85,62 @@ class Trial:
     def __init__(self, library: Library, probe: Probe) -> None:
         self.library, self.probe = library, probe
         names: dict[str, Any] = {"__name__": "probes"}
-        code = compile("\n" * (probe.line - 1) + probe.source, probe.path, "exec")
-        exec(code, names)  # noqa: S102  a probe is code by design
+        exec(_compiled(probe.source, probe.path, probe.line), names)  # noqa: S102  it is code by design
         self.function: Callable[..., Any] = names[probe.function]
 
+    def leaves(self, values: Mapping[str, NumericArray]) -> dict[str, Any]:
+        """New leaves that hold copies of `values`."""
+        return {name: self.library.leaf(np.asarray(data)) for name, data in values.items()}
+
+    def call(self, leaves: Mapping[str, Any], **options: Any) -> Any:
+        """What the probe returns for these leaves."""
+        given = (self.library.module,) if self.probe.takes_lib else ()
+        return self.function(*given, **leaves, **options)
+
     def forward(self, values: Mapping[str, NumericArray]) -> tuple[dict[str, Any], Any]:
-        """The leaves as tensors, and the probe's output for them."""
-        leaves = {name: self.library.leaf(np.asarray(data)) for name, data in values.items()}
-        return leaves, self.function(**leaves)
+        """New leaves, and the probe's output for them."""
+        leaves = self.leaves(values)
+        return leaves, self.call(leaves)
 
     def output(self, values: Mapping[str, NumericArray]) -> NumericArray:
         """The value of the probe's output, no gradient asked."""
         return self.library.value(self.forward(values)[1])
 
+    def gradients(
+        self, values: Mapping[str, NumericArray], cotangent: NumericArray
+    ) -> tuple[NumericArray, dict[str, NumericArray | None]]:
+        """The output for new leaves that hold `values`, and their gradients for `cotangent`."""
+        leaves, output = self.forward(values)
+        value = self.library.value(output)
+        self.library.backward(output, np.array(cotangent, value.dtype))
+        return value, {name: self.library.gradient(leaf) for name, leaf in leaves.items()}
 
-def observe(trial: Trial, loss: Loss | None) -> Run:
-    """Run the trial once and record what can be seen, however it ends."""
+    def steps(
+        self, values: Mapping[str, NumericArray], **options: Any
+    ) -> Iterator[dict[str, Array]]:
+        """The snapshots that a probe of steps yields, as they come."""
+        for snapshot in self.call(self.leaves(values), **options):
+            yield {name: pack(self.library.value(seen)) for name, seen in snapshot.items()}
+
+
+@lru_cache(maxsize=1024)
+def _compiled(source: str, path: str, line: int) -> CodeType:
+    return compile("\n" * (line - 1) + source, path, "exec")
+
+
+def observe(trial: Trial, loss: Loss | None, *, traced: bool = False) -> Run:
+    """Run the trial once and record what can be seen, however it ends.
+
+    With `traced` the backward walk is recorded too, where the library can tell it.
+    """
     record = _Record()
+    watch = {"gradient": _observe_gradients, "steps": _observe_steps, "module": _observe_module}
+    generator = _global_generator()
     start = time.perf_counter()
     failure = None
     try:
-        if loss is None:
-            _observe_steps(trial, record)
-        else:
-            _observe_gradients(trial, loss, record)
+        with trial.library.tracing(record.trace) if traced else contextlib.nullcontext():
+            watch[trial.probe.kind](trial, loss, record)
     except BaseException as error:  # whatever a broken engine raises is an observation
         failure = Failure(
             record.phase, type(error).__name__, _message(error), _probe_line(trial.probe, error)
@@ -95,6 +153,10 @@ def observe(trial: Trial, loss: Loss | None) -> Run:
         cotangent=record.cotangent,
         gradients=record.gradients,
         log=record.log,
+        mutated=record.mutated,
+        shared=record.shared,
+        generator_moved=_global_generator() != generator,
+        trace=[_pack_step(step) for step in record.trace],
         failure=failure,
         seconds=time.perf_counter() - start,
     )
@@ -110,34 +172,101 @@ class _Record:
         self.cotangent: Array | None = None
         self.gradients: dict[str, Array | None] = {}
         self.log: list[dict[str, Array]] = []
+        self.mutated: dict[str, Array] = {}
+        self.shared: list[str] = []
+        self.trace: list[Any] = []
 
 
-def _observe_gradients(trial: Trial, loss: Loss, record: _Record) -> None:
-    values = draw(trial.probe)
+# ----- One way of watching a kind of probe -----
+
+
+def _observe_gradients(trial: Trial, loss: Loss | None, record: _Record) -> None:
+    values, library = draw(trial.probe), trial.library
     record.leaves = {name: pack(data) for name, data in values.items()}
+    leaves = trial.leaves(values)
     record.phase = "the forward pass"
-    leaves, output = trial.forward(values)
-    value = trial.library.value(output)
+    output = trial.call(leaves)
+    value = library.value(output)
     record.output = pack(value)
-    cotangent = cotangent_for(trial.probe.name, loss, value.shape).astype(value.dtype)
-    record.cotangent = pack(cotangent)
+    given = cotangent_for(trial.probe.name, loss or "weighted", value.shape).astype(value.dtype)
+    record.cotangent = pack(given)
     record.phase = "the backward pass"
-    trial.library.backward(output, cotangent)
-    for name, leaf in leaves.items():
-        gradient = trial.library.gradient(leaf)
+    library.backward(output, given)
+    gradients = {name: library.gradient(leaf) for name, leaf in leaves.items()}
+    for name, gradient in gradients.items():
         record.gradients[name] = None if gradient is None else pack(gradient)
+    held = {name: library.value(leaf) for name, leaf in leaves.items()}
+    record.mutated = _mutated({**record.leaves, "cotangent": record.cotangent}, held, given)
+    record.shared = _shared(gradients, {**held, "the cotangent": given, "the output": value})
 
 
-def _observe_steps(trial: Trial, record: _Record) -> None:
+def _observe_steps(trial: Trial, _: Loss | None, record: _Record) -> None:
     values = draw(trial.probe)
     record.leaves = {name: pack(data) for name, data in values.items()}
-    leaves = {name: trial.library.leaf(data) for name, data in values.items()}
     record.phase = "step 0"
-    for snapshot in trial.function(trial.library.module, **leaves):
-        record.log.append(
-            {name: pack(trial.library.value(seen)) for name, seen in snapshot.items()}
-        )
+    for snapshot in trial.steps(values):
+        record.log.append(snapshot)
         record.phase = f"step {len(record.log)}"
+
+
+def _observe_module(trial: Trial, _: Loss | None, record: _Record) -> None:
+    """Take a layer through training, evaluation and back; see `harness.diagnostics.mode`."""
+    values, library = draw(trial.probe), trial.library
+    ((name, x),) = values.items()
+    record.leaves = {name: pack(x)}
+    record.phase = "making the layer"
+    layer = trial.call(trial.leaves(values))
+    for key, mode, given in (
+        ("train", "train", x),
+        ("eval", "eval", x),
+        ("eval again", "eval", x),
+        ("eval, first row", "eval", x[:1]),
+        ("train again", "train", x),
+    ):
+        record.phase = key
+        getattr(layer, mode)()
+        seen = {key: pack(library.value(layer(library.leaf(given))))}
+        for part, state in layer.state_dict().items():
+            seen[f"state.{part}"] = pack(library.value(state))
+        flags = [bool(getattr(part, "training", False)) for part in layer.modules()]
+        record.log.append({**seen, "state.training": pack(flags)})
+
+
+# ----- What else can be seen -----
+
+
+def _mutated(
+    before: Mapping[str, Array], held: Mapping[str, NumericArray], cotangent: NumericArray
+) -> dict[str, Array]:
+    """Which of the inputs hold something else now."""
+    after = {name: pack(array) for name, array in {**held, "cotangent": cotangent}.items()}
+    return {name: array for name, array in after.items() if array != before[name]}
+
+
+def _shared(
+    gradients: Mapping[str, NumericArray | None], others: Mapping[str, NumericArray]
+) -> list[str]:
+    """Pairs of a gradient and another array whose memory overlaps."""
+    known = [(f"{name}.grad", array) for name, array in gradients.items() if array is not None]
+    pairs = [*combinations(known, 2), *product(known, others.items())]
+    return sorted(f"{one} and {other}" for (one, a), (other, b) in pairs if np.shares_memory(a, b))
+
+
+def _global_generator() -> object:
+    """Something that changes with every draw from NumPy's global generator."""
+    state = mtrand.get_bit_generator().state["state"]
+    return state.get("state", state.get("pos"))  # PCG64 counts in one number, Mersenne in a place
+
+
+def _pack_step(step: Any) -> TraceStep:
+    return TraceStep(
+        step.index,
+        step.op,
+        step.parents,
+        pack(step.value),
+        pack(step.cotangent),
+        tuple(None if array is None else pack(array) for array in step.handed),
+    )
 
 
 def _message(error: BaseException) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-PageKind = Literal["break", "variant", "myth"]
+PageKind = Literal["break", "variant", "myth", "control"]
 Loss = Literal["uniform", "weighted"]
 Outcome = Literal[
     "silent-corruption",
@@ -14,6 +14,10 @@ Outcome = Literal[
     "not-reached",
     "does-not-apply",
 ]
+
+Stage = Literal["not-reached", "not-infected", "not-propagated", "not-revealed", "revealed"]
+"""How far a fault came: reach, infect, propagate, reveal (Ammann and Offutt, Introduction to
+Software Testing, the RIPR model)."""
 
 LOSSES: tuple[Loss, ...] = get_args(Loss)
 

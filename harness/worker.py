@@ -6,7 +6,6 @@ It runs in a forked child, or as `python -m harness.worker` where there is no fo
 
 from __future__ import annotations
 
-import builtins
 import faulthandler
 import importlib
 import os
@@ -15,13 +14,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
+import numpy as np
+from numpy.random import mtrand
 
 from harness.diagnostics import DIAGNOSTICS
 from harness.engine import Dialect
-from harness.loader import MARKER, load
+from harness.leaves import SEED
+from harness.loader import load
 from harness.patch import Site
 from harness.probe import Probe
 from harness.run import Failure, Measured, Run
+from harness.subgradient import NEARBY, sample_nearby
+from harness.trail import Recorder
 from harness.trial import Library, Trial, observe
 from harness.words import Loss
 
@@ -37,8 +41,12 @@ class Job(msgspec.Struct, frozen=True):
     probes: tuple[Probe, ...]
     items: tuple[tuple[int, Loss | None], ...]
     """What to run, in order: a probe's index and a loss."""
-    measure: tuple[str, ...]
+    measure: tuple[str, ...] = ()
     """The diagnostics that may run the engine again."""
+    answer_key: bool = False
+    """This is the unpatched engine: also sample what the outcome needs to know of kinks."""
+    traced: bool = False
+    """Record the backward walks."""
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -49,13 +57,9 @@ class Loaded(msgspec.Struct, frozen=True):
 
 def work(job: Job) -> Iterator[Loaded | Run]:
     """Do the job, frame by frame."""
-    executed: set[int] = set()
-
-    def mark(site: int) -> bool:
-        executed.add(site)
-        return True
-
-    setattr(builtins, MARKER, mark)
+    recorder = Recorder()
+    recorder.install()
+    mtrand.set_bit_generator(np.random.PCG64(SEED))
     try:
         module = (
             load(job.dialect.module, Path(job.root), job.sources, job.sites)
@@ -67,18 +71,20 @@ def work(job: Job) -> Iterator[Loaded | Run]:
         yield Loaded(Failure("the import", type(error).__name__, str(error)))
         return
     yield Loaded()
-    at_import = set(executed)
+    at_import = set(recorder.executed)
+    start = mtrand.get_bit_generator().state
     for index, loss in job.items:
-        executed.clear()
-        yield _run(library, job.probes[index], loss, job.measure, executed, at_import)
+        mtrand.get_bit_generator().state = start
+        recorder.clear()
+        yield _run(job, library, job.probes[index], loss, recorder, at_import)
 
 
 def _run(
+    job: Job,
     library: Library,
     probe: Probe,
     loss: Loss | None,
-    wanted: tuple[str, ...],
-    executed: set[int],
+    recorder: Recorder,
     at_import: set[int],
 ) -> Run:
     try:
@@ -86,22 +92,28 @@ def _run(
     except BaseException as error:
         failure = Failure("reading the probe", type(error).__name__, str(error))
         return Run(probe.name, loss, failure=failure)
-    run = observe(trial, loss)
-    reached = sorted(executed | at_import)
-    measured = {} if run.failure else _measure(trial, run, wanted)
-    return msgspec.structs.replace(run, reached=reached, measured=measured)
+    run = observe(trial, loss, traced=job.traced)
+    reached = sorted(recorder.executed | at_import)
+    run = msgspec.structs.replace(run, reached=reached, trail=dict(recorder.trail))
+    if run.failure or (job.sites and not reached):
+        return run  # nothing to measure, or nothing that the unpatched engine does not do as well
+    return msgspec.structs.replace(run, measured=_measure(job, trial, run))
 
 
-def _measure(trial: Trial, run: Run, wanted: tuple[str, ...]) -> dict[str, Measured]:
+def _measure(job: Job, trial: Trial, run: Run) -> dict[str, Measured]:
+    measures = {
+        each.name: each.measure
+        for each in DIAGNOSTICS
+        if each.measure and each.name in job.measure and trial.probe.kind in each.kinds
+    }
+    if job.answer_key and trial.probe.kind == "gradient":
+        measures[NEARBY] = sample_nearby
     measured = {}
-    for diagnostic in DIAGNOSTICS:
-        applies = diagnostic.name in wanted and trial.probe.kind in diagnostic.kinds
-        if diagnostic.measure and applies and trial.probe.kind == "gradient":
-            try:
-                measured[diagnostic.name] = diagnostic.measure(trial, run)
-            except BaseException as error:
-                problem = f"measuring ended in {type(error).__name__}: {error}"
-                measured[diagnostic.name] = Measured(problem=problem)
+    for name, measure in measures.items():
+        try:
+            measured[name] = measure(trial, run)
+        except BaseException as error:  # what a broken engine raises here is an observation too
+            measured[name] = Measured(failure=f"{type(error).__name__}: {error}")
     return measured
 
 

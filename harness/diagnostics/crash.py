@@ -17,6 +17,7 @@ CRASH = Diagnostic(
     sees="any run that does not end normally",
     blind="every wrong number",
     cost="1",
+    passes=lambda _: 1,
     check=check,
     kinds=("gradient", "steps"),
     looks_at_crashes=True,

@@ -43,6 +43,7 @@ SHAPE = Diagnostic(
     sees="a gradient of another shape than its leaf, a parameter that changes its shape",
     blind="wrong values of the right shape; lengths that agree by accident",
     cost="1",
+    passes=lambda _: 3,
     check=check,
     kinds=("gradient", "steps"),
 )

@@ -18,6 +18,7 @@ TORCH = Diagnostic(
     sees="any gradient that PyTorch would not give, also at kinks and where the forward is wrong",
     blind="what PyTorch lacks or does by another convention",
     cost="1, and PyTorch once a probe",
+    passes=lambda _: 3,
     check=check,
     library="torch",
 )

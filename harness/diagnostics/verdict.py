@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-from harness.probe import Probe
+from harness.probe import Probe, ProbeKind
 from harness.run import Measured, Run
 from harness.trial import Trial
 
@@ -64,13 +63,16 @@ class Diagnostic:
     blind: str
     """What it cannot catch by construction, in a sentence."""
     cost: str
-    """In forward passes of the probe; P is the number of elements in its leaves."""
+    """In forward passes of the probe, a backward pass counted as two; P is the number of elements
+    in its leaves."""
+    passes: Callable[[int], float]
+    """The same as a number, for a probe of P elements."""
     check: Callable[[Observation], Verdict]
     measure: Callable[[Trial, Run], Measured] | None = None
     """Runs the engine under test again, in its process; `check` finds the result in the run."""
     library: str | None = None
     """The independent library that it asks."""
-    kinds: tuple[Literal["gradient", "steps"], ...] = ("gradient",)
+    kinds: tuple[ProbeKind, ...] = ("gradient",)
     looks_at_crashes: bool = False
 
 
@@ -89,4 +91,8 @@ def ask(diagnostic: Diagnostic, observation: Observation) -> Verdict:
     measured = observation.run.measured.get(diagnostic.name)
     if measured and measured.problem:
         return Skipped(measured.problem)
+    if measured and measured.failure:
+        return Alarm(f"running the engine again for it ended in {measured.failure}")
+    if diagnostic.measure and not measured:
+        return Skipped("it measured nothing on this run")
     return diagnostic.check(observation)

@@ -199,6 +199,9 @@ def _sites(made: Sequence[Edit], file: str, source: Source, patched: str) -> lis
                 edit.kind,
                 None if edit.anchor is None else _moved(made, edit.anchor.start),
                 edit.anchor_before,
+                (edit.start, edit.end),
+                edit.around.start,
+                edit.beside_is_before,
             )
         )
     return sites

@@ -29,6 +29,8 @@ class Edit:
     """The statement beside a deletion that is executed when the deleted code was."""
     anchor_before: bool = True
     """The anchor came before the deleted code."""
+    beside_is_before: bool = False
+    """What is added comes behind `around`."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,9 @@ class _Writer:
 
     def _made(self, start: int, end: int, text: str) -> Edit:
         kind: Kind = "header" if self._touched()[0].slot == "decorators" else "statements"
-        return Edit(self.hunk, start, end, text, kind, self._touched()[0])
+        behind = not self.spot.removed and self.spot.after_previous
+        around = self._touched()[0]
+        return Edit(self.hunk, start, end, text, kind, around, beside_is_before=behind)
 
     # ----- additions and replacements -----
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Kind = Literal["expression", "statements", "header", "deletion"]
@@ -30,6 +30,29 @@ class Site:
     """Where code went without a trace: the offset of the statement beside it."""
     anchor_before: bool = False
     """That statement came before what went, and does not follow it."""
+    origin: tuple[int, int] = (0, 0)
+    """The bytes that `before` takes up in the original text."""
+    origin_anchor: int | None = None
+    """Where nothing was before: the offset of the statement beside it, in the original text."""
+    origin_anchor_before: bool = False
+
+    def undone(self) -> Site:
+        """The same place in the original text, as a site whose `after` is the original code."""
+        kind: Kind = self.kind
+        if kind == "deletion":
+            kind = "statements"
+        elif kind == "statements" and not self.before.strip():
+            kind = "deletion"
+        return replace(
+            self,
+            before=self.after,
+            after=self.before,
+            start=self.origin[0],
+            end=self.origin[1],
+            kind=kind,
+            anchor=self.origin_anchor,
+            anchor_before=self.origin_anchor_before,
+        )
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
-"""Knowing whether a site was executed: the patched code compiled with a call at each site.
+"""Knowing whether a site was executed, and what it evaluated to: code compiled with calls there.
 
-The call `marker(i)` goes into the syntax tree, not into the text, so positions and tracebacks stay
-those of the patched text. It returns something true and must be found as a global or a builtin.
+The calls go into the syntax tree, not into the text, so positions and tracebacks stay those of the
+text. What they call must be found as globals or builtins: `marker(i)` before site `i`, which
+returns something true; `value(i, v)`, which returns `v`; and `frame(i, locals(), names)` after it.
 
-    an expression          marked before it is evaluated: ``E if marker(i) else None``
-    statements             marked before the first new one
+    an expression          marked before it is evaluated: ``value(i, E) if marker(i) else None``
+    statements             marked before the first new one, `frame` after the last, and `value`
+                           around whatever they return
     a deletion             marked before the statement behind it, else after the one in front
     a ``def`` or its header, defaults, decorators      at the start of its body
     a ``class``                                        at the start of its methods
@@ -14,10 +16,12 @@ those of the patched text. It returns something true and must be found as a glob
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType
+from typing import TypeVar
 
 from harness.patch.patched import Site
 from harness.patch.reader import BOM
@@ -33,6 +37,16 @@ _OPAQUE = tuple(
 _NOWHERE = ast.Pass(lineno=1, col_offset=0, end_lineno=1, end_col_offset=0)
 
 
+@dataclass(frozen=True)
+class Hooks:
+    """The names that instrumented code calls; values and frames are not recorded without theirs."""
+
+    marker: str
+    value: str = ""
+    frame: str = ""
+    locals: str = "locals"
+
+
 @dataclass(frozen=True, eq=False)
 class _Place:
     """A statement, the list that it stands in, and what it is nested in."""
@@ -46,19 +60,20 @@ class _Place:
 
 
 def compile_marked(
-    text: str, filename: str, sites: Sequence[tuple[int, Site]], marker: str
+    text: str, filename: str, sites: Sequence[tuple[int, Site]], hooks: Hooks
 ) -> CodeType:
-    """Compile the patched text with `marker(i)` run whenever site number `i` is executed.
+    """Compile the text with its sites instrumented, `sites` being those of this file, numbered.
 
-    `sites` are the sites of this file with their numbers. Raises `SyntaxError` as `compile` does,
-    and `ValueError` for a marker that Python would mangle inside a class.
+    Raises `SyntaxError` as `compile` does, and `ValueError` for a name among the hooks that Python
+    would mangle inside a class.
     """
-    if not marker.isidentifier() or (marker.startswith("__") and not marker.endswith("__")):
-        raise ValueError(f"{marker!r} is not a name that means the same everywhere")
+    for name in filter(None, (hooks.marker, hooks.value, hooks.frame, hooks.locals)):
+        if not name.isidentifier() or (name.startswith("__") and not name.endswith("__")):
+            raise ValueError(f"{name!r} is not a name that means the same everywhere")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tree = ast.parse(text.removeprefix(BOM), filename)
-        marking = _Marking(tree, text, marker)
+        marking = _Marking(tree, text, hooks)
         for number, site in sites:
             marking.mark(number, site)
         return compile(marking.finished(), filename, "exec", dont_inherit=True)
@@ -67,13 +82,14 @@ def compile_marked(
 class _Marking:
     """Collects the marks of one module, then puts them all in."""
 
-    def __init__(self, tree: ast.Module, text: str, marker: str) -> None:
-        self.tree, self.marker = tree, marker
+    def __init__(self, tree: ast.Module, text: str, hooks: Hooks) -> None:
+        self.tree, self.hooks = tree, hooks
         first = len(BOM.encode()) if text.startswith(BOM) else 0
         self.starts = [first, *line_starts(text.encode())[1:]]
         self.places = sorted(self._places(tree), key=lambda place: (place.start, -place.end))
         self.wrapped: dict[ast.expr, int] = {}
-        self.inserted: list[tuple[list[ast.stmt], int, int]] = []
+        self.returned: dict[ast.expr, int] = {}
+        self.inserted: list[tuple[list[ast.stmt], int, int, tuple[str, ...] | None]] = []
 
     def mark(self, number: int, site: Site) -> None:
         """Find the place for a site's mark."""
@@ -86,9 +102,10 @@ class _Marking:
 
     def finished(self) -> ast.Module:
         """The tree with all marks."""
-        for block, index, number in sorted(self.inserted, key=lambda each: -each[1]):
+        for block, index, number, names in sorted(self.inserted, key=lambda each: -each[1]):
             beside = block[min(index, len(block) - 1)] if block else _NOWHERE
-            block.insert(index, ast.copy_location(ast.Expr(self._call(number, beside)), beside))
+            call = self._mark(number) if names is None else self._frame(number, names)
+            block.insert(index, _at(beside, ast.Expr(call)))
         _Wrapper(self).visit(self.tree)
         return self.tree
 
@@ -102,6 +119,7 @@ class _Marking:
             self._mark_before(number, place)
         elif node is None or place.block.index(place.statement) < _preamble(place.block):
             self._insert(number, place.block, place.block.index(place.statement))
+            self._note_after(number, site, [place])
         else:
             self.wrapped[node] = number
 
@@ -128,6 +146,7 @@ class _Marking:
         inside = [place for place in self.places if site.start <= place.start < site.end]
         behind = [place for place in self.places if place.start >= site.end]
         if inside:
+            self._note_after(number, site, inside)
             self._mark_before(number, inside[0])
         elif site.after.lstrip().startswith("@"):
             self._mark_before(number, behind[0])
@@ -151,13 +170,13 @@ class _Marking:
 
     def _mark_deletion(self, number: int, site: Site) -> None:
         place = next((place for place in self.places if place.start == site.anchor), None)
-        if place is None:
-            self._insert(number, self.tree.body, len(self.tree.body))
-        elif site.kind == "header":
+        if place is not None and site.kind == "header":
             self._mark_before(number, place)
-        else:
-            index = place.block.index(place.statement) + site.anchor_before
-            self._insert(number, place.block, index)
+            return
+        block = self.tree.body if place is None else place.block
+        index = len(block) if place is None else block.index(place.statement) + site.anchor_before
+        self._insert(number, block, index, _names(site))
+        self._insert(number, block, index)
 
     def _mark_before(self, number: int, place: _Place) -> None:
         """Mark a statement; a definition where it is called, not where it is made."""
@@ -167,12 +186,36 @@ class _Marking:
             methods = [each for each in statement.body if isinstance(each, _Function)]
         functions = [each for each in methods if isinstance(each, _Function)]
         for function in functions:
+            self._insert(number, function.body, 0, _arguments(function))
             self._insert(number, function.body, 0)
+            self._note_returns(number, function.body)
         if not functions:
             self._insert(number, place.block, place.block.index(statement))
 
-    def _insert(self, number: int, block: list[ast.stmt], index: int) -> None:
-        self.inserted.append((block, max(index, _preamble(block)), number))
+    def _note_after(self, number: int, site: Site, inside: Sequence[_Place]) -> None:
+        """Record the frame once the site's statements are done, and what they return."""
+        block = inside[0].block
+        last = [place.statement for place in inside if place.block is block][-1]
+        ends = isinstance(last, ast.Return | ast.Raise | ast.Break | ast.Continue)
+        self._insert(number, block, block.index(last) + (not ends), _names(site))
+        self._note_returns(number, [place.statement for place in inside if place.block is block])
+
+    def _note_returns(self, number: int, block: Sequence[ast.stmt]) -> None:
+        """Record what these statements return, but not what functions defined there do."""
+        pending: list[ast.AST] = list(block)
+        while pending:
+            node = pending.pop()
+            if isinstance(node, ast.Return) and node.value is not None:
+                self.returned[node.value] = number
+            elif not isinstance(node, ast.expr | _Function | ast.ClassDef):
+                pending += ast.iter_child_nodes(node)
+
+    def _insert(
+        self, number: int, block: list[ast.stmt], index: int, names: tuple[str, ...] | None = None
+    ) -> None:
+        """Call the marker there, or record these names of the frame."""
+        if names is None or self.hooks.frame:
+            self.inserted.append((block, max(index, _preamble(block)), number, names))
 
     # ----- positions and new nodes -----
 
@@ -197,21 +240,53 @@ class _Marking:
         assert node.end_col_offset is not None
         return self._offset(node), self.starts[node.end_lineno - 1] + node.end_col_offset
 
-    def _call(self, number: int, beside: ast.AST) -> ast.Call:
-        """``marker(number)``, at the position of another node."""
-        call = ast.Call(ast.Name(self.marker, ast.Load()), [ast.Constant(number)], [])
-        for node in (call, call.func, *call.args):
-            ast.copy_location(node, beside)
-        return call
+    def _mark(self, number: int) -> ast.Call:
+        return _call(self.hooks.marker, ast.Constant(number))
+
+    def _frame(self, number: int, names: tuple[str, ...]) -> ast.Call:
+        listed = ast.Tuple([ast.Constant(name) for name in names], ast.Load())
+        return _call(self.hooks.frame, ast.Constant(number), _call(self.hooks.locals), listed)
+
+    def record(self, node: ast.expr, number: int) -> ast.expr:
+        """``value(number, node)``, at the position of `node`."""
+        if not self.hooks.value:
+            return node
+        return _at(node, _call(self.hooks.value, ast.Constant(number), node))
 
     def wrap(self, node: ast.expr, number: int) -> ast.expr:
-        """``node if marker(number) else None``, at the position of `node`."""
-        nothing = ast.copy_location(ast.Constant(None), node)
-        return ast.copy_location(ast.IfExp(self._call(number, node), node, nothing), node)
+        """``value(number, node) if marker(number) else None``, at the position of `node`."""
+        chosen = ast.IfExp(self._mark(number), self.record(node, number), ast.Constant(None))
+        return _at(node, chosen)
+
+
+def _call(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
+
+
+Node = TypeVar("Node", bound=ast.AST)
+
+
+def _at(place: ast.AST, new: Node) -> Node:
+    """Give new nodes, and only these, the position of another one."""
+    for node in ast.walk(new):
+        if not hasattr(node, "lineno"):
+            ast.copy_location(node, place)
+    return new
+
+
+def _names(site: Site) -> tuple[str, ...]:
+    """All names in a site's code, before and after: what it may change is among them."""
+    return tuple(dict.fromkeys(re.findall(r"[^\W\d]\w*", f"{site.before} {site.after}")))
+
+
+def _arguments(function: _Function) -> tuple[str, ...]:
+    spec = function.args
+    every = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs, spec.vararg, spec.kwarg]
+    return tuple(each.arg for each in every if each is not None)
 
 
 class _Wrapper(ast.NodeTransformer):
-    """Puts each wrapped expression in the place of the bare one."""
+    """Puts each recorded expression in the place of the bare one."""
 
     def __init__(self, marking: _Marking) -> None:
         self.marking = marking
@@ -219,10 +294,14 @@ class _Wrapper(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> ast.AST:
         """Wrap a node after what is in it."""
         self.generic_visit(node)
-        number = self.marking.wrapped.get(node) if isinstance(node, ast.expr) else None
-        if number is None or not isinstance(node, ast.expr):
+        if not isinstance(node, ast.expr):
             return node
-        return self.marking.wrap(node, number)
+        outer = node
+        if node in self.marking.wrapped:
+            outer = self.marking.wrap(node, self.marking.wrapped[node])
+        if node in self.marking.returned:
+            outer = self.marking.record(outer, self.marking.returned[node])
+        return outer
 
 
 def _preamble(block: Sequence[ast.stmt]) -> int:

@@ -44,7 +44,7 @@ def apply_transformer(
 
 def _sites(file: str, before: str, after: str) -> list[Site]:
     old, new = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (before, after))
-    source = read_source(after)
+    original, source = read_source(before), read_source(after)
     sites = []
     for tag, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "equal":
@@ -53,9 +53,22 @@ def _sites(file: str, before: str, after: str) -> list[Site]:
             scope = scope_of(beside) if beside else ""
             kind: Kind = "statements" if text.strip() else "deletion"
             anchor = beside.start if beside and kind == "deletion" else None
-            end = start + len(text.encode())
+            gone, begin = "".join(old[i:j]), len("".join(old[:i]).encode())
+            behind = _statement_behind(original, begin)
             sites.append(
-                Site(file, k + 1, scope, "".join(old[i:j]), text, start, end, kind, anchor)
+                Site(
+                    file=file,
+                    line=k + 1,
+                    scope=scope,
+                    before=gone,
+                    after=text,
+                    start=start,
+                    end=start + len(text.encode()),
+                    kind=kind,
+                    anchor=anchor,
+                    origin=(begin, begin + len(gone.encode())),
+                    origin_anchor=behind.start if behind else None,
+                )
             )
     return sites
 

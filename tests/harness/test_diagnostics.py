@@ -36,7 +36,8 @@ def seen(gradient: Any = (1.0, 2.0), **rest: Any) -> Observation:
 
 def logged(*snapshots: dict[str, Any]) -> Observation:
     log = [{name: pack(value) for name, value in snapshot.items()} for snapshot in snapshots]
-    return Observation(STEPS, Run("s", None, log=log), {"torch": Skipped("not asked")})
+    run = Run("s", None, log=log, measured={"loss-falls": Measured()})
+    return Observation(STEPS, run, {"torch": Skipped("not asked")})
 
 
 @pytest.mark.parametrize("name", NAMED)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from harness.errors import DoesNotApply, HunkError
 from harness.patch import Patched, apply_patch, parse_patch
-from harness.patch.reach import compile_marked
+from harness.patch.reach import Hooks, compile_marked
 
 MODULES = [
     *("ast.py", "bisect.py", "calendar.py", "colorsys.py", "contextlib.py", "copy.py"),
@@ -356,10 +356,12 @@ def test_marks_count_executions_and_change_no_result(data: st.DataObject) -> Non
     code = ast.unparse(node)
     patched = run(code, f"[oracle__(), {code}][1]", module)
     numbered = list(enumerate(patched.sites))
-    clean, _, _ = execute(compile_marked(text_of(module), module, [], "mark__"), module)
+    clean, _, _ = execute(compile_marked(text_of(module), module, [], Hooks("mark__")), module)
     text = patched.sources[module]
-    unmarked, none, calls = execute(compile_marked(text, module, [], "mark__"), module)
-    marked, marks, calls_again = execute(compile_marked(text, module, numbered, "mark__"), module)
+    unmarked, none, calls = execute(compile_marked(text, module, [], Hooks("mark__")), module)
+    marked, marks, calls_again = execute(
+        compile_marked(text, module, numbered, Hooks("mark__", "value__", "frame__")), module
+    )
     assert clean == unmarked == marked
     assert none == 0
     assert marks == calls == calls_again
@@ -391,7 +393,13 @@ def execute(code: CodeType, module: str) -> tuple[object, int, int]:
     def oracle() -> None:
         counts["oracle"] += 1
 
-    names = {"__name__": module, "mark__": mark, "oracle__": oracle}
+    names = {
+        "__name__": module,
+        "mark__": mark,
+        "oracle__": oracle,
+        "value__": lambda _, value: value,
+        "frame__": lambda *_: None,
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         exec(code, names)  # noqa: S102

@@ -10,7 +10,7 @@ import libcst as cst
 import pytest
 
 from harness.patch import Site, apply_patch, apply_transformer, parse_patch
-from harness.patch.reach import compile_marked
+from harness.patch.reach import Hooks, compile_marked
 
 MARKER = "mark__"
 
@@ -29,7 +29,7 @@ def execute(text: str, sites: tuple[Site, ...], then: str) -> tuple[list[int], d
         return True
 
     names: dict[str, object] = {MARKER: mark}
-    exec(compile_marked(text, "m.py", list(enumerate(sites)), MARKER), names)  # noqa: S102
+    exec(compile_marked(text, "m.py", list(enumerate(sites)), Hooks(MARKER)), names)  # noqa: S102
     exec(then, names)  # noqa: S102
     return marks, names
 
@@ -170,7 +170,7 @@ def test_tracebacks_are_those_of_the_unmarked_code() -> None:
     text = result.sources["m.py"] + "\ng = a\nf(0)\n"
     seen = []
     for sites in ([], list(enumerate(result.sites))):
-        code = compile_marked(text, "m.py", sites, MARKER)
+        code = compile_marked(text, "m.py", sites, Hooks(MARKER))
         with pytest.raises(KeyError) as caught:
             exec(code, {MARKER: lambda *_: True})  # noqa: S102
         frames = traceback.extract_tb(caught.tb)[1:]
@@ -208,7 +208,7 @@ def traced(text: str, sites: tuple[Site, ...]) -> list[int]:
 
 def test_a_marker_that_a_class_would_mangle_is_refused() -> None:
     with pytest.raises(ValueError, match="'__mark' is not a name that means the same everywhere"):
-        compile_marked("a = 1\n", "m.py", [], "__mark")
+        compile_marked("a = 1\n", "m.py", [], Hooks("__mark"))
 
 
 def test_sites_of_a_transformer_are_marked_too() -> None:
