@@ -25,6 +25,8 @@ class Dialect:
     """
 
     module: str
+    distribution: str | None = None
+    """What it is installed as, if not under the module's name."""
     leaf: str = "Tensor(data, requires_grad=True)"
     value: str = "t.data"
     gradient: str = "t.grad"

@@ -9,9 +9,10 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
+import msgspec
 
 from harness.answers import ask_library
 from harness.catalogue import Catalogue
@@ -30,11 +31,21 @@ from harness.engine import Engine
 from harness.errors import EnvironmentProblem, PageError
 from harness.outcome import Judgement, judge
 from harness.page import Page
-from harness.patch import Patched, apply_patch, apply_transformer, combine, parse_patch, rename
+from harness.patch import (
+    Patched,
+    Site,
+    apply_patch,
+    apply_transformer,
+    combine,
+    parse_patch,
+    rename,
+)
 from harness.probe import Probe
 from harness.report import EngineReport, Report, RunReport, SiteReport
-from harness.run import Failure, Run
-from harness.sandbox import EngineDoesNotLoad, Limits, run_isolated
+from harness.run import Run
+from harness.sandbox import EngineDoesNotLoad, Limits
+from harness.stage import stage_of
+from harness.store import Store, keys_of, open_store, run_kept
 from harness.words import Loss, headline
 from harness.worker import Job
 
@@ -123,103 +134,164 @@ def _transformer(page: Page, name: str) -> type[cst.CSTTransformer]:
     )
 
 
-def run_lab(
-    experiment: Experiment,
-    *,
-    diagnostics: Sequence[Diagnostic] = DIAGNOSTICS,
-    limits: Limits | None = None,
-) -> Report:
+class Bench:
+    """What does not depend on the break, made once for all experiments that share it."""
+
+    def __init__(
+        self,
+        store: Store,
+        diagnostics: Sequence[Diagnostic] = DIAGNOSTICS,
+        limits: Limits | None = None,
+    ) -> None:
+        self.store, self.diagnostics, self.limits = store, diagnostics, limits
+        self._clean: dict[bytes, _Clean] = {}
+
+    def clean(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, _Clean]:
+        """The unpatched engine's runs, and what every diagnostic says of them.
+
+        Raises EnvironmentProblem where the engine does not load.
+        """
+        job = self.job(replace(engine, sites=()), probes, answer_key=True)
+        keys = keys_of(job)
+        if any(key not in self._clean for key in keys):
+            try:
+                runs = run_kept(job, self.store, self.limits)
+            except EngineDoesNotLoad as error:
+                raise EnvironmentProblem(
+                    f"the engine {engine.name} does not load even unpatched: {error}\n"
+                    "  remedy: make it importable first; breaklab breaks only what works"
+                ) from None
+            answers = self._ask(probes)
+            for key, (index, loss), run in zip(keys, job.items, runs, strict=True):
+                probe = probes[index]
+                seen = Observation(probe, run, answers[probe.name, loss])
+                self._clean[key] = _Clean(run, seen.independent, self.hear(seen))
+        return {
+            (probes[index].name, loss): self._clean[key]
+            for key, (index, loss) in zip(keys, job.items, strict=True)
+        }
+
+    def broken(self, engine: Engine, probes: Sequence[Probe]) -> list[Run]:
+        """The patched engine's runs; an engine that does not even load fails every probe."""
+        try:
+            return run_kept(self.job(engine, probes), self.store, self.limits)
+        except EngineDoesNotLoad as error:
+            return [
+                Run(probe.name, loss, failure=error.failure)
+                for probe in probes
+                for loss in probe.losses
+            ]
+
+    def trails(
+        self, engine: Engine, sites: Sequence[Site], probes: Sequence[Probe]
+    ) -> dict[Pair, Mapping[str, int]]:
+        """What the unpatched engine has at the places that a patch will change."""
+        if not probes:
+            return {}
+        job = self.job(replace(engine, sites=tuple(site.undone() for site in sites)), probes)
+        runs = run_kept(msgspec.structs.replace(job, measure=()), self.store, self.limits)
+        return {(run.probe, run.loss): run.trail for run in runs}
+
+    def job(self, engine: Engine, probes: Sequence[Probe], *, answer_key: bool = False) -> Job:
+        """All of the probes, with every loss that they take."""
+        return Job(
+            dialect=engine.dialect,
+            root=str(engine.root),
+            sources=dict(engine.sources),
+            sites=engine.sites,
+            probes=tuple(probes),
+            items=tuple((i, loss) for i, probe in enumerate(probes) for loss in probe.losses),
+            measure=tuple(each.name for each in self.diagnostics if each.measure),
+            answer_key=answer_key,
+        )
+
+    def hear(self, observation: Observation) -> dict[str, Verdict]:
+        """What every diagnostic says."""
+        return {each.name: ask(each, observation) for each in self.diagnostics}
+
+    def _ask(self, probes: Sequence[Probe]) -> dict[Pair, dict[str, Run | Skipped]]:
+        """The independent libraries' answers to each probe and loss."""
+        pairs = [(probe, loss) for probe in probes for loss in probe.losses]
+        names = sorted({each.library for each in self.diagnostics if each.library})
+        answers = {name: ask_library(name, pairs, self.store) for name in names}
+        unfit = Skipped("such a probe cannot be put to it")
+        return {
+            (probe.name, loss): {
+                name: known.get((probe.name, loss), unfit) for name, known in answers.items()
+            }
+            for probe, loss in pairs
+        }
+
+
+@dataclass(frozen=True)
+class _Clean:
+    """A run of the unpatched engine, the answer key, and what the diagnostics say of it."""
+
+    run: Run
+    independent: Mapping[str, Run | Skipped]
+    verdicts: Mapping[str, Verdict]
+
+
+def run_lab(experiment: Experiment, bench: Bench | None = None) -> Report:
     """Run clean and broken, judge, ask the diagnostics, and hold it all against the page.
 
     Raises EnvironmentProblem where the clean engine does not load.
     """
     start = time.perf_counter()
-    pairs = [(probe, loss) for probe in experiment.probes for loss in probe.losses]
-    keys = _run_clean(experiment, diagnostics, limits)
-    runs = _run_broken(experiment, diagnostics, limits)
-    answers = {
-        library: ask_library(library, [(p, loss) for p, loss in pairs if p.kind == "gradient"])
-        for library in sorted({d.library for d in diagnostics if d.library})
-    }
-    reports = []
-    for (probe, loss), run, key in zip(pairs, runs, keys, strict=True):
-        pair = (probe.name, loss)
-        independent = {
-            library: known.get(pair, Skipped("not asked")) for library, known in answers.items()
-        }
-        verdicts = _hear(diagnostics, Observation(probe, run, independent))
-        on_clean = _hear(diagnostics, Observation(probe, key, independent))
-        reports.append(_report_run(experiment, pair, judge(run, key), verdicts, on_clean))
-    return _report(experiment, diagnostics, reports, time.perf_counter() - start)
-
-
-def _run_clean(
-    experiment: Experiment, diagnostics: Sequence[Diagnostic], limits: Limits | None
-) -> list[Run]:
-    try:
-        return run_isolated(_job(experiment.clean, experiment.probes, diagnostics), limits)
-    except EngineDoesNotLoad as error:
-        raise EnvironmentProblem(
-            f"the engine {experiment.clean.name} does not load even unpatched: {error}\n"
-            "  remedy: make it importable first; breaklab breaks only what works"
-        ) from None
-
-
-def _run_broken(
-    experiment: Experiment, diagnostics: Sequence[Diagnostic], limits: Limits | None
-) -> list[Run]:
-    try:
-        return run_isolated(_job(experiment.broken, experiment.probes, diagnostics), limits)
-    except EngineDoesNotLoad as error:
-        return _all_failed(experiment.probes, error.failure)
-
-
-def _all_failed(probes: Sequence[Probe], failure: Failure) -> list[Run]:
-    return [Run(probe.name, loss, failure=failure) for probe in probes for loss in probe.losses]
-
-
-def _job(engine: Engine, probes: Sequence[Probe], diagnostics: Sequence[Diagnostic]) -> Job:
-    return Job(
-        dialect=engine.dialect,
-        root=str(engine.root),
-        sources=dict(engine.sources),
-        sites=engine.sites,
-        probes=tuple(probes),
-        items=tuple((i, loss) for i, probe in enumerate(probes) for loss in probe.losses),
-        measure=tuple(diagnostic.name for diagnostic in diagnostics if diagnostic.measure),
+    bench = bench or Bench(open_store())
+    probes = {probe.name: probe for probe in experiment.probes}
+    keys = bench.clean(experiment.clean, experiment.probes)
+    runs = bench.broken(experiment.broken, experiment.probes)
+    judged = [(run, judge(run, keys[run.probe, run.loss].run)) for run in runs]
+    hidden = dict.fromkeys(run.probe for run, j in judged if j.outcome == "disguised-correct")
+    trails = bench.trails(
+        experiment.clean, experiment.broken.sites, [probes[name] for name in hidden]
     )
-
-
-def _hear(diagnostics: Sequence[Diagnostic], observation: Observation) -> dict[str, Verdict]:
-    return {diagnostic.name: ask(diagnostic, observation) for diagnostic in diagnostics}
+    reports = []
+    for run, judgement in judged:
+        pair = (run.probe, run.loss)
+        key = keys[pair]
+        seen = Observation(probes[run.probe], run, key.independent)
+        reached = run.reached or run.failure
+        verdicts = bench.hear(seen) if reached else key.verdicts
+        reports.append(
+            _report_run(experiment, run, judgement, verdicts, key.verdicts, trails.get(pair, {}))
+        )
+    return _report(experiment, bench.diagnostics, reports, time.perf_counter() - start)
 
 
 def _report_run(
     experiment: Experiment,
-    pair: Pair,
+    run: Run,
     judgement: Judgement,
     verdicts: Mapping[str, Verdict],
     on_clean: Mapping[str, Verdict],
+    trail: Mapping[str, int],
 ) -> RunReport:
-    expected = experiment.page.expected(experiment.variant, *pair)
+    expected = experiment.page.expected(experiment.variant, run.probe, run.loss)
     alarms = {name: v.message for name, v in verdicts.items() if isinstance(v, Alarm)}
     false = {name for name in alarms if isinstance(on_clean[name], Alarm)}
+    caught_by = [name for name in alarms if name not in false]
+    stage, why = stage_of(judgement.outcome, run, trail, caught_by)
     return RunReport(
-        probe=pair[0],
-        loss=pair[1],
+        probe=run.probe,
+        loss=run.loss,
         outcome=judgement.outcome,
         kind=judgement.kind,
         evidence=judgement.evidence,
+        stage=stage,
+        why=why,
         fingerprint=None,
         first_divergence=judgement.first_divergence,
         better_than_correct=judgement.better_than_correct,
         expected=expected,
         agrees=None if expected is None else expected == judgement.outcome,
-        caught_by=[name for name in alarms if name not in false],
+        caught_by=caught_by,
         missed_by=[name for name, v in verdicts.items() if isinstance(v, Silent)],
         skipped={name: v.reason for name, v in verdicts.items() if isinstance(v, Skipped)},
         alarms={name: message for name, message in alarms.items() if name not in false},
         wrong_reason={name: message for name, message in alarms.items() if name in false},
+        margins={},
     )
 
 

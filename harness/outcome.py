@@ -1,18 +1,19 @@
 """The outcome: what a break did to a probe, judged against the answer key.
 
 This is the only module that sees both the broken run and the clean one. Decided in this order: did
-it crash; does anything observable differ (shape, then dtype, then non-finite values, then values);
-did the patched code run at all.
+it crash; does anything observable differ (shape, then dtype, then values, then what was done to
+memory and state), and is it more than another choice at a kink; did the patched code run at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from harness.run import Array, NumericArray, Run
+from harness.subgradient import is_subgradient
 from harness.words import Outcome
 
 
@@ -34,18 +35,18 @@ def judge(run: Run, key: Run) -> Judgement:
         return _judge_refusal(run, key)
     if run.failure:
         return Judgement("crash", None, _crash_evidence(run, key))
-    for difference in _differences(run, key):
-        return Judgement(
-            "silent-corruption",
-            difference.kind,
-            difference.evidence + _ending(run, key),
-            difference.where,
-            _is_better(run, key),
-        )
-    if not run.reached:
+    differences = _differences(run, key)
+    if not differences and not run.reached:
         return Judgement("not-reached", None, "the patched code never ran in this probe")
-    right = "every step of the log" if run.log else "output and gradients"
-    return Judgement("disguised-correct", None, f"the patched code ran, {right} came out right")
+    if not differences:
+        right = "every step of the log" if run.log else "output and gradients"
+        return Judgement("disguised-correct", None, f"the patched code ran, {right} came out right")
+    first = differences[0]
+    if all(each.gradient for each in differences) and is_subgradient(run.gradients, key):
+        choice = f"{first.evidence}; at this kink both are valid subgradients"
+        return Judgement("convention", None, choice, first.where)
+    evidence = first.evidence + _ending(run, key)
+    return Judgement("silent-corruption", first.kind, evidence, first.where, _is_better(run, key))
 
 
 def _judge_refusal(run: Run, key: Run) -> Judgement:
@@ -66,9 +67,14 @@ def _judge_refusal(run: Run, key: Run) -> Judgement:
 def _crash_evidence(run: Run, key: Run) -> str:
     """The failure, and what had gone wrong silently before it."""
     evidence = str(run.failure)
-    for difference in _differences(run, key):
-        return f"{evidence}. Before that, silently: {difference.evidence}"
-    return evidence
+    differences = _differences(run, key)
+    return (
+        f"{evidence}. Before that, silently: {differences[0].evidence}" if differences else evidence
+    )
+
+
+KINDS = ("shape", "dtype", "non-finite", "value", "mutated-input", "aliased", "state")
+"""What may differ, most telling first."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +82,21 @@ class _Difference:
     kind: str
     evidence: str
     where: str | None = None
+    gradient: bool = False
+    """It is a leaf's gradient whose values differ, and nothing more."""
 
 
-def _differences(run: Run, key: Run) -> Iterator[_Difference]:
-    """What differs, most telling first: in the order in which it was computed, shapes first."""
-    found = [*_unlike_output(run, key), *_unlike_gradients(run, key), *_unlike_log(run, key)]
-    order = ["shape", "dtype", "non-finite", "value"]
-    yield from sorted(found, key=lambda difference: order.index(difference.kind))
+def _differences(run: Run, key: Run) -> list[_Difference]:
+    """What differs: most telling first, else in the order in which it was computed."""
+    found = [
+        *_unlike_output(run, key),
+        *_unlike_gradients(run, key),
+        *_unlike_log(run, key),
+        *_unlike_inputs(run, key),
+        *_unlike_sharing(run, key),
+        *_unlike_generator(run, key),
+    ]
+    return sorted(found, key=lambda difference: KINDS.index(difference.kind))
 
 
 def _unlike_output(run: Run, key: Run) -> Iterator[_Difference]:
@@ -97,13 +111,14 @@ def _unlike_gradients(run: Run, key: Run) -> Iterator[_Difference]:
             continue
         if (broken is None) != (correct is None):
             mine, right = ("no gradient" if g is None else "a gradient" for g in (broken, correct))
-            yield _Difference("value", f"{name} has {mine}, correct is {right}", name)
+            yield _Difference("value", f"{name} has {mine}, correct is {right}", name, True)
         elif broken and correct:
-            yield from _compare(f"{name}.grad", broken, correct)
+            for difference in _compare(f"{name}.grad", broken, correct):
+                yield replace(difference, gradient=difference.kind == "value")
 
 
 def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
-    """The first step at which anything logged differs."""
+    """All that differs at the first step at which anything does."""
     for step, (broken, correct) in enumerate(zip(run.log, key.log, strict=False)):
         found = [
             difference
@@ -111,16 +126,37 @@ def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
             if name in broken
             for difference in _compare(name, broken[name], correct[name])
         ]
-        if found:
-            for difference in found:
-                yield _Difference(
-                    difference.kind,
-                    f"after step {step}, {difference.evidence}",
-                    f"step {step}: {difference.where}",
-                )
+        for difference in found:
+            yield _Difference(
+                "state" if "." in (difference.where or "") else difference.kind,
+                f"after step {step}, {difference.evidence}",
+                f"step {step}: {difference.where}",
+            )
+        if missing := correct.keys() - broken.keys():
+            logged = f"after step {step}, there is no {min(missing)} in the log"
+            yield _Difference("state" if "." in min(missing) else "value", logged, f"step {step}")
+        if found or missing:
             return
     if len(run.log) != len(key.log) and not run.failure:
         yield _Difference("value", f"{len(run.log)} steps were made, correct is {len(key.log)}")
+
+
+def _unlike_inputs(run: Run, key: Run) -> Iterator[_Difference]:
+    """Inputs that hold something else after the run, where the correct engine leaves them alone."""
+    for name in run.mutated.keys() - key.mutated.keys():
+        yield _Difference("mutated-input", f"{name} was changed by the run", name)
+
+
+def _unlike_sharing(run: Run, key: Run) -> Iterator[_Difference]:
+    """Gradients in memory that something else uses too, where the correct engine's own it."""
+    for pair in run.shared:
+        if pair not in key.shared:
+            yield _Difference("aliased", f"{pair} share memory", pair.partition(" and ")[0])
+
+
+def _unlike_generator(run: Run, key: Run) -> Iterator[_Difference]:
+    if run.generator_moved and not key.generator_moved:
+        yield _Difference("state", "numbers were drawn from NumPy's global generator")
 
 
 def _compare(name: str, broken: Array, correct: Array) -> Iterator[_Difference]:

@@ -31,6 +31,10 @@ LARGEST_FRAME = 64 * 1024 * 1024
 """Bytes; a child that announces more is not believed."""
 
 
+UNREPEATABLE = {"TimeLimit", "ProcessExit", "MemoryError"} | {each.name for each in signal.Signals}
+"""Types of failures that depend on the machine and the day as well as on the program."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """What a child may use."""

@@ -34,7 +34,7 @@ class Library:
         self._code = {
             what: compile(said, f"<{what} of {dialect.module}>", "eval")
             for what, said in asdict(dialect).items()
-            if said is not None
+            if what not in ("module", "distribution") and said is not None
         }
 
     def leaf(self, data: NumericArray) -> Any:

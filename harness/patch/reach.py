@@ -20,6 +20,7 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from keyword import iskeyword
 from types import CodeType
 from typing import TypeVar
 
@@ -88,7 +89,7 @@ class _Marking:
         self.starts = [first, *line_starts(text.encode())[1:]]
         self.places = sorted(self._places(tree), key=lambda place: (place.start, -place.end))
         self.wrapped: dict[ast.expr, int] = {}
-        self.returned: dict[ast.expr, int] = {}
+        self.returned: dict[ast.expr, tuple[int, tuple[str, ...]]] = {}
         self.inserted: list[tuple[list[ast.stmt], int, int, tuple[str, ...] | None]] = []
 
     def mark(self, number: int, site: Site) -> None:
@@ -188,25 +189,26 @@ class _Marking:
         for function in functions:
             self._insert(number, function.body, 0, _arguments(function))
             self._insert(number, function.body, 0)
-            self._note_returns(number, function.body)
+            self._note_returns(number, function.body, _arguments(function))
         if not functions:
             self._insert(number, place.block, place.block.index(statement))
 
     def _note_after(self, number: int, site: Site, inside: Sequence[_Place]) -> None:
-        """Record the frame once the site's statements are done, and what they return."""
-        block = inside[0].block
-        last = [place.statement for place in inside if place.block is block][-1]
-        ends = isinstance(last, ast.Return | ast.Raise | ast.Break | ast.Continue)
-        self._insert(number, block, block.index(last) + (not ends), _names(site))
-        self._note_returns(number, [place.statement for place in inside if place.block is block])
+        """Record the frame once the site's statements are done, or with what they return."""
+        block, names = inside[0].block, _names(site)
+        own = [place.statement for place in inside if place.block is block]
+        if not isinstance(own[-1], ast.Return):
+            leaves = isinstance(own[-1], ast.Raise | ast.Break | ast.Continue)
+            self._insert(number, block, block.index(own[-1]) + (not leaves), names)
+        self._note_returns(number, own, names)
 
-    def _note_returns(self, number: int, block: Sequence[ast.stmt]) -> None:
+    def _note_returns(self, number: int, block: Sequence[ast.stmt], names: tuple[str, ...]) -> None:
         """Record what these statements return, but not what functions defined there do."""
         pending: list[ast.AST] = list(block)
         while pending:
             node = pending.pop()
             if isinstance(node, ast.Return) and node.value is not None:
-                self.returned[node.value] = number
+                self.returned[node.value] = number, names
             elif not isinstance(node, ast.expr | _Function | ast.ClassDef):
                 pending += ast.iter_child_nodes(node)
 
@@ -243,15 +245,29 @@ class _Marking:
     def _mark(self, number: int) -> ast.Call:
         return _call(self.hooks.marker, ast.Constant(number))
 
-    def _frame(self, number: int, names: tuple[str, ...]) -> ast.Call:
+    def _frame(self, number: int, names: tuple[str, ...]) -> ast.expr:
+        """``frame(number, locals(), names)``.
+
+        The names also stand where they are never evaluated, so that a closure holds them even if
+        the patch took away the only place that needed them.
+        """
         listed = ast.Tuple([ast.Constant(name) for name in names], ast.Load())
-        return _call(self.hooks.frame, ast.Constant(number), _call(self.hooks.locals), listed)
+        used = ast.Tuple([ast.Name(name, ast.Load()) for name in names], ast.Load())
+        call = _call(self.hooks.frame, ast.Constant(number), _call(self.hooks.locals), listed)
+        return ast.IfExp(ast.Constant(True), call, used)
 
     def record(self, node: ast.expr, number: int) -> ast.expr:
         """``value(number, node)``, at the position of `node`."""
         if not self.hooks.value:
             return node
         return _at(node, _call(self.hooks.value, ast.Constant(number), node))
+
+    def record_return(self, node: ast.expr, number: int, names: tuple[str, ...]) -> ast.expr:
+        """As `record`, and the frame after it."""
+        if not self.hooks.frame:
+            return self.record(node, number)
+        both = ast.Tuple([self.record(node, number), self._frame(number, names)], ast.Load())
+        return _at(node, ast.Subscript(both, ast.Constant(0), ast.Load()))
 
     def wrap(self, node: ast.expr, number: int) -> ast.expr:
         """``value(number, node) if marker(number) else None``, at the position of `node`."""
@@ -276,7 +292,8 @@ def _at(place: ast.AST, new: Node) -> Node:
 
 def _names(site: Site) -> tuple[str, ...]:
     """All names in a site's code, before and after: what it may change is among them."""
-    return tuple(dict.fromkeys(re.findall(r"[^\W\d]\w*", f"{site.before} {site.after}")))
+    words = re.findall(r"[^\W\d]\w*", f"{site.before} {site.after}")
+    return tuple(dict.fromkeys(word for word in words if not iskeyword(word)))
 
 
 def _arguments(function: _Function) -> tuple[str, ...]:
@@ -300,7 +317,7 @@ class _Wrapper(ast.NodeTransformer):
         if node in self.marking.wrapped:
             outer = self.marking.wrap(node, self.marking.wrapped[node])
         if node in self.marking.returned:
-            outer = self.marking.record(outer, self.marking.returned[node])
+            outer = self.marking.record_return(outer, *self.marking.returned[node])
         return outer
 
 

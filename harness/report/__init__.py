@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.words import Loss, Outcome
+from harness.words import Loss, Outcome, Stage
 
 
 class SiteReport(msgspec.Struct, frozen=True):
@@ -30,6 +30,10 @@ class RunReport(msgspec.Struct, frozen=True):
     outcome: Outcome
     kind: str | None
     evidence: str
+    stage: Stage
+    """How far the fault came."""
+    why: str
+    """The same as a sentence for the learner."""
     fingerprint: str | None
     first_divergence: str | None
     better_than_correct: bool
@@ -43,6 +47,9 @@ class RunReport(msgspec.Struct, frozen=True):
     """The message of each diagnostic in `caught_by`."""
     wrong_reason: dict[str, str]
     """Alarms of diagnostics that also raise one on the clean engine: no catch."""
+    margins: dict[str, float]
+    """Of diagnostics in `caught_by` that measure a deviation: orders of magnitude above the clean
+    engine's own noise."""
 
 
 class ClaimReport(msgspec.Struct, frozen=True):

@@ -12,6 +12,8 @@ def run_of(probe: str, loss: Loss | None, outcome: Outcome, **rest: Any) -> RunR
     given: dict[str, Any] = {
         "kind": None,
         "evidence": f"what {probe} showed",
+        "stage": "revealed",
+        "why": "noticed",
         "fingerprint": None,
         "first_divergence": None,
         "better_than_correct": False,
@@ -22,6 +24,7 @@ def run_of(probe: str, loss: Loss | None, outcome: Outcome, **rest: Any) -> RunR
         "skipped": {},
         "alarms": {},
         "wrong_reason": {},
+        "margins": {},
     }
     return RunReport(probe=probe, loss=loss, outcome=outcome, **(given | rest))
 

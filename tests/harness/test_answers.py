@@ -1,19 +1,29 @@
-"""Independent answers: asked once, kept under all that they depend on, never stale."""
+"""Independent answers: the same text, another library, another process."""
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from harness import answers
+from harness import answers, store
 from harness.answers import ask_library
 from harness.diagnostics import Skipped
 from harness.probe import Probe, read_probes
 from harness.run import Run
+from harness.store import Store
 
 TEXT = "def square(a=[1.0, 2.0]):\n    'A square.'\n    return a**2\n"
+STEPS = """\
+def train(lib, w=[1.0, 2.0]):
+    'Two steps.'
+    optimizer = lib.optim.SGD([w], lr=0.25)
+    for _ in range(2):
+        optimizer.zero_grad()
+        (w**2).sum().backward()
+        optimizer.step()
+        yield {"w": w}
+"""
 
 
 def probe_of(text: str = TEXT) -> Probe:
@@ -27,64 +37,42 @@ def gradient(answer: Run | Skipped) -> list[float]:
     return [float(x) for x in found.numpy()]
 
 
-def test_torch_answers_the_same_text(tmp_path: Path) -> None:
-    answer = ask_library("torch", [(probe_of(), "uniform")], tmp_path)["square", "uniform"]
+def test_torch_answers_the_same_text() -> None:
+    answer = ask_library("torch", [(probe_of(), "uniform")], Store(None))["square", "uniform"]
     assert gradient(answer) == [2.0, 4.0]
     assert isinstance(answer, Run)
     assert answer.output is not None
     np.testing.assert_array_equal(answer.output.numpy(), [1.0, 4.0])
 
 
-def test_torch_is_not_imported_into_this_process_for_it(tmp_path: Path) -> None:
+def test_torch_trains_the_same_text() -> None:
+    answer = ask_library("torch", [(probe_of(STEPS), None)], Store(None))["train", None]
+    assert isinstance(answer, Run)
+    assert [list(seen["w"].numpy()) for seen in answer.log] == [[0.5, 1.0], [0.25, 0.5]]
+
+
+def test_torch_is_not_imported_into_this_process_for_it() -> None:
     imported = "torch" in sys.modules
-    ask_library("torch", [(probe_of(), "uniform")], tmp_path)
+    ask_library("torch", [(probe_of(), "uniform")], Store(None))
     assert ("torch" in sys.modules) == imported
 
 
 def test_an_answer_is_kept_and_not_asked_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = ask_library("torch", [(probe_of(), "weighted")], tmp_path)
-    monkeypatch.setattr(answers, "run_isolated", None)
-    assert ask_library("torch", [(probe_of(), "weighted")], tmp_path) == first
-
-
-@pytest.mark.parametrize("change", ["text", "loss", "release", "numpy", "observer"])
-def test_whatever_an_answer_depends_on_is_in_its_key(
-    change: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    probe = probe_of()
-    before = answers._key(answers.TORCH, probe, "uniform")
-    assert before == answers._key(answers.TORCH, probe_of(), "uniform")
-    if change == "release":
-        monkeypatch.setattr(answers, "version", lambda _: "0.0.0")
-    if change == "numpy":
-        monkeypatch.setattr(np, "__version__", "0.0.0")
-    if change == "observer":
-        monkeypatch.setattr(answers, "_observer", lambda: "another")
-    if change == "text":
-        probe = replace(probe, source=TEXT.replace("**2", "**3"))
-    after = answers._key(answers.TORCH, probe, "weighted" if change == "loss" else "uniform")
-    assert after != before
-
-
-def test_a_kept_answer_that_cannot_be_read_is_asked_for_again(tmp_path: Path) -> None:
-    first = ask_library("torch", [(probe_of(), "uniform")], tmp_path)
-    (file,) = tmp_path.iterdir()
-    file.write_bytes(b"\xc1 no answer")
-    again = ask_library("torch", [(probe_of(), "uniform")], tmp_path)
-    assert gradient(again["square", "uniform"]) == gradient(first["square", "uniform"])
-
-
-def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    answer = ask_library("torch", [(probe_of(), "uniform")], tmp_path / "file" / "folder")
-    assert gradient(answer["square", "uniform"]) == [2.0, 4.0]
+    first = ask_library("torch", [(probe_of(), "weighted")], Store(tmp_path / "runs"))
+    monkeypatch.setattr(store, "run_isolated", None)
+    assert ask_library("torch", [(probe_of(), "weighted")], Store(tmp_path / "runs")) == first
 
 
 def test_a_library_that_is_not_installed_is_a_reason_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(answers, "find_spec", lambda _: None)
-    (answer,) = ask_library("torch", [(probe_of(), "uniform")]).values()
+    (answer,) = ask_library("torch", [(probe_of(), "uniform")], Store(None)).values()
     assert answer == Skipped("torch is not installed: pip install 'breaklab[torch]'")
+
+
+def test_a_probe_of_another_kind_is_not_put_to_it() -> None:
+    layer = probe_of("def module_m(lib, x=(2,)):\n    'A layer.'\n    return lib.nn.ReLU()\n")
+    assert ask_library("torch", [(layer, None)], Store(None)) == {}

@@ -9,8 +9,9 @@ from harness.catalogue import Catalogue, open_catalogue
 from harness.diagnostics import DIAGNOSTICS
 from harness.engine import Engine, find_engine
 from harness.errors import DoesNotApply, EnvironmentProblem, HunkError, PageError
-from harness.lab import prepare, run_lab
+from harness.lab import Bench, prepare, run_lab
 from harness.report import Report
+from harness.store import Store
 from tests.harness.engines import tiny_engine
 
 PAGE = """\
@@ -60,7 +61,8 @@ def lab(folder: Path, engine: Engine, name: str = "a", on: str | None = None) ->
     experiment = prepare(
         catalogue.page(name), catalogue, engine, variant=variant, probes=["square"]
     )
-    return run_lab(experiment, diagnostics=[d for d in DIAGNOSTICS if d.library is None])
+    alone = [diagnostic for diagnostic in DIAGNOSTICS if diagnostic.library is None]
+    return run_lab(experiment, Bench(Store(None), alone))
 
 
 def outcomes(report: Report) -> list[tuple[str, str | None]]:

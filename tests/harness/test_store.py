@@ -1,0 +1,124 @@
+"""The store: what was run before is not run again, and whatever it depends on is in its key."""
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from harness import store
+from harness.run import Failure, Run
+from harness.store import Store, keys_of, run_kept
+from harness.worker import Job
+from tests.harness.engines import PROBES, TINY, tiny_job
+
+
+def changed(**fields: Any) -> Callable[[Job], Job]:
+    return lambda job: msgspec.structs.replace(job, **fields)
+
+
+def with_probe(job: Job, **fields: Any) -> Job:
+    probes = tuple(replace(probe, **fields) for probe in job.probes)
+    return msgspec.structs.replace(job, probes=probes)
+
+
+CHANGES: dict[str, Callable[[Job], Job]] = {
+    "the engine's source": changed(sources={"tiny.py": TINY + "\n# another\n"}),
+    "the dialect": lambda job: msgspec.structs.replace(
+        job, dialect=replace(job.dialect, value="t.data * 1")
+    ),
+    "what is measured": changed(measure=("gradcheck",)),
+    "that it is the answer key": changed(answer_key=True),
+    "that it is traced": changed(traced=True),
+    "the loss": changed(items=((0, "weighted"),)),
+    "the probe's text": lambda job: with_probe(job, source=PROBES + "\n"),
+    "the probe's name": lambda job: with_probe(job, name="other"),
+    "the step at which it resumes": lambda job: with_probe(job, resume_at=2),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_whatever_a_run_depends_on_is_in_its_key(what: str) -> None:
+    job = tiny_job()
+    assert keys_of(job) == keys_of(tiny_job())
+    assert keys_of(CHANGES[what](job))[0] != keys_of(job)[0]
+
+
+@pytest.mark.parametrize("what", ["python", "numpy", "release", "own code", "seed"])
+def test_whatever_runs_it_is_in_its_key(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = keys_of(tiny_job())[0]
+    if what == "python":
+        monkeypatch.setattr(store.sys, "version", "0")
+    if what == "numpy":
+        monkeypatch.setattr(np, "__version__", "0.0.0")
+    if what == "release":
+        monkeypatch.setattr(store, "version", lambda _: "0.0.0")
+    if what == "own code":
+        monkeypatch.setattr(store, "_own_code", lambda: b"another")
+    if what == "seed":
+        monkeypatch.setattr(store, "SEED", 1)
+    assert keys_of(tiny_job())[0] != before
+
+
+def test_where_a_probe_stands_in_its_file_is_not_in_its_key() -> None:
+    assert keys_of(with_probe(tiny_job(), line=9, path="q.py")) == keys_of(tiny_job())
+
+
+def test_a_run_is_kept_for_the_next_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = run_kept(tiny_job(), Store(tmp_path / "runs"))
+    monkeypatch.setattr(store, "run_isolated", None)
+    assert run_kept(tiny_job(), Store(tmp_path / "runs")) == first
+
+
+def test_only_what_is_missing_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job, ran = tiny_job(), list[Any]()
+    run_kept(msgspec.structs.replace(job, items=job.items[:2]), Store(tmp_path / "runs"))
+    isolated = store.run_isolated
+
+    def counted(job: Job, *rest: Any) -> list[Run]:
+        ran.extend(job.items)
+        return isolated(job, *rest)
+
+    monkeypatch.setattr(store, "run_isolated", counted)
+    runs = run_kept(job, Store(tmp_path / "runs"))
+    assert ran == list(job.items[2:])
+    assert [(run.probe, run.loss) for run in runs] == [
+        (job.probes[index].name, loss) for index, loss in job.items
+    ]
+
+
+@pytest.mark.parametrize("kind", ["TimeLimit", "SIGKILL", "ProcessExit", "MemoryError"])
+def test_what_depends_on_the_day_is_not_kept(kind: str, tmp_path: Path) -> None:
+    lost = Run("p", None, failure=Failure("the run", kind, ""))
+    kept = Run("p", None, failure=Failure("the run", "ValueError", ""))
+    Store(tmp_path / "runs").keep({b"lost": lost, b"kept": kept})
+    assert Store(tmp_path / "runs").recall([b"lost", b"kept"]) == {b"kept": kept}
+
+
+def test_a_run_that_cannot_be_read_is_run_again(tmp_path: Path) -> None:
+    first = run_kept(tiny_job(), Store(tmp_path / "runs"))
+    with sqlite3.connect(tmp_path / "runs") as file:
+        file.execute("UPDATE runs SET run = x'c1'")
+    again = run_kept(tiny_job(), Store(tmp_path / "runs"))
+    assert [run.gradients for run in again] == [run.gradients for run in first]
+
+
+@pytest.mark.parametrize("obstacle", ["a file in the way", "no database"])
+def test_a_store_that_cannot_be_used_costs_only_time(obstacle: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way of SQLite" * 99)
+    path = tmp_path / "file" / "runs" if obstacle == "a file in the way" else tmp_path / "file"
+    assert len(run_kept(tiny_job(), Store(path))) == len(tiny_job().items)
+
+
+def test_a_store_that_has_grown_too_large_starts_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Store(tmp_path / "runs").keep({b"key": Run("p", None)})
+    monkeypatch.setattr(store, "LARGEST", 0)
+    assert Store(tmp_path / "runs").recall([b"key"]) == {}
