@@ -17,6 +17,7 @@ import typer
 from harness.errors import BreaklabError, DoesNotApply
 
 if TYPE_CHECKING:
+    from harness.bench import Bench
     from harness.catalogue import Catalogue
     from harness.lab import Experiment
     from harness.page import Page
@@ -49,6 +50,7 @@ Variant = Annotated[
     typer.Option("--on", metavar="VARIANT", help="Put the break into this variant of the engine."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Run everything anew, and keep nothing.")]
 Probes = Annotated[
     list[str] | None,
     typer.Option("--probe", metavar="NAME", help="Run only this probe; may be repeated."),
@@ -107,9 +109,12 @@ def break_engine(
     no_predict: Annotated[
         bool, typer.Option("--no-predict", help="Do not ask for a prediction first.")
     ] = False,
+    no_cache: NoCache = False,
 ) -> int:
     """Put a break into the engine, in memory, and see what happens probe by probe."""
+    from harness.bench import Bench
     from harness.lab import run_lab
+    from harness.store import open_store
 
     catalogue = _catalogue(breaks)
     try:
@@ -118,12 +123,13 @@ def break_engine(
         if json:
             _print_absence(catalogue.page(page), on)
         raise
+    bench = Bench(open_store(not no_cache), explain=True)
     if json:
-        report = run_lab(experiment)
+        report = run_lab(experiment, bench)
         _print_json(report)
     else:
         predict = not no_predict and sys.stdin.isatty() and sys.stdout.isatty()
-        report = _break_on_terminal(experiment, predict)
+        report = _break_on_terminal(experiment, bench, predict)
     return 0 if report.agrees else 1
 
 
@@ -194,7 +200,7 @@ def _experiment(
     return prepare(catalogue.page(page), catalogue, find_engine(), variant=on, probes=probes)
 
 
-def _break_on_terminal(experiment: Experiment, predict: bool) -> Report:
+def _break_on_terminal(experiment: Experiment, bench: Bench, predict: bool) -> Report:
     from harness.lab import run_lab
     from harness.report import terminal
 
@@ -208,7 +214,7 @@ def _break_on_terminal(experiment: Experiment, predict: bool) -> Report:
         from harness.predict import ask_predictions
 
         predictions = ask_predictions(console, experiment.probes)
-    report = run_lab(experiment)
+    report = run_lab(experiment, bench)
     terminal.show_report(console, report, experiment.probes)
     if predictions:
         from harness.predict import show_score

@@ -8,48 +8,28 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import libcst as cst
 import msgspec
 
-from harness.answers import ask_library
+from harness.bench import Bench, Clean, Pair
 from harness.catalogue import Catalogue
 from harness.claims import hold_claims
-from harness.diagnostics import (
-    DIAGNOSTICS,
-    Alarm,
-    Diagnostic,
-    Observation,
-    Silent,
-    Skipped,
-    Verdict,
-    ask,
-)
+from harness.diagnostics import Alarm, Diagnostic, Observation, Silent, Skipped
 from harness.engine import Engine
-from harness.errors import EnvironmentProblem, PageError
+from harness.errors import PageError
+from harness.evidence import fingerprint, first_divergence
 from harness.outcome import Judgement, judge
 from harness.page import Page
-from harness.patch import (
-    Patched,
-    Site,
-    apply_patch,
-    apply_transformer,
-    combine,
-    parse_patch,
-    rename,
-)
+from harness.patch import Patched, apply_patch, apply_transformer, combine, parse_patch, rename
 from harness.probe import Probe
 from harness.report import EngineReport, Report, RunReport, SiteReport
-from harness.run import Run
-from harness.sandbox import EngineDoesNotLoad, Limits
+from harness.run import Array, Run, TraceStep
 from harness.stage import stage_of
-from harness.store import Store, keys_of, open_store, run_kept
-from harness.words import Loss, headline
-from harness.worker import Job
-
-Pair = tuple[str, Loss | None]
+from harness.store import open_store
+from harness.words import Outcome, headline
 
 
 @dataclass(frozen=True)
@@ -134,104 +114,6 @@ def _transformer(page: Page, name: str) -> type[cst.CSTTransformer]:
     )
 
 
-class Bench:
-    """What does not depend on the break, made once for all experiments that share it."""
-
-    def __init__(
-        self,
-        store: Store,
-        diagnostics: Sequence[Diagnostic] = DIAGNOSTICS,
-        limits: Limits | None = None,
-    ) -> None:
-        self.store, self.diagnostics, self.limits = store, diagnostics, limits
-        self._clean: dict[bytes, _Clean] = {}
-
-    def clean(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, _Clean]:
-        """The unpatched engine's runs, and what every diagnostic says of them.
-
-        Raises EnvironmentProblem where the engine does not load.
-        """
-        job = self.job(replace(engine, sites=()), probes, answer_key=True)
-        keys = keys_of(job)
-        if any(key not in self._clean for key in keys):
-            try:
-                runs = run_kept(job, self.store, self.limits)
-            except EngineDoesNotLoad as error:
-                raise EnvironmentProblem(
-                    f"the engine {engine.name} does not load even unpatched: {error}\n"
-                    "  remedy: make it importable first; breaklab breaks only what works"
-                ) from None
-            answers = self._ask(probes)
-            for key, (index, loss), run in zip(keys, job.items, runs, strict=True):
-                probe = probes[index]
-                seen = Observation(probe, run, answers[probe.name, loss])
-                self._clean[key] = _Clean(run, seen.independent, self.hear(seen))
-        return {
-            (probes[index].name, loss): self._clean[key]
-            for key, (index, loss) in zip(keys, job.items, strict=True)
-        }
-
-    def broken(self, engine: Engine, probes: Sequence[Probe]) -> list[Run]:
-        """The patched engine's runs; an engine that does not even load fails every probe."""
-        try:
-            return run_kept(self.job(engine, probes), self.store, self.limits)
-        except EngineDoesNotLoad as error:
-            return [
-                Run(probe.name, loss, failure=error.failure)
-                for probe in probes
-                for loss in probe.losses
-            ]
-
-    def trails(
-        self, engine: Engine, sites: Sequence[Site], probes: Sequence[Probe]
-    ) -> dict[Pair, Mapping[str, int]]:
-        """What the unpatched engine has at the places that a patch will change."""
-        if not probes:
-            return {}
-        job = self.job(replace(engine, sites=tuple(site.undone() for site in sites)), probes)
-        runs = run_kept(msgspec.structs.replace(job, measure=()), self.store, self.limits)
-        return {(run.probe, run.loss): run.trail for run in runs}
-
-    def job(self, engine: Engine, probes: Sequence[Probe], *, answer_key: bool = False) -> Job:
-        """All of the probes, with every loss that they take."""
-        return Job(
-            dialect=engine.dialect,
-            root=str(engine.root),
-            sources=dict(engine.sources),
-            sites=engine.sites,
-            probes=tuple(probes),
-            items=tuple((i, loss) for i, probe in enumerate(probes) for loss in probe.losses),
-            measure=tuple(each.name for each in self.diagnostics if each.measure),
-            answer_key=answer_key,
-        )
-
-    def hear(self, observation: Observation) -> dict[str, Verdict]:
-        """What every diagnostic says."""
-        return {each.name: ask(each, observation) for each in self.diagnostics}
-
-    def _ask(self, probes: Sequence[Probe]) -> dict[Pair, dict[str, Run | Skipped]]:
-        """The independent libraries' answers to each probe and loss."""
-        pairs = [(probe, loss) for probe in probes for loss in probe.losses]
-        names = sorted({each.library for each in self.diagnostics if each.library})
-        answers = {name: ask_library(name, pairs, self.store) for name in names}
-        unfit = Skipped("such a probe cannot be put to it")
-        return {
-            (probe.name, loss): {
-                name: known.get((probe.name, loss), unfit) for name, known in answers.items()
-            }
-            for probe, loss in pairs
-        }
-
-
-@dataclass(frozen=True)
-class _Clean:
-    """A run of the unpatched engine, the answer key, and what the diagnostics say of it."""
-
-    run: Run
-    independent: Mapping[str, Run | Skipped]
-    verdicts: Mapping[str, Verdict]
-
-
 def run_lab(experiment: Experiment, bench: Bench | None = None) -> Report:
     """Run clean and broken, judge, ask the diagnostics, and hold it all against the page.
 
@@ -239,40 +121,91 @@ def run_lab(experiment: Experiment, bench: Bench | None = None) -> Report:
     """
     start = time.perf_counter()
     bench = bench or Bench(open_store())
-    probes = {probe.name: probe for probe in experiment.probes}
     keys = bench.clean(experiment.clean, experiment.probes)
     runs = bench.broken(experiment.broken, experiment.probes)
-    judged = [(run, judge(run, keys[run.probe, run.loss].run)) for run in runs]
-    hidden = dict.fromkeys(run.probe for run, j in judged if j.outcome == "disguised-correct")
+    judged = {(run.probe, run.loss): judge(run, keys[run.probe, run.loss].run) for run in runs}
     trails = bench.trails(
-        experiment.clean, experiment.broken.sites, [probes[name] for name in hidden]
+        experiment.clean,
+        experiment.broken.sites,
+        _probes_with(experiment, judged, {"disguised-correct"}),
     )
+    evidence = _explain(experiment, bench, judged, keys) if bench.explain else {}
     reports = []
-    for run, judgement in judged:
+    for run in runs:
         pair = (run.probe, run.loss)
-        key = keys[pair]
-        seen = Observation(probes[run.probe], run, key.independent)
-        reached = run.reached or run.failure
-        verdicts = bench.hear(seen) if reached else key.verdicts
-        reports.append(
-            _report_run(experiment, run, judgement, verdicts, key.verdicts, trails.get(pair, {}))
-        )
+        report = _report_run(experiment, bench, run, judged[pair], keys[pair], trails.get(pair, {}))
+        reports.append(msgspec.structs.replace(report, **evidence.get(pair, {})))
     return _report(experiment, bench.diagnostics, reports, time.perf_counter() - start)
+
+
+def _probes_with(
+    experiment: Experiment, judged: Mapping[Pair, Judgement], outcomes: Collection[Outcome]
+) -> list[Probe]:
+    """The probes on which the break has one of these outcomes."""
+    names = {probe for (probe, _), judgement in judged.items() if judgement.outcome in outcomes}
+    return [probe for probe in experiment.probes if probe.name in names]
+
+
+def _explain(
+    experiment: Experiment,
+    bench: Bench,
+    judged: Mapping[Pair, Judgement],
+    keys: Mapping[Pair, Clean],
+) -> dict[Pair, dict[str, str | None]]:
+    """What each wrong array looks like, and where the backward walk first went wrong."""
+    wrong = _probes_with(experiment, judged, {"silent-corruption", "crash"})
+    traceable = [probe for probe in wrong if probe.kind == "gradient"]
+    broken = bench.walks(experiment.broken, traceable)
+    correct = bench.walks(replace(experiment.clean, sites=()), traceable)
+    evidence: dict[Pair, dict[str, str | None]] = {}
+    for pair, judgement in judged.items():
+        leaves = keys[pair].run.leaves
+        said = evidence[pair] = {}
+        if judgement.arrays:
+            mine, right = (array.numpy() for array in judgement.arrays)
+            said["fingerprint"] = fingerprint(mine, right, sizes=_sizes(leaves))
+        if broken.get(pair) and correct.get(pair):
+            walk = first_divergence(broken[pair], correct[pair], _leaf_names(correct[pair], leaves))
+            said |= {"first_divergence": walk} if walk else {}
+    return evidence
+
+
+def _sizes(leaves: Mapping[str, Array]) -> dict[str, int]:
+    """The lengths that a wrong factor may turn out to be."""
+    return {
+        f"axis {axis} of {name}": length
+        for name, leaf in leaves.items()
+        for axis, length in enumerate(leaf.shape)
+    }
+
+
+def _leaf_names(walk: Sequence[TraceStep], leaves: Mapping[str, Array]) -> dict[int, str]:
+    """Which leaf each leaf of a walk is: the one with the same values."""
+    return {
+        step.index: name
+        for step in walk
+        if not step.op
+        for name, leaf in leaves.items()
+        if leaf == step.value
+    }
 
 
 def _report_run(
     experiment: Experiment,
+    bench: Bench,
     run: Run,
     judgement: Judgement,
-    verdicts: Mapping[str, Verdict],
-    on_clean: Mapping[str, Verdict],
+    key: Clean,
     trail: Mapping[str, int],
 ) -> RunReport:
     expected = experiment.page.expected(experiment.variant, run.probe, run.loss)
-    alarms = {name: v.message for name, v in verdicts.items() if isinstance(v, Alarm)}
-    false = {name for name in alarms if isinstance(on_clean[name], Alarm)}
-    caught_by = [name for name in alarms if name not in false]
-    stage, why = stage_of(judgement.outcome, run, trail, caught_by)
+    probe = next(probe for probe in experiment.probes if probe.name == run.probe)
+    # A run that never came to the patch is the clean one, and all that can be said of it is known.
+    is_other = bool(run.reached or run.failure)
+    verdicts = bench.hear(Observation(probe, run, key.independent)) if is_other else key.verdicts
+    alarms = {name: v for name, v in verdicts.items() if isinstance(v, Alarm)}
+    caught = {name: v for name, v in alarms.items() if not isinstance(key.verdicts[name], Alarm)}
+    stage, why = stage_of(judgement.outcome, run, trail, list(caught))
     return RunReport(
         probe=run.probe,
         loss=run.loss,
@@ -286,11 +219,11 @@ def _report_run(
         better_than_correct=judgement.better_than_correct,
         expected=expected,
         agrees=None if expected is None else expected == judgement.outcome,
-        caught_by=caught_by,
+        caught_by=list(caught),
         missed_by=[name for name, v in verdicts.items() if isinstance(v, Silent)],
         skipped={name: v.reason for name, v in verdicts.items() if isinstance(v, Skipped)},
-        alarms={name: message for name, message in alarms.items() if name not in false},
-        wrong_reason={name: message for name, message in alarms.items() if name in false},
+        alarms={name: v.message for name, v in caught.items()},
+        wrong_reason={name: v.message for name, v in alarms.items() if name not in caught},
         margins={},
     )
 

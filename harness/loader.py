@@ -6,6 +6,7 @@ under its original path, and tracebacks show its own lines.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -35,6 +36,14 @@ def load(
         del sys.modules[name]
     sys.meta_path.insert(0, _MemoryFinder(root, sources, sites))
     return importlib.import_module(module)
+
+
+def compile_ahead(root: Path, sources: Mapping[str, str], sites: Sequence[Site]) -> None:
+    """Compile what `load` will need, so that processes forked from this one find it done."""
+    finder = _MemoryFinder(root, sources, sites)
+    for file in sources:
+        with contextlib.suppress(SyntaxError, ValueError, RecursionError):  # `load` will say so
+            finder.code(file)
 
 
 class _MemoryFinder(importlib.abc.MetaPathFinder):

@@ -27,6 +27,8 @@ class Judgement:
     first_divergence: str | None = None
     better_than_correct: bool = False
     """The loss ends lower because of the bug; never a pass."""
+    arrays: tuple[Array, Array] | None = None
+    """The wrong array and the correct one, where that is what differs."""
 
 
 def judge(run: Run, key: Run) -> Judgement:
@@ -46,7 +48,9 @@ def judge(run: Run, key: Run) -> Judgement:
         choice = f"{first.evidence}; at this kink both are valid subgradients"
         return Judgement("convention", None, choice, first.where)
     evidence = first.evidence + _ending(run, key)
-    return Judgement("silent-corruption", first.kind, evidence, first.where, _is_better(run, key))
+    return Judgement(
+        "silent-corruption", first.kind, evidence, first.where, _is_better(run, key), first.arrays
+    )
 
 
 def _judge_refusal(run: Run, key: Run) -> Judgement:
@@ -84,6 +88,8 @@ class _Difference:
     where: str | None = None
     gradient: bool = False
     """It is a leaf's gradient whose values differ, and nothing more."""
+    arrays: tuple[Array, Array] | None = None
+    """Broken and correct."""
 
 
 def _differences(run: Run, key: Run) -> list[_Difference]:
@@ -131,6 +137,7 @@ def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
                 "state" if "." in (difference.where or "") else difference.kind,
                 f"after step {step}, {difference.evidence}",
                 f"step {step}: {difference.where}",
+                arrays=difference.arrays,
             )
         if missing := correct.keys() - broken.keys():
             logged = f"after step {step}, there is no {min(missing)} in the log"
@@ -163,17 +170,19 @@ def _compare(name: str, broken: Array, correct: Array) -> Iterator[_Difference]:
     """The first way in which two arrays differ, if any: shape, dtype, non-finite, value."""
     if broken.shape != correct.shape:
         evidence = f"{name} has shape {broken.shape}, correct is {correct.shape}"
-        yield _Difference("shape", evidence, name)
+        yield _Difference("shape", evidence, name, arrays=(broken, correct))
     elif broken.dtype != correct.dtype:
         dtypes = np.dtype(broken.dtype), np.dtype(correct.dtype)
-        yield _Difference("dtype", "{} is {}, correct is {}".format(name, *dtypes), name)
+        evidence = "{} is {}, correct is {}".format(name, *dtypes)
+        yield _Difference("dtype", evidence, name, arrays=(broken, correct))
     else:
         mine, right = broken.numpy(), correct.numpy()
         where = _wrong_entries(mine, right)
         if where.any():
             spread = np.isfinite(right) & ~np.isfinite(mine)
             kind = "non-finite" if spread.any() else "value"
-            yield _Difference(kind, _value_evidence(name, mine, right, where), name)
+            evidence = _value_evidence(name, mine, right, where)
+            yield _Difference(kind, evidence, name, arrays=(broken, correct))
 
 
 def _wrong_entries(mine: NumericArray, right: NumericArray) -> NumericArray:

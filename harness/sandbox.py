@@ -24,6 +24,7 @@ from typing import IO, Protocol
 
 import msgspec
 
+from harness.loader import compile_ahead
 from harness.run import Failure, Run
 from harness.worker import Job, Loaded, quiet, serve
 
@@ -169,6 +170,7 @@ def _kill_group(leader: int) -> None:
 
 
 def _fork(job: Job, folder: Path) -> _Child:
+    compile_ahead(Path(job.root), job.sources, job.sites)
     reader, writer = os.pipe()
     with warnings.catch_warnings():
         # Python 3.12 warns of threads at a fork; the only ones are NumPy's idle pool and our

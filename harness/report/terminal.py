@@ -91,6 +91,12 @@ def _probe_table(name: str, doc: str, runs: list[RunReport]) -> RenderableType:
     for losses, run in _merge(runs):
         table.add_row(losses, _headline(run))
         table.add_row("", Text(run.evidence))
+        if run.stage not in ("revealed", "not-reached"):
+            table.add_row("", Text(f"{run.stage}: {run.why}", "italic"))
+        if run.fingerprint:
+            table.add_row("looks like", Text(run.fingerprint))
+        if run.first_divergence and run.loss:  # in a log, the evidence says at which step
+            table.add_row("first seen", Text(run.first_divergence))
         if run.caught_by:
             table.add_row("caught by", Text(", ".join(run.caught_by), "green"))
         if run.missed_by and run.outcome != "disguised-correct":
@@ -116,7 +122,7 @@ def _merge(runs: list[RunReport]) -> list[tuple[str, RunReport]]:
     """Losses that came to the same end share one entry; the last, weighted one speaks for them."""
 
     def end(run: RunReport) -> tuple[object, ...]:
-        return run.outcome, run.kind, run.caught_by, run.missed_by, run.agrees
+        return run.outcome, run.kind, run.stage, run.caught_by, run.missed_by, run.agrees
 
     if len(runs) > 1 and all(end(run) == end(runs[0]) for run in runs):
         return [("both losses", runs[-1])]

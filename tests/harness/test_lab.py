@@ -5,11 +5,12 @@ from pathlib import Path
 import libcst as cst
 import pytest
 
+from harness.bench import Bench
 from harness.catalogue import Catalogue, open_catalogue
 from harness.diagnostics import DIAGNOSTICS
 from harness.engine import Engine, find_engine
 from harness.errors import DoesNotApply, EnvironmentProblem, HunkError, PageError
-from harness.lab import Bench, prepare, run_lab
+from harness.lab import prepare, run_lab
 from harness.report import Report
 from harness.store import Store
 from tests.harness.engines import tiny_engine

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from harness.outcome import judge
-from harness.run import Failure, Run, pack
+from harness.run import Failure, Measured, Run, pack
+from harness.subgradient import NEARBY
 from harness.words import OUTCOMES, headline
 
 CRASH = Failure("the backward pass", "ValueError", "no", "return a + b")
@@ -119,3 +120,51 @@ def test_the_headline_is_the_most_insidious_outcome() -> None:
     assert headline({"crash", "disguised-correct"}) == "crash"
     assert headline(set()) == "does-not-apply"
     assert all(headline({outcome}) == outcome for outcome in OUTCOMES)
+
+
+def test_an_input_that_was_changed_is_corruption_where_the_correct_engine_leaves_it() -> None:
+    seen = judge(run(mutated={"b": pack(1.0)}), run())
+    assert (seen.outcome, seen.kind) == ("silent-corruption", "mutated-input")
+    assert seen.evidence == "b was changed by the run"
+    both = run(mutated={"b": pack(1.0)})
+    assert judge(both, both).outcome == "disguised-correct"
+
+
+def test_memory_that_is_shared_is_corruption_where_the_correct_engine_keeps_it_apart() -> None:
+    seen = judge(run(shared=["a.grad and b.grad"]), run())
+    assert (seen.kind, seen.evidence) == ("aliased", "a.grad and b.grad share memory")
+    assert judge(run(), run(shared=["a.grad and b.grad"])).outcome == "disguised-correct"
+
+
+def test_a_draw_from_the_global_generator_is_state() -> None:
+    assert judge(run(generator_moved=True), run()).kind == "state"
+    assert judge(run(), run(generator_moved=True)).outcome == "disguised-correct"
+
+
+def test_what_an_object_carries_is_state() -> None:
+    def log(moment: Any, weight: float = 1.0) -> Run:
+        seen = {"weight": pack(weight), "optimizer.m": pack(moment)}
+        return Run("probe", None, log=[seen], reached=[0])
+
+    state = judge(log(2.0), log(1.0))
+    assert (state.kind, state.first_divergence) == ("state", "step 0: optimizer.m")
+    assert judge(log([2.0]), log(1.0)).kind == "state"
+    assert judge(log(2.0, weight=3.0), log(1.0)).kind == "value"
+
+
+def test_a_key_that_is_no_longer_logged_is_corruption() -> None:
+    full = Run("probe", None, log=[{"a": pack(1.0), "b.c": pack(1.0)}], reached=[0])
+    part = Run("probe", None, log=[{"a": pack(1.0)}], reached=[0])
+    assert judge(part, full).kind == "state"
+    assert "no b.c in the log" in judge(part, full).evidence
+
+
+def test_another_subgradient_is_a_convention_and_only_if_nothing_else_differs() -> None:
+    signs = np.vstack([np.full((12, 2), -1.0), np.full((12, 2), 1.0)])
+    nearby = {NEARBY: Measured({"a": pack(signs)})}
+    key = run(a=[0.0, 0.0], measured=nearby)
+    assert judge(run(a=[0.5, 0.5]), key).outcome == "convention"
+    assert judge(run(a=[1.5, 0.0]), key).outcome == "silent-corruption"
+    assert judge(run(a=[1.0, 0.0], output=4.0), key).outcome == "silent-corruption"
+    assert judge(run(a=[1.0, 0.0], shared=["a.grad and a"]), key).kind == "value"
+    assert judge(run(a=[1.0, 0.0]), run(a=[0.0, 0.0])).outcome == "silent-corruption"

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from harness.bench import Bench
 from harness.engine import Dialect, Engine
-from harness.lab import Bench, put
+from harness.lab import put
 from harness.page import read_page
 from harness.probe import Probe, read_probes
 from harness.run import Failure, Run

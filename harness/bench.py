@@ -1,0 +1,139 @@
+"""The bench: what does not depend on the break, made once for all experiments that share it.
+
+The unpatched engine's runs, the independent libraries' answers, and what the diagnostics say of a
+correct engine. Every run goes through the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from harness.answers import ask_library
+from harness.diagnostics import DIAGNOSTICS, Diagnostic, Observation, Skipped, Verdict, ask
+from harness.engine import Engine
+from harness.errors import EnvironmentProblem
+from harness.patch import Site
+from harness.probe import Probe
+from harness.run import Run, TraceStep
+from harness.sandbox import EngineDoesNotLoad, Limits
+from harness.store import Store, keys_of, run_kept
+from harness.words import Loss
+from harness.worker import Job
+
+Pair = tuple[str, Loss | None]
+"""A probe's name and a loss."""
+
+
+@dataclass(frozen=True)
+class Clean:
+    """A run of the unpatched engine, the answer key, and what the diagnostics say of it."""
+
+    run: Run
+    independent: Mapping[str, Run | Skipped]
+    verdicts: Mapping[str, Verdict]
+
+
+class Bench:
+    """What does not depend on the break, made once for all experiments that share it."""
+
+    def __init__(
+        self,
+        store: Store,
+        diagnostics: Sequence[Diagnostic] = DIAGNOSTICS,
+        limits: Limits | None = None,
+        explain: bool = False,
+    ) -> None:
+        """With `explain`, reports say what wrong numbers look like and where they come from."""
+        self.store, self.diagnostics, self.limits = store, diagnostics, limits
+        self.explain = explain
+        self._clean: dict[bytes, Clean] = {}
+
+    def clean(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, Clean]:
+        """The unpatched engine's runs, and what every diagnostic says of them.
+
+        Raises EnvironmentProblem where the engine does not load.
+        """
+        job = self.job(replace(engine, sites=()), probes, answer_key=True)
+        keys = keys_of(job)
+        if any(key not in self._clean for key in keys):
+            try:
+                runs = run_kept(job, self.store, self.limits)
+            except EngineDoesNotLoad as error:
+                raise EnvironmentProblem(
+                    f"the engine {engine.name} does not load even unpatched: {error}\n"
+                    "  remedy: make it importable first; breaklab breaks only what works"
+                ) from None
+            answers = self._ask(probes)
+            for key, (index, loss), run in zip(keys, job.items, runs, strict=True):
+                probe = probes[index]
+                seen = Observation(probe, run, answers[probe.name, loss])
+                self._clean[key] = Clean(run, seen.independent, self.hear(seen))
+        return {
+            (probes[index].name, loss): self._clean[key]
+            for key, (index, loss) in zip(keys, job.items, strict=True)
+        }
+
+    def broken(self, engine: Engine, probes: Sequence[Probe]) -> list[Run]:
+        """The patched engine's runs; an engine that does not even load fails every probe."""
+        try:
+            return run_kept(self.job(engine, probes), self.store, self.limits)
+        except EngineDoesNotLoad as error:
+            return [
+                Run(probe.name, loss, failure=error.failure)
+                for probe in probes
+                for loss in probe.losses
+            ]
+
+    def trails(
+        self, engine: Engine, sites: Sequence[Site], probes: Sequence[Probe]
+    ) -> dict[Pair, Mapping[str, int]]:
+        """What the unpatched engine has at the places that a patch will change."""
+        if not probes:
+            return {}
+        job = self.job(replace(engine, sites=tuple(site.undone() for site in sites)), probes)
+        runs = run_kept(msgspec.structs.replace(job, measure=()), self.store, self.limits)
+        return {(run.probe, run.loss): run.trail for run in runs}
+
+    def walks(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, Sequence[TraceStep]]:
+        """The backward walks of an engine, where it can record them."""
+        if not probes:
+            return {}
+        job = msgspec.structs.replace(self.job(engine, probes), measure=(), traced=True)
+        try:
+            runs = run_kept(job, self.store, self.limits)
+        except EngineDoesNotLoad:
+            return {}
+        return {(run.probe, run.loss): run.trace for run in runs}
+
+    def job(self, engine: Engine, probes: Sequence[Probe], *, answer_key: bool = False) -> Job:
+        """All of the probes, with every loss that they take."""
+        return Job(
+            dialect=engine.dialect,
+            root=str(engine.root),
+            sources=dict(engine.sources),
+            sites=engine.sites,
+            probes=tuple(probes),
+            items=tuple((i, loss) for i, probe in enumerate(probes) for loss in probe.losses),
+            measure=tuple(each.name for each in self.diagnostics if each.measure),
+            answer_key=answer_key,
+        )
+
+    def hear(self, observation: Observation) -> dict[str, Verdict]:
+        """What every diagnostic says."""
+        return {each.name: ask(each, observation) for each in self.diagnostics}
+
+    def _ask(self, probes: Sequence[Probe]) -> dict[Pair, dict[str, Run | Skipped]]:
+        """The independent libraries' answers to each probe and loss."""
+        pairs = [(probe, loss) for probe in probes for loss in probe.losses]
+        names = sorted({each.library for each in self.diagnostics if each.library})
+        answers = {name: ask_library(name, pairs, self.store) for name in names}
+        unfit = Skipped("such a probe cannot be put to it")
+        return {
+            (probe.name, loss): {
+                name: known.get((probe.name, loss), unfit) for name, known in answers.items()
+            }
+            for probe, loss in pairs
+        }
