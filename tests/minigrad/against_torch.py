@@ -14,14 +14,18 @@ Input = tuple[int, ...] | np.ndarray[Any, Any]
 Case = tuple[Program, *tuple[Input, ...]]
 
 
+LIBRARIES: dict[type, Any] = {torch.Tensor: torch, minigrad.Tensor: minigrad}
+"""The library that a tensor is from, by its class."""
+
+
 def of(tensor: Any) -> Any:
     """The library that a tensor is from."""
-    return torch if isinstance(tensor, torch.Tensor) else minigrad
+    return LIBRARIES[type(tensor)]
 
 
 def functional(tensor: Any) -> Any:
     """Where that library has its functions for layers."""
-    return torch.nn.functional if isinstance(tensor, torch.Tensor) else minigrad
+    return torch.nn.functional if of(tensor) is torch else of(tensor)
 
 
 def draw(*inputs: Input, seed: int = 7) -> list[np.ndarray[Any, Any]]:
@@ -35,11 +39,15 @@ def draw(*inputs: Input, seed: int = 7) -> list[np.ndarray[Any, Any]]:
 
 
 def assert_same_as_torch(
-    program: Program, *inputs: Input, torch_program: Program | None = None, dtype: Any = np.float64
+    program: Program,
+    *inputs: Input,
+    torch_program: Program | None = None,
+    dtype: Any = np.float64,
+    leaf: Callable[..., Any] = minigrad.Tensor,
 ) -> None:
     """Shape, then dtype, then value; of the output, then of each input's gradient."""
     arrays = [array.astype(dtype, copy=False) for array in draw(*inputs)]
-    ours = [minigrad.Tensor(array, requires_grad=True) for array in arrays]
+    ours = [leaf(array, requires_grad=True) for array in arrays]
     theirs = [torch.tensor(array, requires_grad=True) for array in arrays]
     with np.errstate(all="ignore"):  # torch computes 0/0 without a warning
         output = program(*ours)
