@@ -44,7 +44,17 @@ TORCH = Independent(
     kinds=("gradient", "steps"),
 )
 
-LIBRARIES = {"torch": TORCH}
+HIPS = Independent(
+    Dialect(
+        module="harness.independent.hips",
+        distribution="autograd",
+        backward_again="t.backward(cotangent, retain_graph=True)",
+    ),
+    install="pip install 'breaklab[autograd]'",
+    kinds=("gradient",),
+)
+
+LIBRARIES = {"torch": TORCH, "autograd": HIPS}
 
 IMPORT_LIMIT = Limits(seconds=120.0)
 """A first import of PyTorch from a slow disk takes its time."""
