@@ -72,14 +72,18 @@ class Catalogue:
         """The files that translate a page, by language: `{"es": .../skip-unbroadcast.es.md}`."""
         return self.translated.get(page_id, {})
 
+    def path(self, page_id: str, what: str = "page") -> Path:
+        """The file of that id. Raises UsageError, with the nearest ids, where there is none."""
+        if page_id not in self.files:
+            raise unknown(what, page_id, self.files, "`harness list` shows them all")
+        return self.files[page_id]
+
     def page(self, page_id: str, kind: PageKind | None = None) -> Page:
         """The page of that id.
 
         Raises UsageError, with the nearest ids, where there is none or it is of another kind.
         """
-        if page_id not in self.files:
-            raise unknown(kind or "page", page_id, self.files, "`harness list` shows them all")
-        page = read_page(self.files[page_id])
+        page = read_page(self.path(page_id, kind or "page"))
         if kind is not None and page.front.kind != kind:
             raise UsageError(
                 f"`{page_id}` is a {page.front.kind}, not a {kind}\n"

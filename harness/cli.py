@@ -8,6 +8,7 @@ so that `harness --help` and `harness list` start at once.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +19,7 @@ from harness.errors import BreaklabError, DoesNotApply
 
 if TYPE_CHECKING:
     from harness.catalogue import Catalogue
+    from harness.check import PageCheck
     from harness.lab import Experiment
     from harness.page import Page
     from harness.report import Report
@@ -136,33 +138,25 @@ def check(
     json: Json = False,
 ) -> int:
     """Hold pages against observation, on the engine and on every variant that they speak of."""
-    from harness.lab import run_lab
-    from harness.report.terminal import open_console, show_agreement
+    from harness.check import check_pages
+    from harness.engine import find_engine
+    from harness.report.findings import show_check, show_summary
+    from harness.report.terminal import open_console
 
-    catalogue = _catalogue(breaks)
-    mistakes: list[BreaklabError] = []
-    if pages:
-        found = [catalogue.page(page) for page in pages]
-    else:
-        found, unreadable = catalogue.pages()
-        mistakes += unreadable
-    reports: list[Report] = []
-    for page in found:
-        for variant in page.expect:
-            try:
-                reports.append(run_lab(_experiment(catalogue, page.id, variant, ())))
-            except BreaklabError as error:
-                mistakes.append(error)
-                continue
-            if not json:
-                show_agreement(open_console(), reports[-1])
+    console, start = open_console(), time.perf_counter()
+    checks: list[PageCheck] = []
+    for one in check_pages(_catalogue(breaks), find_engine(), pages or ()):
+        checks.append(one)
+        if not json:
+            show_check(console, one)
+    seconds = round(time.perf_counter() - start, 3)
     if json:
-        _print_json({"schema": 1, "reports": reports})
-    for mistake in mistakes:
-        _complain(mistake)
-    return max((error.exit_status for error in mistakes), default=0) or int(
-        not all(report.agrees for report in reports)
-    )
+        entries = [_check_entry(one) for one in checks]
+        reports = [report for one in checks for report in one.reports]
+        _print_json({"schema": 1, "pages": entries, "reports": reports, "seconds": seconds})
+    else:
+        show_summary(console, checks, seconds)
+    return max((one.exit_status for one in checks), default=0)
 
 
 def main() -> None:
@@ -239,6 +233,17 @@ def _list_entry(page: Page) -> dict[str, object]:
         "level": front.level,
         "title": page.title,
         "path": page.path,
+    }
+
+
+def _check_entry(check: PageCheck) -> dict[str, object]:
+    return {
+        "page": check.page,
+        "path": check.path,
+        "holds": check.exit_status == 0,
+        "engines": [report.engine for report in check.reports],
+        "findings": check.findings,
+        "seconds": check.seconds,
     }
 
 

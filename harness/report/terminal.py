@@ -179,20 +179,3 @@ def show_list(console: Console, pages: Sequence[Page]) -> None:
         for page in group:
             table.add_row(page.id, page.front.family, str(page.front.level), page.title)
         console.print(table, "")
-
-
-def show_agreement(console: Console, report: Report) -> None:
-    """One line for a report that is as the page says, and what differs for one that is not."""
-    style = "green" if report.agrees else "bold red"
-    console.print(
-        Text("agrees " if report.agrees else "DIFFERS", style),
-        f"{report.break_} on {_where(report.engine)}",
-    )
-    for run in report.runs:
-        if run.agrees is False:
-            loss = f", {run.loss}" if run.loss else ""
-            console.print(f"  {run.probe}{loss}: the page says {run.expected}, it is {run.outcome}")
-            console.print(f"    {run.evidence}", markup=False)
-    for claim in report.claims:
-        if claim.agrees is False:
-            console.print(f"  {claim.claim} {claim.diagnostic}: {claim.evidence}", markup=False)
