@@ -78,8 +78,8 @@ def check_page(page_id: str, catalogue: Catalogue, engine: Engine) -> PageCheck:
         findings.append(finding_from(error, path))
     except Exception as error:
         findings.append(_accident(error, path))
-    seconds = round(time.perf_counter() - start, 3)
-    return PageCheck(page_id, path, list(dict.fromkeys(findings)), reports, seconds)
+    listed = sorted(dict.fromkeys(findings), key=lambda one: (one.path != path, one.path, one.line))
+    return PageCheck(page_id, path, listed, reports, round(time.perf_counter() - start, 3))
 
 
 def _run(page: Page, catalogue: Catalogue, engine: Engine) -> tuple[list[Report], list[Finding]]:

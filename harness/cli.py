@@ -20,6 +20,7 @@ from harness.errors import BreaklabError, DoesNotApply
 if TYPE_CHECKING:
     from harness.catalogue import Catalogue
     from harness.check import PageCheck
+    from harness.draft import Given
     from harness.lab import Experiment
     from harness.page import Page
     from harness.report import Report
@@ -58,8 +59,16 @@ Probes = Annotated[
 
 
 @app.command("list")
-def list_pages(breaks: Breaks = None, json: Json = False) -> int:
-    """List every break, variant and myth."""
+def list_pages(
+    breaks: Breaks = None,
+    json: Json = False,
+    probes: Annotated[
+        bool, typer.Option("--probes", help="List the probes that pages share instead.")
+    ] = False,
+) -> int:
+    """List every break, variant and myth, or the probes that they share."""
+    if probes:
+        return _list_probes(_catalogue(breaks), json)
     pages, mistakes = _catalogue(breaks).pages()
     if json:
         _print_json({"schema": 1, "pages": [_list_entry(page) for page in pages]})
@@ -159,6 +168,61 @@ def check(
     return max((one.exit_status for one in checks), default=0)
 
 
+@app.command("new")
+def new_page(
+    page: Annotated[str, typer.Argument(metavar="ID", help="Its id: words joined by hyphens.")],
+    family: Annotated[
+        str | None, typer.Option(help="The folder it goes to: `broadcasting`.")
+    ] = None,
+    level: Annotated[int | None, typer.Option(help="1 (first lesson) to 3 (expert).")] = None,
+    kind: Annotated[str | None, typer.Option(help="break, variant or myth.")] = None,
+    scope: Annotated[
+        str | None,
+        typer.Option(help="Where the patch looks: `add.vjp`; the whole engine if empty."),
+    ] = None,
+    before: Annotated[str | None, typer.Option(metavar="CODE", help="The code as it is.")] = None,
+    after: Annotated[str | None, typer.Option(metavar="CODE", help="As it shall be.")] = None,
+    probe: Annotated[
+        list[str] | None,
+        typer.Option("--probe", metavar="NAME", help="Try it on this probe; may be repeated."),
+    ] = None,
+    breaks: Annotated[
+        Path | None,
+        typer.Option(
+            "--breaks", metavar="DIR", help="Where your pages are; ./breaks if it exists."
+        ),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Begin a page: the template for its kind, with what the lab observes."""
+    from harness.draft import ask, choose_folder, read_draft
+    from harness.engine import find_engine
+    from harness.new_page import next_steps, write_page
+
+    given: Given = {
+        "family": family,
+        "level": level,
+        "kind": kind,
+        "scope": scope,
+        "before": before,
+        "after": after,
+        "probes": probe or None,
+    }
+    folder = choose_folder(breaks)
+    bundled = _catalogue(None)
+    catalogue = _catalogue([folder]) if folder.is_dir() else bundled
+    if not json and sys.stdin.isatty() and sys.stdout.isatty():
+        given = ask(given, sorted({path.parent.name for path in catalogue.files.values()}))
+    draft = read_draft(page, given)
+    path, trouble = write_page(draft, folder, catalogue, find_engine())
+    if json:
+        _print_json({"schema": 1, "page": page, "path": str(path)})
+    else:
+        extra = folder.resolve() not in {root.resolve() for root in bundled.roots}
+        print(next_steps(draft, path, extra, trouble))
+    return 0
+
+
 def main() -> None:
     """Run the command line and end the process with its exit status."""
     traceback = "--traceback" in sys.argv
@@ -222,6 +286,18 @@ def _print_json(thing: object) -> None:
     from harness.report.json import to_json
 
     print(to_json(thing))
+
+
+def _list_probes(catalogue: Catalogue, json: bool) -> int:
+    from harness.report.terminal import open_console, show_probes
+
+    shared = list(catalogue.shared_probes.values())
+    if json:
+        entries = [{"name": p.name, "kind": p.kind, "doc": p.doc, "path": p.path} for p in shared]
+        _print_json({"schema": 1, "probes": entries})
+    else:
+        show_probes(open_console(), shared)
+    return 0
 
 
 def _list_entry(page: Page) -> dict[str, object]:

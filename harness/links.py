@@ -17,10 +17,9 @@ from harness.page import Page, read_text, split_front
 from harness.text import Text
 
 SOURCE_FORMS = (
-    "`std` (a slip that everybody makes), `seeds/NNN`, `owner/repo`, `owner/repo#123` (issue or "
-    "pull request), `owner/repo@1a2b3c4` (commit), `owner/repo:item` (something in it), "
-    "`course-NN`, `karpathy-2018#N`, `llm-first-principles#N` (a lesson or an item of those), "
-    "or an http(s) address"
+    "a repository, `owner/repo`, with `#123` (issue or pull request), `@1a2b3c4` (commit) or "
+    "`:item` behind it; an address `https://...`; `seeds/NNN`; `course-NN`, `karpathy-2018#N` or "
+    "`llm-first-principles#N`; or `std`, a slip that everybody makes"
 )
 _SOURCE = re.compile(
     r"std|seeds/\d{3}"
@@ -89,7 +88,7 @@ def check_sources(page: Page) -> Iterator[Finding]:
     """A break and a myth say where they were seen, each in a form that a reader can follow."""
     line = page.line_of("sources")
     if not page.front.sources and page.front.kind in ("break", "myth"):
-        remedy = f'say where it was seen: `sources = ["..."]`, each {SOURCE_FORMS}'
+        remedy = f"say where it was seen: {SOURCE_FORMS}"
         yield Finding(page.path, line, "no sources", remedy)
     for source in page.front.sources:
         if not (_SOURCE.fullmatch(source) or _WEB.fullmatch(source)):

@@ -87,7 +87,8 @@ def _check_silence(page: Page, reports: Sequence[Report]) -> Iterator[Finding]:
     if not page.expect.get(None):
         remedy = '`harness list --probes` shows them; begin with `add-new-axis = "?"`'
         yield Finding(page.path, page.line_of("expect"), "states no outcome of any probe", remedy)
-    if reports and not page.front.pardon and not page.claims[None].caught_by:
+    ran = bool(reports) and bool(reports[0].runs)
+    if ran and not page.front.pardon and not page.claims[None].caught_by:
         seen = dict.fromkeys(name for run in reports[0].runs for name in run.caught_by)
         line = page.line_of("diagnostics", "caught_by")
         remedy = "name at least one under [diagnostics]; a break that nobody catches needs a pardon"

@@ -95,7 +95,7 @@ def _check_sections(page: Page, text: Text) -> Iterator[Finding]:
 
 
 def _check_section(page: Page, text: Text, heading: Heading) -> Iterator[Finding]:
-    if not re.sub(r"<!--.*?-->", "", page.section(heading.text), flags=re.S).strip():
+    if not page.section(heading.text):
         remedy = "write it; `harness show skip-unbroadcast` is an example"
         yield text.finding(heading.line, f"the section `{heading.text}` is empty", remedy)
     needs = {"Probes": "python", "The program": "python"}.get(heading.text)
@@ -123,9 +123,9 @@ def _check_blocks(page: Page) -> Iterator[Finding]:
 def _check_question(page: Page, text: Text) -> Iterator[Finding]:
     """The hypothesis asks for a prediction; a break's has a number to hold on to."""
     heading = next((one for one in text.sections if one.text == "Hypothesis"), None)
-    question = page.section("Hypothesis")
+    question = re.sub(r"<!--.*?-->", "", page.section("Hypothesis"), flags=re.S).strip()
     if heading is None or not question:
-        return
+        return  # which is a finding already
     if "?" not in question and "predict" not in question.lower():
         remedy = "ask for a prediction: which probe crashes, which is silently wrong, by how much?"
         yield text.finding(heading.line, "the hypothesis asks nothing", remedy)
@@ -181,9 +181,11 @@ def _check_todo(path: str, number: int, row: str) -> Iterator[Finding]:
 
 
 def _check_front(page: Page) -> Iterator[Finding]:
-    for number, row in enumerate(page.toml.splitlines(), start=2):
+    rows = list(enumerate(page.toml.splitlines(), start=2))
+    for number, row in rows:
         yield from _check_todo(page.path, number, row)
-        if re.search(r"#\s*observed:", row):
-            problem = "a comment `# observed: ...` of the template is left"
-            remedy = "state what you understood as an outcome or a claim, then delete the comment"
-            yield Finding(page.path, number, problem, remedy)
+    left = [number for number, row in rows if re.search(r"#\s*observed:", row)]
+    if left:
+        problem = f"comments `# observed: ...` of the template are left, {len(left)} in all"
+        remedy = "write what you understood as outcomes and claims, then delete the comments"
+        yield Finding(page.path, left[0], problem, remedy)

@@ -179,3 +179,16 @@ def show_list(console: Console, pages: Sequence[Page]) -> None:
         for page in group:
             table.add_row(page.id, page.front.family, str(page.front.level), page.title)
         console.print(table, "")
+
+
+def show_probes(console: Console, probes: Sequence[Probe]) -> None:
+    """The shared probes, by the file that they stand in, and what each exercises."""
+    for path, group in groupby(probes, key=lambda probe: probe.path):
+        table = Table(box=None, pad_edge=False, show_header=False)
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(ratio=1)
+        for probe in group:
+            table.add_row(probe.name, probe.kind, probe.doc.splitlines()[0])
+        console.print(Text(path, "dim"), soft_wrap=True)
+        console.print(table, "")
