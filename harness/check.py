@@ -15,12 +15,13 @@ from harness.catalogue import Catalogue, nearest
 from harness.engine import Engine
 from harness.errors import BreaklabError
 from harness.finding import Finding, finding_from
-from harness.lab import prepare, run_lab
+from harness.lab import Bench, prepare, run_lab
 from harness.names import check_names
 from harness.observed import check_observed
 from harness.page import Page
 from harness.prose import check_prose
 from harness.report import Report
+from harness.store import open_store
 from harness.translation import check_translation
 
 
@@ -49,14 +50,15 @@ def check_pages(
     """
     for page_id in ids:
         catalogue.path(page_id)
+    bench = Bench(open_store())
     for page_id in ids or sorted(catalogue.files):
-        yield check_page(page_id, catalogue, engine)
+        yield check_page(page_id, catalogue, engine, bench)
     if not ids:
         for page_id in sorted(catalogue.translated.keys() - catalogue.files.keys()):
             yield _check_orphans(page_id, catalogue)
 
 
-def check_page(page_id: str, catalogue: Catalogue, engine: Engine) -> PageCheck:
+def check_page(page_id: str, catalogue: Catalogue, engine: Engine, bench: Bench) -> PageCheck:
     """Hold one page against everything that can be known of it.
 
     Raises UsageError where there is no such page; whatever is wrong with it is a finding.
@@ -72,7 +74,7 @@ def check_page(page_id: str, catalogue: Catalogue, engine: Engine) -> PageCheck:
             findings += check_translation(translation, page)
         if page.front.kind != "myth":
             known, unknown = check_names(page, catalogue)
-            reports, unrun = _run(known, catalogue, engine)
+            reports, unrun = _run(known, catalogue, engine, bench)
             findings += [*unknown, *unrun, *check_observed(known, reports)]
     except BreaklabError as error:
         findings.append(finding_from(error, path))
@@ -82,14 +84,16 @@ def check_page(page_id: str, catalogue: Catalogue, engine: Engine) -> PageCheck:
     return PageCheck(page_id, path, listed, reports, round(time.perf_counter() - start, 3))
 
 
-def _run(page: Page, catalogue: Catalogue, engine: Engine) -> tuple[list[Report], list[Finding]]:
+def _run(
+    page: Page, catalogue: Catalogue, engine: Engine, bench: Bench
+) -> tuple[list[Report], list[Finding]]:
     """Reports on the engine and on every variant that the page speaks of, and why there are not."""
     reports: list[Report] = []
     findings: list[Finding] = []
     for variant in dict.fromkeys([None, *page.expect, *page.claims]):
         on = catalogue.page(variant, "variant") if variant else None
         try:
-            reports.append(run_lab(prepare(page, catalogue, engine, variant=on)))
+            reports.append(run_lab(prepare(page, catalogue, engine, variant=on), bench))
         except BreaklabError as error:
             findings.append(finding_from(error, page.path, page.body_line))
         except Exception as error:

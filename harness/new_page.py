@@ -15,10 +15,11 @@ from harness.diagnostics import DIAGNOSTICS, Diagnostic
 from harness.draft import Draft
 from harness.engine import Engine
 from harness.errors import BreaklabError, UsageError
-from harness.lab import prepare, run_lab
+from harness.lab import Bench, prepare, run_lab
 from harness.page import UNSTATED, read_page
 from harness.prose import OPTIONAL, sections_of
 from harness.report import Report, RunReport
+from harness.store import open_store
 
 
 def write_page(
@@ -56,7 +57,7 @@ def _observe(draft: Draft, path: Path, catalogue: Catalogue, engine: Engine) -> 
     probes = draft.probes or tuple(catalogue.shared_probes)
     asked: Sequence[Diagnostic] = DIAGNOSTICS if draft.probes else ()
     experiment = prepare(read_page(path), catalogue, engine, probes=probes)
-    return run_lab(experiment, diagnostics=asked)
+    return run_lab(experiment, Bench(open_store(), asked))
 
 
 def next_steps(draft: Draft, path: Path, extra: bool, trouble: BreaklabError | None) -> str:
@@ -108,6 +109,8 @@ def _front(draft: Draft, report: Report | None) -> Iterator[str]:
 
 def _observed(report: Report, mark: str) -> Iterator[str]:
     """A line for each probe that reaches the change; a marked one is only proposed."""
+    if all(run.outcome == "not-reached" for run in report.runs):
+        yield "# observed: no probe runs the changed code; write one below a section `## Probes`"
     for probe, group in groupby(report.runs, key=lambda run: run.probe):
         runs = list(group)
         if mark and all(run.outcome == "not-reached" for run in runs):

@@ -17,7 +17,11 @@ def check_observed(page: Page, reports: Sequence[Report]) -> list[Finding]:
     found = [
         finding
         for report in reports
-        for finding in (*_check_outcomes(page, report), *_check_claims(page, report))
+        for finding in (
+            *_check_probes(page, report),
+            *_check_outcomes(page, report),
+            *_check_claims(page, report),
+        )
     ]
     if page.front.kind == "break":
         found += [*_check_silence(page, reports), *_check_pardon(page, reports)]
@@ -36,6 +40,16 @@ def survives(report: Report) -> bool:
 
 
 # ----- Outcomes -----
+
+
+def _check_probes(page: Page, report: Report) -> Iterator[Finding]:
+    """A probe that fails on the unbroken engine says nothing of the break."""
+    for run in report.runs:
+        if (failure := run.wrong_reason.get("crash")) and not run.probe.startswith("refuse-"):
+            line = page.line_of(*_key("expect", report.engine.variant, run.probe))
+            problem = f"the probe `{run.probe}` fails on the unbroken engine as well: {failure}"
+            remedy = "correct the probe; one that has to be refused is called `refuse-...`"
+            yield Finding(page.path, line, problem, remedy)
 
 
 def _check_outcomes(page: Page, report: Report) -> Iterator[Finding]:
