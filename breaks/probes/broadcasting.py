@@ -62,9 +62,10 @@ def sub_new_axis(a=(4, 3), b=(3,)):
     return a - b
 
 
-def center_rows(a=(3, 5)):
-    """Subtract from every row its mean, a result that is stretched again."""
-    return a - a.mean(1, keepdim=True)
+def squared_deviations(a=(3, 5)):
+    """Subtract from every row its mean, a result that is stretched again, and square."""
+    deviation = a - a.mean(1, keepdim=True)
+    return deviation * deviation
 
 
 def mul_stretched_axis(a=(3, 1), b=(3, 5)):
@@ -87,10 +88,14 @@ def div_stretched_denominator(a=(4, 3), b=[1.0, 2.0, -4.0]):
     return a / b
 
 
-def softmax_by_hand(scores=(3, 4)):
-    """Exponentials over their row sums: the denominator is stretched, and no leaf."""
-    weights = scores.exp()
-    return weights / weights.sum(1, keepdim=True)
+def unit_rows(x=(3, 4)):
+    """Divide every row by its length: the denominator is stretched, and no leaf."""
+    return x / (x * x).sum(1, keepdim=True).sqrt()
+
+
+def where_same_shape(lib, a=(4, 3), b=(4, 3)):
+    """A choice between operands of equal shape, by the sign of the second."""
+    return lib.where(b > 0, a, b)
 
 
 def where_new_axis(lib, a=(3,), b=(4, 3)):

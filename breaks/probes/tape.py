@@ -37,18 +37,20 @@ def tape_target_like_source(lib, w=[[1.0, 2.0], [3.0, 4.0]]):
 
 
 def tape_watched_constant(lib, w=[2.0, 3.0]):
-    """A tensor that asks for no gradient by itself, and that the tape is told to watch."""
+    """Descent on a tensor that asks for no gradient by itself, and that a tape is told to watch."""
     constant = w.detach()
-    if hasattr(lib, "GradientTape"):
-        with lib.GradientTape() as tape:
-            tape.watch(constant)
-            target = (constant * constant * w).sum()
-        gradient = tape.gradient(target, constant)
-    else:
-        constant.requires_grad_()
-        (gradient,) = lib.autograd.grad((constant * constant * w).sum(), constant)
-    yield {"gradients": 0 if gradient is None else 1}
-    yield {"gradients": 1, "gradient": gradient}
+    for _ in range(4):
+        yield {"loss": (constant * constant).sum(), "constant": constant}
+        if hasattr(lib, "GradientTape"):
+            with lib.GradientTape() as tape:
+                tape.watch(constant)
+                target = (constant * constant).sum()
+            gradient = tape.gradient(target, constant)
+        else:
+            watched = constant.clone().requires_grad_()
+            (gradient,) = lib.autograd.grad((watched * watched).sum(), watched)
+        if gradient is not None:
+            constant = constant + -0.1 * gradient
 
 
 def tape_unconnected_source(lib, w=[2.0, 3.0], unused=[1.0, 1.0]):
