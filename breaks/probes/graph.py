@@ -37,9 +37,9 @@ def diamond(x=(3,)):
 
 
 def skewed_diamond(x=(3,)):
-    """A short path from h = exp(x) and a long one: sigmoid(h) * tanh(tanh(h))."""
+    """A short path from h = exp(x) and a long one: sigmoid(h) * tanh(tanh(tanh(h)))."""
     h = x.exp()
-    return h.sigmoid() * h.tanh().tanh()
+    return h.sigmoid() * h.tanh().tanh().tanh()
 
 
 def nested_sums(x=(3,), y=(3,)):
