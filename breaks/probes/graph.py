@@ -99,7 +99,7 @@ def two_graphs_one_leaf(lib, x=[0.5, 1.0, -2.0]):
 
 def scaled_gradients(lib, x=[0.5, 1.0, -2.0], y=[1.0, 2.0, 3.0]):
     """Two leaves of one sum; then the gradient of the first is scaled in place."""
-    (x + y).sum().backward()
+    (x + y).exp().sum().backward()
     yield {"x": x.grad, "y": y.grad}
     x.grad *= 0.5
     yield {"x": x.grad, "y": y.grad}
