@@ -61,8 +61,8 @@ def log_of_one(a=[1.0, 1.0, 1.0]):
     return a.log()
 
 
-def log_near_zero(a=[1e-12, 1e-6, 1.0]):
-    """A logarithm of numbers down to 1e-12."""
+def log_of_small_numbers(a=[0.01, 0.1, 1.0]):
+    """A logarithm of numbers down to a hundredth."""
     return a.log()
 
 
@@ -121,11 +121,6 @@ def relu_infinite_upstream(a=[-1.0, 1.0, 4.0]):
     return a.relu().sqrt()
 
 
-def relu_of_nan(a=[0.0, 1.0, -1.0]):
-    """A ReLU of NaN, which comes of dividing 0 by 0."""
-    return (a / (a * 0)).relu()
-
-
 def abs_away_from_zero(a=[-2.0, -0.5, 0.5, 3.0]):
     """An absolute value of numbers on both sides of 0, none near it."""
     return a.abs()
@@ -139,6 +134,11 @@ def clamp_inside_and_outside(a=[-2.0, -0.5, 0.5, 3.0]):
 def maximum_of_two(lib, a=[-1.0, 0.5, 2.0], b=[0.0, -0.5, 3.0]):
     """The larger of two tensors, element by element, with no ties."""
     return lib.maximum(a, b)
+
+
+def minimum_of_two(lib, a=[-1.0, 0.5, 2.0], b=[0.0, -0.5, 3.0]):
+    """The smaller of two tensors, element by element, with no ties."""
+    return lib.minimum(a, b)
 
 
 def where(lib, a=(4,), b=(4,)):

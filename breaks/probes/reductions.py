@@ -41,8 +41,8 @@ def var_rows_biased(a=[[1.0, 2.0, 6.0], [0.0, 4.0, 8.0]]):
     return a.var(1, correction=0)
 
 
-def var_far_from_zero(a=[[100000001.0, 100000002.0, 100000006.0]]):
-    """The variance of three numbers near a hundred million."""
+def var_far_from_zero(a=[[100001.0, 100002.0, 100006.0]]):
+    """The variance of three numbers near a hundred thousand."""
     return a.var(1)
 
 
