@@ -41,7 +41,7 @@ def var_rows_biased(a=[[1.0, 2.0, 6.0], [0.0, 4.0, 8.0]]):
     return a.var(1, correction=0)
 
 
-def var_far_from_zero(a=[[100001.0, 100002.0, 100006.0]]):
+def var_far_from_zero(a=[[100000.1, 100001.3, 100005.7]]):
     """The variance of three numbers near a hundred thousand."""
     return a.var(1)
 
