@@ -63,3 +63,21 @@ def batch_norm_running_mean(lib, x=(8, 3)):
     for step in range(3):
         output = layer((step + 1) * x + step)
         yield {"output": output, "layer.running_mean": layer.running_mean}
+
+
+def batch_norm_settles(lib, x=(8, 3)):
+    """Running statistics end at those of a batch that comes 60 times.
+
+    The variance may count with Bessel's correction or without: both are in use.
+    """
+    layer = lib.nn.BatchNorm1d(3, momentum=0.5, dtype=x.dtype)
+    batch = x.detach().numpy()
+    low, high = batch.var(0), batch.var(0, ddof=1)
+    for _ in range(60):
+        layer(x)
+    mean, variance = (np.asarray(part) for part in (layer.running_mean, layer.running_var))
+    outside = np.maximum(low / variance, variance / high) - 1
+    yield {
+        "mean_error": round(float(np.abs(mean - batch.mean(0)).max()), 9),
+        "variance_error": round(float(max(outside.max(), 0.0)), 9),
+    }

@@ -211,4 +211,4 @@ def positions_by_distance(lib):
     rows = lib.nn.sinusoidal_positions(12, 8)
     for distance in range(1, 4):
         likeness = (rows[distance:] * rows[:-distance]).sum(1)
-        yield {"distance": distance, "distance_error": np.ptp(likeness) / 4}
+        yield {"distance": distance, "distance_error": round(float(np.ptp(likeness)) / 4, 9)}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Verdict
+from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Skipped, Verdict
 from harness.run import Array, Measured, Run
 from harness.trial import Trial
 
@@ -47,7 +47,7 @@ def check(observation: Observation) -> Verdict:
         return Alarm(
             f"resumed at step {at}, it is not the training that never stopped: {difference}"
         )
-    return Silent(len(values)) if values else Alarm("there is nothing in the log to compare")
+    return Silent(len(values)) if values else Skipped("there is nothing in the log to compare")
 
 
 def _first_difference(

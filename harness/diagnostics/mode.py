@@ -41,14 +41,15 @@ class Scenario:
 
 def check(observation: Observation) -> Verdict:
     """Alarm at the first rule that the layer breaks."""
-    seen = _read(observation.run)
+    seen = read_scenario(observation.run)
     for rule in RULES:
         if broken := rule(seen):
             return Alarm(broken)
     return Silent(sum(output.size for output in seen.outputs))
 
 
-def _read(run: Run) -> Scenario:
+def read_scenario(run: Run) -> Scenario:
+    """What a module probe's run has seen."""
     (x,) = run.leaves.values()
     log = [{name: seen.numpy() for name, seen in snapshot.items()} for snapshot in run.log]
     return Scenario(
@@ -75,20 +76,20 @@ def flags_follow(seen: Scenario) -> str | None:
     return None
 
 
-def evaluation_is_deterministic(seen: Scenario) -> str | None:
-    """The same input gives the same output, bit for bit."""
-    once, again = seen.outputs[EVAL], seen.outputs[EVAL_AGAIN]
-    if np.array_equal(once, again, equal_nan=True):
-        return None
-    return "in evaluation the same input gives two outputs"
-
-
 def evaluation_changes_nothing(seen: Scenario) -> str | None:
     """State is for training: looking at a layer must not move it."""
     for step in (EVAL, EVAL_AGAIN, FIRST_ROW):
         if changed := _changed(seen.states[TRAIN], seen.states[step]):
             return f"evaluation changes {', '.join(changed)}"
     return None
+
+
+def evaluation_is_deterministic(seen: Scenario) -> str | None:
+    """The same input gives the same output, bit for bit."""
+    once, again = seen.outputs[EVAL], seen.outputs[EVAL_AGAIN]
+    if np.array_equal(once, again, equal_nan=True):
+        return None
+    return "in evaluation the same input gives two outputs"
 
 
 def rows_stand_alone(seen: Scenario) -> str | None:
@@ -186,8 +187,8 @@ def training_keeps_the_mean(seen: Scenario) -> str | None:
 
 RULES: tuple[Callable[[Scenario], str | None], ...] = (
     flags_follow,
-    evaluation_is_deterministic,
     evaluation_changes_nothing,
+    evaluation_is_deterministic,
     rows_stand_alone,
     training_comes_back,
     training_moves_statistics_alone,
