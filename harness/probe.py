@@ -191,7 +191,7 @@ def _read_dtype(annotation: ast.expr | None) -> str | None:
 
 
 def _kind(function: ast.FunctionDef) -> ProbeKind:
-    if any(isinstance(node, ast.Yield) for node in ast.walk(function)):
+    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function)):
         return "steps"
     return "module" if function.name.startswith("module_") else "gradient"
 

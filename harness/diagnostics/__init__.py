@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from harness.diagnostics.checkpoint import CHECKPOINT
 from harness.diagnostics.crash import CRASH
 from harness.diagnostics.gradcheck import GRADCHECK
 from harness.diagnostics.loss_falls import LOSS_FALLS
+from harness.diagnostics.mode import MODE
 from harness.diagnostics.shape import SHAPE
 from harness.diagnostics.torch import TORCH
+from harness.diagnostics.training_log import TRAINING_LOG
+from harness.diagnostics.trajectory import TRAJECTORY
 from harness.diagnostics.verdict import (
     Alarm,
     Diagnostic,
@@ -17,7 +21,17 @@ from harness.diagnostics.verdict import (
     ask,
 )
 
-DIAGNOSTICS: tuple[Diagnostic, ...] = (CRASH, SHAPE, GRADCHECK, TORCH, LOSS_FALLS)
+DIAGNOSTICS: tuple[Diagnostic, ...] = (
+    CRASH,
+    SHAPE,
+    GRADCHECK,
+    TORCH,
+    TRAJECTORY,
+    MODE,
+    CHECKPOINT,
+    TRAINING_LOG,
+    LOSS_FALLS,
+)
 
 __all__ = [
     "DIAGNOSTICS",

@@ -19,6 +19,6 @@ CRASH = Diagnostic(
     cost="1",
     passes=lambda _: 1,
     check=check,
-    kinds=("gradient", "steps"),
+    kinds=("gradient", "steps", "module"),
     looks_at_crashes=True,
 )

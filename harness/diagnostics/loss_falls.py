@@ -2,15 +2,16 @@
 
 For a log of steps: the last loss is below the first. For a gradient probe: one small step against
 the gradient lowers the loss, written as a hand-made training loop writes it, so that a gradient of
-another shape broadcasts there too.
+another shape broadcasts there too. At a minimum, or where the loss is constant, there is no slope
+to follow, and nothing is said.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Verdict
-from harness.run import Measured, Run
+from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Skipped, Verdict
+from harness.run import Measured, NumericArray, Run
 from harness.trial import Trial
 
 STEP = 1e-3
@@ -22,15 +23,29 @@ def measure(trial: Trial, run: Run) -> Measured:
         return Measured()  # the log says it all
     if run.output is None or run.cotangent is None:
         return Measured(problem="the run has no output to follow")
-    cotangent = run.cotangent.numpy()
+    terms = run.output.numpy() * run.cotangent.numpy()
+    if STEP * _square_length(run) <= _rounding(terms):
+        return Measured(problem="the gradient is too short for a step along it to show")
     stepped = {
         name: leaf.numpy() - STEP * gradient.numpy() if gradient else leaf.numpy()
         for name, leaf in run.leaves.items()
         for gradient in [run.gradients.get(name)]
     }
-    before = float(np.sum(run.output.numpy() * cotangent))
-    after = float(np.sum(trial.output(stepped) * cotangent))
+    before = float(np.sum(terms))
+    after = float(np.sum(trial.output(stepped) * run.cotangent.numpy()))
     return Measured(numbers={"before": before, "after": after})
+
+
+def _square_length(run: Run) -> float:
+    """Of all gradients together: what a step of 1 would take from the loss, were it straight."""
+    gradients = [gradient.numpy() for gradient in run.gradients.values() if gradient]
+    return float(sum(np.sum(np.square(gradient, dtype=float)) for gradient in gradients))
+
+
+def _rounding(terms: NumericArray) -> float:
+    """How much of the sum of these terms may be rounding."""
+    epsilon = np.finfo(terms.dtype).eps if terms.dtype.kind == "f" else 0.0
+    return float(16 * epsilon * np.abs(terms).sum())
 
 
 def check(observation: Observation) -> Verdict:
@@ -39,7 +54,7 @@ def check(observation: Observation) -> Verdict:
     if observation.probe.kind == "steps":
         losses = [float(seen["loss"].numpy()) for seen in run.log if "loss" in seen]
         if len(losses) < 2:
-            return Alarm("the log has no two losses")
+            return Skipped("the log has no two losses")
         before, after = losses[0], losses[-1]
     else:
         numbers = run.measured["loss-falls"].numbers

@@ -1,0 +1,111 @@
+"""Trainings that stop, and go on with fresh objects that were loaded from what was saved.
+
+The fresh objects start from other numbers, so that whatever was not saved or not loaded shows.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+
+def _training(lib, seed):
+    """All that a training consists of, with its first numbers drawn from `seed`."""
+    rng = np.random.default_rng(seed)
+    data = np.random.default_rng(7)
+    x = data.standard_normal((12, 3))
+    y = x.sum(1, keepdims=True) + data.standard_normal((12, 1))
+    model = lib.nn.Sequential(
+        lib.nn.Linear(3, 4, rng=rng),
+        lib.nn.BatchNorm1d(4),
+        lib.nn.Tanh(),
+        lib.nn.Dropout(0.25, rng=rng),
+        lib.nn.Linear(4, 1, rng=rng),
+    )
+    # Not shared with the dropout: the loader's generator is not a part of the model.
+    order = np.random.default_rng([seed, 1])
+    optimizer = lib.optim.Adam(model.parameters(), lr=0.1 / seed)
+    return SimpleNamespace(
+        model=model,
+        optimizer=optimizer,
+        scheduler=lib.optim.Scheduler(optimizer, lambda step: lib.optim.cosine(step, 30)),
+        generators={"order": order},
+        loader=lib.data.DataLoader(x, y, batch_size=4, rng=order),
+    )
+
+
+def _save(lib, training, step):
+    lib.checkpoint.save(
+        "training.npz",
+        step,
+        model=training.model,
+        optimizer=training.optimizer,
+        scheduler=training.scheduler,
+        generators=training.generators,
+    )
+
+
+def _load(lib, training):
+    return lib.checkpoint.load(
+        "training.npz",
+        model=training.model,
+        optimizer=training.optimizer,
+        scheduler=training.scheduler,
+        generators=training.generators,
+    )
+
+
+def resume_training(lib, resume_at=3):
+    """Adam, a schedule, dropout, running statistics and shuffled batches, from a checkpoint on."""
+    training = _training(lib, seed=1)
+    step = 0
+    while step < 6:
+        if step == resume_at:
+            _save(lib, training, step)
+            training = _training(lib, seed=2)
+            step = _load(lib, training)
+        losses = []
+        for x, y in training.loader:
+            training.optimizer.zero_grad()
+            loss = ((training.model(lib.tensor(x)) - y) ** 2).mean()
+            loss.backward()
+            training.optimizer.step()
+            losses.append(loss.item())
+        training.scheduler.step()
+        step += 1
+        yield {
+            "loss": np.mean(losses),
+            "step": step,
+            "lr": training.optimizer.lr,
+            **{f"model.{name}": value for name, value in training.model.state_dict().items()},
+            **{f"optimizer.{k}": v for k, v in training.optimizer.state_dict().items()},
+        }
+
+
+def resume_momentum(lib, w=(3, 2), resume_at=3):
+    """Momentum carried over by hand: the optimizer's own state, put into a new optimizer."""
+    x = lib.tensor(np.random.default_rng(8).standard_normal((6, 3)))
+    optimizer = lib.optim.SGD([w], lr=0.05, momentum=0.5)
+    for step in range(6):
+        if step == resume_at:
+            saved = optimizer.state_dict()
+            optimizer = lib.optim.SGD([w], lr=0.3, momentum=0.5)
+            optimizer.load_state_dict(saved)
+        loss = ((x @ w - 4.0) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        yield {"loss": loss, "w": w}
+
+
+def refuse_state_of_another_shape(lib, w=(4, 3), b=(1,)):
+    """A layer of 4 outputs is given a bias of 1, which would broadcast ever after."""
+    model = lib.nn.Linear(3, 4, rng=np.random.default_rng(0))
+    model.load_state_dict({"weight": w, "bias": b})
+    yield {"model.weight": model.weight, "model.bias": model.bias}
+
+
+def refuse_checkpoint_of_other_parts(lib):
+    """A checkpoint with an optimizer is loaded without one, and its moments would be lost."""
+    training = _training(lib, seed=1)
+    lib.checkpoint.save("part.npz", 1, model=training.model, optimizer=training.optimizer)
+    yield {"step": lib.checkpoint.load("part.npz", model=training.model)}

@@ -1,0 +1,83 @@
+"""Layers that are one thing in training and another in evaluation, alone and inside others.
+
+The names `module_...` are kept by the lab, which takes the layer through training, evaluation and
+back. The leaf `x` is the layer's input; what the probe returns is the layer.
+"""
+# ruff: noqa: ARG001 - the lab uses `x`
+
+import numpy as np
+
+
+def module_dropout(lib, x=(64, 64)):
+    """Dropout alone, of a quarter and not a half, so that `p` and `1 - p` cannot be confused."""
+    return lib.nn.Dropout(0.25, rng=np.random.default_rng(0))
+
+
+def module_batch_norm(lib, x=(8, 3)):
+    """Batch normalisation alone: of the batch in training, by running statistics in evaluation."""
+    return lib.nn.BatchNorm1d(3)
+
+
+def module_layer_norm(lib, x=(4, 3)):
+    """Layer normalisation: the same in both modes, and each row for itself."""
+    return lib.nn.LayerNorm(3)
+
+
+def module_sequential(lib, x=(8, 3)):
+    """A linear layer, dropout and batch normalisation, one after the other."""
+    rng = np.random.default_rng(0)
+    return lib.nn.Sequential(
+        lib.nn.Linear(3, 4, rng=rng), lib.nn.Dropout(0.25, rng=rng), lib.nn.BatchNorm1d(4)
+    )
+
+
+def module_nested(lib, x=(8, 4)):
+    """Dropout two levels down: in a residual block in a sequence."""
+    rng = np.random.default_rng(0)
+    block = lib.nn.Sequential(lib.nn.Linear(4, 4, rng=rng), lib.nn.Dropout(0.25, rng=rng))
+    return lib.nn.Sequential(lib.nn.Residual(block), lib.nn.Tanh())
+
+
+def dropout_in_training(lib, x=(4, 5)):
+    """The gradient through a mask: what was dropped gets none, what stayed gets more."""
+    return lib.nn.Dropout(0.25, rng=np.random.default_rng(0))(x * x)
+
+
+def batch_norm_in_training(lib, x=(6, 3)):
+    """The gradient through batch normalisation, which also flows through mean and variance."""
+    return lib.nn.BatchNorm1d(3, dtype=x.dtype)(x * x)
+
+
+def batch_norm_in_evaluation(lib, x=(6, 3)):
+    """The gradient with fixed statistics: each row for itself."""
+    layer = lib.nn.BatchNorm1d(3, dtype=x.dtype)
+    layer.running_mean[:] = 0.5
+    layer.running_var[:] = 4.0
+    layer.eval()
+    return layer(x * x)
+
+
+def batch_norm_running_mean(lib, x=(8, 3)):
+    """The running mean over 3 batches, and what training makes of each; `x` is the first batch."""
+    layer = lib.nn.BatchNorm1d(3, momentum=0.2, dtype=x.dtype)
+    for step in range(3):
+        output = layer((step + 1) * x + step)
+        yield {"output": output, "layer.running_mean": layer.running_mean}
+
+
+def batch_norm_settles(lib, x=(8, 3)):
+    """Running statistics end at those of a batch that comes 60 times.
+
+    The variance may count with Bessel's correction or without: both are in use.
+    """
+    layer = lib.nn.BatchNorm1d(3, momentum=0.5, dtype=x.dtype)
+    batch = x.detach().numpy()
+    low, high = batch.var(0), batch.var(0, ddof=1)
+    for _ in range(60):
+        layer(x)
+    mean, variance = (np.asarray(part) for part in (layer.running_mean, layer.running_var))
+    outside = np.maximum(low / variance, variance / high) - 1
+    yield {
+        "mean_error": round(float(np.abs(mean - batch.mean(0)).max()), 9),
+        "variance_error": round(float(max(outside.max(), 0.0)), 9),
+    }

@@ -1,0 +1,228 @@
+"""`mode`: what training and evaluation mean, held against a layer that goes from one to the other.
+
+The lab takes the layer through training, evaluation twice, evaluation of its first row alone, and
+training again, all on one input, and writes down output, state and `training` flags each time. What
+must hold then is known without knowing the layer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Verdict
+from harness.run import NumericArray, Run
+
+SCENARIO = ("train", "eval", "eval again", "eval, first row", "train again")
+TRAIN, EVAL, EVAL_AGAIN, FIRST_ROW, TRAIN_AGAIN = range(5)
+
+FLAGS = "state.training"
+RUNNING = "running"
+"""What statistics that move in training have in their names, as in PyTorch."""
+
+CHANCE = 1e-7
+"""How often the rule about the mean may be wrong on a correct layer, over all random masks."""
+
+State = dict[str, NumericArray]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """The log of one layer: an output, a state and flags for each entry of `SCENARIO`."""
+
+    x: NumericArray
+    outputs: tuple[NumericArray, ...]
+    states: tuple[State, ...]
+    flags: tuple[NumericArray, ...]
+
+
+def check(observation: Observation) -> Verdict:
+    """Alarm at the first rule that the layer breaks."""
+    seen = read_scenario(observation.run)
+    for rule in RULES:
+        if broken := rule(seen):
+            return Alarm(broken)
+    return Silent(sum(output.size for output in seen.outputs))
+
+
+def read_scenario(run: Run) -> Scenario:
+    """What a module probe's run has seen."""
+    (x,) = run.leaves.values()
+    log = [{name: seen.numpy() for name, seen in snapshot.items()} for snapshot in run.log]
+    return Scenario(
+        x.numpy(),
+        tuple(snapshot[name] for name, snapshot in zip(SCENARIO, log, strict=True)),
+        tuple(
+            {k: v for k, v in snapshot.items() if k.startswith("state.") and k != FLAGS}
+            for snapshot in log
+        ),
+        tuple(snapshot[FLAGS] for snapshot in log),
+    )
+
+
+# ----- What must hold: each rule says what is broken, or None -----
+
+
+def flags_follow(seen: Scenario) -> str | None:
+    """`train()` and `eval()` reach the layer and everything inside it."""
+    for step, name in enumerate(SCENARIO):
+        wrong = seen.flags[step] != (step in (TRAIN, TRAIN_AGAIN))
+        if wrong.any():
+            call = name.split()[0].rstrip(",")
+            return f"{call}() does not reach {wrong.sum()} of the {wrong.size} modules"
+    return None
+
+
+def evaluation_changes_nothing(seen: Scenario) -> str | None:
+    """State is for training: looking at a layer must not move it."""
+    for step in (EVAL, EVAL_AGAIN, FIRST_ROW):
+        if changed := _changed(seen.states[TRAIN], seen.states[step]):
+            return f"evaluation changes {', '.join(changed)}"
+    return None
+
+
+def evaluation_is_deterministic(seen: Scenario) -> str | None:
+    """The same input gives the same output, bit for bit."""
+    once, again = seen.outputs[EVAL], seen.outputs[EVAL_AGAIN]
+    if np.array_equal(once, again, equal_nan=True):
+        return None
+    return "in evaluation the same input gives two outputs"
+
+
+def rows_stand_alone(seen: Scenario) -> str | None:
+    """In evaluation a prediction does not depend on what else is in the batch."""
+    alone, among = seen.outputs[FIRST_ROW], seen.outputs[EVAL][:1]
+    if alone.shape != among.shape:
+        return f"in evaluation a row alone gives {alone.shape}, in its batch {among.shape}"
+    # A product of other shapes may add up in another order.
+    tolerance = math.sqrt(np.finfo(among.dtype).eps) if among.dtype.kind == "f" else 0.0
+    scale = float(np.abs(among).max(initial=0.0))
+    if np.allclose(alone, among, tolerance, tolerance * scale, equal_nan=True):
+        return None
+    return "in evaluation the prediction for a row depends on the other rows of the batch"
+
+
+def training_comes_back(seen: Scenario) -> str | None:
+    """A layer that was another in training than in evaluation still is, after evaluation."""
+    first, between, again = (seen.outputs[step] for step in (TRAIN, EVAL, TRAIN_AGAIN))
+    if np.array_equal(first, between, equal_nan=True):
+        return None
+    if not np.array_equal(again, between, equal_nan=True):
+        return None
+    return "after eval() the layer stays as in evaluation, although it was called train()"
+
+
+def training_moves_statistics_alone(seen: Scenario) -> str | None:
+    """A forward pass in training moves every running statistic, and nothing else."""
+    before, after = seen.states[FIRST_ROW], seen.states[TRAIN_AGAIN]
+    changed = _changed(before, after)
+    for name in before:
+        if RUNNING in name and name not in changed:
+            return f"{name} does not move in training"
+    others = [name for name in changed if RUNNING not in name and before[name].dtype.kind == "f"]
+    return f"a forward pass changes {', '.join(others)}" if others else None
+
+
+def statistics_approach_the_batch(seen: Scenario) -> str | None:
+    """Each running statistic of the layer itself moves towards what the batch has.
+
+    Only the direction is held, so that any momentum is right, and the variance may count with or
+    without Bessel's correction: where it lies between the two, it may go either way. Statistics of
+    layers further inside have another input than `x`, and are left out.
+    """
+    x = seen.x
+    batch = {
+        f"state.{RUNNING}_mean": (x.mean(0), x.mean(0)),
+        f"state.{RUNNING}_var": (x.var(0), x.var(0, ddof=1)),
+    }
+    for name, (low, high) in batch.items():
+        before, after = seen.states[FIRST_ROW].get(name), seen.states[TRAIN_AGAIN].get(name)
+        if before is None or after is None or before.shape != low.shape:
+            continue
+        step, rounding = after - before, 1e-3 * np.abs(low)
+        wrong = ((before < low - rounding) & (step < 0)) | ((before > high + rounding) & (step > 0))
+        if wrong.any():
+            return f"{name} moves away from that of the batch in {wrong.sum()} of {wrong.size}"
+    return None
+
+
+def what_is_dropped_changes(seen: Scenario) -> str | None:
+    """A layer that drops elements in training draws them anew each time."""
+    if not _dropped(seen, TRAIN).any():
+        return None
+    if not np.array_equal(_dropped(seen, TRAIN), _dropped(seen, TRAIN_AGAIN)):
+        return None
+    return "training drops the same elements each time"
+
+
+def training_keeps_the_mean(seen: Scenario) -> str | None:
+    """What is dropped in training is made up for: the mean over all masks is the evaluation.
+
+    Held where every output is 0 or the same multiple c of what evaluation gives, as behind a
+    dropout. Then the n ratios of the two outputs are independent, lie in [0, c] and have the mean
+    1, so by Hoeffding's inequality their average is further than `c * sqrt(log(2 / CHANCE) / 2n)`
+    from 1 with a probability below `CHANCE`. (Hoeffding, Probability Inequalities for Sums of
+    Bounded Random Variables, 1963, theorem 2.)
+    """
+    if not _dropped(seen, TRAIN).any():
+        return None
+    base = seen.outputs[EVAL]
+    some = base != 0
+    ratios = np.stack([seen.outputs[step][some] / base[some] for step in (TRAIN, TRAIN_AGAIN)])
+    scale = ratios.flat[np.abs(ratios).argmax()]
+    if not np.allclose(ratios[ratios != 0], scale, rtol=1e-2, atol=0.0):
+        return None  # something else stands behind what drops
+    bound = abs(scale) * math.sqrt(math.log(2 / CHANCE) / (2 * ratios.size))
+    average = ratios.mean()
+    if abs(average - 1) <= bound:
+        return None
+    return (
+        f"in training the output is {average:.3g} times that of evaluation on average, "
+        f"further from 1 than {bound:.2g}, which chance explains"
+    )
+
+
+RULES: tuple[Callable[[Scenario], str | None], ...] = (
+    flags_follow,
+    evaluation_changes_nothing,
+    evaluation_is_deterministic,
+    rows_stand_alone,
+    training_comes_back,
+    training_moves_statistics_alone,
+    statistics_approach_the_batch,
+    what_is_dropped_changes,
+    training_keeps_the_mean,
+)
+
+
+def _changed(before: State, after: State) -> list[str]:
+    """The names of what differs, or is in one of the two alone."""
+    return [
+        name
+        for name in {**before, **after}
+        if name not in before
+        or name not in after
+        or not np.array_equal(before[name], after[name], equal_nan=True)
+    ]
+
+
+def _dropped(seen: Scenario, step: int) -> NumericArray:
+    """Where an output is 0 that evaluation has not at 0; nowhere if the shapes differ."""
+    base, output = seen.outputs[EVAL], seen.outputs[step]
+    if base.shape != output.shape:
+        return np.zeros(1, bool)
+    return np.asarray((output == 0) & (base != 0))
+
+
+MODE = Diagnostic(
+    name="mode",
+    sees="a layer that confuses training and evaluation: its output, its state, its flags",
+    blind="a layer that does the same wrong thing in both modes; how fast statistics move",
+    cost="5",
+    passes=lambda _: 5,
+    check=check,
+    kinds=("module",),
+)

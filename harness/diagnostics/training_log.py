@@ -1,0 +1,282 @@
+"""`training-log`: what a careful person reads off the numbers of one training, with no reference.
+
+By name: `loss` and `validation_loss` are losses per sample, of nothing that can be negative;
+`chance_loss` is the loss of guessing; `grad_norm` is the length of all gradients together and
+`grad_norm_PART` that of some; `clipped_norm` is its length after clipping to `max_norm`. Names that
+end in `_error` say how far off an identity is, relative to its size. Other arrays with axes are
+parameters and state, of which a training moves every one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Skipped, Verdict
+from harness.run import Array, NumericArray
+
+LOSSES = ("loss", "validation_loss")
+
+OFF = 1e-4
+"""More than rounding explains, also that of float32; bugs are off by parts of the whole."""
+
+DIVERGED = 2.0
+"""A loss that ends above this multiple of its start. A noisy one may end a little above it."""
+
+APART = 3.0
+"""Before training, training and validation loss estimate the same number, up to the samples."""
+
+ABOVE_CHANCE = 2.0
+"""First weights should know nothing, and knowing nothing costs the loss of guessing."""
+
+EXPLODED = 1e3
+"""How many times its first length a gradient or a parameter may reach."""
+
+UNEVEN = 1e-4
+"""The shortest of several parts' gradients at the start, relative to the longest."""
+
+Series = Sequence[tuple[int, NumericArray]]
+"""What one name was at each step at which it was logged."""
+
+Log = Mapping[str, Series]
+
+
+def check(observation: Observation) -> Verdict:
+    """Alarm at the first rule that the log breaks."""
+    log = read_log(observation.run.log)
+    for rule in RULES:
+        if broken := rule(log):
+            return Alarm(broken)
+    entries = sum(len(series) for series in log.values())
+    return Silent(entries) if entries else Skipped("the log is empty")
+
+
+def read_log(snapshots: Sequence[Mapping[str, Array]]) -> Log:
+    """The log by name instead of by step."""
+    log: dict[str, list[tuple[int, NumericArray]]] = {}
+    for step, snapshot in enumerate(snapshots):
+        for name, seen in snapshot.items():
+            log.setdefault(name, []).append((step, seen.numpy()))
+    return log
+
+
+# ----- Anything -----
+
+
+def not_finite(log: Log) -> str | None:
+    """NaN and infinity: from there on nothing means anything."""
+    bad = [
+        (step, name)
+        for name, series in log.items()
+        for step, array in series
+        if not np.isfinite(array).all()
+    ]
+    return "{1} is not finite at step {0}".format(*min(bad)) if bad else None
+
+
+def another_kind(log: Log) -> str | None:
+    """Whatever is logged keeps the shape and the dtype that it had at first."""
+    for name, series in log.items():
+        for (_, before), (step, after) in pairwise(series):
+            if before.shape != after.shape:
+                return f"{name} goes from shape {before.shape} to {after.shape} at step {step}"
+            if before.dtype != after.dtype:
+                return f"{name} goes from {before.dtype} to {after.dtype} at step {step}"
+    return None
+
+
+def broken_identity(log: Log) -> str | None:
+    """What ends in `_error` is 0, but for rounding."""
+    for name, series in log.items():
+        for step, array in series:
+            error = float(np.abs(array).max(initial=0.0))
+            if name.endswith("_error") and error > OFF:
+                return f"{name} is {error:.3g} at step {step}, and should be 0"
+    return None
+
+
+# ----- The loss -----
+
+
+def loss_is_no_number(log: Log) -> str | None:
+    """A loss is one number: another shape says that something was broadcast or not reduced."""
+    for name in LOSSES:
+        for step, array in log.get(name, ()):
+            if array.size != 1:
+                return f"{name} has the shape {array.shape} at step {step}"
+    return None
+
+
+def negative_loss(log: Log) -> str | None:
+    """Squares, distances and negative log-probabilities are not negative."""
+    for name in LOSSES:
+        for step, loss in _numbers(log, name):
+            if loss < 0:
+                return f"{name} is {loss:.3g} at step {step}"
+    return None
+
+
+def flat_loss(log: Log) -> str | None:
+    """A loss that is the same number at every step: nothing that it depends on moves."""
+    losses = [loss for _, loss in _numbers(log, "loss")]
+    if len(losses) > 2 and len(set(losses)) == 1 and losses[0] != 0:
+        return f"the loss is {losses[0]:.6g} at each of {len(losses)} steps"
+    return None
+
+
+def diverging_loss(log: Log) -> str | None:
+    """A loss that ends far above its start."""
+    losses = _numbers(log, "loss")
+    if len(losses) > 1 and losses[-1][1] > DIVERGED * losses[0][1]:
+        return f"the loss goes from {losses[0][1]:.3g} to {losses[-1][1]:.3g}"
+    return None
+
+
+def far_from_chance(log: Log) -> str | None:
+    """A first loss well above that of guessing: the first predictions are sure, and wrong."""
+    loss, chance = _first(log, "loss"), _first(log, "chance_loss")
+    if loss is None or chance is None or loss <= ABOVE_CHANCE * chance:
+        return None
+    return f"the loss starts at {loss:.3g}, where guessing would cost {chance:.3g}"
+
+
+def validation_apart(log: Log) -> str | None:
+    """Two first losses, of a model that has seen neither set, that are not the same quantity."""
+    loss, other = _first(log, "loss"), _first(log, "validation_loss")
+    if loss is None or other is None or max(loss, other) <= APART * min(loss, other):
+        return None
+    return f"before training the loss is {loss:.3g}, the validation loss {other:.3g}"
+
+
+# ----- Parameters -----
+
+
+def still_array(log: Log) -> str | None:
+    """An array that never moves, while the log is of something that does."""
+    moving = {name for name, series in log.items() if not _is_still(series)}
+    for name, series in log.items():
+        if len(series) > 2 and name not in moving and moving and _is_parameter(series):
+            return f"{name} never moves in {len(series)} steps, while {min(moving)} does"
+    return None
+
+
+def idle_step(log: Log) -> str | None:
+    """A step that moves no parameter, although there was a gradient to follow."""
+    norms = dict(_numbers(log, "grad_norm"))
+    arrays = [s for s in log.values() if _is_parameter(s) and not _is_still(s)]
+    steps: dict[int, bool] = {}
+    for series in arrays:
+        for (step, before), (_, after) in pairwise(series):
+            steps[step] = steps.get(step, True) and np.array_equal(before, after)
+    for step, idle in sorted(steps.items()):
+        if idle and norms.get(step, 0.0) > 0:
+            return f"step {step} moves nothing, with a gradient of length {norms[step]:.3g}"
+    return None
+
+
+def exploding_array(log: Log) -> str | None:
+    """A parameter or a state that gets far larger than it was, and than 1."""
+    for name, series in log.items():
+        if not _is_parameter(series):
+            continue
+        first = max(1.0, float(np.linalg.norm(series[0][1])))
+        for step, array in series:
+            length = float(np.linalg.norm(array))
+            if length > EXPLODED * first:
+                return f"{name} has the length {length:.3g} at step {step}, at first {first:.3g}"
+    return None
+
+
+# ----- Gradients -----
+
+
+def vanished_gradient(log: Log) -> str | None:
+    """A gradient of exactly 0 where there is still a loss."""
+    losses = dict(_numbers(log, "loss"))
+    for name in log:
+        for step, norm in _numbers(log, name) if name.startswith("grad_norm") else ():
+            if norm == 0 and losses.get(step, 0.0) != 0:
+                return f"{name} is 0 at step {step}, where the loss is {losses[step]:.3g}"
+    return None
+
+
+def exploding_gradient(log: Log) -> str | None:
+    """A gradient that gets far longer than it was at first."""
+    norms = _numbers(log, "grad_norm")
+    for step, norm in norms:
+        if norm > EXPLODED * norms[0][1] > 0:
+            return f"grad_norm goes from {norms[0][1]:.3g} to {norm:.3g} at step {step}"
+    return None
+
+
+def uneven_gradients(log: Log) -> str | None:
+    """Gradients that die, or grow, on their way from the last layer to the first."""
+    norms = {name: _first(log, name) for name in log if name.startswith("grad_norm_")}
+    parts = {name: norm for name, norm in norms.items() if norm is not None}
+    if len(parts) < 2:
+        return None
+    short, long = min(parts, key=parts.__getitem__), max(parts, key=parts.__getitem__)
+    if parts[short] >= UNEVEN * parts[long]:
+        return None
+    return f"at the start {short} is {parts[short]:.3g}, and {long} is {parts[long]:.3g}"
+
+
+def wrong_clipping(log: Log) -> str | None:
+    """Clipping cuts to `max_norm` what is longer, and leaves the rest."""
+    rows = (_numbers(log, name) for name in ("grad_norm", "clipped_norm", "max_norm"))
+    for (step, before), (_, after), (_, limit) in zip(*rows, strict=False):
+        right = min(before, limit)
+        if abs(after - right) > 1e-3 * right:
+            return f"step {step}: a gradient of {before:.3g} is cut to {after:.3g}, not {right:.3g}"
+    return None
+
+
+RULES: tuple[Callable[[Log], str | None], ...] = (
+    not_finite,
+    another_kind,
+    broken_identity,
+    loss_is_no_number,
+    negative_loss,
+    flat_loss,
+    diverging_loss,
+    far_from_chance,
+    validation_apart,
+    still_array,
+    idle_step,
+    exploding_array,
+    vanished_gradient,
+    exploding_gradient,
+    uneven_gradients,
+    wrong_clipping,
+)
+
+
+def _numbers(log: Log, name: str) -> list[tuple[int, float]]:
+    """The steps and values of a name that is one number each time."""
+    return [(step, float(array.item())) for step, array in log.get(name, ()) if array.size == 1]
+
+
+def _first(log: Log, name: str) -> float | None:
+    numbers = _numbers(log, name)
+    return numbers[0][1] if numbers else None
+
+
+def _is_parameter(series: Series) -> bool:
+    return all(array.ndim > 0 and array.dtype.kind == "f" for _, array in series)
+
+
+def _is_still(series: Series) -> bool:
+    return all(np.array_equal(before, after) for (_, before), (_, after) in pairwise(series))
+
+
+TRAINING_LOG = Diagnostic(
+    name="training-log",
+    sees="a training whose own numbers contradict each other: stuck, exploding, idle, too sure",
+    blind="a training that goes well, and elsewhere than it should",
+    cost="3",
+    passes=lambda _: 3,
+    check=check,
+    kinds=("steps",),
+)

@@ -1,0 +1,769 @@
+"""The diagnostics of trainings and layers: against wrong engines, right ones, and themselves."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.catalogue import open_catalogue
+from harness.diagnostics import Alarm, Diagnostic, Observation, Silent, Skipped, Verdict, ask
+from harness.diagnostics import mode as mode_module
+from harness.diagnostics import training_log as log_module
+from harness.diagnostics.checkpoint import CHECKPOINT
+from harness.diagnostics.loss_falls import LOSS_FALLS
+from harness.diagnostics.mode import MODE, Scenario
+from harness.diagnostics.training_log import TRAINING_LOG
+from harness.diagnostics.trajectory import TRAJECTORY, compare_logs
+from harness.engine import Engine, find_engine
+from harness.lab import Bench
+from harness.probe import Probe, read_probes
+from harness.run import Array, Run, pack
+from harness.sandbox import run_isolated
+from harness.store import Store
+from tests.harness.engines import TINY, tiny_job
+
+MINE = (TRAJECTORY, MODE, CHECKPOINT, TRAINING_LOG, LOSS_FALLS)
+FILES = ("optimizers.py", "modes.py", "checkpoints.py", "training.py", "data.py")
+
+SHARED = {
+    name: probe
+    for name, probe in open_catalogue().shared_probes.items()
+    if Path(probe.path).name in FILES
+}
+WATCHED = [probe for probe in SHARED.values() if probe.kind != "gradient" and not probe.refused]
+
+Change = tuple[str, str, str]
+OPTIM, LAYERS, MODULE = "optim.py", "nn/layers.py", "nn/module.py"
+NORM, OPS, CHECKPOINTS, DATA = "nn/normalisation.py", "layer_ops.py", "checkpoint.py", "data.py"
+
+RUNNING_MEAN = "(1 - self.momentum) * self.running_mean + self.momentum * mean.data"
+
+WRONG: dict[str, list[Change]] = {
+    # Optimizers.
+    "ascent": [
+        (
+            OPTIM,
+            "data + -self.lr * direction\n\n\nclass Adam",
+            "data + self.lr * direction\n\n\nclass Adam",
+        )
+    ],
+    "decay adds": [(OPTIM, "direction + self.weight_decay", "direction - self.weight_decay")],
+    "no bias correction": [(OPTIM, " / (1 - self.beta1 ** int(self.t[i]))", "")],
+    "no square": [(OPTIM, "gradient**2\n", "np.abs(gradient)\n")],
+    "coupled decay": [
+        (
+            OPTIM,
+            "self._direction(i, parameter.grad) + decay",
+            "self._direction(i, parameter.grad + decay)",
+        )
+    ],
+    "rebinds": [
+        (
+            OPTIM,
+            "parameter.data = parameter.data + -self.lr * direction\n\n\nclass Adam",
+            "parameter = Tensor(parameter.data + -self.lr * direction)\n\n\nclass Adam",
+        )
+    ],
+    "never forgets": [(OPTIM, "parameter.grad = None", "pass")],
+    "squared norm": [(OPTIM, "total = math.sqrt(sum(", "total = (sum(")],
+    "no clipping": [(OPTIM, "max_norm / (total", "math.inf / (total")],
+    "warm-up from 0": [(OPTIM, "return (step + 1) / steps", "return step / steps")],
+    "mean of means": [(OPTIM, "count / sum(counts)", "1 / len(counts)")],
+    "steps in place": [
+        (
+            OPTIM,
+            "parameter.data = parameter.data + -self.lr * direction\n\n\nclass Adam",
+            "parameter.data += -self.lr * direction\n\n\nclass Adam",
+        )
+    ],
+    # Layers and modes.
+    "eval is not recursive": [
+        (
+            MODULE,
+            "for module in self.modules():\n            module.training = mode",
+            "self.training = mode",
+        )
+    ],
+    "dropout in evaluation": [(LAYERS, "if not self.training:\n            return x", "")],
+    "dropout off for good": [
+        (
+            LAYERS,
+            "if not self.training:\n            return x",
+            "if not self.training:\n            self.p = 0.0\n            return x",
+        )
+    ],
+    "one mask": [(LAYERS, "self.rng.random(x.shape)", "np.random.default_rng(0).random(x.shape)")],
+    "no inverse scale": [(OPS, "kept / (1 - p)", "kept")],
+    "keeps a share of p": [(LAYERS, ">= self.p", "< self.p")],
+    "drops everything": [(LAYERS, ">= self.p", ">= 2")],
+    "negates what it keeps": [(OPS, "return a * kept /", "return -a * kept /")],
+    "statistics in evaluation": [
+        (
+            NORM,
+            "mean, variance = Tensor(self.running_mean), Tensor(self.running_var)",
+            "mean, variance = Tensor(self.running_mean), Tensor(self.running_var)\n"
+            "            self.running_mean = 0.9 * self.running_mean",
+        )
+    ],
+    "no running mean": [(NORM, f"self.running_mean = {RUNNING_MEAN}", "pass")],
+    "away from the batch": [(NORM, RUNNING_MEAN, RUNNING_MEAN.replace("+", "-"))],
+    "variance shrinks": [(NORM, "+ self.momentum * unbiased", "- self.momentum * unbiased")],
+    "momentum swapped": [
+        (NORM, RUNNING_MEAN, "self.momentum * self.running_mean + (1 - self.momentum) * mean.data")
+    ],
+    "forward moves a weight": [
+        (
+            NORM,
+            "count = len(x)",
+            "count = len(x)\n        self.weight.data = self.weight.data * 0.9",
+        )
+    ],
+    "norm over the batch": [
+        (
+            NORM,
+            "x.mean(-1, keepdim=True)\n        variance",
+            "x.mean(0, keepdim=True)\n        variance",
+        )
+    ],
+    "row alone has another shape": [
+        (
+            NORM,
+            "return centred / (variance + self.eps).sqrt() * self.weight + self.bias",
+            "out = centred / (variance + self.eps).sqrt() * self.weight + self.bias\n"
+            "        return out if len(out) > 1 else out[0]",
+        )
+    ],
+    # State.
+    "forgets the moments": [(OPTIM, '("m", "v", "t")', "()")],
+    "forgets the velocity": [(OPTIM, '("velocity",)', "()")],
+    "forgets generators": [
+        (CHECKPOINTS, 'generator.bit_generator.state = header["generators"][name]', "pass")
+    ],
+    "forgets the schedule": [
+        (OPTIM, 'float(state["base_lr"]), int(state["steps"])', 'float(state["base_lr"]), 0')
+    ],
+    "forgets buffers": [(MODULE, "part[...] = state[name]", "pass")],
+    "keeps float32 moments": [(OPTIM, '{i}"], array.dtype)', '{i}"], np.float32)')],
+    # First weights, losses, data.
+    "zero weights": [
+        ("nn/initialisers.py", "return rng.uniform(-bound, bound, shape)", "return np.zeros(shape)")
+    ],
+    "large weights": [("nn/initialisers.py", "bound = 1 / math", "bound = 100 / math")],
+    "bias is no parameter": [
+        (LAYERS, "Tensor(offset, requires_grad=True, dtype=dtype)", "Tensor(offset, dtype=dtype)")
+    ],
+    "sum for mean": [("losses.py", "len(classes) if _is_mean(reduction) else 1", "1")],
+    "rewards errors": [
+        (OPS, "return -log_p", "return log_p"),
+        (OPS, "(error * (g / denominator),)", "(-error * (g / denominator),)"),
+    ],
+    "no way around": [(MODULE, "return x + change", "return change")],
+    "labels shuffled": [
+        (
+            DATA,
+            "tuple(array[rows] for array in self.arrays)",
+            "tuple(array[self.rng.permutation(rows)] for array in self.arrays)",
+        )
+    ],
+    "one seed": [(DATA, "default_rng(child) for", "default_rng(seed) for")],
+}
+
+RIGHT: dict[str, list[Change]] = {
+    "as it is": [],
+    "float32": [
+        (
+            "node.py",
+            "self.data = data\n",
+            "self.data = data.astype(np.float32) if data.dtype == np.float64 else data\n",
+        )
+    ],
+    "Adam's eps inside the root": [
+        (OPTIM, "np.sqrt(mean_square) + self.eps", "np.sqrt(mean_square + self.eps)")
+    ],
+    "no eps in clipping": [(OPTIM, "(total + 1e-6)", "total")],
+    "biased running variance": [
+        (NORM, "self.momentum * unbiased", "self.momentum * variance.data")
+    ],
+    "slope 1 of abs at 0": [("elementwise.py", "np.sign(a)", "np.where(a >= 0, 1.0, -1.0)")],
+    "accumulates in place": [
+        (
+            "autodiff.py",
+            "return cotangent if total is None else total + cotangent",
+            "total = np.zeros_like(node.data) if total is None else total\n"
+            "    total += cotangent\n    return total",
+        )
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def bench() -> Bench:
+    return Bench(Store(None), MINE)
+
+
+@pytest.fixture(scope="module")
+def bench_with_torch(bench: Bench) -> Bench:
+    """Where PyTorch has been asked everything, in one process."""
+    pytest.importorskip("torch")
+    bench.clean(find_engine(), WATCHED)
+    return bench
+
+
+def changed(changes: list[Change]) -> Engine:
+    engine = find_engine()
+    sources = dict(engine.sources)
+    for file, old, new in changes:
+        assert old in sources[f"minigrad/{file}"], old
+        sources[f"minigrad/{file}"] = sources[f"minigrad/{file}"].replace(old, new)
+    return replace(engine, sources=sources)
+
+
+def heard(bench: Bench, diagnostic: Diagnostic, probe: str, changes: list[Change]) -> Verdict:
+    return bench.clean(changed(changes), [SHARED[probe]])[probe, None].verdicts[diagnostic.name]
+
+
+# ----- On engines -----
+
+
+@pytest.mark.parametrize("variant", RIGHT)
+def test_silent_on_every_right_engine_and_shared_probe(bench: Bench, variant: str) -> None:
+    pytest.importorskip("torch")
+    seen = bench.clean(changed(RIGHT[variant]), WATCHED)
+    assert {pair: found.run.failure for pair, found in seen.items() if found.run.failure} == {}
+    alarms = {
+        (pair[0], name): verdict.message
+        for pair, found in seen.items()
+        for name, verdict in found.verdicts.items()
+        if isinstance(verdict, Alarm)
+    }
+    assert alarms == {}
+    for diagnostic in MINE:
+        listened = [found.verdicts[diagnostic.name] for found in seen.values()]
+        assert any(isinstance(verdict, Silent) for verdict in listened), diagnostic.name
+    for pair, found in seen.items():
+        assert any(isinstance(verdict, Silent) for verdict in found.verdicts.values()), pair
+
+
+@pytest.mark.parametrize(
+    ("probe", "wrong", "says"),
+    [
+        ("sgd-momentum", "decay adds", "at step 1, loss is"),
+        ("sgd-momentum", "ascent", "at step 1, loss is"),
+        ("two-backwards-one-step", "never forgets", "at step 1, grad_norm is"),
+        ("adam", "no bias correction", "at step 1, loss is"),
+        ("adam", "no square", "at step 1, loss is"),
+        ("adamw", "coupled decay", "at step 1, loss is"),
+        ("clip-gradients", "squared norm", "at step 0, grad_norm is"),
+        ("warmup-cosine", "warm-up from 0", "at step 1, loss is"),
+        ("batch-norm-running-mean", "momentum swapped", "at step 0, layer.running_mean parts"),
+        ("resume-momentum", "forgets the velocity", "at step 3, w parts from PyTorch's by up to"),
+    ],
+)
+def test_trajectory_names_the_first_step_and_key_that_part(
+    bench_with_torch: Bench, probe: str, wrong: str, says: str
+) -> None:
+    verdict = heard(bench_with_torch, TRAJECTORY, probe, WRONG[wrong])
+    assert isinstance(verdict, Alarm)
+    assert verdict.message.startswith(says)
+
+
+def test_trajectory_is_blind_where_pytorch_has_no_word_and_says_which(bench: Bench) -> None:
+    pytest.importorskip("torch")
+    verdict = heard(bench, TRAJECTORY, "train-classifier", WRONG["large weights"])
+    assert isinstance(verdict, Skipped)
+    assert "torch cannot run this probe" in verdict.reason
+    assert "'rng'" in verdict.reason
+
+
+MODE_ROWS: list[tuple[Callable[[Scenario], str | None], str, str, str]] = [
+    (mode_module.flags_follow, "module-nested", "eval is not recursive", "eval() does not reach 5"),
+    (
+        mode_module.evaluation_is_deterministic,
+        "module-dropout",
+        "dropout in evaluation",
+        "two outputs",
+    ),
+    (
+        mode_module.evaluation_changes_nothing,
+        "module-batch-norm",
+        "statistics in evaluation",
+        "changes state.running_mean",
+    ),
+    (mode_module.rows_stand_alone, "module-layer-norm", "norm over the batch", "other rows"),
+    (
+        mode_module.rows_stand_alone,
+        "module-layer-norm",
+        "row alone has another shape",
+        "a row alone gives (3,), in its batch (1, 3)",
+    ),
+    (mode_module.training_comes_back, "module-dropout", "dropout off for good", "stays as in"),
+    (
+        mode_module.training_moves_statistics_alone,
+        "module-sequential",
+        "no running mean",
+        "state.layers.2.running_mean does not move",
+    ),
+    (
+        mode_module.training_moves_statistics_alone,
+        "module-batch-norm",
+        "forward moves a weight",
+        "a forward pass changes state.weight",
+    ),
+    (
+        mode_module.statistics_approach_the_batch,
+        "module-batch-norm",
+        "away from the batch",
+        "state.running_mean moves away from that of the batch",
+    ),
+    (
+        mode_module.statistics_approach_the_batch,
+        "module-batch-norm",
+        "variance shrinks",
+        "state.running_var moves away",
+    ),
+    (mode_module.what_is_dropped_changes, "module-dropout", "one mask", "the same elements"),
+    (mode_module.training_keeps_the_mean, "module-dropout", "no inverse scale", "output is 0.7"),
+    (mode_module.training_keeps_the_mean, "module-dropout", "keeps a share of p", "output is 0.3"),
+    (mode_module.training_keeps_the_mean, "module-dropout", "negates what it keeps", "-0.99"),
+]
+
+
+@pytest.mark.parametrize(("rule", "probe", "wrong", "says"), MODE_ROWS)
+def test_mode_catches_what_confuses_the_two(
+    bench: Bench, rule: Callable[[Scenario], str | None], probe: str, wrong: str, says: str
+) -> None:
+    verdict = heard(bench, MODE, probe, WRONG[wrong])
+    assert isinstance(verdict, Alarm)
+    assert says in verdict.message
+    found = bench.clean(changed(WRONG[wrong]), [SHARED[probe]])[probe, None]
+    assert rule(mode_module.read_scenario(found.run)) == verdict.message
+
+
+def test_every_rule_about_modes_has_an_engine_that_breaks_it() -> None:
+    assert {row[0] for row in MODE_ROWS} == set(mode_module.RULES)
+
+
+def test_mode_is_blind_to_how_fast_statistics_move(bench: Bench) -> None:
+    verdict = heard(bench, MODE, "module-batch-norm", WRONG["momentum swapped"])
+    assert isinstance(verdict, Silent)
+
+
+@pytest.mark.parametrize(
+    ("probe", "wrong", "says"),
+    [
+        ("resume-training", "forgets the moments", "at step 3"),
+        ("resume-training", "forgets generators", "at step 3"),
+        ("resume-training", "forgets the schedule", "loss at step 3"),
+        ("resume-training", "forgets buffers", "running_mean at step 3"),
+        ("resume-training", "keeps float32 moments", "at step 3"),
+        ("resume-momentum", "forgets the velocity", "w at step 3 parts by up to"),
+    ],
+)
+def test_checkpoint_names_the_first_step_and_key_after_the_stop(
+    bench: Bench, probe: str, wrong: str, says: str
+) -> None:
+    verdict = heard(bench, CHECKPOINT, probe, WRONG[wrong])
+    assert isinstance(verdict, Alarm)
+    assert verdict.message.startswith(
+        "resumed at step 3, it is not the training that never stopped: "
+    )
+    assert says in verdict.message
+
+
+def test_checkpoint_is_blind_to_what_is_wrong_with_and_without_a_stop(bench: Bench) -> None:
+    assert isinstance(heard(bench, CHECKPOINT, "resume-training", WRONG["no square"]), Silent)
+
+
+def test_checkpoint_declines_a_training_that_never_stops(bench: Bench) -> None:
+    assert "resume_at" in str(heard(bench, CHECKPOINT, "adam", []))
+
+
+@pytest.mark.parametrize(
+    ("probe", "wrong", "says"),
+    [
+        ("sgd-momentum", "ascent", "the loss goes from"),
+        ("sgd-momentum", "rebinds", "the loss is 64"),
+        ("clip-gradients", "no clipping", "step 0: a gradient of 14 is cut to 14, not 6"),
+        ("clip-gradients", "squared norm", "step 0: a gradient of 195 is cut to"),
+        ("warmup-cosine", "warm-up from 0", "step 0 moves nothing"),
+        ("accumulate-micro-batches", "mean of means", "loss_error is"),
+        ("step-between-two-backwards", "steps in place", "gradient_error is"),
+        ("train-classifier", "zero weights", "layers.0.weight never moves"),
+        ("train-classifier", "large weights", "where guessing would cost 1.1"),
+        ("train-classifier", "bias is no parameter", "layers.0.bias never moves"),
+        ("train-classifier", "sum for mean", "where guessing would cost 1.1"),
+        ("train-classifier", "rewards errors", "loss is -"),
+        ("train-deep-residual", "no way around", "grad_norm_first is"),
+        ("batch-norm-running-mean", "no running mean", "running_mean never moves"),
+        ("batches-of-an-epoch", "labels shuffled", "pairing_error is"),
+        ("worker-draws", "one seed", "repeated_error is"),
+    ],
+)
+def test_training_log_reads_it_off_the_numbers(
+    bench: Bench, probe: str, wrong: str, says: str
+) -> None:
+    verdict = heard(bench, TRAINING_LOG, probe, WRONG[wrong])
+    assert isinstance(verdict, Alarm)
+    assert says in verdict.message
+
+
+@pytest.mark.parametrize("diagnostic", [TRAINING_LOG, LOSS_FALLS], ids=lambda d: d.name)
+def test_a_training_that_goes_well_elsewhere_is_not_seen_from_its_log(
+    bench: Bench, diagnostic: Diagnostic
+) -> None:
+    assert isinstance(heard(bench, diagnostic, "sgd-momentum", WRONG["decay adds"]), Silent)
+
+
+# ----- trajectory, on logs -----
+
+
+def log_of(*snapshots: dict[str, Any]) -> list[dict[str, Array]]:
+    return [{name: pack(value) for name, value in snapshot.items()} for snapshot in snapshots]
+
+
+def test_trajectory_looks_at_every_shape_of_a_step_before_any_value() -> None:
+    mine = log_of({"loss": 1.0, "w": [0.0]}, {"loss": 5.0, "w": [[0.0]]})
+    theirs = log_of({"loss": 1.0, "w": [0.0]}, {"loss": 0.5, "w": [0.0]})
+    expected = Alarm("at step 1, w has the shape (1, 1), PyTorch's has (1,)")
+    assert compare_logs(mine, theirs) == expected
+
+
+def test_trajectory_allows_for_the_coarsest_floats_and_for_the_steps() -> None:
+    double = log_of({"w": [1.0]}, {"w": [1.0]})
+    single = log_of({"w": np.float32([1.0])}, {"w": np.float32([1.0])})
+    for exact, slack in ((double, 5e-7), (single, 1.6e-3)):
+        for step, error, verdict in (
+            (0, 0.9 * slack, Silent),
+            (0, 1.5 * slack, Alarm),
+            (1, 1.3 * slack, Silent),  # the square root of two more, at the second step
+            (1, 1.6 * slack, Alarm),
+        ):
+            off = log_of({"w": [1.0 + error * (step == 0)]}, {"w": [1.0 + error * (step == 1)]})
+            assert isinstance(compare_logs(exact, off), verdict), (slack, step, error)
+
+
+def test_trajectory_measures_by_the_largest_that_a_key_has_been() -> None:
+    theirs = log_of({"w": [1.0]}, {"w": [0.0]})
+    assert isinstance(compare_logs(log_of({"w": [1.0]}, {"w": [1e-9]}), theirs), Silent)
+    assert isinstance(compare_logs(log_of({"w": [1.0]}, {"w": [1e-5]}), theirs), Alarm)
+
+
+def test_trajectory_holds_whole_numbers_exactly_and_lengths_and_names() -> None:
+    counted = log_of({"step": 1_000_000_000})
+    assert isinstance(compare_logs(log_of({"step": 1_000_000_001}), counted), Alarm)
+    assert isinstance(compare_logs(counted, counted), Silent)
+    longer = compare_logs([*counted, *counted], counted)
+    assert longer == Alarm("2 steps are logged, with PyTorch 1")
+    assert compare_logs(log_of({"t": 1}), counted) == Alarm("step 0 logs t, with PyTorch step")
+
+
+def test_trajectory_takes_nan_for_an_answer_and_leaves_identities_to_others() -> None:
+    nan = log_of({"w": [np.nan, 1.0]})
+    assert isinstance(compare_logs(nan, nan), Silent)
+    assert isinstance(compare_logs(log_of({"w": [1.0, 1.0]}), nan), Alarm)
+    assert isinstance(compare_logs(nan, log_of({"w": [1.0, 1.0]})), Alarm)
+    off = compare_logs(log_of({"w_error": 1e-16}), log_of({"w_error": 5e-16}))
+    assert isinstance(off, Skipped)
+
+
+# ----- mode, on layers made up -----
+
+
+def dropout_scenario(p: float, scale: float, seed: int) -> Scenario:
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((64, 64))
+
+    def train() -> Any:
+        return x * (rng.random(x.shape) >= p) * scale
+
+    flags = tuple(np.array([on]) for on in (True, False, False, False, True))
+    return Scenario(x, (train(), x, x, x[:1], train()), ({},) * 5, flags)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.25, 0.5, 0.9])
+def test_chance_never_breaks_the_rule_about_the_mean(p: float) -> None:
+    for seed in range(100):
+        right = dropout_scenario(p, 1 / (1 - p), seed)
+        assert [rule(right) for rule in mode_module.RULES] == [None] * len(mode_module.RULES)
+        assert mode_module.training_keeps_the_mean(dropout_scenario(p, 1.0, seed)) is not None
+
+
+def test_the_rule_about_the_mean_holds_what_may_drop_alone() -> None:
+    """Where something else stands behind the dropout, the outputs are no multiples."""
+    seen = dropout_scenario(0.25, 1 / 0.75, 0)
+    behind = tuple(np.tanh(output) for output in seen.outputs)
+    assert mode_module.training_keeps_the_mean(replace(seen, outputs=behind)) is None
+
+
+def test_a_layer_that_drops_everything_does_not_keep_the_mean() -> None:
+    said = mode_module.training_keeps_the_mean(dropout_scenario(2.0, 1.0, 0))
+    assert said is not None
+    assert said.startswith("in training the output is 0 times")
+
+
+# ----- checkpoint, on trainings made up -----
+
+
+def resumed(text: str) -> Verdict:
+    engine = f"{TINY}\n\ncalls = [0]\n"
+    run = run_isolated(tiny_job(engine, text, measure=("checkpoint",)))[0]
+    return ask(CHECKPOINT, Observation(read_probes(text, "p.py")[0], run, {}))
+
+
+def test_checkpoint_says_when_a_training_is_not_the_same_twice() -> None:
+    text = """
+def drifts(lib, resume_at=1):
+    'A log that depends on how often it was made.'
+    lib.calls[0] += 1
+    yield {"w": [0.0]}
+    yield {"w": [float(lib.calls[0])]}
+"""
+    assert resumed(text) == Alarm(
+        "the same training twice gives two logs: w at step 1 parts by up to 2"
+    )
+
+
+def test_checkpoint_compares_bits_dtypes_names_and_lengths() -> None:
+    text = """
+def resumes(lib, resume_at=1):
+    'One value, which depends on the way.'
+    import numpy as np
+    yield {"w": np.ones(2)}
+    yield {"w": np.WITH if resume_at else np.WITHOUT}
+"""
+
+    def between(one: str, other: str) -> str:
+        return str(resumed(text.replace("WITHOUT", other).replace("WITH", one)))
+
+    assert "Silent(compared=4)" in between("ones(2)", "ones(2)")
+    assert "parts by up to 2.22e-16" in between("ones(2)", "nextafter(np.ones(2), 2)")
+    assert "is <f4 (2,) and <f8 (2,)" in between("ones(2, 'f4')", "ones(2)")
+    assert "parts by NaN" in between("ones(2)", "full(2, np.nan)")
+    alone = text.replace(
+        '{"w": np.WITH if resume_at else np.WITHOUT}', '{"w" if resume_at else "v": 1}'
+    )
+    assert "w is logged at step 1 by one of them alone" in str(resumed(alone))
+    shorter = text.replace('    yield {"w": np.WITH', '    if resume_at: yield {"w": np.WITH')
+    assert "at step 1 by one of them alone" in str(
+        resumed(shorter.replace("WITHOUT", "e").replace("WITH", "e"))
+    )
+
+
+def test_a_training_that_fails_when_it_does_not_stop_is_an_alarm() -> None:
+    text = """
+def stops(lib, resume_at=1):
+    'Only with a stop.'
+    yield {"w": [1.0 / resume_at]}
+"""
+    verdict = resumed(text)
+    assert isinstance(verdict, Alarm)
+    assert "TypeError" in verdict.message
+
+
+# ----- training-log, rule by rule -----
+
+
+def steps(**series: Any) -> list[dict[str, Any]]:
+    """One snapshot a step, from one list of values a name."""
+    length = max(len(values) for values in series.values())
+    return [
+        {name: values[i] for name, values in series.items() if i < len(values)}
+        for i in range(length)
+    ]
+
+
+DOWN = [3.0, 2.0, 1.0]
+W = [np.array([1.0]), np.array([2.0]), np.array([3.0])]
+
+LOG_ROWS: list[tuple[Callable[..., str | None], dict[str, Any], dict[str, Any], str]] = [
+    # rule, a log that breaks it, one that just does not, what it says
+    (
+        log_module.not_finite,
+        {"loss": [3.0, np.nan]},
+        {"loss": [3.0, 2.0]},
+        "loss is not finite at step 1",
+    ),
+    (
+        log_module.not_finite,
+        {"w": [np.array([1, np.inf])]},
+        {"w": [np.array([1, 1e300])]},
+        "w is not finite at step 0",
+    ),
+    (
+        log_module.another_kind,
+        {"w": [np.ones(1), np.ones((2, 1))]},
+        {"w": W},
+        "from shape (1,) to (2, 1) at step 1",
+    ),
+    (
+        log_module.another_kind,
+        {"w": [np.ones(1, "f4"), np.ones(1)]},
+        {"w": W},
+        "from float32 to float64 at step 1",
+    ),
+    (
+        log_module.broken_identity,
+        {"gap_error": [0.0, -2e-4]},
+        {"gap_error": [0.0, 9e-5]},
+        "gap_error is 0.0002 at step 1",
+    ),
+    (
+        log_module.loss_is_no_number,
+        {"loss": [np.ones(2)]},
+        {"loss": [np.ones(1)]},
+        "shape (2,) at step 0",
+    ),
+    (
+        log_module.negative_loss,
+        {"validation_loss": [1.0, -1e-3]},
+        {"validation_loss": [1.0, 0.0]},
+        "-0.001 at step 1",
+    ),
+    (log_module.flat_loss, {"loss": [2.0] * 3}, {"loss": [2.0, 2.0, 1.9]}, "2 at each of 3 steps"),
+    (log_module.flat_loss, {"loss": [2.0] * 3}, {"loss": [0.0] * 3}, "2 at each of 3 steps"),
+    (
+        log_module.diverging_loss,
+        {"loss": [1.0, 0.5, 2.1]},
+        {"loss": [1.0, 9.0, 1.9]},
+        "from 1 to 2.1",
+    ),
+    (
+        log_module.far_from_chance,
+        {"loss": DOWN, "chance_loss": [1.4] * 3},
+        {"loss": DOWN, "chance_loss": [1.6] * 3},
+        "starts at 3",
+    ),
+    (
+        log_module.validation_apart,
+        {"loss": DOWN, "validation_loss": [0.9]},
+        {"loss": DOWN, "validation_loss": [1.1]},
+        "validation loss 0.9",
+    ),
+    (
+        log_module.validation_apart,
+        {"loss": DOWN, "validation_loss": [9.5]},
+        {"loss": DOWN, "validation_loss": [8.5]},
+        "validation loss 9.5",
+    ),
+    (
+        log_module.still_array,
+        {"loss": DOWN, "w": W[:1] * 3},
+        {"loss": DOWN, "w": W[:1] * 2 + W[1:2]},
+        "w never moves in 3 steps",
+    ),
+    (
+        log_module.still_array,
+        {"loss": DOWN, "w": W[:1] * 3},
+        {"loss": DOWN, "lr": [0.1] * 3},
+        "w never moves in 3 steps, while loss",
+    ),
+    (
+        log_module.idle_step,
+        {"w": [W[0], W[0], W[1]], "grad_norm": DOWN},
+        {"w": [W[0], W[1], W[1]], "grad_norm": [3.0, 0.0, 0.0]},
+        "step 0 moves nothing",
+    ),
+    (
+        log_module.idle_step,
+        {"w": [W[0], W[1], W[1]], "grad_norm": DOWN},
+        {"w": W, "grad_norm": DOWN},
+        "step 1 moves nothing",
+    ),
+    (
+        log_module.exploding_array,
+        {"h": [np.array([0.1]), np.array([1001.0])]},
+        {"h": [np.array([0.1]), np.array([999.0])]},
+        "h has the length 1e+03 at step 1",
+    ),
+    (
+        log_module.exploding_array,
+        {"h": [np.array([10.0]), np.array([10001.0])]},
+        {"h": [np.array([10.0]), np.array([9999.0])]},
+        "at first 10",
+    ),
+    (
+        log_module.vanished_gradient,
+        {"loss": DOWN, "grad_norm": [1.0, 0.0, 1.0]},
+        {"loss": [1.0, 0.0], "grad_norm": [1.0, 0.0]},
+        "grad_norm is 0 at step 1",
+    ),
+    (
+        log_module.vanished_gradient,
+        {"loss": DOWN, "grad_norm_first": [0.0]},
+        {"loss": DOWN, "norm": [0.0]},
+        "grad_norm_first is 0",
+    ),
+    (
+        log_module.exploding_gradient,
+        {"grad_norm": [1.0, 1001.0]},
+        {"grad_norm": [1.0, 999.0]},
+        "from 1 to 1e+03 at step 1",
+    ),
+    (
+        log_module.uneven_gradients,
+        {"grad_norm_a": [1.0], "grad_norm_b": [9e-5]},
+        {"grad_norm_a": [1.0], "grad_norm_b": [2e-4]},
+        "grad_norm_b is 9e-05",
+    ),
+    (
+        log_module.uneven_gradients,
+        {"grad_norm_a": [1.0], "grad_norm_b": [9e-5]},
+        {"grad_norm_a": [1.0]},
+        "and grad_norm_a is 1",
+    ),
+    (
+        log_module.wrong_clipping,
+        {"grad_norm": [9.0], "clipped_norm": [6.1], "max_norm": [6.0]},
+        {"grad_norm": [9.0], "clipped_norm": [5.999], "max_norm": [6.0]},
+        "cut to 6.1, not 6",
+    ),
+    (
+        log_module.wrong_clipping,
+        {"grad_norm": [5.0], "clipped_norm": [6.0], "max_norm": [6.0]},
+        {"grad_norm": [5.0], "clipped_norm": [5.0], "max_norm": [6.0]},
+        "cut to 6, not 5",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "bad", "good", "says"), LOG_ROWS)
+def test_each_rule_about_logs_at_its_threshold(
+    rule: Callable[..., str | None], bad: dict[str, Any], good: dict[str, Any], says: str
+) -> None:
+    said = rule(log_module.read_log(log_of(*steps(**bad))))
+    assert said is not None
+    assert says in said
+    assert rule(log_module.read_log(log_of(*steps(**good)))) is None
+
+
+def test_every_rule_about_logs_is_tried() -> None:
+    assert {row[0] for row in LOG_ROWS} == set(log_module.RULES)
+
+
+def test_training_log_asks_every_rule_and_counts_the_entries() -> None:
+    (probe,) = read_probes("def s(lib):\n    'doc'\n    yield {}\n", "p.py")
+
+    def said(log: list[dict[str, Array]]) -> Verdict:
+        return ask(TRAINING_LOG, Observation(probe, Run("s", None, log=log), {}))
+
+    for _, bad, _, _ in LOG_ROWS:
+        assert isinstance(said(log_of(*steps(**bad))), Alarm), bad
+    assert said(log_of(*steps(loss=DOWN, w=W))) == Silent(6)
+    assert isinstance(said([]), Skipped)
+
+
+# ----- loss-falls -----
+
+
+def test_loss_falls_has_nothing_to_follow_without_a_slope_or_two_losses(bench: Bench) -> None:
+    assert heard(bench, LOSS_FALLS, "worker-draws", []) == Skipped("the log has no two losses")
+    flat: Probe = SHARED["batch-norm-in-training"]
+    verdicts = {
+        loss: found.verdicts["loss-falls"]
+        for (_, loss), found in bench.clean(find_engine(), [flat]).items()
+    }
+    assert "too short for a step" in str(verdicts["uniform"])
+    assert isinstance(verdicts["weighted"], Silent)
