@@ -15,7 +15,7 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
-from harness.errors import BreaklabError, EnvironmentProblem, PageError, UsageError
+from harness.errors import EnvironmentProblem, PageError, UsageError
 from harness.page import Page, read_page, read_text
 from harness.probe import Probe, read_probes
 from harness.words import PageKind
@@ -33,7 +33,9 @@ class Catalogue:
     def files(self) -> dict[str, Path]:
         """The page file of each id. Raises PageError where two files claim one id."""
         files: dict[str, Path] = {}
-        for path in self._page_files():
+        for path in self._markdown():
+            if "." in path.stem:
+                continue  # a translation
             if path.stem in files:
                 raise PageError(
                     str(path),
@@ -44,14 +46,44 @@ class Catalogue:
             files[path.stem] = path
         return files
 
+    @cached_property
+    def translated(self) -> dict[str, dict[str, Path]]:
+        """The translations, `ID.LANG.md`, by the id of their page and then by language.
+
+        Raises PageError where two files translate one page into one language.
+        """
+        found: dict[str, dict[str, Path]] = {}
+        for path in self._markdown():
+            page_id, dot, language = path.stem.partition(".")
+            if not dot:
+                continue
+            known = found.setdefault(page_id, {})
+            if language in known:
+                raise PageError(
+                    str(path),
+                    1,
+                    f"`{page_id}` is also translated in {known[language]}",
+                    "keep one of the two files",
+                )
+            known[language] = path
+        return found
+
+    def translations(self, page_id: str) -> dict[str, Path]:
+        """The files that translate a page, by language: `{"es": .../skip-unbroadcast.es.md}`."""
+        return self.translated.get(page_id, {})
+
+    def path(self, page_id: str, what: str = "page") -> Path:
+        """The file of that id. Raises UsageError, with the nearest ids, where there is none."""
+        if page_id not in self.files:
+            raise unknown(what, page_id, self.files, "`harness list` shows them all")
+        return self.files[page_id]
+
     def page(self, page_id: str, kind: PageKind | None = None) -> Page:
         """The page of that id.
 
         Raises UsageError, with the nearest ids, where there is none or it is of another kind.
         """
-        if page_id not in self.files:
-            raise _unknown(kind or "page", page_id, self.files, "`harness list` shows them all")
-        page = read_page(self.files[page_id])
+        page = read_page(self.path(page_id, kind or "page"))
         if kind is not None and page.front.kind != kind:
             raise UsageError(
                 f"`{page_id}` is a {page.front.kind}, not a {kind}\n"
@@ -92,34 +124,34 @@ class Catalogue:
         known = self.shared_probes | _by_name(page.probes)
         for name in wanted:
             if name not in known:
-                raise _unknown("probe", name, known, "leave --probe out to run the page's own")
+                raise unknown("probe", name, known, "leave --probe out to run the page's own")
         if wanted:
             return tuple(known[name] for name in dict.fromkeys(wanted))
         for variant in page.expect.keys() - {None}:
             if variant not in self.files:
                 raise PageError(
                     page.path,
-                    1,
+                    page.line_of("expect", str(variant)),
                     f"key `expect.{variant}` names no variant",
-                    f"{_nearest(str(variant), self.files)}a table below `expect` is for a variant",
+                    f"{nearest(str(variant), self.files)}a table below `expect` is for a variant",
                 )
         names = dict.fromkeys(name for table in page.expect.values() for name in table)
         for name in names:
             if name not in known:
                 raise PageError(
                     page.path,
-                    1,
+                    page.line_of("expect", name),
                     f"key `expect.{name}` names no probe",
-                    f"{_nearest(name, known)}a probe is a function in `probes/*.py` or in the "
+                    f"{nearest(name, known)}a probe is a function in `probes/*.py` or in the "
                     "page's section Probes",
                 )
         return tuple(known[name] for name in names)
 
-    def _page_files(self) -> Iterator[Path]:
+    def _markdown(self) -> Iterator[Path]:
+        """Pages and translations."""
         for root in self.roots:
             for path in sorted(root.rglob("*.md")):
-                translation = "." in path.stem
-                if path.name != "README.md" and not translation:
+                if path.stem.partition(".")[0] != "README":
                     yield path
 
 
@@ -137,7 +169,8 @@ def open_catalogue(folders: Iterable[Path] = ()) -> Catalogue:
         roots.append(folder)
     roots.append(_package_folder("breaks"))
     roots += [_package_folder(point.value) for point in entry_points(group=ENTRY_POINTS)]
-    return Catalogue(tuple(roots))
+    # `--breaks breaks` in a clone of this repository names the bundled folder once more.
+    return Catalogue(tuple({root.resolve(): root for root in roots}.values()))
 
 
 def _package_folder(package: str) -> Path:
@@ -164,10 +197,12 @@ def _by_name(probes: Iterable[Probe]) -> dict[str, Probe]:
     return named
 
 
-def _unknown(what: str, name: str, known: Iterable[str], otherwise: str) -> BreaklabError:
-    return UsageError(f"no {what} `{name}`\n  remedy: {_nearest(name, known)}{otherwise}")
+def unknown(what: str, name: str, known: Iterable[str], otherwise: str) -> UsageError:
+    """The error on a name that is not there, with the nearest that are."""
+    return UsageError(f"no {what} `{name}`\n  remedy: {nearest(name, known)}{otherwise}")
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A question that names what a name that is not there may have meant; empty for nothing."""
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     return f"did you mean {' or '.join(f'`{n}`' for n in near)}? " if near else ""

@@ -8,6 +8,7 @@ so that `harness --help` and `harness list` start at once.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +20,8 @@ from harness.errors import BreaklabError, DoesNotApply
 if TYPE_CHECKING:
     from harness.bench import Bench
     from harness.catalogue import Catalogue
+    from harness.check import PageCheck
+    from harness.draft import Given
     from harness.lab import Experiment
     from harness.page import Page
     from harness.report import Report
@@ -58,8 +61,16 @@ Probes = Annotated[
 
 
 @app.command("list")
-def list_pages(breaks: Breaks = None, json: Json = False) -> int:
-    """List every break, variant and myth."""
+def list_pages(
+    breaks: Breaks = None,
+    json: Json = False,
+    probes: Annotated[
+        bool, typer.Option("--probes", help="List the probes that pages share instead.")
+    ] = False,
+) -> int:
+    """List every break, variant and myth, or the probes that they share."""
+    if probes:
+        return _list_probes(_catalogue(breaks), json)
     pages, mistakes = _catalogue(breaks).pages()
     if json:
         _print_json({"schema": 1, "pages": [_list_entry(page) for page in pages]})
@@ -142,33 +153,80 @@ def check(
     json: Json = False,
 ) -> int:
     """Hold pages against observation, on the engine and on every variant that they speak of."""
-    from harness.lab import run_lab
-    from harness.report.terminal import open_console, show_agreement
+    from harness.check import check_pages
+    from harness.engine import find_engine
+    from harness.report.findings import show_check, show_summary
+    from harness.report.terminal import open_console
 
-    catalogue = _catalogue(breaks)
-    mistakes: list[BreaklabError] = []
-    if pages:
-        found = [catalogue.page(page) for page in pages]
-    else:
-        found, unreadable = catalogue.pages()
-        mistakes += unreadable
-    reports: list[Report] = []
-    for page in found:
-        for variant in page.expect:
-            try:
-                reports.append(run_lab(_experiment(catalogue, page.id, variant, ())))
-            except BreaklabError as error:
-                mistakes.append(error)
-                continue
-            if not json:
-                show_agreement(open_console(), reports[-1])
+    console, start = open_console(), time.perf_counter()
+    checks: list[PageCheck] = []
+    for one in check_pages(_catalogue(breaks), find_engine(), pages or ()):
+        checks.append(one)
+        if not json:
+            show_check(console, one)
+    seconds = round(time.perf_counter() - start, 3)
     if json:
-        _print_json({"schema": 1, "reports": reports})
-    for mistake in mistakes:
-        _complain(mistake)
-    return max((error.exit_status for error in mistakes), default=0) or int(
-        not all(report.agrees for report in reports)
-    )
+        entries = [_check_entry(one) for one in checks]
+        reports = [report for one in checks for report in one.reports]
+        _print_json({"schema": 1, "pages": entries, "reports": reports, "seconds": seconds})
+    else:
+        show_summary(console, checks, seconds)
+    return max((one.exit_status for one in checks), default=0)
+
+
+@app.command("new")
+def new_page(
+    page: Annotated[str, typer.Argument(metavar="ID", help="Its id: words joined by hyphens.")],
+    family: Annotated[
+        str | None, typer.Option(help="The folder it goes to: `broadcasting`.")
+    ] = None,
+    level: Annotated[int | None, typer.Option(help="1 (first lesson) to 3 (expert).")] = None,
+    kind: Annotated[str | None, typer.Option(help="break, variant or myth.")] = None,
+    scope: Annotated[
+        str | None,
+        typer.Option(help="Where the patch looks: `add.vjp`; the whole engine if empty."),
+    ] = None,
+    before: Annotated[str | None, typer.Option(metavar="CODE", help="The code as it is.")] = None,
+    after: Annotated[str | None, typer.Option(metavar="CODE", help="As it shall be.")] = None,
+    probe: Annotated[
+        list[str] | None,
+        typer.Option("--probe", metavar="NAME", help="Try it on this probe; may be repeated."),
+    ] = None,
+    breaks: Annotated[
+        Path | None,
+        typer.Option(
+            "--breaks", metavar="DIR", help="Where your pages are; ./breaks if it exists."
+        ),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Begin a page: the template for its kind, with what the lab observes."""
+    from harness.draft import ask, choose_folder, read_draft
+    from harness.engine import find_engine
+    from harness.new_page import next_steps, write_page
+
+    given: Given = {
+        "family": family,
+        "level": level,
+        "kind": kind,
+        "scope": scope,
+        "before": before,
+        "after": after,
+        "probes": probe or None,
+    }
+    folder = choose_folder(breaks)
+    bundled = _catalogue(None)
+    catalogue = _catalogue([folder]) if folder.is_dir() else bundled
+    if not json and sys.stdin.isatty() and sys.stdout.isatty():
+        given = ask(given, sorted({path.parent.name for path in catalogue.files.values()}))
+    draft = read_draft(page, given)
+    path, trouble = write_page(draft, folder, catalogue, find_engine())
+    if json:
+        _print_json({"schema": 1, "page": page, "path": str(path)})
+    else:
+        extra = folder.resolve() not in {root.resolve() for root in bundled.roots}
+        print(next_steps(draft, path, extra, trouble))
+    return 0
 
 
 def main() -> None:
@@ -236,6 +294,18 @@ def _print_json(thing: object) -> None:
     print(to_json(thing))
 
 
+def _list_probes(catalogue: Catalogue, json: bool) -> int:
+    from harness.report.terminal import open_console, show_probes
+
+    shared = list(catalogue.shared_probes.values())
+    if json:
+        entries = [{"name": p.name, "kind": p.kind, "doc": p.doc, "path": p.path} for p in shared]
+        _print_json({"schema": 1, "probes": entries})
+    else:
+        show_probes(open_console(), shared)
+    return 0
+
+
 def _list_entry(page: Page) -> dict[str, object]:
     front = page.front
     return {
@@ -245,6 +315,17 @@ def _list_entry(page: Page) -> dict[str, object]:
         "level": front.level,
         "title": page.title,
         "path": page.path,
+    }
+
+
+def _check_entry(check: PageCheck) -> dict[str, object]:
+    return {
+        "page": check.page,
+        "path": check.path,
+        "holds": check.exit_status == 0,
+        "engines": [report.engine for report in check.reports],
+        "findings": check.findings,
+        "seconds": check.seconds,
     }
 
 

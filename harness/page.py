@@ -13,32 +13,44 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import msgspec
 
 from harness.errors import PageError
 from harness.probe import Probe, read_probes
-from harness.words import LOSSES, OUTCOMES, Loss, Outcome, PageKind
+from harness.words import LOSSES, OUTCOMES, Loss, Outcome, PageKind, PardonReason
 
-PerLoss = dict[Loss, Outcome]
-ProbeTable = dict[str, Outcome | PerLoss]
+PerLoss = dict[Loss, Outcome | None]
+ProbeTable = dict[str, Outcome | PerLoss | None]
+"""A probe's outcome, or one a loss; None where the author has not stated it yet."""
 
-_ID = "^[a-z0-9]+(-[a-z0-9]+)*$"
+UNSTATED = "?"
+"""In place of an outcome: run this probe, and state nothing yet. `harness check` asks for it."""
+
+ID = "^[a-z0-9]+(-[a-z0-9]+)*$"
+
+
+class Pardon(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why no diagnostic catches the break, where none does."""
+
+    reason: PardonReason
+    sentence: Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class FrontMatter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The machine's part of a page, as it is written."""
 
-    id: Annotated[str, msgspec.Meta(pattern=_ID)]
+    id: Annotated[str, msgspec.Meta(pattern=ID)]
     kind: PageKind
-    family: Annotated[str, msgspec.Meta(pattern=_ID)]
+    family: Annotated[str, msgspec.Meta(pattern=ID)]
     level: Annotated[int, msgspec.Meta(ge=1, le=3)] = 1
     sources: tuple[str, ...] = ()
     sites: Annotated[int, msgspec.Meta(ge=1)] | None = None
     transformer: str | None = None
     expect: dict[str, Any] = {}
     diagnostics: dict[str, Any] = {}
+    pardon: Pardon | None = None
 
 
 class Claims(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,6 +76,8 @@ class Page:
 
     path: str
     front: FrontMatter
+    toml: str
+    """The front matter as it is written; it starts at line 2 of the file."""
     title: str
     body: str
     body_line: int
@@ -83,8 +97,12 @@ class Page:
         for table in (self.expect.get(variant, {}), self.expect[None]):
             if probe in table:
                 said = table[probe]
-                return said if isinstance(said, str) else said.get(loss or "weighted")
+                return said.get(loss or "weighted") if isinstance(said, dict) else said
         return None
+
+    def line_of(self, *key: str) -> int:
+        """The line of the file where a key of the front matter stands, or the table around it."""
+        return _key_line(self.toml, key)
 
     def diffs(self, engine: str) -> list[Fence]:
         """The blocks that are the patch: those for this engine where there are any, else all."""
@@ -105,24 +123,12 @@ class Page:
     @cached_property
     def fences(self) -> tuple[Fence, ...]:
         """All fenced blocks, in order."""
-        return tuple(self._read_fences())
+        return tuple(read_fences(self.body, self.body_line))
 
     def section(self, heading: str) -> str:
         """The Markdown below a second-level heading, up to the next; empty where there is none."""
         found = re.search(rf"^## {re.escape(heading)}\s*\n(.*?)(?=^## |\Z)", self.body, re.M | re.S)
         return found.group(1).strip() if found else ""
-
-    def _read_fences(self) -> Iterator[Fence]:
-        from markdown_it import MarkdownIt  # only needed once a page is executed or shown
-
-        tokens = MarkdownIt("commonmark").parse(self.body)
-        section = ""
-        for index, token in enumerate(tokens):
-            if token.type == "heading_open" and token.tag == "h2":
-                section = tokens[index + 1].content.strip()
-            elif token.type == "fence" and token.map:
-                line = self.body_line + token.map[0] + 1
-                yield Fence(tuple(token.info.split()), section, token.content, line)
 
 
 def read_page(path: Path) -> Page:
@@ -132,7 +138,7 @@ def read_page(path: Path) -> Page:
     the schema, an id that is not the file's name, and a page without a title.
     """
     name = str(path)
-    toml, body, body_line = _split(read_text(path), name)
+    toml, body, body_line = split_front(read_text(path), name)
     reader = _FrontReader(name, toml)
     front = reader.front()
     if front.id != path.stem:
@@ -145,6 +151,7 @@ def read_page(path: Path) -> Page:
     return Page(
         path=name,
         front=front,
+        toml=toml,
         title=title.group(1).replace("`", ""),
         body=body,
         body_line=body_line,
@@ -161,8 +168,22 @@ def read_text(path: Path) -> str:
         raise PageError(str(path), 1, f"cannot be read: {error}", "save it as UTF-8 text") from None
 
 
-def _split(text: str, path: str) -> tuple[str, str, int]:
-    """Front matter, body, and the body's first line (1-based)."""
+def read_fences(body: str, body_line: int) -> Iterator[Fence]:
+    """The fenced blocks of Markdown that starts at line `body_line` of its file, in order."""
+    from markdown_it import MarkdownIt  # only needed once a page is executed or shown
+
+    tokens = MarkdownIt("commonmark").parse(body)
+    section = ""
+    for index, token in enumerate(tokens):
+        if token.type == "heading_open" and token.tag == "h2":
+            section = tokens[index + 1].content.strip()
+        elif token.type == "fence" and token.map:
+            line = body_line + token.map[0] + 1
+            yield Fence(tuple(token.info.split()), section, token.content, line)
+
+
+def split_front(text: str, path: str) -> tuple[str, str, int]:
+    """Front matter, body, and the body's first line (1-based). Raises PageError without any."""
     lines = text.splitlines(keepends=True)
     remedy = "start the page with a line `+++`, TOML, and another line `+++`"
     if not lines or lines[0].strip() != "+++":
@@ -183,6 +204,8 @@ _REMEDIES = {
     "transformer": 'the name of a LibCST transformer: `transformer = "package.module:Class"`',
     "expect": f"`probe-name = outcome`, where the outcome is one of {', '.join(OUTCOMES)}; or "
     f'`probe-name = {{ {LOSSES[0]} = "...", {LOSSES[1]} = "..." }}`',
+    "pardon": f'`reason = "..."`, one of {", ".join(get_args(PardonReason))}, and '
+    '`sentence = "..."`, which says why no diagnostic can catch it',
     "diagnostics": '`caught_by = ["shape"]` and `missed_by = ["loss-falls"]`',
 }
 _KEYS = ", ".join(_REMEDIES)
@@ -230,15 +253,20 @@ class _FrontReader:
         return claims
 
     def mistake(self, key: tuple[str, ...], problem: str, remedy: str) -> PageError:
-        return PageError(self.path, self._line(key), f"key `{'.'.join(key)}` {problem}", remedy)
+        return PageError(
+            self.path, _key_line(self.toml, key), f"key `{'.'.join(key)}` {problem}", remedy
+        )
 
-    def _said(self, value: object, key: tuple[str, ...]) -> Outcome | PerLoss:
+    def _said(self, value: object, key: tuple[str, ...]) -> Outcome | PerLoss | None:
         if isinstance(value, dict):
             return {
-                self._convert(loss, Loss, (*key, loss)): self._convert(one, Outcome, (*key, loss))
+                self._convert(loss, Loss, (*key, loss)): self._outcome(one, (*key, loss))
                 for loss, one in value.items()
             }
-        said: Outcome = self._convert(value, Outcome, key)
+        return self._outcome(value, key)
+
+    def _outcome(self, value: object, key: tuple[str, ...]) -> Outcome | None:
+        said: Outcome | None = None if value == UNSTATED else self._convert(value, Outcome, key)
         return said
 
     def _convert(self, value: object, kind: Any, key: tuple[str, ...]) -> Any:
@@ -249,7 +277,7 @@ class _FrontReader:
 
     def _explain(self, message: str, key: tuple[str, ...]) -> PageError:
         problem, _, place = message.partition(" - at ")
-        deeper = re.findall(r"[A-Za-z_]\w*", place)
+        key = (*key, *re.findall(r"[A-Za-z_]\w*", place))
         unknown = re.search(r"unknown field `(.+?)`", problem)
         missing = re.search(r"missing required field `(.+?)`", problem)
         if unknown:
@@ -258,29 +286,29 @@ class _FrontReader:
         if missing:
             key = (*key, missing.group(1))
             return self.mistake(key, "is missing", f"add it: {_REMEDIES[key[0]]}")
-        key = (*key, *deeper)
         return self.mistake(key, f"is wrong: {problem}", f"write {_REMEDIES[key[0]]}")
 
-    def _line(self, key: tuple[str, ...]) -> int:
-        """The line of the file where the key stands; the first line where it does not stand.
 
-        Both spellings count: `[expect.variant]` then `probe = ...`, and `[expect]` then
-        `variant.probe = ...`.
-        """
-        table: tuple[str, ...] = ()
-        best, line = 0, 1
-        for number, row in enumerate(self.toml.splitlines(), start=2):
-            header = re.match(r"\s*\[\[?([^\]]+)\]", row)
-            entry = re.match(r"\s*([\w.\"'-]+)\s*=", row)
-            if header:
-                table = here = _dotted(header.group(1))
-            elif entry:
-                here = table + _dotted(entry.group(1))
-            else:
-                continue
-            if len(here) > best and key[: len(here)] == here:
-                best, line = len(here), number
-        return line
+def _key_line(toml: str, key: tuple[str, ...]) -> int:
+    """The line of the file where the key stands; the first line where it does not stand.
+
+    Both spellings count: `[expect.variant]` then `probe = ...`, and `[expect]` then
+    `variant.probe = ...`.
+    """
+    table: tuple[str, ...] = ()
+    best, line = 0, 1
+    for number, row in enumerate(toml.splitlines(), start=2):
+        header = re.match(r"\s*\[\[?([^\]]+)\]", row)
+        entry = re.match(r"\s*([\w.\"'-]+)\s*=", row)
+        if header:
+            table = here = _dotted(header.group(1))
+        elif entry:
+            here = table + _dotted(entry.group(1))
+        else:
+            continue
+        if len(here) > best and key[: len(here)] == here:
+            best, line = len(here), number
+    return line
 
 
 def _dotted(key: str) -> tuple[str, ...]:

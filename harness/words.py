@@ -14,6 +14,14 @@ Outcome = Literal[
     "not-reached",
     "does-not-apply",
 ]
+PardonReason = Literal["equivalent", "statistical", "convention", "needs-library", "not-observable"]
+"""Why a break may survive every diagnostic.
+
+`equivalent`: no program could observe the change. `statistical`: only the distribution over many
+runs differs. `convention`: both answers are right where the derivative is not unique.
+`needs-library`: only a library that we do not ask would know. `not-observable`: the answer key
+differs, and nothing that a developer has could tell which of the two is meant.
+"""
 
 Stage = Literal["not-reached", "not-infected", "not-propagated", "not-revealed", "revealed"]
 """How far a fault came: reach, infect, propagate, reveal (Ammann and Offutt, Introduction to

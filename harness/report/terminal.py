@@ -187,18 +187,14 @@ def show_list(console: Console, pages: Sequence[Page]) -> None:
         console.print(table, "")
 
 
-def show_agreement(console: Console, report: Report) -> None:
-    """One line for a report that is as the page says, and what differs for one that is not."""
-    style = "green" if report.agrees else "bold red"
-    console.print(
-        Text("agrees " if report.agrees else "DIFFERS", style),
-        f"{report.break_} on {_where(report.engine)}",
-    )
-    for run in report.runs:
-        if run.agrees is False:
-            loss = f", {run.loss}" if run.loss else ""
-            console.print(f"  {run.probe}{loss}: the page says {run.expected}, it is {run.outcome}")
-            console.print(f"    {run.evidence}", markup=False)
-    for claim in report.claims:
-        if claim.agrees is False:
-            console.print(f"  {claim.claim} {claim.diagnostic}: {claim.evidence}", markup=False)
+def show_probes(console: Console, probes: Sequence[Probe]) -> None:
+    """The shared probes, by the file that they stand in, and what each exercises."""
+    for path, group in groupby(probes, key=lambda probe: probe.path):
+        table = Table(box=None, pad_edge=False, show_header=False)
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(ratio=1)
+        for probe in group:
+            table.add_row(probe.name, probe.kind, probe.doc.splitlines()[0])
+        console.print(Text(path, "dim"), soft_wrap=True)
+        console.print(table, "")

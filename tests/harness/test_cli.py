@@ -95,7 +95,7 @@ def test_show_renders_the_page_and_diff_shows_the_engines_own_code() -> None:
 def test_check_holds_every_page_and_ends_with_0() -> None:
     done = harness("check")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "skip-unbroadcast on minigrad with accumulate-in-place" in done.stdout
+    assert "holds skip-unbroadcast  on minigrad, accumulate-in-place" in done.stdout
 
 
 def test_a_page_that_is_wrong_about_an_outcome_ends_with_1(my_breaks: Path) -> None:
@@ -215,4 +215,4 @@ def test_pages_of_an_installed_package_are_found_through_its_entry_point(tmp_pat
     (about / "entry_points.txt").write_text("[breaklab.breaks]\ntheirs = their_pages\n")
     done = harness("check", "theirs", PYTHONPATH=str(tmp_path), cwd=PAGES.parent)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "agrees  theirs on minigrad" in done.stdout
+    assert "holds theirs  on minigrad" in done.stdout

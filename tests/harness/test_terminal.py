@@ -2,12 +2,11 @@
 
 from typing import get_args
 
-import pytest
 from rich.console import Console
 
 from harness.probe import Probe
 from harness.report import ClaimReport
-from harness.report.terminal import STYLES, open_console, outcome_text, show_agreement, show_report
+from harness.report.terminal import STYLES, outcome_text, show_report
 from harness.words import Outcome
 from tests.harness.reports import report_of, report_with, run_of
 
@@ -71,18 +70,6 @@ def test_a_library_that_is_missing_is_said_once() -> None:
     runs = [run_of("p", loss, "crash", skipped=skipped) for loss in ("uniform", "weighted")]
     text = shown(report_with(runs), "p")
     assert text.count("Not asked: torch, since torch is not installed: get it") == 1
-
-
-def test_agreement_is_a_line_and_disagreement_says_what_differs(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    show_agreement(open_console(), report_of(("p", None, "crash")))
-    assert capsys.readouterr().out == "agrees  a-break on minigrad\n"
-    run = run_of("p", "weighted", "crash", expected="disguised-correct", agrees=False)
-    show_agreement(open_console(), report_with([run]))
-    out = capsys.readouterr().out
-    assert "DIFFERS a-break on minigrad" in out
-    assert "p, weighted: the page says disguised-correct, it is crash" in out
 
 
 def test_a_diagnostic_that_was_asked_nowhere_says_every_reason() -> None:

@@ -1,0 +1,118 @@
+"""The whole check of a page: prose, names, patch, outcomes, claims, survival, translations.
+
+A page's mistakes become findings, and never hide one another or those of another page.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from harness.catalogue import Catalogue, nearest
+from harness.engine import Engine
+from harness.errors import BreaklabError
+from harness.finding import Finding, finding_from
+from harness.lab import Bench, prepare, run_lab
+from harness.names import check_names
+from harness.observed import check_observed
+from harness.page import Page
+from harness.prose import check_prose
+from harness.report import Report
+from harness.store import open_store
+from harness.translation import check_translation
+
+
+class PageCheck(msgspec.Struct, frozen=True):
+    """What the check of one page found."""
+
+    page: str
+    path: str
+    findings: list[Finding]
+    reports: list[Report]
+    """One an engine: the bare one, and each variant that the page speaks of."""
+    seconds: float
+
+    @property
+    def exit_status(self) -> int:
+        """The worst of the findings'; 0 where there are none but warnings."""
+        return max((finding.exit_status for finding in self.findings), default=0)
+
+
+def check_pages(
+    catalogue: Catalogue, engine: Engine, ids: Sequence[str] = ()
+) -> Iterator[PageCheck]:
+    """Check the pages of these ids; without any, all pages, and translations of no page.
+
+    Raises UsageError for an id that is not there, before anything is checked.
+    """
+    for page_id in ids:
+        catalogue.path(page_id)
+    bench = Bench(open_store())
+    for page_id in ids or sorted(catalogue.files):
+        yield check_page(page_id, catalogue, engine, bench)
+    if not ids:
+        for page_id in sorted(catalogue.translated.keys() - catalogue.files.keys()):
+            yield _check_orphans(page_id, catalogue)
+
+
+def check_page(page_id: str, catalogue: Catalogue, engine: Engine, bench: Bench) -> PageCheck:
+    """Hold one page against everything that can be known of it.
+
+    Raises UsageError where there is no such page; whatever is wrong with it is a finding.
+    """
+    start = time.perf_counter()
+    path = str(catalogue.path(page_id))
+    findings: list[Finding] = []
+    reports: list[Report] = []
+    try:
+        page = catalogue.page(page_id)
+        findings += check_prose(page)
+        for translation in catalogue.translations(page_id).values():
+            findings += check_translation(translation, page)
+        if page.front.kind != "myth":
+            known, unknown = check_names(page, catalogue)
+            reports, unrun = _run(known, catalogue, engine, bench)
+            findings += [*unknown, *unrun, *check_observed(known, reports)]
+    except BreaklabError as error:
+        findings.append(finding_from(error, path))
+    except Exception as error:
+        findings.append(_accident(error, path))
+    listed = sorted(dict.fromkeys(findings), key=lambda one: (one.path != path, one.path, one.line))
+    return PageCheck(page_id, path, listed, reports, round(time.perf_counter() - start, 3))
+
+
+def _run(
+    page: Page, catalogue: Catalogue, engine: Engine, bench: Bench
+) -> tuple[list[Report], list[Finding]]:
+    """Reports on the engine and on every variant that the page speaks of, and why there are not."""
+    reports: list[Report] = []
+    findings: list[Finding] = []
+    for variant in dict.fromkeys([None, *page.expect, *page.claims]):
+        on = catalogue.page(variant, "variant") if variant else None
+        try:
+            reports.append(run_lab(prepare(page, catalogue, engine, variant=on), bench))
+        except BreaklabError as error:
+            findings.append(finding_from(error, page.path, page.body_line))
+        except Exception as error:
+            findings.append(_accident(error, page.path))
+    return reports, findings
+
+
+def _accident(error: Exception, path: str) -> Finding:
+    """A mistake of ours, which is no reason to say nothing of the other pages."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    problem = f"the check itself failed: {type(error).__name__}: {error}"
+    remedy = f"please report it as a mistake of breaklab, at {place.filename}:{place.lineno}"
+    return Finding(path, 1, problem, remedy)
+
+
+def _check_orphans(page_id: str, catalogue: Catalogue) -> PageCheck:
+    remedy = f"{nearest(page_id, catalogue.files)}name it after its page, or delete it"
+    problem = f"a translation of `{page_id}`, and there is no such page"
+    paths = [str(path) for path in catalogue.translated[page_id].values()]
+    return PageCheck(
+        page_id, paths[0], [Finding(path, 1, problem, remedy) for path in paths], [], 0
+    )
