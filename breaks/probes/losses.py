@@ -55,12 +55,12 @@ def _train_classifier(lib, batch):
         optimizer.step()
 
 
-def train_classifier(lib):
+def train_softmax_regression(lib):
     """Softmax regression on 32 points in batches of 8, 100 steps at a rate of 0.1."""
     yield from _train_classifier(lib, batch=8)
 
 
-def train_classifier_row_by_row(lib):
+def train_softmax_regression_row_by_row(lib):
     """The same in batches of a single row."""
     yield from _train_classifier(lib, batch=1)
 

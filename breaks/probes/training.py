@@ -168,44 +168,6 @@ def train_lstm(lib, x=(8, 2, 3)):
         optimizer.step()
 
 
-def _attention(lib, x, causal):
-    """Self-attention with two heads and fixed weights, in either library's words."""
-    _, length, features = x.shape
-    rng = np.random.default_rng(5)
-    weights = {
-        f"{part}.{name}": lib.tensor(rng.standard_normal(shape))
-        for part in ("query", "key", "value", "output")
-        for name, shape in (("weight", (features, features)), ("bias", (features,)))
-    }
-    if not hasattr(lib.nn, "MultiHeadAttention"):  # PyTorch's, which holds three of them as one
-        layer = lib.nn.MultiheadAttention(features, 2, batch_first=True, dtype=x.dtype)
-        three = [weights[f"{part}.weight"] for part in ("query", "key", "value")]
-        biases = [weights[f"{part}.bias"] for part in ("query", "key", "value")]
-        layer.load_state_dict(
-            {
-                "in_proj_weight": lib.cat(three),
-                "in_proj_bias": lib.cat(biases),
-                "out_proj.weight": weights["output.weight"],
-                "out_proj.bias": weights["output.bias"],
-            }
-        )
-        mask = lib.ones(length, length).triu(1).bool() if causal else None
-        return layer(x, x, x, need_weights=False, attn_mask=mask)[0]
-    layer = lib.nn.MultiHeadAttention(features, 2, causal=causal, **_seeded(lib))
-    layer.load_state_dict(weights)
-    return layer(x)
-
-
-def attention(lib, x=(2, 3, 6)):
-    """Each of 3 positions mixes the values of all of them."""
-    return _attention(lib, x, causal=False)
-
-
-def causal_attention(lib, x=(2, 4, 6)):
-    """Each of 4 positions mixes the values of those up to itself."""
-    return _attention(lib, x, causal=True)
-
-
 def positions_by_distance(lib):
     """How alike two positions are depends on their distance, not on where they are."""
     rows = lib.nn.sinusoidal_positions(12, 8)
