@@ -10,6 +10,7 @@ import faulthandler
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -128,6 +129,9 @@ def encode_frame(frame: Frame) -> bytes:
 
 def serve(job: Job, pipe: int) -> None:
     """Do the job and write the frames to the file descriptor `pipe`."""
+    # A forked child has its parent's settings, which may make exceptions of NumPy's warnings.
+    warnings.simplefilter("ignore")
+    np.seterr(all="warn")
     write_all = _writer(pipe)
     for frame in work(job):
         write_all(encode_frame(frame))

@@ -3,6 +3,7 @@
 import os
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +65,13 @@ def test_an_abnormal_end_is_that_runs_failure_and_the_others_go_on(
     assert [run.failure.type if run.failure else None for run in runs] == [
         *(type_, type_, None, None, None)
     ]
+
+
+def test_what_numpy_warns_of_is_no_failure_whatever_the_parent_makes_of_it(fork: bool) -> None:
+    text = backward_that("import numpy as np; np.ones(1) / np.zeros(1)")
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        assert [run.failure for run in run_isolated(tiny_job(text), fork=fork)] == [None] * 5
 
 
 def test_what_a_broken_engine_prints_stays_out_of_the_terminal(

@@ -1,0 +1,41 @@
+"""What a probe's own text brings into the computation beside its leaves."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+
+from harness.probe import Probe
+
+
+def brings_numbers(probe: Probe) -> bool:
+    """Whether it uses anything but its leaves, its own variables, builtins and plain numbers.
+
+    Then an array or a layer may be of another dtype than the leaves, and promote the output.
+    """
+    names = [
+        node
+        for statement in _function(probe).body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name)
+    ]
+    own = {leaf.name for leaf in probe.leaves} | set(dir(builtins))
+    own |= {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    return any(node.id not in own for node in names)
+
+
+def brings_non_finite(probe: Probe) -> bool:
+    """Whether it writes a NaN or an infinity down itself."""
+    for node in ast.walk(_function(probe)):
+        match node:
+            case ast.Attribute(attr=word) | ast.Name(id=word) | ast.Constant(value=str(word)):
+                if word.strip("+-").lower() in ("nan", "inf"):
+                    return True
+    return False
+
+
+def _function(probe: Probe) -> ast.FunctionDef:
+    for node in ast.parse(probe.source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == probe.function:
+            return node
+    raise LookupError(probe.function)
