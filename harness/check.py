@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from harness.bench import Bench
 from harness.catalogue import Catalogue, nearest
 from harness.engine import Engine
 from harness.errors import BreaklabError
 from harness.finding import Finding, finding_from
-from harness.lab import Bench, prepare, run_lab
+from harness.lab import prepare, run_lab
 from harness.names import check_names
 from harness.observed import check_observed
 from harness.page import Page
