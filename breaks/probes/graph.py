@@ -55,7 +55,7 @@ def deep_chain(x=[0.25, -0.5]):
     return h * x
 
 
-def unused_leaf(x=(3,), y=(3,)):  # noqa: ARG001  that is the point
+def unused_leaf(x=(3,), y=(3,)):
     """A leaf that the output does not depend on."""
     return x.tanh()
 
