@@ -97,7 +97,7 @@ def _factor(
     usable = np.where(np.isfinite(mine) & np.isfinite(right), np.abs(right), 0)
     largest = np.unravel_index(usable.argmax(), right.shape)
     factor = float((mine[largest] / right[largest]).real) if usable[largest] else 0.0
-    if factor and np.isfinite([factor, 1 / factor]).all():
+    if factor:
         sentence, remarkable = factor_named(factor, sizes, rounding)
         if remarkable or _varies(np.abs(right[right != 0]), rounding):
             yield _Explanation(sentence, factor * right, mine)
