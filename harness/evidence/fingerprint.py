@@ -147,8 +147,8 @@ def _in_parts(
 def _factor_by_slice(mine: NumericArray, right: NumericArray, axis: int) -> Iterator[_Explanation]:
     """A factor for each row, by least squares, where a row has more than one number to show it."""
     others = tuple(i for i in range(right.ndim) if i != axis)
-    if np.count_nonzero(right, others).min() > 1:
-        factors = (mine * right).sum(others, keepdims=True) / (right**2).sum(others, keepdims=True)
+    factors = (mine * right).sum(others, keepdims=True) / (right**2).sum(others, keepdims=True)
+    if np.isfinite(factors).all() and np.count_nonzero(right, others).min() > 1:
         names = slices_named(range(right.shape[axis]), right.ndim, axis)
         numbers = listed([f"{factor:.4g}" for factor in factors.flat])
         yield _Explanation(f"{names} of the correct one times {numbers}", factors * right, mine)
