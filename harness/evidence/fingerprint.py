@@ -17,8 +17,7 @@ from harness.evidence.margin import agree, deviation, rounding_of, widened, wron
 from harness.evidence.naming import axes_named, factor_named, listed, region_named, slices_named
 from harness.run import NumericArray
 
-_MOST_AXES = 5
-"""Arrays with more are not searched for permutations and sets of axes."""
+_MOST_AXES = 5  # of arrays whose permutations and sets of axes are searched
 
 
 class _Explanation(NamedTuple):
@@ -44,8 +43,7 @@ def fingerprint(
     mine, right = widened(broken), widened(correct)
     with np.errstate(all="ignore"):
         if agree(mine, right, rounding):
-            same = broken.dtype == correct.dtype
-            return None if same else f"the same numbers, as {broken.dtype}"
+            return None if broken.dtype == correct.dtype else f"the same numbers, as {broken.dtype}"
         alike = mine.shape == right.shape
         found = _explain(mine, right, sizes, rounding) if alike else _explain_shape(mine, right)
         for sentence, predicted, observed in found:
@@ -235,9 +233,8 @@ def _reduced(long: NumericArray, short: NumericArray, column: int) -> Iterator[_
             continue
         wanted = short.reshape(kept)
         slices = (long.take([i], axes[0]) for i in (0, -1)) if len(axes) == 1 else ()
-        pairs = [(np.broadcast_to(wanted, long.shape), long)]
-        for reduced in (long.sum(axes, keepdims=True), long.mean(axes, keepdims=True), *slices):
-            pairs.append((reduced, wanted))
+        reduced = (long.sum(axes, keepdims=True), long.mean(axes, keepdims=True), *slices)
+        pairs = [(np.broadcast_to(wanted, long.shape), long), *((each, wanted) for each in reduced)]
         for sentences, pair in zip(_REDUCTIONS, pairs, strict=False):
             yield _Explanation(sentences[column].format(axes_named(axes)), *pair)
 
