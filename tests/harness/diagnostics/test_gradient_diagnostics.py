@@ -7,6 +7,7 @@ import pytest
 
 from harness.catalogue import open_catalogue
 from harness.diagnostics import Alarm, Observation, Silent, Skipped, ask
+from harness.diagnostics.comparison import Pair, Scale, compare
 from harness.diagnostics.gradcheck import MOST_ELEMENTS
 from harness.run import Failure, Measured, Run, pack
 from tests.harness.diagnostics.wrong_engines import (
@@ -377,6 +378,43 @@ def test_a_kink_off_the_leaf_is_not_skipped_over() -> None:
     probe = "def p(a=[1.0, 3.0]):\n    'doc'\n    return (a - 1.0).relu()"
     assert verdict("gradcheck", probe) == Silent(1, pytest.approx(0, abs=1e-8))
     assert isinstance(verdict("torch", probe, RELU_AT_0_IS_1), Silent)
+
+
+# ----- Comparing -----
+
+
+@pytest.mark.parametrize(
+    ("actual", "desired", "verdict"),
+    [
+        (1.0 + 5e-9, 1.0, Silent),
+        (1.0 + 1e-7, 1.0, Alarm),
+        (np.float32(1.0001), 1.0, Silent),
+        (np.float32(1.001), 1.0, Alarm),
+        (1e-16, 0.0, Silent),
+        (1e-9, 0.0, Alarm),
+        ([1, 2], [1.7, 2.3], Alarm),
+        ([True, False], [True, True], Alarm),
+        ([[1.0, 2.0]], [1.0, 2.0], Alarm),
+        ([1.0, 2.0], [1.0, np.nan], Silent),
+        ([1.0, np.nan], [1.0, 2.0], Alarm),
+        ([np.inf], [np.inf], Silent),
+        ([-np.inf], [np.inf], Alarm),
+        ([np.nan], [np.nan], Skipped),
+        ([], [], Skipped),
+    ],
+)
+def test_what_is_close_enough(actual: Any, desired: Any, verdict: type) -> None:
+    pair = Pair("a.grad", np.array(actual), np.array(desired))
+    found = compare([pair], "it must be", Scale(terms=16, size=1.0))
+    assert type(found) is verdict
+    if isinstance(found, Silent):
+        assert found.compared == int((~np.isnan(pair.desired)).sum())
+
+
+def test_an_output_without_elements_has_nothing_to_measure() -> None:
+    probe = "def p(a=(3,)):\n    'doc'\n    return a[0:0]"
+    for name in ("gradcheck", "directional", "metamorphic"):
+        assert not isinstance(verdict(name, probe), Alarm)
 
 
 # ----- Limits and reasons -----
