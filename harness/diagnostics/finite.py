@@ -1,10 +1,12 @@
 """`finite`: finite leaves give a finite output, and a finite output finite gradients.
 
-Where a gradient is not finite, and only there, the forward pass is asked whether the slope is truly
-infinite, as that of a square root at 0: the one-sided slopes grow as the step shrinks, or the
-output ends there. That is four forward passes for such an element, else nothing is paid beside the
-run. It cannot see a wrong number that is finite. In a log nothing becomes infinite that was not so
-at first, and nothing is ever NaN. A probe that writes NaN or infinity down itself is let be.
+Where one is not, and only there, the forward pass is asked whether it may be so. An infinite output
+is right at a pole (the logarithm of 0): a step away it is finite. An infinite slope is right where
+the one-sided slopes grow as the step shrinks (a square root at 0). That is two forward passes, and
+four for each such slope; else nothing is paid beside the run. It cannot see a wrong number that is
+finite, and accuses every engine where a rule multiplies 0 by infinity, as they all do for
+`(x * x).sqrt()` at 0. In a log nothing becomes infinite that was not so at first, and nothing is
+ever NaN. A probe that writes NaN or infinity down itself is let be.
 """
 
 from __future__ import annotations
@@ -22,9 +24,14 @@ MOST_ELEMENTS = 50
 
 
 def measure(trial: Trial, run: Run) -> Measured:
-    """For each leaf, 1 where the gradient is not finite and the slope is not either."""
-    if trial.probe.kind == "steps" or all(_is_finite(g) for g in run.gradients.values()):
+    """For each leaf, 1 where the gradient is not finite and the slope is not either.
+
+    Where the output is infinite, only `pole`: 1 if it is finite a step away.
+    """
+    if trial.probe.kind == "steps" or all(map(_is_finite, (run.output, *run.gradients.values()))):
         return Measured()
+    if not _is_finite(run.output):
+        return Measured(numbers={"pole": float(_is_at_a_pole(trial, run))})
     try:
         around = Surroundings(trial, run)
     except Unmeasurable:
@@ -35,6 +42,18 @@ def measure(trial: Trial, run: Run) -> Measured:
         for i in np.flatnonzero(~np.isfinite(gradient))[:MOST_ELEMENTS]:
             steep[i] = around.slope(around.one(int(i))).steep
     return Measured({name: pack(part) for name, part in around.split(steep).items()})
+
+
+def _is_at_a_pole(trial: Trial, run: Run) -> bool:
+    """Whether nothing is NaN, and all becomes finite where all leaves rise, or fall, by a step."""
+    assert run.output is not None
+    if np.isnan(run.output.numpy()).any():
+        return False
+    moved = (
+        {name: leaf.numpy() + np.asarray(step, leaf.dtype) for name, leaf in run.leaves.items()}
+        for step in (1e-2, -1e-2)
+    )
+    return any(bool(np.isfinite(trial.output(values)).all()) for values in moved)
 
 
 def check(observation: Observation) -> Verdict:
@@ -49,9 +68,11 @@ def check(observation: Observation) -> Verdict:
         return Skipped("a leaf is not finite")
     assert run.output is not None
     if not _is_finite(run.output):
-        if text_is_finite:
-            return Alarm(_say("the output", run.output.numpy()))
-        return Skipped("the probe itself writes numbers that are not finite")
+        if not text_is_finite:
+            return Skipped("the probe itself writes numbers that are not finite")
+        if run.measured["finite"].numbers["pole"]:
+            return Skipped("the leaves are at a pole, where the output is infinite by right")
+        return Alarm(_say("the output", run.output.numpy()))
     return _check_gradients(run)
 
 

@@ -9,7 +9,7 @@
 
 The first two hold for some probes only. Whether they do is asked of the forward pass, at the leaves
 and at other numbers, so that an accident does not count; a probe to which they do not apply is held
-to the last two. All four are blind to a factor that is wrong everywhere alike. It costs three
+to the last two. All four are blind to a factor that is wrong everywhere alike. It costs five
 forward and backward passes, three (and two forward passes) more for each leaf that broadcasts, and
 some eight for the rows.
 """
@@ -21,8 +21,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from harness.diagnostics.comparison import Pair, Scale, compare, resolution
+from harness.diagnostics.rounding import gradient_noise
 from harness.diagnostics.verdict import Diagnostic, Observation, Verdict
-from harness.run import Array, Measured, NumericArray, Run, pack
+from harness.run import Measured, NumericArray, Run, pack
 from harness.trial import Trial
 
 Values = Mapping[str, NumericArray]
@@ -38,6 +39,7 @@ def measure(trial: Trial, run: Run) -> Measured:
     engine = _Engine(trial, run)
     if not engine.is_repeatable():
         return Measured(problem="the same leaves give another output the second time")
+    noise = gradient_noise(trial, run)
     relations = [*_linear(engine), *_zero(engine), *_broadcast(engine), *_rows(engine)]
     return Measured(
         {
@@ -45,7 +47,8 @@ def measure(trial: Trial, run: Run) -> Measured:
             for relation, actual, desired in relations
             for side, gradients in ((IS, actual), (DUE, desired))
             for name, array in gradients.items()
-        }
+        },
+        noise,
     )
 
 
@@ -198,9 +201,10 @@ def _apart(engine: _Engine, cut: Sequence[str]) -> Iterator[Relation]:
 def check(observation: Observation) -> Verdict:
     """Alarm at the first relation that does not hold."""
     run = observation.run
-    sides = run.measured["metamorphic"].values
-    pairs = [_pair(key.removesuffix(f"/{IS}"), sides) for key in sides if key.endswith(f"/{IS}")]
+    measured = run.measured["metamorphic"]
+    relations = [key.removesuffix(f"/{IS}") for key in measured.values if key.endswith(f"/{IS}")]
     assert run.output is not None
+    pairs = [_pair(key, measured) for key in relations]
     return compare(pairs, "it must be", Scale.of(run), resolution(run.output.numpy()))
 
 
@@ -212,18 +216,18 @@ _SENTENCES = {
 }
 
 
-def _pair(key: str, sides: Mapping[str, Array]) -> Pair:
+def _pair(key: str, measured: Measured) -> Pair:
     relation, name = key.split("/")
-    actual, desired = (sides[f"{key}/{side}"].numpy() for side in (IS, DUE))
-    return Pair(_SENTENCES[relation].format(name), actual, desired)
+    actual, desired = (measured.values[f"{key}/{side}"].numpy() for side in (IS, DUE))
+    return Pair(_SENTENCES[relation].format(name), actual, desired, measured.numbers[name])
 
 
 METAMORPHIC = Diagnostic(
     name="metamorphic",
     sees="a gradient that depends on how a sum is written: tiles, rows, multiples of the cotangent",
     blind="a gradient that is wrong by the same factor everywhere, or by the same rule",
-    cost="13, and 5 to 20 more where tiles and rows apply",
-    passes=lambda _: 23,
+    cost="19, and 5 to 20 more where tiles and rows apply",
+    passes=lambda _: 29,
     check=check,
     measure=measure,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections.abc import Iterator
 
 from harness.probe import Probe
 
@@ -13,12 +14,7 @@ def brings_numbers(probe: Probe) -> bool:
 
     Then an array or a layer may be of another dtype than the leaves, and promote the output.
     """
-    names = [
-        node
-        for statement in _function(probe).body
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Name)
-    ]
+    names = [node for node in _walk(probe) if isinstance(node, ast.Name)]
     own = {leaf.name for leaf in probe.leaves} | set(dir(builtins))
     own |= {node.id for node in names if isinstance(node.ctx, ast.Store)}
     return any(node.id not in own for node in names)
@@ -26,7 +22,7 @@ def brings_numbers(probe: Probe) -> bool:
 
 def brings_non_finite(probe: Probe) -> bool:
     """Whether it writes a NaN or an infinity down itself."""
-    for node in ast.walk(_function(probe)):
+    for node in _walk(probe):
         match node:
             case ast.Attribute(attr=word) | ast.Name(id=word) | ast.Constant(value=str(word)):
                 if word.strip("+-").lower() in ("nan", "inf"):
@@ -34,8 +30,9 @@ def brings_non_finite(probe: Probe) -> bool:
     return False
 
 
-def _function(probe: Probe) -> ast.FunctionDef:
-    for node in ast.parse(probe.source).body:
-        if isinstance(node, ast.FunctionDef) and node.name == probe.function:
-            return node
-    raise LookupError(probe.function)
+def _walk(probe: Probe) -> Iterator[ast.AST]:
+    """Everything in the probe's body, but for its docstring and its arguments."""
+    for function in ast.parse(probe.source).body:
+        if isinstance(function, ast.FunctionDef) and function.name == probe.function:
+            for statement in function.body[1:]:
+                yield from ast.walk(statement)

@@ -2,21 +2,19 @@
 
 from typing import Any
 
-import autograd
-import autograd.numpy as anp
 import numpy as np
 import pytest
 
 from harness.catalogue import open_catalogue
 from harness.diagnostics import Alarm, Observation, Silent, Skipped, ask
+from harness.diagnostics.comparison import Pair, Scale, compare
 from harness.diagnostics.gradcheck import MOST_ELEMENTS
-from harness.leaves import cotangent_for, draw
 from harness.run import Failure, Measured, Run, pack
 from tests.harness.diagnostics.wrong_engines import (
     FLOAT32,
     NAMED,
     Edit,
-    asked_of_torch,
+    asked_of_libraries,
     minigrad_with,
     read,
     runs_of,
@@ -80,6 +78,11 @@ MAX_TIES_TAKE_ALL = (
     "value = a.max(axes, keepdims=True)\n\n    def vjp(g: Array) -> Cotangents:\n"
     "        kept = g if keepdims else np.expand_dims(g, axes)\n        tied = a == value\n"
     "        return (kept * tied,)",
+)
+MAX_TO_ALL = (
+    MAX_TIES_TAKE_ALL[0],
+    MAX_TIES_TAKE_ALL[1],
+    (MAX_TIES_TAKE_ALL[2].replace("kept * tied", "kept * (tied | True)")),
 )
 MAX_TIES_FIRST = (
     MAX_TIES_TAKE_ALL[0],
@@ -171,6 +174,7 @@ SOFTMAX_LARGE = "def p(a=[1000.0, 999.0]):\n    'doc'\n    return a.softmax(0)"
 SINGLE = "def p(a: np.float32 = (3,)):\n    'doc'\n    return a.tanh()"
 DIFFERENCE = "def p(a=(4, 3), b=(3,)):\n    'doc'\n    return a - b"
 LAYER = "def p(x=(4, 3), w=(3, 2)):\n    'doc'\n    return x @ w"
+LOG_AT_0 = "def p(a=[0.0, 3.0]):\n    'doc'\n    return a.log()"
 RELU = "def p(a=(3,)):\n    'doc'\n    return a.relu()"
 REFUSED = (
     "def refuse_integers(lib, a=(2,)):\n    'doc'\n"
@@ -207,6 +211,13 @@ RUNNING_SUM = (
         ("torch", EXP, [EXP_DOUBLED], "PyTorch gives"),
         ("torch", TIES, [MAX_TIES_TAKE_ALL], "a.grad[0, 0]"),
         ("torch", VAR_FAR.replace(".var(1)", ".var(1).log()"), [VAR_OF_SQUARES], "PyTorch gives"),
+        ("autograd", EXP, [EXP_DOUBLED], "HIPS autograd gives"),
+        (
+            "autograd",
+            TIES.replace("2.0, 2.0]", "2.0, 1.0]").replace("3.0, 3.0", "3.0, 2.0"),
+            [MAX_TO_ALL],
+            "a.grad[0, 1]",
+        ),
         ("forward", EXP, [EXP_DOUBLED], "the output[0] is"),
         ("forward", MEAN, [MEAN_WITHOUT_N], "the output[0] is"),
         ("forward", VAR_FAR, [VAR_OF_SQUARES], "the output[0] is"),
@@ -262,16 +273,11 @@ def test_a_diagnostic_is_blind(name: str, probe: str, edits: list[Edit]) -> None
     assert found.compared > 0
 
 
-def test_autograd_catches_what_is_wrong_together_and_nothing_on_the_clean_engine() -> None:
-    probe = read(EXP)
-    values = draw(probe)["a"]
-    cotangent = cotangent_for("p", "weighted", values.shape)
-    answer = autograd.elementwise_grad(anp.exp)(values) * cotangent
-    theirs = Run("p", "weighted", gradients={"a": pack(answer)})
-    assert isinstance(verdict("autograd", EXP, independent={"autograd": theirs}), Silent)
-    found = verdict("autograd", EXP, EXP_DOUBLED, independent={"autograd": theirs})
-    assert isinstance(found, Alarm)
-    assert "HIPS autograd gives" in found.message
+def test_autograd_declines_at_kinks() -> None:
+    for probe in (RELU_AT_KINKS, ABS_AT_KINKS, TIES):
+        found = verdict("autograd", probe)
+        assert isinstance(found, Skipped)
+        assert "autograd cannot run this probe" in found.reason
 
 
 def test_guard_takes_an_exception_for_a_refusal_and_no_death() -> None:
@@ -307,7 +313,12 @@ MORE = [
     ATTENTION,
     RUNNING_SUM,
     REFUSED,
+    LOG_AT_0,
     "def p(a=[0.0, 4.0]):\n    'doc'\n    return a.sqrt()",
+    "def p(a: np.float16 = (2, 3), b: np.float16 = (3,)):\n    'half'\n    return (a * b).exp()",
+    "def p(x=[[1.0, 2.0], [100.0, 100.001]], w=[[1.0, 2.0], [3.0, 1.0]]):\n    'row by row'\n"
+    "    h = x @ w\n    c = h - h.mean(1, keepdim=True)\n"
+    "    return c / ((c * c).mean(1, keepdim=True) + 1e-8).sqrt()",
     "def p(a=[3e-6, -3e-6, 1e-3, -1e-7]):\n    'a kink within a step'\n    return a.relu()",
     "def p(a=[0.01, -0.003]):\n    'a pole nearby'\n    return 1.0 / a",
     "def p(a=(300,), b=(300,)):\n    'kinks among many'\n    return (a.relu() * b).max()",
@@ -330,12 +341,12 @@ def test_no_diagnostic_accuses_a_correct_engine(engine: str) -> None:
     more = [read(text.replace("def p(", f"def p{i}(")) for i, text in enumerate(MORE)]
     spoke: set[str] = set()
     for probe, run in runs_of(minigrad_with(*CORRECT[engine]), [*shared, *more]):
-        answers = {"torch": asked_of_torch(probe, run.loss), "autograd": Skipped("asked apart")}
+        answers = asked_of_libraries(probe, run.loss)
         for name in NAMED.keys() - {"loss-falls"}:
             found = ask(NAMED[name], Observation(probe, run, answers))
             assert not isinstance(found, Alarm), (probe.name, run.loss, name, found)
             spoke |= {name} if isinstance(found, Silent) else set()
-    assert spoke >= GRADIENT_DIAGNOSTICS - {"autograd"}
+    assert spoke == GRADIENT_DIAGNOSTICS
 
 
 GRADIENT_DIAGNOSTICS = {
@@ -369,6 +380,43 @@ def test_a_kink_off_the_leaf_is_not_skipped_over() -> None:
     assert isinstance(verdict("torch", probe, RELU_AT_0_IS_1), Silent)
 
 
+# ----- Comparing -----
+
+
+@pytest.mark.parametrize(
+    ("actual", "desired", "verdict"),
+    [
+        (1.0 + 5e-9, 1.0, Silent),
+        (1.0 + 1e-7, 1.0, Alarm),
+        (np.float32(1.0001), 1.0, Silent),
+        (np.float32(1.001), 1.0, Alarm),
+        (1e-16, 0.0, Silent),
+        (1e-9, 0.0, Alarm),
+        ([1, 2], [1.7, 2.3], Alarm),
+        ([True, False], [True, True], Alarm),
+        ([[1.0, 2.0]], [1.0, 2.0], Alarm),
+        ([1.0, 2.0], [1.0, np.nan], Silent),
+        ([1.0, np.nan], [1.0, 2.0], Alarm),
+        ([np.inf], [np.inf], Silent),
+        ([-np.inf], [np.inf], Alarm),
+        ([np.nan], [np.nan], Skipped),
+        ([], [], Skipped),
+    ],
+)
+def test_what_is_close_enough(actual: Any, desired: Any, verdict: type) -> None:
+    pair = Pair("a.grad", np.array(actual), np.array(desired))
+    found = compare([pair], "it must be", Scale(terms=16, size=1.0))
+    assert type(found) is verdict
+    if isinstance(found, Silent):
+        assert found.compared == int((~np.isnan(pair.desired)).sum())
+
+
+def test_an_output_without_elements_has_nothing_to_measure() -> None:
+    probe = "def p(a=(3,)):\n    'doc'\n    return a[0:0]"
+    for name in ("gradcheck", "directional", "metamorphic"):
+        assert not isinstance(verdict(name, probe), Alarm)
+
+
 # ----- Limits and reasons -----
 
 
@@ -399,6 +447,15 @@ def test_finite_lets_an_infinite_slope_be_infinite_and_no_other() -> None:
     found = verdict("finite", probe, wrong)
     assert isinstance(found, Alarm)
     assert "(1 of 2 numbers are not finite)" in found.message
+
+
+def test_finite_lets_a_pole_be_infinite_and_takes_an_overflow_for_what_it_is() -> None:
+    found = verdict("finite", LOG_AT_0)
+    assert found == Skipped("the leaves are at a pole, where the output is infinite by right")
+    overflows = "def p(a=[1000.0, 1.0]):\n    'doc'\n    return a.exp()"
+    assert isinstance(verdict("finite", overflows), Alarm)
+    said = "def p(a=[1.0]):\n    'doc'\n    return a * np.inf"
+    assert isinstance(verdict("finite", said), Skipped)
 
 
 def test_the_deviation_is_relative_and_far_from_rounding() -> None:

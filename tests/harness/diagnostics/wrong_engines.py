@@ -1,9 +1,8 @@
 """minigrad with a few lines of its text replaced, and what the diagnostics say of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-
-import torch
+from importlib import import_module
 
 from harness.answers import LIBRARIES
 from harness.diagnostics import DIAGNOSTICS, Observation, Skipped, Verdict, ask
@@ -71,21 +70,17 @@ def read(text: str) -> Probe:
     return probe
 
 
-def asked_of_torch(probe: Probe, loss: Loss | None) -> Run:
-    return observe(Trial(Library(LIBRARIES["torch"].dialect, torch), probe), loss)
+def asked_of_libraries(probe: Probe, loss: Loss | None) -> dict[str, Run | Skipped]:
+    """What PyTorch and HIPS autograd answer, in this process."""
+    return {
+        name: observe(Trial(Library(dialect, import_module(dialect.module)), probe), loss)
+        for name, dialect in ((name, library.dialect) for name, library in LIBRARIES.items())
+    }
 
 
-def verdict(
-    name: str,
-    text: str,
-    *edits: Edit,
-    loss: Loss = "weighted",
-    independent: Mapping[str, Run | Skipped] | None = None,
-) -> Verdict:
+def verdict(name: str, text: str, *edits: Edit, loss: Loss = "weighted") -> Verdict:
     """What the diagnostic says of the probe `text` on minigrad with these edits."""
     probe = read(text)
-    run = next(
-        run for _, run in runs_of(minigrad_with(*edits), [probe], [name]) if run.loss == loss
-    )
-    answers = {"torch": asked_of_torch(probe, loss), **(independent or {})}
-    return ask(NAMED[name], Observation(probe, run, answers))
+    runs = runs_of(minigrad_with(*edits), [probe], [name])
+    run = next(run for _, run in runs if run.loss == loss)
+    return ask(NAMED[name], Observation(probe, run, asked_of_libraries(probe, loss)))
