@@ -58,7 +58,7 @@ def run_isolated(job: Job, limits: Limits | None = None, *, fork: bool | None = 
     Raises EngineDoesNotLoad where no probe could even start.
     """
     limits = limits or Limits()
-    start = _fork if (hasattr(os, "fork") if fork is None else fork) else _spawn
+    start = _fork if (_can_fork(job) if fork is None else fork) else _spawn
     runs: list[Run] = []
     while len(runs) < len(job.items):
         rest = msgspec.structs.replace(job, items=job.items[len(runs) :])
@@ -69,6 +69,15 @@ def run_isolated(job: Job, limits: Limits | None = None, *, fork: bool | None = 
             finally:
                 child.end()
     return runs
+
+
+def _can_fork(job: Job) -> bool:
+    """Not where the job's library is loaded here already, and may have started threads.
+
+    They would be missing in the child, and PyTorch waits for them for ever.
+    """
+    loaded_here = not job.sources and job.dialect.module in sys.modules
+    return hasattr(os, "fork") and not loaded_here
 
 
 def _listen(child: _Child, job: Job, limits: Limits) -> Iterator[Run]:
