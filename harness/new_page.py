@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from harness.bench import Bench
 from harness.catalogue import Catalogue, unknown
 from harness.diagnostics import DIAGNOSTICS, Diagnostic
 from harness.draft import Draft
 from harness.engine import Engine
 from harness.errors import BreaklabError, UsageError
-from harness.lab import Bench, prepare, run_lab
+from harness.lab import prepare, run_lab
 from harness.page import UNSTATED, read_page
 from harness.prose import OPTIONAL, sections_of
 from harness.report import Report, RunReport
