@@ -83,7 +83,7 @@ def test_a_sound_page_holds_on_the_engine(tmp_path: Path) -> None:
         ('"crash", "shape"', '"loss-fals"', "missed_by", "no diagnostic `loss-fals`", 2),
         ('caught_by = ["gradcheck"]\n', "", "[diagnostics]", "claims no `caught_by`; observed:", 1),
         # names
-        ("log-of-ones   =", "log-of-one    =", "log-of-one ", "no probe `log-of-one`", 2),
+        ("log-of-ones   =", "log-of-onse   =", "log-of-onse", "no probe `log-of-onse`", 2),
         (
             "\n[diagnostics]",
             '[expect.accumulate-in-plaice]\nlog-of-ones = "crash"\n[diagnostics]',
