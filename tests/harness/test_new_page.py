@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.bench import Bench
 from harness.catalogue import open_catalogue
 from harness.check import check_page
 from harness.draft import Draft, read_draft
 from harness.engine import find_engine
 from harness.errors import UsageError
-from harness.lab import Bench
 from harness.new_page import write_page
 from harness.page import Page, read_page
 from harness.store import Store
