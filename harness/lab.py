@@ -123,7 +123,10 @@ def run_lab(experiment: Experiment, bench: Bench | None = None) -> Report:
     bench = bench or Bench(open_store())
     keys = bench.clean(experiment.clean, experiment.probes)
     runs = bench.broken(experiment.broken, experiment.probes)
-    judged = {(run.probe, run.loss): judge(run, keys[run.probe, run.loss].run) for run in runs}
+    judged = {
+        (run.probe, run.loss): judge(run, keys[run.probe, run.loss].run, _siblings(keys, run))
+        for run in runs
+    }
     trails = bench.trails(
         experiment.clean,
         experiment.broken.sites,
@@ -188,6 +191,13 @@ def _leaf_names(walk: Sequence[TraceStep], leaves: Mapping[str, Array]) -> dict[
         for name, leaf in leaves.items()
         if leaf == step.value
     }
+
+
+def _siblings(keys: Mapping[Pair, Clean], run: Run) -> list[Run]:
+    """The answer keys of the same probe under its other losses."""
+    return [
+        key.run for (probe, loss), key in keys.items() if probe == run.probe and loss != run.loss
+    ]
 
 
 def _report_run(

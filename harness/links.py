@@ -23,7 +23,7 @@ SOURCE_FORMS = (
 )
 _SOURCE = re.compile(
     r"std|seeds/\d{3}"
-    r"|[A-Za-z0-9][\w.-]*/[\w.-]+(#\d+|@[0-9a-f]{7,40}|:[\w.-]+)?"
+    r"|(?!seeds/)[A-Za-z0-9][\w.-]*/[\w.-]+(#\d+|@[0-9a-f]{7,40}|:[\w.-]+)?"
     r"|course-\d{2}|karpathy-2018#\d+|llm-first-principles#\d+"
 )
 _WEB = re.compile(r"https?://[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}(:\d+)?([/?#]\S*)?")

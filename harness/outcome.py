@@ -7,7 +7,7 @@ memory and state), and is it more than another choice at a kink; did the patched
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,13 +31,18 @@ class Judgement:
     """The wrong array and the correct one, where that is what differs."""
 
 
-def judge(run: Run, key: Run) -> Judgement:
-    """The outcome of `run`, where `key` is the same probe on the unpatched engine."""
+def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
+    """The outcome of `run`, where `key` is the same probe on the unpatched engine.
+
+    `siblings` are the keys of the same probe under its other losses. They tell how large its
+    gradients are where this loss has none: a uniform loss cancels that of a softmax, and what is
+    left of it is rounding.
+    """
     if key.failure:
         return _judge_refusal(run, key)
     if run.failure:
         return Judgement("crash", None, _crash_evidence(run, key))
-    differences = _differences(run, key)
+    differences = _differences(run, key, siblings)
     if not differences and not run.reached:
         return Judgement("not-reached", None, "the patched code never ran in this probe")
     if not differences:
@@ -92,11 +97,11 @@ class _Difference:
     """Broken and correct."""
 
 
-def _differences(run: Run, key: Run) -> list[_Difference]:
+def _differences(run: Run, key: Run, siblings: Sequence[Run] = ()) -> list[_Difference]:
     """What differs: most telling first, else in the order in which it was computed."""
     found = [
         *_unlike_output(run, key),
-        *_unlike_gradients(run, key),
+        *_unlike_gradients(run, key, siblings),
         *_unlike_log(run, key),
         *_unlike_inputs(run, key),
         *_unlike_sharing(run, key),
@@ -110,7 +115,7 @@ def _unlike_output(run: Run, key: Run) -> Iterator[_Difference]:
         yield from _compare("the output", run.output, key.output)
 
 
-def _unlike_gradients(run: Run, key: Run) -> Iterator[_Difference]:
+def _unlike_gradients(run: Run, key: Run, siblings: Sequence[Run]) -> Iterator[_Difference]:
     for name, correct in key.gradients.items():
         broken = run.gradients.get(name)
         if broken is None and name not in run.gradients:
@@ -119,7 +124,8 @@ def _unlike_gradients(run: Run, key: Run) -> Iterator[_Difference]:
             mine, right = ("no gradient" if g is None else "a gradient" for g in (broken, correct))
             yield _Difference("value", f"{name} has {mine}, correct is {right}", name, True)
         elif broken and correct:
-            for difference in _compare(f"{name}.grad", broken, correct):
+            scale = max((_size(sibling.gradients.get(name)) for sibling in siblings), default=0.0)
+            for difference in _compare(f"{name}.grad", broken, correct, scale):
                 yield replace(difference, gradient=difference.kind == "value")
 
 
@@ -166,7 +172,7 @@ def _unlike_generator(run: Run, key: Run) -> Iterator[_Difference]:
         yield _Difference("state", "numbers were drawn from NumPy's global generator")
 
 
-def _compare(name: str, broken: Array, correct: Array) -> Iterator[_Difference]:
+def _compare(name: str, broken: Array, correct: Array, scale: float = 0.0) -> Iterator[_Difference]:
     """The first way in which two arrays differ, if any: shape, dtype, non-finite, value."""
     if broken.shape != correct.shape:
         evidence = f"{name} has shape {broken.shape}, correct is {correct.shape}"
@@ -177,7 +183,7 @@ def _compare(name: str, broken: Array, correct: Array) -> Iterator[_Difference]:
         yield _Difference("dtype", evidence, name, arrays=(broken, correct))
     else:
         mine, right = broken.numpy(), correct.numpy()
-        where = _wrong_entries(mine, right)
+        where = _wrong_entries(mine, right, max(scale, _size(correct)))
         if where.any():
             spread = np.isfinite(right) & ~np.isfinite(mine)
             kind = "non-finite" if spread.any() else "value"
@@ -185,18 +191,24 @@ def _compare(name: str, broken: Array, correct: Array) -> Iterator[_Difference]:
             yield _Difference(kind, evidence, name, arrays=(broken, correct))
 
 
-def _wrong_entries(mine: NumericArray, right: NumericArray) -> NumericArray:
-    """Which entries differ by more than rounding may explain.
+def _size(array: Array | None) -> float:
+    """The largest finite entry."""
+    if array is None:
+        return 0.0
+    values = array.numpy()
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0))
+
+
+def _wrong_entries(mine: NumericArray, right: NumericArray, scale: float) -> NumericArray:
+    """Which entries differ by more than rounding may explain in numbers of that `scale`.
 
     Two ways of summing the same n numbers differ by at most about n * eps of the sum of their
     absolute values (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2); the
-    largest entry stands in for those terms. NaN equals NaN, in the same places only.
+    scale stands in for those terms. NaN equals NaN, in the same places only.
     """
     if right.dtype.kind not in "fc":
         return np.asarray(mine != right)
     rounding = 16 * max(right.size, 16) * float(np.finfo(right.dtype).eps)
-    finite = np.abs(right[np.isfinite(right)])
-    scale = float(finite.max()) if finite.size else 0.0
     near = np.isclose(mine, right, rtol=rounding, atol=rounding * scale, equal_nan=True)
     return np.asarray(~near)
 

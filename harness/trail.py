@@ -104,7 +104,7 @@ class _Digest:
             array = np.asarray(value)
             if array.dtype.kind == "O":
                 return self._all("array", array.ravel().tolist(), depth)
-            return zlib.crc32(array.tobytes(), zlib.crc32(f"{array.dtype}{array.shape}".encode()))
+            return zlib.crc32(array.tobytes(), zlib.crc32(f"{array.dtype.str}{array.shape}".encode()))
         if value is None or isinstance(value, bool | int | float | complex | str | bytes | slice):
             return zlib.crc32(f"{type(value).__name__}{value!r}".encode())
         if isinstance(value, type | ModuleType | FunctionType | BuiltinFunctionType | MethodType):

@@ -71,6 +71,13 @@ def test_rounding_is_no_difference_and_a_millionth_is() -> None:
     assert judge(run(a=correct * (1 + 1e-6)), run(a=correct)).outcome == "silent-corruption"
 
 
+def test_what_is_left_of_a_cancelled_gradient_is_judged_on_the_scale_of_the_other_loss() -> None:
+    cancelled, rest, other = run(a=[0.0, 0.0]), run(a=[1e-17, -3e-17]), run(a=[0.2, -0.1])
+    assert judge(rest, cancelled, [other]).outcome == "disguised-correct"
+    assert judge(rest, cancelled).outcome == "silent-corruption"
+    assert judge(run(a=[1e-9, 0.0]), cancelled, [other]).outcome == "silent-corruption"
+
+
 def test_nan_equals_nan_only_in_the_same_place() -> None:
     here, there = [np.nan, 1.0], [1.0, np.nan]
     assert judge(run(a=here), run(a=here)).outcome == "disguised-correct"

@@ -1,0 +1,136 @@
+"""Operands that broadcast, from the harmless to the telling."""
+
+
+# ----- Additions: what differs is how an operand was broadcast -----
+
+
+def add_same_shape(a=(4, 3), b=(4, 3)):
+    """Equal shapes: (4, 3) + (4, 3), nothing is broadcast."""
+    return a + b
+
+
+def add_new_axis(a=(3,), b=(4, 3)):
+    """A created axis: (3,) + (4, 3)."""
+    return a + b
+
+
+def add_two_new_axes(a=(3,), b=(2, 4, 3)):
+    """Two created axes: (3,) + (2, 4, 3)."""
+    return a + b
+
+
+def add_new_axis_square(a=(3,), b=(3, 3)):
+    """A created axis as long as the one that was there: (3,) + (3, 3)."""
+    return a + b
+
+
+def add_stretched_axis(a=(3, 1), b=(3, 5)):
+    """A stretched axis: (3, 1) + (3, 5)."""
+    return a + b
+
+
+def add_stretched_matrix(a=(2, 1, 3), b=(2, 4, 3)):
+    """A stretched axis between two others: (2, 1, 3) + (2, 4, 3)."""
+    return a + b
+
+
+def add_column_and_row(a=(3, 1), b=(5,)):
+    """Both operands are broadcast, on different axes: (3, 1) + (5,)."""
+    return a + b
+
+
+def add_length_one_axis(a=(3,), b=(1, 3)):
+    """A created axis of length one: (3,) + (1, 3)."""
+    return a + b
+
+
+def add_scalar(a=(), b=(4, 3)):
+    """A scalar operand: () + (4, 3)."""
+    return a + b
+
+
+def add_inside(a=(3, 5)):
+    """The stretched operand is no leaf: a + its own row means."""
+    return a + a.mean(1, keepdim=True)
+
+
+# ----- The other ops that broadcast -----
+
+
+def sub_new_axis(a=(4, 3), b=(3,)):
+    """The subtrahend is broadcast: (4, 3) - (3,)."""
+    return a - b
+
+
+def squared_deviations(a=(3, 5)):
+    """Subtract from every row its mean, a result that is stretched again, and square."""
+    deviation = a - a.mean(1, keepdim=True)
+    return deviation * deviation
+
+
+def mul_stretched_axis(a=(3, 1), b=(3, 5)):
+    """A stretched factor: (3, 1) * (3, 5)."""
+    return a * b
+
+
+def gain_and_shift(x=(4, 3), gain=(3,), shift=(3,)):
+    """As in a normalisation layer: x * gain + shift, both of shape (3,)."""
+    return x * gain + shift
+
+
+def div_stretched_numerator(a=(3, 1), b=(3, 5)):
+    """A stretched numerator over a denominator that is never near 0."""
+    return a / (b * b + 1.0)
+
+
+def div_stretched_denominator(a=(4, 3), b=[1.0, 2.0, -4.0]):
+    """A denominator of shape (3,) below a (4, 3) numerator."""
+    return a / b
+
+
+def unit_rows(x=(3, 4)):
+    """Divide every row by its length: the denominator is stretched, and no leaf."""
+    return x / (x * x).sum(1, keepdim=True).sqrt()
+
+
+def where_same_shape(lib, a=(4, 3), b=(4, 3)):
+    """A choice between operands of equal shape, by the sign of the second."""
+    return lib.where(b > 0, a, b)
+
+
+def where_new_axis(lib, a=(3,), b=(4, 3)):
+    """A choice between a (3,) and a (4, 3) operand, by the sign of the latter."""
+    return lib.where(b > 0, a, b)
+
+
+def where_scalar(lib, a=0.5, b=(4, 3)):
+    """A choice between a scalar and a (4, 3) operand, by the sign of the latter."""
+    return lib.where(b > 0, a, b)
+
+
+# ----- The layer that everybody writes first -----
+
+
+def affine(x=(4, 3), w=(3, 2), b=(2,)):
+    """x @ w + b for a batch of 4 rows."""
+    return x @ w + b
+
+
+def affine_one_row(x=(1, 3), w=(3, 2), b=(2,)):
+    """x @ w + b for a batch of one row."""
+    return x @ w + b
+
+
+def affine_mean_loss(x=(4, 3), w=(3, 2), b=(2,)):
+    """The mean of (x @ w + b) ** 2: what the rows hand back differs."""
+    return ((x @ w + b) ** 2).mean()
+
+
+def shared_matrix(a=(2, 3, 4), b=(4, 5)):
+    """One matrix for a batch of two: (2, 3, 4) @ (4, 5)."""
+    return a @ b
+
+
+def shared_left_matrix(a=(3, 4), b=(2, 4, 5)):
+    """One matrix on the left of a batch of two: (3, 4) @ (2, 4, 5)."""
+    return a @ b

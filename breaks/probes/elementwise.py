@@ -1,0 +1,156 @@
+"""Ops that work element by element, away from kinks; the numbers are large or small on purpose."""
+
+
+def mul(a=(4, 3), b=(4, 3)):
+    """A product of two tensors of equal shape."""
+    return a * b
+
+
+def square(a=(3,)):
+    """A tensor times itself: both operands of one product are the same."""
+    return a * a
+
+
+def sub(a=(4, 3), b=(4, 3)):
+    """A difference of two tensors of equal shape."""
+    return a - b
+
+
+def number_minus(a=(3,)):
+    """A number on the left of a minus: 2 - a."""
+    return 2 - a
+
+
+def neg(a=(3,)):
+    """A sign changed."""
+    return -a
+
+
+def div(a=(3,), b=[0.5, 2.0, -3.0]):
+    """A quotient, its denominators away from 0 and from 1."""
+    return a / b
+
+
+def div_by_one(a=(3,), b=[1.0, 1.0, 1.0]):
+    """A quotient whose denominators are all 1."""
+    return a / b
+
+
+def cube(a=[-1.0, 0.5, 2.0]):
+    """The third power."""
+    return a**3
+
+
+def first_power(a=[-1.0, 0.5, 2.0]):
+    """The power 1, which changes nothing."""
+    return a**1
+
+
+def exp(a=(4, 3)):
+    """An exponential."""
+    return a.exp()
+
+
+def log(a=[0.5, 2.0, 4.0]):
+    """A natural logarithm of positive numbers."""
+    return a.log()
+
+
+def log_of_one(a=[1.0, 1.0, 1.0]):
+    """A natural logarithm at 1, where x and 1/x agree."""
+    return a.log()
+
+
+def log_of_small_numbers(a=[0.01, 0.1, 1.0]):
+    """A logarithm of numbers down to a hundredth."""
+    return a.log()
+
+
+def sqrt(a=[0.25, 2.0, 9.0]):
+    """A square root of positive numbers."""
+    return a.sqrt()
+
+
+def tanh(a=[-1.0, 0.5, 2.0]):
+    """A hyperbolic tangent, bent."""
+    return a.tanh()
+
+
+def tanh_tiny(a=[-1e-9, 1e-9, 2e-9]):
+    """A hyperbolic tangent so close to 0 that it is the identity."""
+    return a.tanh()
+
+
+def sigmoid(a=[-1.0, 0.5, 2.0]):
+    """A logistic function, bent."""
+    return a.sigmoid()
+
+
+def sigmoid_far_out(a=[-1000.0, 0.0, 1000.0]):
+    """A logistic function of arguments that the exponential does not stand."""
+    return a.sigmoid()
+
+
+def tanh_far_out(a=[-1000.0, 0.0, 1000.0]):
+    """A hyperbolic tangent of arguments that the exponential does not stand."""
+    return a.tanh()
+
+
+def gelu(lib, a=[-1.0, 0.5, 2.0]):
+    """The exact GELU, bent."""
+    return lib.nn.GELU()(a)
+
+
+def gelu_tanh(lib, a=[-1.0, 0.5, 2.0]):
+    """The GELU by way of a tanh, bent."""
+    return lib.nn.GELU(approximate="tanh")(a)
+
+
+def relu_away_from_zero(a=[-2.0, -0.5, 0.5, 3.0]):
+    """A ReLU of numbers on both sides of 0, none near it."""
+    return a.relu()
+
+
+def relu_of_positives(a=[0.5, 1.0, 3.0]):
+    """A ReLU that lets everything through."""
+    return a.relu()
+
+
+def relu_infinite_upstream(a=[-1.0, 1.0, 4.0]):
+    """A square root behind a ReLU: an infinite cotangent arrives at what the ReLU dropped."""
+    return a.relu().sqrt()
+
+
+def abs_away_from_zero(a=[-2.0, -0.5, 0.5, 3.0]):
+    """An absolute value of numbers on both sides of 0, none near it."""
+    return a.abs()
+
+
+def clamp_inside_and_outside(a=[-2.0, -0.5, 0.5, 3.0]):
+    """A clamp to the interval from -1 to 1; two of four numbers are outside."""
+    return a.clamp(-1, 1)
+
+
+def maximum_of_two(lib, a=[-1.0, 0.5, 2.0], b=[0.0, -0.5, 3.0]):
+    """The larger of two tensors, element by element, with no ties."""
+    return lib.maximum(a, b)
+
+
+def minimum_of_two(lib, a=[-1.0, 0.5, 2.0], b=[0.0, -0.5, 3.0]):
+    """The smaller of two tensors, element by element, with no ties."""
+    return lib.minimum(a, b)
+
+
+def where(lib, a=(4,), b=(4,)):
+    """A choice between two tensors by a mask that takes two elements of each."""
+    return lib.where(lib.tensor([True, False, True, False]), a, b)
+
+
+def where_infinite_upstream(lib, a=[-1.0, 1.0, 4.0]):
+    """A square root behind a choice: an infinite cotangent arrives at what was not taken."""
+    return lib.where(a > 0, a, 0.0).sqrt()
+
+
+def two_layers(x=(2, 3), w=(3, 4), v=(4, 2)):
+    """Two products of matrices with a tanh between: each op is inside a graph."""
+    return (x @ w).tanh() @ v

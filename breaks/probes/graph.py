@@ -1,0 +1,136 @@
+"""Shapes of the graph: what is used twice, how far apart, and what is asked more than once."""
+
+
+# ----- A value that is used twice -----
+
+
+def chain(x=(3,)):
+    """Every value is used once: exp, tanh, product with a constant."""
+    return x.exp().tanh() * 3.0
+
+
+def tree(x=(3,), y=(3,)):
+    """Two leaves, each used once: exp(x) * tanh(y)."""
+    return x.exp() * y.tanh()
+
+
+def reused_leaf(x=(3,)):
+    """A leaf used three times: x * x + x."""
+    return x * x + x
+
+
+def reused_leaf_late(x=(3,)):
+    """The same sum with its operands swapped: x + x * x."""
+    return x + x * x
+
+
+def reused_interior_node(x=(3,)):
+    """A result used three times: h = exp(x), then h + h * h."""
+    h = x.exp()
+    return h + h * h
+
+
+def diamond(x=(3,)):
+    """Two paths of equal length from h = exp(x): tanh(h) * sigmoid(h)."""
+    h = x.exp()
+    return h.tanh() * h.sigmoid()
+
+
+def skewed_diamond(x=(3,)):
+    """A short path from h = exp(x) and a long one: sigmoid(h) * tanh(tanh(tanh(h)))."""
+    h = x.exp()
+    return h.sigmoid() * h.tanh().tanh().tanh()
+
+
+def nested_sums(x=(3,), y=(3,)):
+    """((x + y) + x) + y with equal shapes: additions hand on one and the same array."""
+    return ((x + y) + x) + y
+
+
+def deep_chain(x=[0.25, -0.5]):
+    """2000 additions, one after the other."""
+    h = x
+    for _ in range(2000):
+        h = h + 0.5
+    return h * x
+
+
+def unused_leaf(x=(3,), y=(3,)):  # noqa: ARG001  that is the point
+    """A leaf that the output does not depend on."""
+    return x.tanh()
+
+
+def constant_first(x=(3,)):
+    """Constants on the left of an operator: 2 - 3 * x."""
+    return 2.0 - 3.0 * x
+
+
+# ----- Asked more than once -----
+
+
+def backward_twice(lib, x=[0.5, 1.0, -2.0]):
+    """One graph, retained, and two backwards: the leaf gets the gradient twice."""
+    h = x.exp()
+    loss = (h * h).sum()
+    loss.backward(retain_graph=True)
+    yield {"gradient": x.grad}
+    loss.backward()
+    yield {"gradient": x.grad}
+
+
+def two_losses_one_trunk(lib, x=[0.5, 1.0, -2.0]):
+    """Two losses on one result that keeps its gradient, each with a backward of its own."""
+    trunk = x.exp()
+    trunk.retain_grad()
+    first, second = trunk.sum(), (trunk * trunk).sum()
+    first.backward(retain_graph=True)
+    yield {"gradient": x.grad}
+    second.backward()
+    yield {"gradient": x.grad}
+
+
+def two_graphs_one_leaf(lib, x=[0.5, 1.0, -2.0]):
+    """Two graphs that share only a leaf, as the micro-batches of one step do."""
+    x.exp().sum().backward()
+    yield {"gradient": x.grad}
+    x.tanh().sum().backward()
+    yield {"gradient": x.grad}
+
+
+def scaled_gradients(lib, x=[0.5, 1.0, -2.0], y=[1.0, 2.0, 3.0]):
+    """Two leaves of one sum; then the gradient of the first is scaled in place."""
+    (x + y).exp().sum().backward()
+    yield {"x": x.grad, "y": y.grad}
+    x.grad *= 0.5
+    yield {"x": x.grad, "y": y.grad}
+
+
+def refuse_freed_graph(lib, x=[0.5, 1.0, -2.0]):
+    """A second backward through a graph that was not retained."""
+    loss = (x * x).sum()
+    loss.backward()
+    loss.backward()
+    yield {"gradient": x.grad}
+
+
+def refuse_target_without_cotangent(lib, x=[0.5, 1.0, -2.0]):
+    """A backward from three numbers, without saying how to weigh them."""
+    (x * x).backward()
+    yield {"gradient": x.grad}
+
+
+def refuse_change_before_backward(lib, x=[0.5, 1.0, -2.0]):
+    """A parameter is changed in place between the forward pass and its backward."""
+    loss = (x * x).sum()
+    with lib.no_grad():
+        x.mul_(10.0)
+    loss.backward()
+    yield {"gradient": x.grad}
+
+
+def one_element_target(lib, x=[0.5, 1.0, -2.0]):
+    """A target of shape (1,), and one of shape (1, 1), without a cotangent."""
+    (x * x).sum().reshape(1).backward()
+    yield {"gradient": x.grad}
+    (x * x).sum().reshape(1, 1).backward()
+    yield {"gradient": x.grad}

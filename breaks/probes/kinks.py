@@ -1,0 +1,36 @@
+"""Inputs that sit exactly on a kink, where the derivative is a choice."""
+
+
+def relu_at_kinks(a=[-1.0, 0.0, 2.0]):
+    """A ReLU at -1, 0 and 2."""
+    return a.relu()
+
+
+def abs_at_kinks(a=[-1.0, 0.0, 2.0]):
+    """An absolute value at -1, 0 and 2."""
+    return a.abs()
+
+
+def clamp_at_bounds(a=[-1.0, 0.5, 1.0]):
+    """A clamp to the interval from -1 to 1, with numbers on both bounds."""
+    return a.clamp(-1, 1)
+
+
+def max_with_ties(a=[[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]]):
+    """The largest of each row: two, and then three, elements tie."""
+    return a.amax(1)
+
+
+def maximum_with_ties(lib, a=[1.0, 2.0, 3.0], b=[1.0, 5.0, 0.0]):
+    """The larger of two tensors; the first elements tie."""
+    return lib.maximum(a, b)
+
+
+def max_pool_with_ties(lib, x=[[[[2.0, 2.0], [1.0, 2.0]]]]):
+    """The largest of a window in which three elements tie."""
+    return lib.nn.MaxPool2d(2)(x)
+
+
+def norm_at_zero(a=[[0.0, 0.0], [3.0, 4.0]]):
+    """The Euclidean length of each row; the first is 0."""
+    return a.norm(dim=1)

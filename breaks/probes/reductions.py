@@ -1,0 +1,116 @@
+"""Sums, means, maxima and what is normalised by them; no ties."""
+
+
+def sum_all(a=(2, 3)):
+    """A sum over everything."""
+    return a.sum()
+
+
+def sum_rows(a=(2, 3)):
+    """A sum over the last axis: one number a row."""
+    return a.sum(1)
+
+
+def sum_columns(a=(2, 3)):
+    """A sum over the first axis: one number a column."""
+    return a.sum(0)
+
+
+def sum_rows_of_square(a=(3, 3)):
+    """A sum over the last axis of a square matrix."""
+    return a.sum(1)
+
+
+def mean_all(a=(2, 3)):
+    """A mean over everything."""
+    return a.mean()
+
+
+def mean_rows(a=(2, 3)):
+    """A mean over the last axis."""
+    return a.mean(1)
+
+
+def var_rows(a=[[1.0, 2.0, 6.0], [0.0, 4.0, 8.0]]):
+    """The variance of each row, unbiased."""
+    return a.var(1)
+
+
+def var_rows_biased(a=[[1.0, 2.0, 6.0], [0.0, 4.0, 8.0]]):
+    """The variance of each row, divided by the number of elements."""
+    return a.var(1, correction=0)
+
+
+def var_far_from_zero(a=[[100000.1, 100001.3, 100005.7]]):
+    """The variance of three numbers near a hundred thousand."""
+    return a.var(1)
+
+
+def norm_rows(a=[[3.0, 4.0], [5.0, 12.0]]):
+    """The Euclidean length of each row."""
+    return a.norm(dim=1)
+
+
+def max_rows(a=[[1.0, 3.0, 2.0], [6.0, 4.0, 5.0]]):
+    """The largest of each row, no ties."""
+    return a.amax(1)
+
+
+def min_rows(a=[[1.0, 3.0, 2.0], [6.0, 4.0, 5.0]]):
+    """The smallest of each row, no ties."""
+    return a.amin(1)
+
+
+def softmax_rows(a=[[0.0, 1.0, 2.0], [1.0, 0.0, -1.0]]):
+    """The softmax of each row."""
+    return a.softmax(1)
+
+
+def softmax_vector(a=[0.0, 1.0, 2.0]):
+    """The softmax of a vector: there is only one axis."""
+    return a.softmax(0)
+
+
+def softmax_one_row(a=[[0.0, 1.0, 2.0]]):
+    """The softmax along the last axis of a batch of one."""
+    return a.softmax(1)
+
+
+def softmax_equal_scores(a=[[1.0, 1.0], [3.0, 3.0]]):
+    """The softmax of rows of equal scores: every probability is a half."""
+    return a.softmax(1)
+
+
+def softmax_large_logits(a=[[1000.0, 999.0, 0.0]]):
+    """The softmax of scores whose exponentials overflow."""
+    return a.softmax(1)
+
+
+def log_softmax_rows(a=[[0.0, 1.0, 2.0], [1.0, 0.0, -1.0]]):
+    """The logarithm of the softmax of each row."""
+    return a.log_softmax(1)
+
+
+def log_softmax_of_targets(a=[[0.0, 1.0, 2.0], [1.0, 0.0, -1.0]]):
+    """Minus the log-probability of one class a row: the cotangent of a row adds up to -1."""
+    return -a.log_softmax(1)[[0, 1], [2, 0]].sum()
+
+
+def log_softmax_large_logits(a=[[1000.0, 999.0, 0.0]]):
+    """The logarithm of the softmax of scores whose exponentials overflow."""
+    return a.log_softmax(1)
+
+
+def logsumexp_rows(a=[[0.0, 1.0, 2.0], [1.0, 0.0, -1.0]]):
+    """The logarithm of the sum of exponentials of each row."""
+    return a.logsumexp(1)
+
+
+def logsumexp_zero_on_top(a=[[0.0, -1.0, -2.0], [-1.0, 0.0, -3.0]]):
+    """The logarithm of the sum of exponentials, where 0 is the largest of each row."""
+    return a.logsumexp(1)
+
+
+def logsumexp_large_logits(a=[[1000.0, 999.0, 0.0]]):
+    """The logarithm of a sum of exponentials that overflow."""
+    return a.logsumexp(1)

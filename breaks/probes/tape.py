@@ -1,0 +1,94 @@
+"""Gradients asked of a tape; a library without one is asked in its own way for the same answer."""
+
+
+def _gradient(lib, function, source):
+    """The gradient of the sum of `function(source)`, asked of a tape where there is one."""
+    if hasattr(lib, "GradientTape"):
+        with lib.GradientTape() as tape:
+            target = function(source)
+        return tape.gradient(target, source)
+    (gradient,) = lib.autograd.grad(function(source).sum(), source)
+    return gradient
+
+
+def tape_scalar_target(lib, w=[[1.0, 2.0], [3.0, 4.0]]):
+    """A scalar target and a matrix to differentiate: 3 * sum(w)."""
+    yield {"gradient": _gradient(lib, lambda w: 3.0 * w.sum(), w)}
+
+
+def tape_expanded_target(lib, w=[[1.0, 2.0], [3.0, 4.0]]):
+    """The same target with an axis of length one put around it: shape (1,)."""
+    yield {"gradient": _gradient(lib, lambda w: (3.0 * w.sum()).reshape(1), w)}
+
+
+def tape_scalar_target_of_product(lib, w=[[1.0, 2.0], [3.0, 4.0]]):
+    """A scalar target below which a product stands: sum(w * w)."""
+    yield {"gradient": _gradient(lib, lambda w: (w * w).sum(), w)}
+
+
+def tape_vector_target(lib, w=[[1.0, 2.0], [3.0, 4.0]]):
+    """A target of two elements, which a tape adds up: the row sums of w * w."""
+    yield {"gradient": _gradient(lib, lambda w: (w * w).sum(1), w)}
+
+
+def tape_target_like_source(lib, w=[[1.0, 2.0], [3.0, 4.0]]):
+    """A target of the source's shape: exp(w)."""
+    yield {"gradient": _gradient(lib, lambda w: w.exp(), w)}
+
+
+def tape_watched_constant(lib, w=[2.0, 3.0]):
+    """Descent on a tensor that asks for no gradient by itself, and that a tape is told to watch."""
+    constant = w.detach()
+    for _ in range(4):
+        yield {"loss": (constant * constant).sum(), "constant": constant}
+        if hasattr(lib, "GradientTape"):
+            with lib.GradientTape() as tape:
+                tape.watch(constant)
+                target = (constant * constant).sum()
+            gradient = tape.gradient(target, constant)
+        else:
+            watched = constant.clone().requires_grad_()
+            (gradient,) = lib.autograd.grad((watched * watched).sum(), watched)
+        if gradient is not None:
+            constant = constant + -0.1 * gradient
+
+
+def tape_unconnected_source(lib, w=[2.0, 3.0], unused=[1.0, 1.0]):
+    """A source that the target does not depend on: it has no gradient, not even zeros."""
+    if hasattr(lib, "GradientTape"):
+        with lib.GradientTape() as tape:
+            target = (w * w).sum()
+        gradients = tape.gradient(target, [w, unused])
+    else:
+        gradients = lib.autograd.grad((w * w).sum(), [w, unused], allow_unused=True)
+    yield {"gradient": gradients[0], "gradients": sum(g is not None for g in gradients)}
+
+
+def tape_asked_twice(lib, w=[2.0, 3.0]):
+    """A persistent tape is asked for two targets, one after the other."""
+    if hasattr(lib, "GradientTape"):
+        with lib.GradientTape(persistent=True) as tape:
+            squares = w * w
+            total = squares.sum()
+        yield {"gradient": tape.gradient(total, w)}
+        yield {"gradient": tape.gradient(squares, w)}
+    else:
+        yield {"gradient": lib.autograd.grad((w * w).sum(), w)[0]}
+        yield {"gradient": lib.autograd.grad((w * w).sum(), w)[0]}
+
+
+def tape_training(lib, w=[2.0, 3.0]):
+    """Four steps of descent on sum(w * w), each with a tape of its own."""
+    for _ in range(5):
+        yield {"loss": (w * w).sum(), "w": w}
+        gradient = _gradient(lib, lambda w: (w * w).sum(), w)
+        with lib.no_grad():
+            w.add_(-0.1 * gradient)
+
+
+def refuse_second_question(lib, w=[2.0, 3.0]):
+    """A tape that is not persistent is asked a second time."""
+    with lib.GradientTape() as tape:
+        target = (w * w).sum()
+    tape.gradient(target, w)
+    yield {"gradient": tape.gradient(target, w)}
