@@ -72,3 +72,97 @@ def norm_rows_of_small_spread(lib, x=(3, 4)):
 def norm_row_of_equal_numbers(lib, x=[[1.0, 2.0, 3.0, 4.0], [5.0, 5.0, 5.0, 5.0]]):
     """Layer normalisation where one of two rows holds the same number four times."""
     return _layer_norm(lib, x)
+
+
+def norm_by_root_mean_square(lib, x=(3, 4)):
+    """Root-mean-square normalisation of 3 rows of random numbers."""
+    return lib.nn.RMSNorm(x.shape[-1], eps=1e-6, dtype=x.dtype)(x)
+
+
+def norm_by_root_mean_square_of_equals(lib, x=[[2.0, 2.0, 2.0], [-3.0, -3.0, -3.0]]):
+    """The same of rows that hold one number three times: the mean is the root mean square."""
+    return lib.nn.RMSNorm(x.shape[-1], eps=1e-6, dtype=x.dtype)(x)
+
+
+def _fill(lib, layer):
+    """Give a layer weights that do not depend on how the library would draw them."""
+    rng = np.random.default_rng(1)
+    state = {name: rng.standard_normal(tuple(p.shape)) for name, p in layer.state_dict().items()}
+    layer.load_state_dict({name: lib.tensor(values) for name, values in state.items()})
+    return layer
+
+
+def _layer(lib, kind, *sizes, dtype):
+    """A layer by PyTorch's name; minigrad's are told what to draw their first weights from."""
+    seed = {} if hasattr(lib, "manual_seed") else {"rng": np.random.default_rng(0)}
+    return _fill(lib, getattr(lib.nn, kind)(*sizes, dtype=dtype, **seed))
+
+
+def linear_two_outputs(lib, x=(4, 3)):
+    """A linear layer of 3 inputs and 2 outputs."""
+    return _layer(lib, "Linear", 3, 2, dtype=x.dtype)(x)
+
+
+def linear_one_output(lib, x=(4, 3)):
+    """A linear layer of 3 inputs and a single output."""
+    return _layer(lib, "Linear", 3, 1, dtype=x.dtype)(x)
+
+
+def convolve_wide(lib, x=(2, 2, 3, 6)):
+    """Two images of 2 channels to 3: what comes out is 1 high and 4 wide."""
+    return _layer(lib, "Conv2d", 2, 3, 3, dtype=x.dtype)(x)
+
+
+def convolve_as_wide_as_channels(lib, x=(2, 2, 3, 5)):
+    """The same, but what comes out is as wide as it has channels: 3."""
+    return _layer(lib, "Conv2d", 2, 3, 3, dtype=x.dtype)(x)
+
+
+def lstm_three_steps(lib, x=(3, 2, 3)):
+    """A memory reads 3 steps, two sequences side by side; its last output."""
+    cell = _layer(lib, "LSTMCell", 3, 2, dtype=x.dtype)
+    h, c = cell(x[0])
+    for time in (1, 2):
+        h, c = cell(x[time], (h, c))
+    return h
+
+
+def lstm_hundred_steps(lib, x=(2, 3)):
+    """A memory reads the same step 100 times; what it holds in the end."""
+    cell = _layer(lib, "LSTMCell", 3, 2, dtype=x.dtype)
+    h, c = cell(x)
+    for _ in range(99):
+        h, c = cell(x, (h, c))
+    return c
+
+
+def refuse_symbol_below_zero(lib):
+    """An embedding of 4 vectors is asked for number -1, which for NumPy is the last one."""
+    layer = lib.nn.Embedding(4, 2, rng=np.random.default_rng(0))
+    yield {"vectors": layer(np.array([0, -1]))}
+
+
+def train_layers_in_a_list(lib):
+    """A model that keeps its two hidden layers in a list, and its head beside it: 20 steps."""
+    rng = np.random.default_rng(0)
+
+    class Stack(lib.nn.Module):
+        def __init__(self):
+            self.hidden = [lib.nn.Linear(3, 4, rng=rng), lib.nn.Linear(4, 4, rng=rng)]
+            self.head = lib.nn.Linear(4, 1, rng=rng)
+
+        def forward(self, x):
+            for layer in self.hidden:
+                x = layer(x).tanh()
+            return self.head(x)
+
+    model = Stack()
+    x, y = rng.standard_normal((16, 3)), rng.standard_normal((16, 1))
+    optimizer = lib.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(21):
+        loss = ((model(lib.tensor(x)) - y) ** 2).mean()
+        weights = {"first": model.hidden[0].weight, "head": model.head.weight}
+        yield {"loss": loss, "parameters": len(model.parameters()), **weights}
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()

@@ -1,0 +1,113 @@
+"""Floats of single precision, whole numbers, and what becomes of them beside others.
+
+A number in the program never changes a tensor's dtype, an array may; a gradient has its leaf's.
+"""
+# ruff: noqa: ARG001 - the lab uses `x`
+
+import numpy as np
+
+
+def scale_single(a: np.float32 = (3,)):
+    """A leaf of float32, and numbers that stand in the program."""
+    return 2.0 * a - a / 3 + 1
+
+
+def mix_single_and_double(a: np.float32 = (3,), b=(3,)):
+    """A leaf of float32 times one of float64: each gradient in the dtype of its leaf."""
+    return a * b
+
+
+def whole_number_inputs(lib, w=(3,)):
+    """Inputs of whole numbers, which ask for no gradient, and a leaf of float64."""
+    return lib.tensor(np.array([[1, 2, 3], [4, 5, 6]])) * w
+
+
+def refuse_whole_number_leaf(lib):
+    """A leaf of whole numbers asks for a gradient, and would have to move by less than 1."""
+    w = lib.tensor(np.array([1, 2, 3]), requires_grad=True)
+    optimizer = lib.optim.SGD([w], lr=0.25)
+    for _ in range(3):
+        loss = (w * w).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        yield {"loss": loss.item(), "w": w}
+        optimizer.step()
+
+
+def _linear(lib, dtype):
+    """A layer of 3 inputs and 2 outputs, in PyTorch or here."""
+    seed = {} if hasattr(lib, "manual_seed") else {"rng": np.random.default_rng(0)}
+    layer = lib.nn.Linear(3, 2, dtype=dtype, **seed)
+    layer.load_state_dict(
+        {
+            "weight": lib.tensor(np.array([[1, -2, 3], [0, 1, -1]]) / 4),
+            "bias": lib.tensor(np.array([0.5, -0.5])),
+        }
+    )
+    return layer
+
+
+def linear_single(lib, x: np.float32 = (2, 3)):
+    """A linear layer that was made for float32."""
+    return _linear(lib, x.dtype)(x)
+
+
+def linear_double(lib, x=(2, 3)):
+    """The same layer, made for float64."""
+    return _linear(lib, x.dtype)(x)
+
+
+def batch_norm_single(lib, x: np.float32 = (6, 3)):
+    """Batch normalisation of float32: two batches in training, then one in evaluation."""
+    layer = lib.nn.BatchNorm1d(3, dtype=x.dtype)
+    yield {"output": layer(x)}
+    yield {"output": layer(x)}
+    layer.eval()
+    yield {"output": layer(x)}
+
+
+def _descend(optimizer, w, steps):
+    for _ in range(steps):
+        loss = ((w - 3.0) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        yield {"loss": loss, "w": w}
+        optimizer.step()
+
+
+def adam_single(lib, w: np.float32 = (3,)):
+    """Adam on a parameter of float32: 5 steps."""
+    yield from _descend(lib.optim.Adam([w], lr=0.1), w, 5)
+
+
+def sgd_momentum_single(lib, w: np.float32 = (3,)):
+    """Descent with momentum on a parameter of float32: 5 steps."""
+    yield from _descend(lib.optim.SGD([w], lr=0.1, momentum=0.5), w, 5)
+
+
+def schedule_by_numpy(lib, w: np.float32 = (3,)):
+    """A parameter of float32, and a schedule that computes with NumPy: 5 steps."""
+    optimizer = lib.optim.SGD([w], lr=0.1)
+    make = getattr(lib.optim, "Scheduler", None) or lib.optim.lr_scheduler.LambdaLR
+    scheduler = make(optimizer, lambda step: np.cos(np.float64(step) / 10))
+    for seen in _descend(optimizer, w, 5):
+        yield seen
+        scheduler.step()
+
+
+def load_double_into_single(lib, x: np.float32 = (2, 3)):
+    """A layer for float32 takes weights that were saved in float64, and stays for float32."""
+    layer = _linear(lib, x.dtype)
+    yield {"output": layer(x), "weight": layer.weight}
+    saved = {name: np.asarray(part, np.float64) for name, part in layer.state_dict().items()}
+    layer.load_state_dict({name: lib.tensor(part) for name, part in saved.items()})
+    yield {"output": layer(x), "weight": layer.weight}
+
+
+def noise_on_single(lib, x: np.float32 = (2, 3)):
+    """Noise on inputs of float32, before a layer for float32."""
+    layer = _linear(lib, x.dtype)
+    rng = np.random.default_rng(1)
+    for _ in range(2):
+        noisy = lib.data.add_noise(x.detach().numpy(), 0.1, rng=rng)
+        yield {"output": layer(lib.tensor(noisy)), "x": noisy}
