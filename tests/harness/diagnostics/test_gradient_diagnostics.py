@@ -296,6 +296,7 @@ def test_guard_takes_an_exception_for_a_refusal_and_no_death() -> None:
 CORRECT: dict[str, list[Edit]] = {
     "clean": [],
     "float32": [*FLOAT32],
+    "leaves in float32": [FLOAT32[0], FLOAT32[2]],
     "relu'(0) = 1": [RELU_AT_0_IS_1],
     "abs'(0) = 1": [ABS_AT_0_IS_1],
     "the first of a tie": [MAX_TIES_FIRST],
@@ -329,6 +330,8 @@ MORE = [
     "    c = x - x.mean(1, keepdim=True)\n"
     "    return c / ((c * c).mean(1, keepdim=True) + 1e-5).sqrt()",
     "def p(a: np.float32 = (2, 3), b: np.float32 = (3,)):\n    'single'\n    return (a * b).exp()",
+    "def p(a=(2, 3)):\n    'wide numbers beside it'\n    return a.exp() * np.array([1.1, 2.0, 3.0])",
+    "def p(a=(3,)):\n    'large terms that cancel'\n    return (a - a.mean(0)) * 3e8 / 7.0",
     "def p(lib, a: np.float32 = (2,)):\n    'mixed'\n    return a * lib.tensor([1.0, 2.0])",
 ]
 

@@ -71,11 +71,17 @@ def read(text: str) -> Probe:
 
 
 def asked_of_libraries(probe: Probe, loss: Loss | None) -> dict[str, Run | Skipped]:
-    """What PyTorch and HIPS autograd answer, in this process."""
-    return {
-        name: observe(Trial(Library(dialect, import_module(dialect.module)), probe), loss)
-        for name, dialect in ((name, library.dialect) for name, library in LIBRARIES.items())
-    }
+    """What PyTorch and HIPS autograd answer, in this process; asked once."""
+    key = probe.source, probe.name, loss
+    if key not in _answers:
+        _answers[key] = {
+            name: observe(Trial(Library(dialect, import_module(dialect.module)), probe), loss)
+            for name, dialect in ((name, each.dialect) for name, each in LIBRARIES.items())
+        }
+    return _answers[key]
+
+
+_answers: dict[tuple[str, str, Loss | None], dict[str, Run | Skipped]] = {}
 
 
 def verdict(name: str, text: str, *edits: Edit, loss: Loss = "weighted") -> Verdict:
