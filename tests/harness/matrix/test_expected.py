@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
