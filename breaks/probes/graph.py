@@ -48,9 +48,9 @@ def nested_sums(x=(3,), y=(3,)):
 
 
 def deep_chain(x=[0.25, -0.5]):
-    """2000 additions, one after the other."""
+    """1100 additions, one after the other, times the leaf."""
     h = x
-    for _ in range(2000):
+    for _ in range(1100):
         h = h + 0.5
     return h * x
 
