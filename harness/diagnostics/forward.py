@@ -7,9 +7,11 @@ the probe's text. Costs a forward pass, to see how far rounding may go.
 
 from __future__ import annotations
 
+import numpy as np
+
 from harness.diagnostics.comparison import Pair, Scale, compare
 from harness.diagnostics.rounding import output_noise
-from harness.diagnostics.verdict import Diagnostic, Observation, Skipped, Verdict
+from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Skipped, Verdict
 from harness.run import Measured, Run
 from harness.trial import Trial
 
@@ -25,9 +27,14 @@ def check(observation: Observation) -> Verdict:
     assert not isinstance(answer, Skipped)
     assert run.output is not None
     assert answer.output is not None
+    mine, due = run.output.numpy(), answer.output.numpy()
+    if mine.shape == due.shape and (swallowed := int(np.sum(np.isnan(due) & ~np.isnan(mine)))):
+        # A comparison leaves NaN out; but an op that turns it into a number hides an error.
+        return Alarm(
+            f"the output holds a number where PyTorch gives nan ({swallowed} of {due.size})"
+        )
     noise = run.measured["forward"].numbers["noise"]
-    pair = Pair("the output", run.output.numpy(), answer.output.numpy(), noise)
-    return compare([pair], "PyTorch gives", Scale.of(run))
+    return compare([Pair("the output", mine, due, noise)], "PyTorch gives", Scale.of(run))
 
 
 FORWARD = Diagnostic(

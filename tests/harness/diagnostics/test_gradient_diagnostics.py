@@ -67,6 +67,11 @@ RELU_IN_PLACE = (
     "return np.maximum(a, 0), vjp",
     ("return np.maximum(a, 0, out=a), vjp"),
 )
+RELU_SWALLOWS_NAN = (
+    "elementwise.py",
+    "return np.maximum(a, 0), vjp",
+    "return np.where(a > 0, a, 0), vjp",
+)
 RELU_AT_0_IS_1 = "elementwise.py", "np.where(a <= 0, 0, g)", "np.where(a < 0, 0, g)"
 ABS_AT_0_IS_1 = "elementwise.py", "(g * np.sign(a),)", "(g * np.where(a < 0, -1, 1),)"
 NORM_AT_0_IS_NAN = "reductions.py", "(a / np.where(value == 0, 1, value))", "(a / value)"
@@ -175,6 +180,7 @@ SINGLE = "def p(a: np.float32 = (3,)):\n    'doc'\n    return a.tanh()"
 DIFFERENCE = "def p(a=(4, 3), b=(3,)):\n    'doc'\n    return a - b"
 LAYER = "def p(x=(4, 3), w=(3, 2)):\n    'doc'\n    return x @ w"
 LOG_AT_0 = "def p(a=[0.0, 3.0]):\n    'doc'\n    return a.log()"
+RELU_OF_NAN = "def p(a=[0.0, 1.0]):\n    'doc'\n    return (a / a).relu()"
 RELU = "def p(a=(3,)):\n    'doc'\n    return a.relu()"
 REFUSED = (
     "def refuse_integers(lib, a=(2,)):\n    'doc'\n"
@@ -221,6 +227,7 @@ RUNNING_SUM = (
         ("forward", EXP, [EXP_DOUBLED], "the output[0] is"),
         ("forward", MEAN, [MEAN_WITHOUT_N], "the output[0] is"),
         ("forward", VAR_FAR, [VAR_OF_SQUARES], "the output[0] is"),
+        ("forward", RELU_OF_NAN, [RELU_SWALLOWS_NAN], "a number where PyTorch gives nan (1 of 2)"),
         ("second-backward", EXP, [LEAF_OVERWRITTEN], "a.grad, computed anew[0] is"),
         ("second-backward", SHARED, [GRAPH_REMEMBERS], "a.grad, over one graph[0] is"),
         ("purity", RELU, [RELU_IN_PLACE], "the run changed a"),
