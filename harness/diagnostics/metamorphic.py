@@ -99,7 +99,8 @@ def _moved(value: NumericArray, rng: np.random.Generator) -> NumericArray:
     """Other numbers of a like size, so that what holds here and there is no accident."""
     if value.dtype.kind != "f":
         return value
-    return np.asarray(value * rng.uniform(0.8, 1.2, value.shape), value.dtype)
+    moved = value * rng.uniform(0.8, 1.2, value.shape) + rng.uniform(-0.1, 0.1, value.shape)
+    return np.asarray(moved, value.dtype)
 
 
 def _linear(engine: _Engine) -> Iterator[Relation]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -54,6 +55,11 @@ EXP_RULE_SHIFTED = (
     EXP_RULE_DOUBLED[0],
     EXP_RULE_DOUBLED[1],
     ("return (g * value + 0.01,)\n\n    return value, vjp\n\n\ndef log"),
+)
+EXP_RULE_DIVIDES = (
+    EXP_RULE_DOUBLED[0],
+    EXP_RULE_DOUBLED[1],
+    ("return (g * value * (g / g),)\n\n    return value, vjp\n\n\ndef log"),
 )
 EXP_DRAWS = "elementwise.py", "value = np.exp(a)\n", "value = np.exp(a); np.random.rand()\n"
 EXP_COUNTS = (
@@ -179,6 +185,7 @@ SOFTMAX_LARGE = "def p(a=[1000.0, 999.0]):\n    'doc'\n    return a.softmax(0)"
 SINGLE = "def p(a: np.float32 = (3,)):\n    'doc'\n    return a.tanh()"
 DIFFERENCE = "def p(a=(4, 3), b=(3,)):\n    'doc'\n    return a - b"
 LAYER = "def p(x=(4, 3), w=(3, 2)):\n    'doc'\n    return x @ w"
+WIDE = "def p(a=(2, 3)):\n    'doc'\n    return a.exp() * np.array([1.1, 2.0, 3.0])"
 LOG_AT_0 = "def p(a=[0.0, 3.0]):\n    'doc'\n    return a.log()"
 RELU_OF_NAN = "def p(a=[0.0, 1.0]):\n    'doc'\n    return (a / a).relu()"
 RELU = "def p(a=(3,)):\n    'doc'\n    return a.relu()"
@@ -238,6 +245,7 @@ RUNNING_SUM = (
         ("metamorphic", LAYER, [MATMUL_MEAN_OF_ROWS], "the first row and the rest run apart, w"),
         ("metamorphic", EXP, [EXP_IGNORES_UPSTREAM], "for the cotangent 2c - 3d, a.grad[0]"),
         ("metamorphic", EXP, [EXP_RULE_SHIFTED], "for the cotangent 2c - 3d, a.grad[0]"),
+        ("metamorphic", EXP, [EXP_RULE_DIVIDES], "for a cotangent of zeros, a.grad[0]"),
         ("guard", REFUSED, [INTEGERS_TAKEN], "answers what a correct engine refuses"),
         ("causality", ATTENTION, [MASK_IGNORED], "from time 1, the output[0, 0]"),
         ("causality", RUNNING_SUM, [MATMUL_NOT_TRANSPOSED], "the gradient from time 1 of"),
@@ -337,8 +345,12 @@ MORE = [
     "    c = x - x.mean(1, keepdim=True)\n"
     "    return c / ((c * c).mean(1, keepdim=True) + 1e-5).sqrt()",
     "def p(a: np.float32 = (2, 3), b: np.float32 = (3,)):\n    'single'\n    return (a * b).exp()",
-    "def p(a=(2, 3)):\n    'wide numbers beside it'\n    return a.exp() * np.array([1.1, 2.0, 3.0])",
-    "def p(a=(3,)):\n    'large terms that cancel'\n    return (a - a.mean(0)) * 3e8 / 7.0",
+    WIDE,
+    "def p(a=[[1000005.7, 1000002.0, 1000005.05, 1000004.85]]):\n    'far'\n    return a.var(1)",
+    "def p(a=(3,), b=(4, 3)):\n    'tiles would count more often'\n    return a.sum() * b",
+    "def p(a=[0.0, 0.0], b=(4, 2)):\n    'and zeros would hide it'\n    return a.sum() * b",
+    "def p(x=[[1.0, 2.0], [1.0, 2.0]]):\n    'rows alike by accident'\n    return x * x.mean(0)",
+    "def p(a=(11,)):\n    'large terms that cancel'\n    return (a - a.mean(0)) * 1e8 / 7.0",
     "def p(lib, a: np.float32 = (2,)):\n    'mixed'\n    return a * lib.tensor([1.0, 2.0])",
 ]
 
@@ -381,6 +393,13 @@ def test_torch_lets_no_slope_pass_that_no_choice_at_the_kink_gives(slope: str) -
     assert isinstance(verdict("torch", ABS_AT_KINKS, wrong), Alarm)
     fine = (*wrong[:2], "(g * np.where(a == 0, -0.5, np.sign(a)),)")
     assert verdict("torch", ABS_AT_KINKS, fine) == Silent(2, pytest.approx(0, abs=1e-12))
+
+
+def test_torch_adds_no_two_wrong_slopes_up_to_a_right_one() -> None:
+    """Slopes 3 and -3 at two kinks: neither is one that a choice gives, together they are 0."""
+    probe = "def p(a=[0.0, 0.0]):\n    'doc'\n    return a.abs()"
+    wrong = "elementwise.py", "(g * np.sign(a),)", "(g * np.array([3.0, -3.0]),)"
+    assert isinstance(verdict("torch", probe, wrong, loss="uniform"), Alarm)
 
 
 def test_a_kink_off_the_leaf_is_not_skipped_over() -> None:
@@ -442,6 +461,22 @@ def test_what_differs_by_itself_is_not_compared(name: str) -> None:
     """An output that differs from call to call is `purity`'s; slopes and sums of it say nothing."""
     found = verdict(name, EXP, COUNTER, EXP_COUNTS)
     assert found == Skipped("the same leaves give another output the second time")
+
+
+def test_leaves_that_are_held_in_float32_get_a_step_that_float32_can_make() -> None:
+    assert isinstance(verdict("gradcheck", WIDE, FLOAT32[0], FLOAT32[2]), Silent)
+
+
+def test_aliasing_writes_and_looks() -> None:
+    probe = read(SUM)
+    for edits, change in ([], 0), ([GRADIENTS_SHARED], 3):
+        _, run = runs_of(minigrad_with(*edits), [probe], ["aliasing"])[0]
+        numbers = run.measured["aliasing"].numbers
+        assert numbers["writing into a.grad changes b.grad"] == change
+        assert numbers["writing into b.grad changes a"] == 0
+        unseen = msgspec.structs.replace(run, shared=[])
+        found = ask(NAMED["aliasing"], Observation(probe, unseen, {}))
+        assert isinstance(found, Alarm) is bool(change)
 
 
 def test_an_output_of_integers_has_no_slopes_and_the_wrong_dtype() -> None:
