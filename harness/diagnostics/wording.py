@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
+from collections.abc import Sequence
+from functools import lru_cache
 
 from harness.probe import Probe
 
@@ -30,9 +31,16 @@ def brings_non_finite(probe: Probe) -> bool:
     return False
 
 
-def _walk(probe: Probe) -> Iterator[ast.AST]:
+def _walk(probe: Probe) -> Sequence[ast.AST]:
     """Everything in the probe's body, but for its docstring and its arguments."""
-    for function in ast.parse(probe.source).body:
-        if isinstance(function, ast.FunctionDef) and function.name == probe.function:
-            for statement in function.body[1:]:
-                yield from ast.walk(statement)
+    return _bodies(probe.source).get(probe.function, ())
+
+
+@lru_cache(maxsize=256)
+def _bodies(source: str) -> dict[str, Sequence[ast.AST]]:
+    """The nodes of each function's body; a file is asked about once for each probe and run."""
+    return {
+        function.name: [node for each in function.body[1:] for node in ast.walk(each)]
+        for function in ast.parse(source).body
+        if isinstance(function, ast.FunctionDef)
+    }
