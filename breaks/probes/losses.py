@@ -13,7 +13,7 @@ def _cross_entropy(lib, logits, targets):
 def _mse(lib, prediction, target):
     """The mean of the squared errors."""
     loss = lib.losses.mse if hasattr(lib, "losses") else lib.nn.functional.mse_loss
-    return loss(prediction, lib.tensor(target))
+    return loss(prediction, lib.tensor(np.array(target)))
 
 
 def xent_of_four_rows(lib, a=(4, 3)):
@@ -85,7 +85,7 @@ def train_with_weight_decay(lib):
     rng = np.random.default_rng(0)
     x = rng.standard_normal((16, 1))
     y = 2 * x + 1 + 0.1 * rng.standard_normal((16, 1))
-    weight = lib.tensor([[0.5]], requires_grad=True)
+    weight = lib.tensor(np.array([[0.5]]), requires_grad=True)
     optimizer = lib.optim.SGD([weight], lr=0.1)
     for _ in range(101):
         loss = _mse(lib, lib.tensor(x) @ weight, y) + 0.1 * (weight**2).sum()
@@ -140,9 +140,10 @@ def kl_at_the_target(lib, a=[[0.0, 0.0, 0.0, 0.0]]):
 
 
 def _binary_cross_entropy(lib, scores, target):
+    target = lib.tensor(np.array(target))
     if hasattr(lib, "losses"):
-        return lib.losses.binary_cross_entropy_with_logits(scores, lib.tensor(target))
-    return lib.nn.functional.binary_cross_entropy_with_logits(scores, lib.tensor(target))
+        return lib.losses.binary_cross_entropy_with_logits(scores, target)
+    return lib.nn.functional.binary_cross_entropy_with_logits(scores, target)
 
 
 def bce_of_four(lib, a=(4,)):

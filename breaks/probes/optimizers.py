@@ -55,6 +55,12 @@ def adam(lib, w=(3, 2), b=(2,)):
     yield from _descend(optimizer, _mean_squares(lib, w, b), 5, {"w": w, "b": b})
 
 
+def adam_unit_slope(lib, w=(3,)):
+    """Adam where every gradient is 1, and so its own square, root and mean: 5 steps."""
+    optimizer = lib.optim.Adam([w], lr=0.1, betas=(0.5, 0.9))
+    yield from _descend(optimizer, lambda: (w + 5.0).sum(), 5, {"w": w})
+
+
 def adamw(lib, w=(3, 2), b=(2,)):
     """Adam, with a decay beside the gradient: 5 steps."""
     optimizer = lib.optim.AdamW([w, b], lr=0.3, betas=(0.7, 0.9), weight_decay=0.5)
