@@ -3,7 +3,6 @@
 A number in the program never changes a tensor's dtype, an array may; a gradient has its leaf's.
 """
 
-
 import numpy as np
 
 
