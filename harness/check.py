@@ -1,5 +1,7 @@
 """The whole check of a page: prose, names, patch, outcomes, claims, survival, translations.
 
+Of a myth, the program and what it prints take the place of the patch and all that follows from it.
+
 A page's mistakes become findings, and never hide one another or those of another page.
 """
 
@@ -18,6 +20,7 @@ from harness.engine import Engine
 from harness.errors import BreaklabError, PageError
 from harness.finding import Finding, finding_from
 from harness.lab import prepare, run_lab
+from harness.myth import check_myth
 from harness.names import check_names
 from harness.observed import check_observed
 from harness.page import Page
@@ -91,7 +94,9 @@ def check_page(page_id: str, catalogue: Catalogue, engine: Engine, bench: Bench)
         findings += check_prose(page)
         for translation in catalogue.translations(page_id).values():
             findings += check_translation(translation, page)
-        if page.front.kind != "myth":
+        if page.front.kind == "myth":
+            findings += check_myth(page)
+        else:
             known, unknown = check_names(page, catalogue)
             reports, unrun = _run(known, catalogue, engine, bench)
             findings += [*unknown, *unrun, *check_observed(known, reports)]

@@ -147,6 +147,24 @@ def break_engine(
 
 
 @app.command()
+def myth(page: PageId, breaks: Breaks = None, json: Json = False) -> int:
+    """Read a claim from teaching material, and run the program that puts it to the test."""
+    from harness.myth import run_myth
+    from harness.report.myth import show_myth
+    from harness.report.terminal import open_console
+
+    report = run_myth(_catalogue(breaks).page(page, "myth"))
+    if json:
+        _print_json(report)
+    else:
+        show_myth(open_console(), report)
+    if report.skipped:
+        what, _, remedy = report.skipped.partition(": ")
+        raise EnvironmentProblem(f"the program was not run: {what}\n  remedy: {remedy}")
+    return 0 if report.agrees else 1
+
+
+@app.command()
 def check(
     pages: Annotated[
         list[str] | None, typer.Argument(metavar="[ID]...", help="Pages; all where none is named.")

@@ -17,7 +17,7 @@ from harness.check import check_page
 from harness.draft import Draft, read_draft
 from harness.engine import find_engine
 from harness.errors import UsageError
-from harness.new_page import write_page
+from harness.new_page import next_steps, write_page
 from harness.page import Page, read_page
 from harness.store import Store
 from tests.harness.command import harness
@@ -145,6 +145,12 @@ def test_the_next_steps_are_commands_that_run(tmp_path: Path) -> None:
     assert [words[1] for words in commands] == ["diff", "break", "check"]
     for words in commands:
         assert harness(*words[1:]).stderr == ""
+
+
+def test_the_next_steps_of_a_myth_are_its_own(tmp_path: Path) -> None:
+    path, trouble = tmp_path / "f" / "mine.md", None
+    steps = next_steps(Draft("mine", "f", "myth"), path, False, trouble)
+    assert [row.split()[1] for row in steps.splitlines() if "harness" in row] == ["myth", "check"]
 
 
 @pytest.mark.parametrize(
