@@ -53,6 +53,15 @@ def test_an_alarm_that_the_clean_engine_raises_too_is_no_catch() -> None:
     assert found.missed_by == ["shape", "gradcheck", "torch"]
 
 
+def test_an_alarm_for_the_wrong_reason_is_told_only_of_a_run_that_is_wrong() -> None:
+    found = row(
+        seen("large", outcome="not-reached", wrong="torch"),
+        seen("small", outcome="disguised-correct", wrong="shape"),
+        seen("train", outcome="crash", wrong="gradcheck"),
+    )
+    assert found.wrong_reason == {"gradcheck": "gradcheck on train"}
+
+
 def test_the_reason_for_a_loss_is_of_the_run_that_gives_the_headline() -> None:
     found = row(
         seen("small", outcome="not-reached"),
