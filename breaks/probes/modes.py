@@ -4,7 +4,6 @@ The names `module_...` are kept by the lab, which takes the layer through traini
 back. The leaf `x` is the layer's input; what the probe returns is the layer.
 """
 
-
 import numpy as np
 
 
