@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+import os
+import signal
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +32,7 @@ from harness.probe import Probe
 from harness.report import EngineReport, Report
 
 Watch = Callable[[int, str], None]
-"""Told how many pages are done, and which one comes next."""
+"""Told how many pages are done, and which one was the last."""
 
 
 @dataclass(frozen=True)
@@ -150,17 +154,24 @@ def _size(probe: Probe) -> Size:
     return Size(probe.kind, elements)
 
 
-def try_all(plan: Plan, bench: Bench, *, watch: Watch = lambda _done, _page: None) -> Trials:
-    """Run what is planned, page by page.
+def try_all(
+    plan: Plan,
+    bench: Bench,
+    *,
+    processes: int | None = None,
+    watch: Watch = lambda _done, _page: None,
+) -> Trials:
+    """Run what is planned, page by page, in as many processes as there are cores.
 
     Raises EnvironmentProblem where the engine does not load.
     """
     tried: dict[str, Tried] = {}
     clean: dict[str, list[FalseAlarm]] = {}
-    for done, entry in enumerate(plan.entries):
-        watch(done, entry.page.id)
-        tried[entry.page.id] = found = _try(entry, bench)
+    found_in_turn = _side_by_side(plan, bench, processes or _cores())
+    for done, (entry, found) in enumerate(found_in_turn, start=1):
+        tried[entry.page.id] = found
         _listen_to_clean(clean, entry, found, bench)
+        watch(done, entry.page.id)
     return Trials(
         engine=plan.engine,
         diagnostics=tuple(bench.diagnostics),
@@ -170,6 +181,48 @@ def try_all(plan: Plan, bench: Bench, *, watch: Watch = lambda _done, _page: Non
         clean=tuple(alarm for alarms in clean.values() for alarm in alarms),
         shared=plan.shared,
     )
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _side_by_side(plan: Plan, bench: Bench, processes: int) -> Iterator[tuple[Entry, Tried]]:
+    """Each entry with what came of it, in their order, whoever tried it.
+
+    The processes are forked once the bench knows the clean engine, so that none asks again.
+    """
+    first = next((e.experiment for e in plan.entries if isinstance(e.experiment, Experiment)), None)
+    if first is not None:
+        bench.clean(first.clean, first.probes)
+    if processes < 2 or "fork" not in get_all_start_methods():
+        yield from ((entry, _try(entry, bench)) for entry in plan.entries)
+        return
+    _INHERITED.append((plan.entries, bench))
+    pool = ProcessPoolExecutor(processes, get_context("fork"), initializer=_ignore_interrupts)
+    try:
+        yield from zip(plan.entries, pool.map(_try_nth, range(len(plan.entries))), strict=True)
+    finally:
+        pool.shutdown(cancel_futures=True)
+        _INHERITED.pop()
+
+
+_INHERITED: list[tuple[Sequence[Entry], Bench]] = []
+"""What forked processes find here instead of getting it sent."""
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _try_nth(index: int) -> Tried:
+    """An interrupt ends the page that is being tried, engine's process and all."""
+    entries, bench = _INHERITED[-1]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return _try(entries[index], bench)
+    finally:
+        _ignore_interrupts()
 
 
 def _try(entry: Entry, bench: Bench) -> Tried:
@@ -185,10 +238,7 @@ def _try(entry: Entry, bench: Bench) -> Tried:
 def _listen_to_clean(
     clean: dict[str, list[FalseAlarm]], entry: Entry, tried: Tried, bench: Bench
 ) -> None:
-    """Add what the diagnostics say of the unpatched engine on probes that are not in `clean` yet.
-
-    The bench has run them a moment ago.
-    """
+    """Add what the diagnostics say of the unpatched engine on probes that are not in `clean` yet."""
     if isinstance(entry.experiment, Report):
         return
     keys = {probe.name: tried.probe_key(probe.name) for probe in entry.experiment.probes}
