@@ -2,8 +2,8 @@
 
 For a log of steps: the last loss is below the first. For a gradient probe: one small step against
 the gradient lowers the loss, written as a hand-made training loop writes it, so that a gradient of
-another shape broadcasts there too. At a minimum, or where the loss is constant, there is no slope
-to follow, and nothing is said.
+another shape broadcasts there too. At a minimum, at a tie, or where the loss is constant, there is
+no slope to follow, and nothing is said.
 """
 
 from __future__ import annotations
@@ -14,26 +14,39 @@ from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, 
 from harness.run import Measured, NumericArray, Run
 from harness.trial import Trial
 
-STEP = 1e-3
+STEPS = (1e-3, 1e-5, 1e-7)
+"""A step may end beyond a pole or a valley; where the loss is smooth, a smaller one does not."""
 
 
 def measure(trial: Trial, run: Run) -> Measured:
-    """The loss before and after `leaf = leaf - STEP * leaf.grad` for every leaf."""
+    """The loss before and after `leaf = leaf - STEP * leaf.grad`: the first step that lowers it.
+
+    Of the largest one, where none does.
+    """
     if trial.probe.kind == "steps":
         return Measured()  # the log says it all
     if run.output is None or run.cotangent is None:
         return Measured(problem="the run has no output to follow")
     terms = run.output.numpy() * run.cotangent.numpy()
-    if STEP * _square_length(run) <= _rounding(terms):
+    before, rounding = float(np.sum(terms)), _rounding(terms)
+    if STEPS[0] * _square_length(run) <= rounding:
         return Measured(problem="the gradient is too short for a step along it to show")
+    afters = []
+    for step in STEPS:
+        afters.append(_loss_after(step, trial, run, run.cotangent.numpy()))
+        if afters[-1] < before - rounding:
+            break
+    after = afters[-1] if afters[-1] < before - rounding else afters[0]
+    return Measured(numbers={"before": before, "after": after, "rounding": rounding})
+
+
+def _loss_after(step: float, trial: Trial, run: Run, cotangent: NumericArray) -> float:
     stepped = {
-        name: leaf.numpy() - STEP * gradient.numpy() if gradient else leaf.numpy()
+        name: leaf.numpy() - step * gradient.numpy() if gradient else leaf.numpy()
         for name, leaf in run.leaves.items()
         for gradient in [run.gradients.get(name)]
     }
-    before = float(np.sum(terms))
-    after = float(np.sum(trial.output(stepped) * run.cotangent.numpy()))
-    return Measured(numbers={"before": before, "after": after})
+    return float(np.sum(trial.output(stepped) * cotangent))
 
 
 def _square_length(run: Run) -> float:
@@ -55,10 +68,14 @@ def check(observation: Observation) -> Verdict:
         losses = [float(seen["loss"].numpy()) for seen in run.log if "loss" in seen]
         if len(losses) < 2:
             return Skipped("the log has no two losses")
-        before, after = losses[0], losses[-1]
-    else:
-        numbers = run.measured["loss-falls"].numbers
-        before, after = numbers["before"], numbers["after"]
+        return _judge(losses[0], losses[-1])
+    numbers = run.measured["loss-falls"].numbers
+    if abs(numbers["after"] - numbers["before"]) <= numbers["rounding"]:
+        return Skipped("along the gradient the loss stays as it is, but for rounding")
+    return _judge(numbers["before"], numbers["after"])
+
+
+def _judge(before: float, after: float) -> Verdict:
     if after < before:
         return Silent(compared=1)
     return Alarm(f"the loss goes from {before:.6g} to {after:.6g}")
@@ -68,7 +85,7 @@ LOSS_FALLS = Diagnostic(
     name="loss-falls",
     sees="training that does not train",
     blind="every gradient that still points downhill, most wrong ones included",
-    cost="2",
+    cost="4, or 6 where a first step does not lower the loss",
     passes=lambda _: 4,
     check=check,
     measure=measure,
