@@ -486,10 +486,25 @@ def test_loss_falls_takes_a_smaller_step_where_the_first_goes_too_far(
     assert isinstance(stepped(formula, values), Silent)
 
 
-def test_loss_falls_says_nothing_where_another_element_holds_the_loss_up() -> None:
-    """Of two largest elements one alone gets the gradient, and the other stays."""
+def test_loss_falls_says_nothing_at_a_kink() -> None:
+    """Of two largest elements one alone gets the gradient, and the other holds the loss up."""
     verdict = stepped("lib.nn.MaxPool2d(2)(a)", "[[[[2.0, 2.0], [1.0, 0.0]]]]")
-    assert verdict == Skipped("along the gradient the loss stays as it is, but for rounding")
+    assert isinstance(verdict, Skipped)
+    assert "a kink" in verdict.reason
+
+
+def test_loss_falls_catches_a_gradient_that_went_to_the_wrong_element() -> None:
+    """The loss stays as it is both ways."""
+    loser = ("layer_ops.py", "winner = flat.argmax(-1)", "winner = flat.argmin(-1)")
+    assert stepped("lib.nn.MaxPool2d(2)(a)", "[[[[3.0, 2.0], [1.0, 0.0]]]]", loser) == Alarm(
+        "the loss goes from 3 to 3"
+    )
+
+
+def test_loss_falls_allows_for_leaves_whose_own_rounding_is_more_than_a_step() -> None:
+    single = stepped("a.var(0)", "[100000.1, 100001.3, 100005.7]", *RIGHT["float32"])
+    assert isinstance(single, Skipped)
+    assert isinstance(stepped("a.var(0)", "[100000.1, 100001.3, 100005.7]"), Silent)
 
 
 def test_loss_falls_catches_a_gradient_that_points_uphill() -> None:
