@@ -71,11 +71,12 @@ def _rounding(run: Run, output: NumericArray) -> float:
     """How far rounding may move the loss: that of the terms it sums, and that of the leaves."""
     assert run.cotangent is not None
     epsilon = np.finfo(output.dtype).eps if output.dtype.kind == "f" else 0.0
-    moved = [np.abs(output * run.cotangent.numpy()).sum()]
-    for name, gradient in run.gradients.items():
-        if gradient:
-            moved.append(np.abs(gradient.numpy() * run.leaves[name].numpy()).sum())
-    return float(16 * epsilon * sum(moved))
+    with np.errstate(invalid="ignore"):
+        moved = [output * run.cotangent.numpy()]
+        for name, gradient in run.gradients.items():
+            if gradient:
+                moved.append(gradient.numpy() * run.leaves[name].numpy())
+    return float(16 * epsilon * sum(np.abs(each[np.isfinite(each)]).sum() for each in moved))
 
 
 def check(observation: Observation) -> Verdict:

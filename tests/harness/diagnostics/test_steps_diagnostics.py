@@ -507,6 +507,11 @@ def test_loss_falls_allows_for_leaves_whose_own_rounding_is_more_than_a_step() -
     assert isinstance(stepped("a.var(0)", "[100000.1, 100001.3, 100005.7]"), Silent)
 
 
+def test_loss_falls_is_blind_to_nan_where_the_loss_does_not_look() -> None:
+    masks = ("selection.py", "np.where(condition, g, 0)", "condition * g")
+    assert isinstance(stepped("lib.where(a > 0, a, 0.0).sqrt()", "[-1.0, 4.0]", masks), Silent)
+
+
 def test_loss_falls_catches_a_gradient_that_points_uphill() -> None:
     uphill = stepped(
         "a * 3.0", "[1.0]", ("elementwise.py", "(g * b, a.shape)", "(-g * b, a.shape)")
