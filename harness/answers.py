@@ -60,6 +60,14 @@ IMPORT_LIMIT = Limits(seconds=120.0)
 """A first import of PyTorch from a slow disk takes its time."""
 
 
+def why_missing(name: str) -> str | None:
+    """Why the library cannot be asked at all, with the remedy; None where it can."""
+    library = LIBRARIES[name]
+    if find_spec(library.dialect.distribution or library.dialect.module):
+        return None
+    return f"{name} is not installed: {library.install}"
+
+
 def ask_library(
     name: str, pairs: Sequence[Pair], store: Store
 ) -> dict[tuple[str, Loss | None], Run | Skipped]:
@@ -68,9 +76,8 @@ def ask_library(
     fit = [(probe, loss) for probe, loss in pairs if probe.kind in library.kinds]
     if not fit:
         return {}
-    if find_spec(library.dialect.distribution or library.dialect.module) is None:
-        missing = Skipped(f"{name} is not installed: {library.install}")
-        return {(probe.name, loss): missing for probe, loss in fit}
+    if reason := why_missing(name):
+        return {(probe.name, loss): Skipped(reason) for probe, loss in fit}
     probes = tuple({probe.name: probe for probe, _ in fit}.values())
     place = {probe.name: index for index, probe in enumerate(probes)}
     items = tuple((place[probe.name], loss) for probe, loss in fit)

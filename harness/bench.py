@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from harness.answers import ask_library
+from harness.answers import ask_library, why_missing
 from harness.diagnostics import DIAGNOSTICS, Diagnostic, Observation, Skipped, Verdict, ask
 from harness.engine import Engine
 from harness.errors import EnvironmentProblem
@@ -120,6 +120,12 @@ class Bench:
             measure=tuple(each.name for each in self.diagnostics if each.measure),
             answer_key=answer_key,
         )
+
+    def missing(self) -> dict[str, str]:
+        """The diagnostics whose library is not there, with the remedy."""
+        asked = {each.name: each.library for each in self.diagnostics if each.library}
+        reasons = {name: why_missing(library) for name, library in asked.items()}
+        return {name: reason for name, reason in reasons.items() if reason}
 
     def hear(self, observation: Observation) -> dict[str, Verdict]:
         """What every diagnostic says."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.errors import BreaklabError, DoesNotApply
+from harness.errors import BreaklabError, DoesNotApply, EnvironmentProblem
 
 if TYPE_CHECKING:
     from harness.bench import Bench
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from harness.check import PageCheck
     from harness.draft import Given
     from harness.lab import Experiment
+    from harness.matrix import Matrix, Trials
+    from harness.matrix.gather import Plan
     from harness.page import Page
     from harness.report import Report
 
@@ -145,6 +147,24 @@ def break_engine(
 
 
 @app.command()
+def myth(page: PageId, breaks: Breaks = None, json: Json = False) -> int:
+    """Read a claim from teaching material, and run the program that puts it to the test."""
+    from harness.myth import run_myth
+    from harness.report.myth import show_myth
+    from harness.report.terminal import open_console
+
+    report = run_myth(_catalogue(breaks).page(page, "myth"))
+    if json:
+        _print_json(report)
+    else:
+        show_myth(open_console(), report)
+    if report.skipped:
+        what, _, remedy = report.skipped.partition(": ")
+        raise EnvironmentProblem(f"the program was not run: {what}\n  remedy: {remedy}")
+    return 0 if report.agrees else 1
+
+
+@app.command()
 def check(
     pages: Annotated[
         list[str] | None, typer.Argument(metavar="[ID]...", help="Pages; all where none is named.")
@@ -229,6 +249,59 @@ def new_page(
     return 0
 
 
+@app.command("matrix")
+def show_kill_matrix(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Breaks; all where none is named.")
+    ] = None,
+    family: Annotated[
+        str | None, typer.Option("--family", metavar="F", help="Only the breaks of this family.")
+    ] = None,
+    on: Variant = None,
+    breaks: Breaks = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Expect from now on what is seen now.")
+    ] = False,
+    junit: Annotated[
+        Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit XML.")
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE", help="Write Markdown; - prints it.")
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Say of each break who catches it, with what and how.")
+    ] = False,
+    no_cache: NoCache = False,
+    json: Json = False,
+) -> int:
+    """Try every break with every diagnostic: who catches what, and is it as committed."""
+    from harness.engine import find_engine
+    from harness.matrix import verdict
+    from harness.matrix.gather import plan_matrix
+    from harness.report.matrix_markdown import write_markdown
+    from harness.report.matrix_terminal import show_accepted, show_matrix
+    from harness.report.terminal import open_console
+
+    write_junit = _junit_writer() if junit else None
+    plan = plan_matrix(_catalogue(breaks), find_engine(), on=on, ids=ids or (), family=family)
+    start = time.perf_counter()
+    trials = _try_all(plan, keep=not no_cache)
+    accepted = verdict.accept(plan, trials) if accept else None
+    matrix = verdict.judge_trials(plan, trials, time.perf_counter() - start)
+    if json:
+        _print_json(matrix)
+    elif markdown != Path("-"):
+        console = open_console()
+        if accepted is not None:
+            show_accepted(console, accepted)
+        show_matrix(console, matrix, verbose=verbose)
+    if markdown:
+        write_markdown(matrix, markdown)
+    if junit and write_junit:
+        write_junit(matrix, junit)
+    return 0 if matrix.agrees else 1
+
+
 def main() -> None:
     """Run the command line and end the process with its exit status."""
     traceback = "--traceback" in sys.argv
@@ -279,6 +352,35 @@ def _break_on_terminal(experiment: Experiment, bench: Bench, predict: bool) -> R
 
         show_score(console, predictions, report)
     return report
+
+
+def _try_all(plan: Plan, *, keep: bool) -> Trials:
+    """Run the plan with a progress line; Ctrl-C stops at once and says what was finished."""
+    from harness.bench import Bench
+    from harness.matrix.gather import try_all
+    from harness.report.matrix_terminal import Progress
+    from harness.store import open_store
+
+    with Progress(len(plan.entries)) as progress:
+        try:
+            return try_all(plan, Bench(open_store(keep)), watch=progress.watch)
+        except KeyboardInterrupt:
+            done = f"{progress.done} of {len(plan.entries)} pages were finished"
+            kept = " and are kept: the same command goes on from there" if keep else ""
+            print(f"harness: stopped; {done}{kept}", file=sys.stderr)
+            raise typer.Exit(130) from None
+
+
+def _junit_writer() -> Callable[[Matrix, Path], None]:
+    """What writes JUnit XML, asked for before anything runs."""
+    try:
+        from harness.report.junit import write_junit
+    except ImportError:
+        raise EnvironmentProblem(
+            "JUnit XML is written by junitparser, which is not installed\n"
+            "  remedy: pip install 'breaklab[junit]'"
+        ) from None
+    return write_junit
 
 
 def _print_absence(page: Page, variant: str | None) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import typer
 
@@ -37,6 +37,9 @@ class Draft:
         if self.level not in (1, 2, 3):
             remedy = "1 (first lesson), 2 or 3 (expert)"
             raise UsageError(f"--level is {self.level}\n  remedy: {remedy}")
+        if self.kind not in get_args(PageKind):
+            remedy = f"one of {', '.join(get_args(PageKind))}"
+            raise UsageError(f"--kind is `{self.kind}`\n  remedy: {remedy}")
 
 
 Given = Mapping[str, Any]

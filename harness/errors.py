@@ -5,6 +5,7 @@
     ├── PageError             2   a page that cannot be read (file, line, key, remedy)
     │   └── HunkError         2   ... because of its diff
     ├── DoesNotApply          1   a sound patch that finds no site in this engine
+    ├── NotAccepted           1   a matrix that cannot become the committed one
     └── EnvironmentProblem    3   an engine that does not import, a library that is missing
 
 The command line prints the message on standard error and ends with the status; nothing else
@@ -38,6 +39,12 @@ class HunkError(PageError):
 
 class DoesNotApply(BreaklabError):
     """A hunk that is sound but matches nothing in this engine."""
+
+    exit_status = 1
+
+
+class NotAccepted(BreaklabError):
+    """A matrix whose controls do not hold: it must not become what is expected."""
 
     exit_status = 1
 

@@ -17,10 +17,10 @@ import msgspec
 from harness.bench import Bench, Clean, Pair
 from harness.catalogue import Catalogue
 from harness.claims import hold_claims
-from harness.diagnostics import Alarm, Diagnostic, Observation, Silent, Skipped
+from harness.diagnostics import Alarm, Observation, Silent, Skipped, Verdict
 from harness.engine import Engine
 from harness.errors import PageError
-from harness.evidence import fingerprint, first_divergence
+from harness.evidence import fingerprint, first_divergence, margin
 from harness.outcome import Judgement, judge
 from harness.page import Page
 from harness.patch import Patched, apply_patch, apply_transformer, combine, parse_patch, rename
@@ -138,7 +138,7 @@ def run_lab(experiment: Experiment, bench: Bench | None = None) -> Report:
         pair = (run.probe, run.loss)
         report = _report_run(experiment, bench, run, judged[pair], keys[pair], trails.get(pair, {}))
         reports.append(msgspec.structs.replace(report, **evidence.get(pair, {})))
-    return _report(experiment, bench.diagnostics, reports, time.perf_counter() - start)
+    return _report(experiment, bench, reports, time.perf_counter() - start)
 
 
 def _probes_with(
@@ -234,17 +234,27 @@ def _report_run(
         skipped={name: v.reason for name, v in verdicts.items() if isinstance(v, Skipped)},
         alarms={name: v.message for name, v in caught.items()},
         wrong_reason={name: v.message for name, v in alarms.items() if name not in caught},
-        margins={},
+        margins=_margins(caught, key.verdicts),
     )
+
+
+def _margins(caught: Mapping[str, Alarm], on_clean: Mapping[str, Verdict]) -> dict[str, float]:
+    """Orders of magnitude between each alarm and the clean engine's own noise, where both say."""
+    margins = {}
+    for name, alarm in caught.items():
+        noise = getattr(on_clean[name], "deviation", None)
+        if alarm.deviation is not None and noise is not None:
+            margins[name] = round(margin(alarm.deviation, noise), 1)
+    return margins
 
 
 def _report(
     experiment: Experiment,
-    diagnostics: Sequence[Diagnostic],
+    bench: Bench,
     runs: list[RunReport],
     seconds: float,
 ) -> Report:
-    names = [diagnostic.name for diagnostic in diagnostics]
+    names = [diagnostic.name for diagnostic in bench.diagnostics]
     claims = hold_claims(experiment.page, experiment.variant, names, runs)
     said = [run.agrees for run in runs] + [claim.agrees for claim in claims]
     return Report(
@@ -259,6 +269,7 @@ def _report(
         seconds=round(seconds, 3),
         runs=runs,
         claims=claims,
+        missing=bench.missing(),
     )
 
 

@@ -17,13 +17,13 @@ from harness.page import Page, read_text, split_front
 from harness.text import Text
 
 SOURCE_FORMS = (
-    "a repository, `owner/repo`, with `#123` (issue or pull request), `@1a2b3c4` (commit) or "
-    "`:item` behind it; an address `https://...`; `seeds/NNN`; `course-NN`, `karpathy-2018#N` or "
-    "`llm-first-principles#N`; or `std`, a slip that everybody makes"
+    "a repository, `owner/repo`, with `#123` (issue or pull request), `@1a2b3c4` (commit or "
+    "release) or `:item` behind it; an address `https://...`; `seeds/NNN`; `course-NN`, "
+    "`karpathy-2018#N` or `llm-first-principles#N`; or `std`, a slip that everybody makes"
 )
 _SOURCE = re.compile(
     r"std|seeds/\d{3}"
-    r"|(?!seeds/)[A-Za-z0-9][\w.-]*/[\w.-]+(#\d+|@[0-9a-f]{7,40}|:[\w.-]+)?"
+    r"|(?!seeds/)[A-Za-z0-9][\w.-]*/[\w.-]+(#\d+|@[\w.-]+|:[\w.-]+)?"
     r"|course-\d{2}|karpathy-2018#\d+|llm-first-principles#\d+"
 )
 _WEB = re.compile(r"https?://[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}(:\d+)?([/?#]\S*)?")

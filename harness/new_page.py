@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from harness.bench import Bench
 from harness.catalogue import Catalogue, unknown
 from harness.diagnostics import DIAGNOSTICS, Diagnostic
 from harness.draft import Draft
 from harness.engine import Engine
 from harness.errors import BreaklabError, UsageError
-from harness.lab import Bench, prepare, run_lab
+from harness.lab import prepare, run_lab
 from harness.page import UNSTATED, read_page
 from harness.prose import OPTIONAL, sections_of
 from harness.report import Report, RunReport
@@ -66,10 +67,11 @@ def next_steps(draft: Draft, path: Path, extra: bool, trouble: BreaklabError | N
     steps = {
         "diff": "what the patch changes in the engine's own code",
         "break": "what happens, probe by probe",
+        "myth": "what the program prints",
         "check": "what is left to write, and what does not hold",
     }
-    if draft.kind == "myth":
-        del steps["diff"], steps["break"]
+    for foreign in ("diff", "break") if draft.kind == "myth" else ("myth",):
+        del steps[foreign]
     lines = [f"  harness {command} {draft.id}{option}" for command in steps]
     width = max(map(len, lines))
     listed = (f"{line:{width}}   {why}" for line, why in zip(lines, steps.values(), strict=True))
@@ -155,7 +157,8 @@ def _body(draft: Draft) -> Iterator[str]:
 def _block(section: str, draft: Draft) -> str:
     """The block that runs, in the section that has one."""
     if section == "The program":
-        return "```python\n# the shortest program that shows what really happens\n```"
+        program = "```python\n# the shortest program that shows what really happens\n```"
+        return f"{program}\n\n```text\nwhat it prints, to the letter\n```"
     if section != "The break":
         return ""
     before, after = draft.before, draft.after

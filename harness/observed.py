@@ -30,13 +30,21 @@ def check_observed(page: Page, reports: Sequence[Report]) -> list[Finding]:
     return found
 
 
-def survives(report: Report) -> bool:
-    """Whether no diagnostic catches the break where it corrupts silently, or shows nowhere at all.
+def survivors(reports: Sequence[Report]) -> list[Report]:
+    """The reports on which nobody catches the break, though it corrupts silently there.
 
-    A crash needs nobody to catch it, so it does not pay for another probe's silence.
+    All of them where it shows nowhere. A crash needs nobody to catch it, so it does not pay for
+    another probe's silence; and an engine that repairs the break is no place where it survives.
     """
+    runs = [run for report in reports for run in report.runs]
+    if not any(run.outcome in ("silent-corruption", "crash") for run in runs):
+        return [report for report in reports if report.runs]
+    return [report for report in reports if _is_uncaught(report)]
+
+
+def _is_uncaught(report: Report) -> bool:
     silent = [run for run in report.runs if run.outcome == "silent-corruption"]
-    return not any(run.caught_by for run in silent or report.runs)
+    return bool(silent) and not any(run.caught_by for run in silent)
 
 
 # ----- Outcomes -----
@@ -162,23 +170,22 @@ def _check_alarms(page: Page, reports: Sequence[Report]) -> Iterator[Finding]:
 
 def _check_pardon(page: Page, reports: Sequence[Report]) -> Iterator[Finding]:
     """A break that no diagnostic catches needs a pardon; one that is caught must not have it."""
-    tried = [report for report in reports if report.runs]
-    survivors = [report for report in tried if survives(report)]
+    tried, alive = any(report.runs for report in reports), survivors(reports)
     pardon, line = page.front.pardon, page.line_of("pardon")
     unasked = sorted(filter(None, {_missing_library(each.name) for each in DIAGNOSTICS}))
-    if survivors and unasked and not pardon:
+    if alive and unasked and not pardon:
         problem = f"no diagnostic catches it here, where {', '.join(unasked)} cannot be asked"
         yield Finding(page.path, 1, problem, f"install {', '.join(unasked)} to decide", 0)
-    elif survivors and not pardon:
-        where = _on(survivors[0].engine.variant) or f" on {survivors[0].engine.name}"
+    elif alive and not pardon:
+        where = _on(alive[0].engine.variant) or f" on {alive[0].engine.name}"
         remedy = (
             "add a probe that exposes it; or `[pardon]` with `reason` and `sentence`, if none can"
         )
         yield Finding(page.path, 1, f"a survivor: no diagnostic catches it{where}", remedy)
-    elif pardon and tried and not survivors:
+    elif pardon and tried and not alive:
         problem = "asks for a pardon, and does not need one: it is caught"
         yield Finding(page.path, line, problem, "take [pardon] out")
-    outcomes = {run.outcome for report in tried for run in report.runs}
+    outcomes = {run.outcome for report in reports for run in report.runs}
     if pardon and pardon.reason == "equivalent" and outcomes & {"silent-corruption", "crash"}:
         problem = "asks for a pardon as `equivalent`, and something observable differs"
         remedy = "give another reason: an equivalent change alters nothing observable"

@@ -29,6 +29,7 @@ UNSTATED = "?"
 """In place of an outcome: run this probe, and state nothing yet. `harness check` asks for it."""
 
 ID = "^[a-z0-9]+(-[a-z0-9]+)*$"
+MODULE = r"^[A-Za-z_]\w*$"
 
 
 class Pardon(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,6 +52,8 @@ class FrontMatter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expect: dict[str, Any] = {}
     diagnostics: dict[str, Any] = {}
     pardon: Pardon | None = None
+    needs: tuple[Annotated[str, msgspec.Meta(pattern=MODULE)], ...] = ()
+    """What a myth's program imports beside NumPy and minigrad; it is not run without."""
 
 
 class Claims(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -207,6 +210,7 @@ _REMEDIES = {
     "pardon": f'`reason = "..."`, one of {", ".join(get_args(PardonReason))}, and '
     '`sentence = "..."`, which says why no diagnostic can catch it',
     "diagnostics": '`caught_by = ["shape"]` and `missed_by = ["loss-falls"]`',
+    "needs": 'the modules that a myth\'s program imports beside NumPy: `needs = ["torch"]`',
 }
 _KEYS = ", ".join(_REMEDIES)
 

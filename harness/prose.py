@@ -55,7 +55,7 @@ def check_prose(page: Page) -> list[Finding]:
     found = [
         *_check_sections(page, text),
         *_check_blocks(page),
-        *_check_question(page, text),
+        *(_check_question(page, text) if page.front.kind in ("break", "variant") else ()),
         *check_leftovers(text),
         *_check_front(page),
         *check_links(text),
@@ -126,7 +126,7 @@ def _check_question(page: Page, text: Text) -> Iterator[Finding]:
     question = re.sub(r"<!--.*?-->", "", page.section("Hypothesis"), flags=re.S).strip()
     if heading is None or not question:
         return  # which is a finding already
-    if "?" not in question and "predict" not in question.lower():
+    if not re.search(r"\?|predict|guess|before you", question, re.I):
         remedy = "ask for a prediction: which probe crashes, which is silently wrong, by how much?"
         yield text.finding(heading.line, "the hypothesis asks nothing", remedy)
     if page.front.kind == "break" and not re.search(r"\d", question):

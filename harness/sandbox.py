@@ -1,4 +1,4 @@
-"""Running a job in a child process that can do no harm to this one.
+"""Running a task in a child process that can do no harm to this one.
 
 The child is forked where that can be done, and else a fresh interpreter; both speak the same
 frames. It has a process group of its own, a scratch working directory, a time limit a probe, and it
@@ -10,14 +10,16 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
@@ -25,12 +27,15 @@ from typing import IO, Protocol
 import msgspec
 
 from harness.loader import compile_ahead
+from harness.program import Ended, Printed, Program
 from harness.run import Failure, Run
-from harness.worker import Job, Loaded, quiet, serve
+from harness.worker import KINDS, Frame, Job, Loaded, Task, quiet, serve
 
 LARGEST_FRAME = 64 * 1024 * 1024
 """Bytes; a child that announces more is not believed."""
 
+MOST_PRINTED = 8_000
+"""Bytes; a program that prints more is stopped."""
 
 UNREPEATABLE = {"TimeLimit", "ProcessExit", "MemoryError"} | {each.name for each in signal.Signals}
 """Types of failures that depend on the machine and the day as well as on the program."""
@@ -41,7 +46,15 @@ class Limits:
     """What a child may use."""
 
     seconds: float = 10.0
-    """For the import of the engine, and for each run with its measurements."""
+    """For the import of the engine, for each run with its measurements, or for a whole program."""
+
+
+@dataclass(frozen=True)
+class Printout:
+    """What a program printed until it ended, or was ended."""
+
+    text: str
+    failure: Failure | None
 
 
 class EngineDoesNotLoad(Exception):
@@ -58,7 +71,7 @@ def run_isolated(job: Job, limits: Limits | None = None, *, fork: bool | None = 
     Raises EngineDoesNotLoad where no probe could even start.
     """
     limits = limits or Limits()
-    start = _fork if (hasattr(os, "fork") if fork is None else fork) else _spawn
+    start = _starter(job, fork)
     runs: list[Run] = []
     while len(runs) < len(job.items):
         rest = msgspec.structs.replace(job, items=job.items[len(runs) :])
@@ -69,6 +82,34 @@ def run_isolated(job: Job, limits: Limits | None = None, *, fork: bool | None = 
             finally:
                 child.end()
     return runs
+
+
+def run_program(
+    program: Program, limits: Limits | None = None, *, fork: bool | None = None
+) -> Printout:
+    """What the program prints to standard output, whatever happens."""
+    with _scratch() as folder:
+        child = _starter(program, fork)(program, folder)
+        try:
+            return _collect(child, limits or Limits())
+        finally:
+            child.end()
+
+
+def _starter(task: Task, fork: bool | None) -> Callable[[Task, Path], _Child]:
+    return _fork if (_can_fork(task) if fork is None else fork) else _spawn
+
+
+def _can_fork(task: Task) -> bool:
+    """Not where a library that it imports is loaded here already, and may have started threads.
+
+    They would be missing in the child, and PyTorch waits for them for ever.
+    """
+    if isinstance(task, Program):
+        libraries = task.needs
+    else:
+        libraries = () if task.sources else (task.dialect.module,)
+    return hasattr(os, "fork") and not any(name in sys.modules for name in libraries)
 
 
 def _listen(child: _Child, job: Job, limits: Limits) -> Iterator[Run]:
@@ -89,6 +130,29 @@ def _listen(child: _Child, job: Job, limits: Limits) -> Iterator[Run]:
         raise EngineDoesNotLoad(reported or _why(child, first, limits, "the import"))
 
 
+def _collect(child: _Child, limits: Limits) -> Printout:
+    """What arrives until the program ends, or has had its time or its share of text."""
+    frames, printed, failure = _Reader(child.pipe), b"", None
+    end = time.monotonic() + limits.seconds
+    while isinstance(frame := frames.next(max(0.0, end - time.monotonic())), Printed):
+        printed += frame.data
+        if len(printed) > MOST_PRINTED:
+            message = f"stopped after {MOST_PRINTED} bytes of text"
+            failure = Failure("the program", "OutputLimit", message)
+            break
+    else:
+        if isinstance(frame, Ended):
+            failure = frame.failure
+        else:
+            failure = _why(child, frame, limits, "the program")
+    return Printout(_visible(printed[:MOST_PRINTED].decode(errors="backslashreplace")), failure)
+
+
+def _visible(text: str) -> str:
+    """With escapes for what would control a terminal instead of being read."""
+    return re.sub(r"[^\n\t\x20-\x7e\xa0-\U0010ffff]", lambda one: f"\\x{ord(one[0]):02x}", text)
+
+
 def _why(child: _Child, frame: object, limits: Limits, phase: str) -> Failure:
     if isinstance(frame, _Late):
         return Failure(phase, "TimeLimit", f"not done after {limits.seconds:g} seconds")
@@ -106,10 +170,10 @@ class _Reader:
     """Frames from a pipe, read by a thread so that waiting for one can have a limit."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
-        self._frames: queue.SimpleQueue[Loaded | Run | None] = queue.SimpleQueue()
+        self._frames: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         threading.Thread(target=self._read, args=(pipe,), daemon=True).start()
 
-    def next(self, seconds: float) -> Loaded | Run | _Late | None:
+    def next(self, seconds: float) -> Frame | _Late | None:
         """The next frame, None at the end (or at anything that is no frame)."""
         try:
             return self._frames.get(timeout=seconds)
@@ -121,10 +185,9 @@ class _Reader:
             while (head := pipe.read(4)) and len(head) == 4:
                 length = int.from_bytes(head, "big")
                 body = pipe.read(length) if 0 < length <= LARGEST_FRAME else b""
-                if len(body) != length or not body:
+                if len(body) != length or body[:1] not in KINDS:
                     break
-                kind: type[Loaded | Run] = Loaded if body[:1] == b"L" else Run
-                self._frames.put(msgspec.msgpack.decode(body[1:], type=kind))
+                self._frames.put(msgspec.msgpack.decode(body[1:], type=KINDS[body[:1]]))
         self._frames.put(None)
 
 
@@ -169,8 +232,9 @@ def _kill_group(leader: int) -> None:
         os.killpg(leader, signal.SIGKILL)
 
 
-def _fork(job: Job, folder: Path) -> _Child:
-    compile_ahead(Path(job.root), job.sources, job.sites)
+def _fork(task: Task, folder: Path) -> _Child:
+    if isinstance(task, Job):
+        compile_ahead(Path(task.root), task.sources, task.sites)
     reader, writer = os.pipe()
     with warnings.catch_warnings():
         # Python 3.12 warns of threads at a fork; the only ones are NumPy's idle pool and our
@@ -185,7 +249,7 @@ def _fork(job: Job, folder: Path) -> _Child:
             os.closerange(writer + 1, os.sysconf("SC_OPEN_MAX"))
             os.chdir(folder)
             quiet()
-            serve(job, writer)
+            serve(task, writer)
             status = 0
         os._exit(status)
     os.close(writer)
@@ -208,7 +272,7 @@ class _Spawned:
         return self.process.wait()
 
 
-def _spawn(job: Job, folder: Path) -> _Child:
+def _spawn(task: Task, folder: Path) -> _Child:
     process = subprocess.Popen(
         [sys.executable, "-B", "-m", "harness.worker"],
         stdin=subprocess.PIPE,
@@ -221,7 +285,7 @@ def _spawn(job: Job, folder: Path) -> _Child:
     )
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError):
-        process.stdin.write(msgspec.msgpack.encode(job))
+        process.stdin.write(msgspec.msgpack.encode(task))
         process.stdin.close()
     return _Spawned(process)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import sqlite3
 import sys
 from collections.abc import Iterable, Mapping
@@ -40,7 +41,15 @@ class Store:
 
     def __init__(self, path: Path | None) -> None:
         self._memory: dict[bytes, Run] = {}
-        self._file = _open(path) if path else None
+        self._path = path
+        self._open: tuple[int, sqlite3.Connection | None] = (0, None)
+
+    @property
+    def _file(self) -> sqlite3.Connection | None:
+        """The connection of this process: SQLite's cannot be taken across a fork."""
+        if self._path and self._open[0] != os.getpid():
+            self._open = os.getpid(), _open(self._path)
+        return self._open[1]
 
     def recall(self, keys: Iterable[bytes]) -> dict[bytes, Run]:
         """Those of the runs that are there."""
@@ -55,20 +64,22 @@ class Store:
         """Keep the runs that would come out the same another day."""
         lasting = {key: run for key, run in runs.items() if _lasts(run)}
         self._memory |= lasting
-        if self._file and lasting:
+        file = self._file
+        if file and lasting:
             rows = [(key, msgspec.msgpack.encode(run)) for key, run in lasting.items()]
             # A disk that takes nothing only costs time.
-            with contextlib.suppress(sqlite3.Error), self._file:
-                self._file.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?)", rows)
+            with contextlib.suppress(sqlite3.Error), file:
+                file.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?)", rows)
 
     def _read(self, keys: list[bytes]) -> Iterable[tuple[bytes, bytes]]:
-        if not self._file:
+        file = self._file
+        if not file:
             return
         for start in range(0, len(keys), 500):
             some = keys[start : start + 500]
             marks = ",".join("?" * len(some))
             with contextlib.suppress(sqlite3.Error):
-                found = self._file.execute(
+                found = file.execute(
                     f"SELECT key, run FROM runs WHERE key IN ({marks})",
                     some,
                 )

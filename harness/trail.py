@@ -12,8 +12,10 @@ itself brings in or takes away: what it holds shows in the others, or nowhere.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import zlib
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -32,6 +34,13 @@ DEPTH = 5
 PARTS = 500
 """How many parts of a value count: an engine's whole graph may hang on a node."""
 
+ENDS = 32
+"""How many parts count at either end of a long sequence."""
+
+BUDGET = 100_000
+"""How many parts are looked at in a run. Two runs that have been alike use it up at the same place;
+what they do from there on counts by how often it is done only."""
+
 
 class Recorder:
     """What the sites did since the last `clear`."""
@@ -39,6 +48,7 @@ class Recorder:
     def __init__(self) -> None:
         self.executed: set[int] = set()
         self.trail: dict[str, int] = {}
+        self.looked_at = 0
 
     def install(self) -> None:
         """Give instrumented code its builtins."""
@@ -54,6 +64,7 @@ class Recorder:
         """Forget everything."""
         self.executed.clear()
         self.trail.clear()
+        self.looked_at = 0
 
     def mark(self, site: int) -> bool:
         """A site is about to be executed."""
@@ -77,10 +88,12 @@ class Recorder:
         self.trail[key] = self.trail.get(key, 0) + 1
 
     def _note(self, key: str, value: Any) -> None:
-        try:
-            digest = _Digest().of(value, DEPTH)
-        except Exception:  # an object may refuse to be looked at, or the stack may be at its end
-            digest = 0
+        digest, look = 0, _Digest()
+        if self.looked_at < BUDGET:
+            # An object may refuse to be looked at, or the stack may be at its end.
+            with contextlib.suppress(Exception):
+                digest = look.of(value, DEPTH)
+            self.looked_at += look.parts
         self.trail[key] = zlib.crc32(digest.to_bytes(4), self.trail.get(key, 0))
 
 
@@ -97,28 +110,36 @@ class _Digest:
 
     def __init__(self) -> None:
         self.seen: set[int] = set()
+        self.parts = 0
 
     def of(self, value: Any, depth: int) -> int:
         """The checksum; parts below `depth`, and those met before, count by their type only."""
+        self.parts += 1
         if isinstance(value, np.ndarray | np.generic):
             array = np.asarray(value)
             if array.dtype.kind == "O":
                 return self._all("array", array.ravel().tolist(), depth)
-            return zlib.crc32(array.tobytes(), zlib.crc32(f"{array.dtype.str}{array.shape}".encode()))
+            return zlib.crc32(
+                array.tobytes(), zlib.crc32(f"{array.dtype.str}{array.shape}".encode())
+            )
         if value is None or isinstance(value, bool | int | float | complex | str | bytes | slice):
             return zlib.crc32(f"{type(value).__name__}{value!r}".encode())
         if isinstance(value, type | ModuleType | FunctionType | BuiltinFunctionType | MethodType):
             return self._function(value, depth)
         name = type(value).__qualname__
-        if depth == 0 or id(value) in self.seen or len(self.seen) > PARTS:
+        if depth == 0 or id(value) in self.seen or self.parts > PARTS:
             return zlib.crc32(name.encode())
         self.seen.add(id(value))
         if isinstance(value, list | tuple):
-            return self._all(name, value, depth)
+            ends = value if len(value) <= 2 * ENDS else (len(value), *value[:ENDS], *value[-ENDS:])
+            return self._all(name, ends, depth)
+        if isinstance(value, set | frozenset) and len(value) > 2 * ENDS:
+            return self._all(name, [len(value)], depth)
         if isinstance(value, set | frozenset):
             return zlib.crc32(str(sorted(self.of(each, depth - 1) for each in value)).encode())
         if isinstance(value, dict):
-            return self._all(name, [part for item in value.items() for part in item], depth)
+            items = list(islice(value.items(), 2 * ENDS))
+            return self._all(name, [len(value), *(p for item in items for p in item)], depth)
         if isinstance(value, np.random.Generator):
             return self._all(name, [value.bit_generator.state], depth)
         return self._all(name, _attributes(value), depth)

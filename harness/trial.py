@@ -143,7 +143,7 @@ def observe(trial: Trial, loss: Loss | None, *, traced: bool = False) -> Run:
             watch[trial.probe.kind](trial, loss, record)
     except BaseException as error:  # whatever a broken engine raises is an observation
         failure = Failure(
-            record.phase, type(error).__name__, _message(error), _probe_line(trial.probe, error)
+            record.phase, type(error).__name__, message_of(error), _probe_line(trial.probe, error)
         )
     return Run(
         probe=trial.probe.name,
@@ -269,7 +269,7 @@ def _pack_step(step: Any) -> TraceStep:
     )
 
 
-def _message(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """The exception's own words on one line, bounded; an exception may fail even to say them."""
     try:
         words = " ".join(str(error).split())
@@ -279,11 +279,18 @@ def _message(error: BaseException) -> str:
 
 
 def _probe_line(probe: Probe, error: BaseException) -> str:
-    """The line of the probe that was being executed when the exception passed through it."""
-    lines, found, traceback = probe.source.splitlines(), "", error.__traceback__
+    return line_within(probe.source, probe.path, probe.line, error)
+
+
+def line_within(source: str, path: str, line: int, error: BaseException) -> str:
+    """The line of the text at `path` that was being executed when the exception passed through it.
+
+    The text starts at `line` of that file.
+    """
+    lines, found, traceback = source.splitlines(), "", error.__traceback__
     while traceback is not None:
-        if traceback.tb_frame.f_code.co_filename == probe.path:
-            index = traceback.tb_lineno - probe.line
+        if traceback.tb_frame.f_code.co_filename == path:
+            index = traceback.tb_lineno - line
             found = lines[index].strip() if 0 <= index < len(lines) else found
         traceback = traceback.tb_next
     return found

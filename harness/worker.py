@@ -1,6 +1,7 @@
 """The child's side of the road: load an engine, run the probes in order, send what was seen.
 
 A job goes in, frames come out: one that says whether the engine could be loaded, then one a run.
+Or a whole program goes in, and what it prints comes out.
 It runs in a forked child, or as `python -m harness.worker` where there is no fork.
 """
 
@@ -10,6 +11,7 @@ import faulthandler
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from harness.leaves import SEED
 from harness.loader import load
 from harness.patch import Site
 from harness.probe import Probe
+from harness.program import Ended, Printed, Program, execute
 from harness.run import Failure, Measured, Run
 from harness.subgradient import NEARBY, sample_nearby
 from harness.trail import Recorder
@@ -30,8 +33,8 @@ from harness.trial import Library, Trial, observe
 from harness.words import Loss
 
 
-class Job(msgspec.Struct, frozen=True):
-    """All that a child needs to know."""
+class Job(msgspec.Struct, frozen=True, tag="job"):
+    """All that a child needs to know to run probes."""
 
     dialect: Dialect
     root: str
@@ -117,37 +120,51 @@ def _measure(job: Job, trial: Trial, run: Run) -> dict[str, Measured]:
     return measured
 
 
-Frame = Loaded | Run
+Task = Job | Program
+"""What a child is there for."""
+
+Frame = Loaded | Run | Printed | Ended
+
+KINDS: dict[bytes, type[Frame]] = {b"L": Loaded, b"R": Run, b"P": Printed, b"E": Ended}
+"""The byte that a frame starts with."""
+
+_BYTES = {kind: byte for byte, kind in KINDS.items()}
 
 
 def encode_frame(frame: Frame) -> bytes:
     """A frame as it travels: four bytes of length (big-endian), a kind, and the record."""
-    body = (b"L" if isinstance(frame, Loaded) else b"R") + msgspec.msgpack.encode(frame)
+    body = _BYTES[type(frame)] + msgspec.msgpack.encode(frame)
     return len(body).to_bytes(4, "big") + body
 
 
-def serve(job: Job, pipe: int) -> None:
-    """Do the job and write the frames to the file descriptor `pipe`."""
-    write_all = _writer(pipe)
-    for frame in work(job):
-        write_all(encode_frame(frame))
+def serve(task: Task, pipe: int) -> None:
+    """Do the task and write the frames to the file descriptor `pipe`."""
+    # A forked child has its parent's settings, which may make exceptions of NumPy's warnings.
+    warnings.simplefilter("ignore")
+    np.seterr(all="warn")
+    send = _sender(pipe)
+    if isinstance(task, Program):
+        send(execute(task, send))
+    else:
+        for frame in work(task):
+            send(frame)
 
 
-def _writer(pipe: int) -> Callable[[bytes], None]:
-    def write_all(data: bytes) -> None:
-        view = memoryview(data)
+def _sender(pipe: int) -> Callable[[Frame], None]:
+    def send(frame: Frame) -> None:
+        view = memoryview(encode_frame(frame))
         while view:
             view = view[os.write(pipe, view) :]
 
-    return write_all
+    return send
 
 
 def main() -> None:
-    """Read a job from standard input and serve it on standard output."""
-    job = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Job)
+    """Read a task from standard input and serve it on standard output."""
+    task: Task = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Task)
     pipe = os.dup(1)
     quiet()
-    serve(job, pipe)
+    serve(task, pipe)
     os._exit(0)
 
 

@@ -2,7 +2,6 @@
 
 A number in the program never changes a tensor's dtype, an array may; a gradient has its leaf's.
 """
-# ruff: noqa: ARG001 - the lab uses `x`
 
 import numpy as np
 

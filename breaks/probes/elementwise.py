@@ -61,8 +61,8 @@ def log_of_one(a=[1.0, 1.0, 1.0]):
     return a.log()
 
 
-def log_of_small_numbers(a=[0.01, 0.1, 1.0]):
-    """A logarithm of numbers down to a hundredth."""
+def log_of_small_numbers(a=[0.05, 0.1, 1.0]):
+    """A logarithm of numbers down to a twentieth."""
     return a.log()
 
 

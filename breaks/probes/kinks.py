@@ -16,8 +16,8 @@ def clamp_at_bounds(a=[-1.0, 0.5, 1.0]):
     return a.clamp(-1, 1)
 
 
-def max_with_ties(a=[[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]]):
-    """The largest of each row: two, and then three, elements tie."""
+def max_with_ties(a=[[1.0, 3.0, 3.0], [2.0, 2.0, 2.0], [0.0, 1.0, 5.0]]):
+    """The largest of each row: two elements tie, then three, then none."""
     return a.amax(1)
 
 
@@ -26,8 +26,8 @@ def maximum_with_ties(lib, a=[1.0, 2.0, 3.0], b=[1.0, 5.0, 0.0]):
     return lib.maximum(a, b)
 
 
-def max_pool_with_ties(lib, x=[[[[2.0, 2.0], [1.0, 2.0]]]]):
-    """The largest of a window in which three elements tie."""
+def max_pool_with_ties(lib, x=[[[[2.0, 2.0, 1.0, 5.0], [1.0, 2.0, 0.0, 3.0]]]]):
+    """The largest of two windows; in the first of them three elements tie."""
     return lib.nn.MaxPool2d(2)(x)
 
 

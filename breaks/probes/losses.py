@@ -39,7 +39,7 @@ def _three_classes(samples):
     return centres[classes] + 0.4 * rng.standard_normal((samples, 2)), classes.tolist()
 
 
-def _train_classifier(lib, batch):
+def _train_softmax(lib, batch):
     """Softmax regression, 100 steps of SGD; yields the loss and the parameters before each."""
     points, classes = _three_classes(32)
     weight = lib.tensor(np.zeros((2, 3)), requires_grad=True)
@@ -57,12 +57,12 @@ def _train_classifier(lib, batch):
 
 def train_softmax_regression(lib):
     """Softmax regression on 32 points in batches of 8, 100 steps at a rate of 0.1."""
-    yield from _train_classifier(lib, batch=8)
+    yield from _train_softmax(lib, batch=8)
 
 
-def train_softmax_regression_row_by_row(lib):
+def train_softmax_row_by_row(lib):
     """The same in batches of a single row."""
-    yield from _train_classifier(lib, batch=1)
+    yield from _train_softmax(lib, batch=1)
 
 
 def mse_of_four(lib, p=(4,)):

@@ -3,7 +3,6 @@
 The names `module_...` are kept by the lab, which takes the layer through training, evaluation and
 back. The leaf `x` is the layer's input; what the probe returns is the layer.
 """
-# ruff: noqa: ARG001 - the lab uses `x`
 
 import numpy as np
 

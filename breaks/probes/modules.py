@@ -44,7 +44,7 @@ def attend_one_position(lib, x=(2, 1, 4)):
     return _attention(lib, x, heads=2)
 
 
-def causal_attention(lib, x=(2, 4, 4)):
+def causal_two_heads(lib, x=(2, 4, 4)):
     """Causal self-attention over 4 positions, 2 heads: no position sees a later one."""
     return _attention(lib, x, heads=2, causal=True)
 

@@ -1,5 +1,7 @@
 """Sums, means, maxima and what is normalised by them; no ties."""
 
+import numpy as np
+
 
 def sum_all(a=(2, 3)):
     """A sum over everything."""
@@ -114,3 +116,20 @@ def logsumexp_zero_on_top(a=[[0.0, -1.0, -2.0], [-1.0, 0.0, -3.0]]):
 def logsumexp_large_logits(a=[[1000.0, 999.0, 0.0]]):
     """The logarithm of a sum of exponentials that overflow."""
     return a.logsumexp(1)
+
+
+def train_softmax(lib):
+    """A linear classifier of three blobs, softmax and logarithm written out, 300 full batches."""
+    rng = np.random.default_rng(0)
+    centres = np.repeat([[0.0, 2.0], [2.0, -1.0], [-2.0, -1.0]], 40, axis=0)
+    classes = np.repeat([0, 1, 2], 40)
+    inputs = lib.tensor(centres + 0.8 * rng.standard_normal((120, 2)))
+    weight = lib.tensor(0.1 * rng.standard_normal((2, 3)), requires_grad=True)
+    for _ in range(301):
+        scores = inputs @ weight
+        loss = -(scores.softmax(1)[np.arange(120), classes].log()).mean()
+        right = np.asarray(scores.data).argmax(1) == classes
+        yield {"loss": loss, "accuracy": right.mean(), "mean score": scores.mean()}
+        weight.grad = None
+        loss.backward()
+        weight.data = weight.data - 0.5 * weight.grad

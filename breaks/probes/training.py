@@ -106,7 +106,7 @@ def train_classifier(lib):
         optimizer.step()
 
 
-def train_to_zero_residual(lib, w=[[0.0], [0.0]]):  # noqa: B006  a leaf's values
+def train_to_zero_residual(lib, w=[[0.0], [0.0]]):
     """Absolute errors that reach exactly 0, one after the other; the gradient is then 0 too.
 
     All numbers are sums of powers of two, so that nothing is rounded.

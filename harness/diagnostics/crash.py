@@ -1,23 +1,31 @@
-"""`crash`: did it end with an exception, a signal or a limit?"""
+"""`crash`: did it end with an exception, a signal or a limit?
+
+Costs nothing beside the run. It sees no wrong number. Where a correct engine refuses (`refuse_*`),
+an exception is right: `guard` looks at those. A signal or a time-out is never right.
+"""
 
 from __future__ import annotations
 
-from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Verdict
+from harness.diagnostics.guard import is_refusal
+from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Skipped, Verdict
 
 
 def check(observation: Observation) -> Verdict:
     """Alarm at any run that did not end normally."""
-    if observation.run.failure:
-        return Alarm(str(observation.run.failure))
-    return Silent(compared=1)
+    failure = observation.run.failure
+    if failure is None:
+        return Silent(compared=1)
+    if observation.probe.refused and is_refusal(failure):
+        return Skipped("a correct engine refuses this probe: `guard` looks at it")
+    return Alarm(str(failure))
 
 
 CRASH = Diagnostic(
     name="crash",
     sees="any run that does not end normally",
     blind="every wrong number",
-    cost="1",
-    passes=lambda _: 1,
+    cost="3, the run itself",
+    passes=lambda _: 3,
     check=check,
     kinds=("gradient", "steps", "module"),
     looks_at_crashes=True,

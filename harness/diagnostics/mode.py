@@ -220,7 +220,7 @@ def _dropped(seen: Scenario, step: int) -> NumericArray:
 MODE = Diagnostic(
     name="mode",
     sees="a layer that confuses training and evaluation: its output, its state, its flags",
-    blind="a layer that does the same wrong thing in both modes; how fast statistics move",
+    blind="the same mistake in both modes; how fast statistics move; which elements are dropped",
     cost="5",
     passes=lambda _: 5,
     check=check,

@@ -1,7 +1,8 @@
 """`shape`: the one-line invariant `leaf.grad.shape == leaf.shape`.
 
 In a log of steps there are no gradients to look at; there the invariant is that whatever is logged
-keeps the shape that it had at first: a parameter does not grow.
+keeps the shape that it had at first: a parameter does not grow. It costs nothing beside the run,
+and sees no wrong value, nor a wrong shape that another rule has made fit again on the way.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ SHAPE = Diagnostic(
     name="shape",
     sees="a gradient of another shape than its leaf, a parameter that changes its shape",
     blind="wrong values of the right shape; lengths that agree by accident",
-    cost="1",
+    cost="3, the run itself",
     passes=lambda _: 3,
     check=check,
     kinds=("gradient", "steps"),

@@ -215,7 +215,7 @@ def uneven_gradients(log: Log) -> str | None:
     """Gradients that die, or grow, on their way from the last layer to the first."""
     norms = {name: _first(log, name) for name in log if name.startswith("grad_norm_")}
     parts = {name: norm for name, norm in norms.items() if norm is not None}
-    if len(parts) < 2:
+    if not parts:
         return None
     short, long = min(parts, key=parts.__getitem__), max(parts, key=parts.__getitem__)
     if parts[short] >= UNEVEN * parts[long]:

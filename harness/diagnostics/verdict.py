@@ -19,6 +19,8 @@ class Alarm:
     """Something is wrong, and this is the sentence that says what."""
 
     message: str
+    deviation: float | None = None
+    """How far off, relative to what is right, where a number can say it; infinite for NaN."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class Silent:
     """Nothing is wrong among the `compared` things that were looked at."""
 
     compared: int
+    deviation: float | None = None
+    """As in `Alarm`: what was let pass as rounding."""
 
     def __post_init__(self) -> None:
         """A check that compared nothing has not passed."""

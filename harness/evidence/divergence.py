@@ -78,7 +78,7 @@ def _wrong_values(visits: list[TraceStep], graph: Graph) -> Iterator[str]:
 def _wrong_cotangents(visits: list[TraceStep], graph: Graph) -> Iterator[str]:
     """What is wrong at each visit, in the order of the walk; then who was never visited."""
     ever, done = {step.index for step in visits}, set[int]()
-    for number, step in enumerate(visits):
+    for step in visits:
         awaited = [giver for giver in graph.givers[step.index] if giver not in done]
         if not ever.issuperset(awaited):
             break
@@ -86,7 +86,7 @@ def _wrong_cotangents(visits: list[TraceStep], graph: Graph) -> Iterator[str]:
             name, giver = graph.name(step.index), graph.name(awaited[0])
             yield f"{name} was visited too early: before {giver}, which had a cotangent for it"
         done.add(step.index)
-        yield from _wrong_arrival(step, visits[:number], graph)
+        yield from _wrong_arrival(step, visits, graph)
         yield from _wrong_rule(step, graph)
     for index in graph.steps:
         if index not in ever:
@@ -94,12 +94,12 @@ def _wrong_cotangents(visits: list[TraceStep], graph: Graph) -> Iterator[str]:
             yield f"the walk never came to {name}, though {giver} handed it a cotangent"
 
 
-def _wrong_arrival(step: TraceStep, before: list[TraceStep], graph: Graph) -> Iterator[str]:
+def _wrong_arrival(step: TraceStep, visits: list[TraceStep], graph: Graph) -> Iterator[str]:
     """Whether what was handed to a node, all of it right, adds up to what arrived there."""
     wrong = _unlike("cotangent", step.cotangent, graph.steps[step.index].cotangent)
     if not wrong:
         return
-    pairs = [pair for earlier in before for pair in given(earlier)]
+    pairs = [pair for visit in visits for pair in given(visit)]
     handed = [array.numpy() for index, array in pairs if index == step.index]
     if not handed:
         yield f"the walk starts from {wrong}"
@@ -121,7 +121,7 @@ def _wrong_rule(step: TraceStep, graph: Graph) -> Iterator[str]:
     pairs = zip_longest(step.handed, right.handed)
     for operand, (parent, pair) in enumerate(zip(right.parents, pairs, strict=False)):
         wrong = _unlike("cotangent", *pair)
-        if wrong and parent is not None and parent in graph.steps:
+        if wrong and parent is not None:
             name, which = graph.name(step.index), graph.names.get(parent) or graph.name(parent)
             yield (
                 f"{name} handed operand {operand} ({which}) {wrong}; "

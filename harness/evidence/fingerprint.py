@@ -17,8 +17,7 @@ from harness.evidence.margin import agree, deviation, rounding_of, widened, wron
 from harness.evidence.naming import axes_named, factor_named, listed, region_named, slices_named
 from harness.run import NumericArray
 
-_MOST_AXES = 5
-"""Arrays with more are not searched for permutations and sets of axes."""
+_MOST_AXES = 5  # of arrays whose permutations and sets of axes are searched
 
 
 class _Explanation(NamedTuple):
@@ -44,8 +43,7 @@ def fingerprint(
     mine, right = widened(broken), widened(correct)
     with np.errstate(all="ignore"):
         if agree(mine, right, rounding):
-            same = broken.dtype == correct.dtype
-            return None if same else f"the same numbers, as {broken.dtype}"
+            return None if broken.dtype == correct.dtype else f"the same numbers, as {broken.dtype}"
         alike = mine.shape == right.shape
         found = _explain(mine, right, sizes, rounding) if alike else _explain_shape(mine, right)
         for sentence, predicted, observed in found:
@@ -97,7 +95,7 @@ def _factor(
     usable = np.where(np.isfinite(mine) & np.isfinite(right), np.abs(right), 0)
     largest = np.unravel_index(usable.argmax(), right.shape)
     factor = float((mine[largest] / right[largest]).real) if usable[largest] else 0.0
-    if factor and np.isfinite([factor, 1 / factor]).all():
+    if factor:
         sentence, remarkable = factor_named(factor, sizes, rounding)
         if remarkable or _varies(np.abs(right[right != 0]), rounding):
             yield _Explanation(sentence, factor * right, mine)
@@ -147,8 +145,8 @@ def _in_parts(
 def _factor_by_slice(mine: NumericArray, right: NumericArray, axis: int) -> Iterator[_Explanation]:
     """A factor for each row, by least squares, where a row has more than one number to show it."""
     others = tuple(i for i in range(right.ndim) if i != axis)
-    if np.count_nonzero(right, others).min() > 1:
-        factors = (mine * right).sum(others, keepdims=True) / (right**2).sum(others, keepdims=True)
+    factors = (mine * right).sum(others, keepdims=True) / (right**2).sum(others, keepdims=True)
+    if np.isfinite(factors).all() and np.count_nonzero(right, others).min() > 1:
         names = slices_named(range(right.shape[axis]), right.ndim, axis)
         numbers = listed([f"{factor:.4g}" for factor in factors.flat])
         yield _Explanation(f"{names} of the correct one times {numbers}", factors * right, mine)
@@ -235,9 +233,8 @@ def _reduced(long: NumericArray, short: NumericArray, column: int) -> Iterator[_
             continue
         wanted = short.reshape(kept)
         slices = (long.take([i], axes[0]) for i in (0, -1)) if len(axes) == 1 else ()
-        pairs = [(np.broadcast_to(wanted, long.shape), long)]
-        for reduced in (long.sum(axes, keepdims=True), long.mean(axes, keepdims=True), *slices):
-            pairs.append((reduced, wanted))
+        reduced = (long.sum(axes, keepdims=True), long.mean(axes, keepdims=True), *slices)
+        pairs = [(np.broadcast_to(wanted, long.shape), long), *((each, wanted) for each in reduced)]
         for sentences, pair in zip(_REDUCTIONS, pairs, strict=False):
             yield _Explanation(sentences[column].format(axes_named(axes)), *pair)
 

@@ -46,7 +46,9 @@ class Graph:
 
     def name(self, index: int) -> str:
         """A leaf by its name; a result by its op, and where that occurs again, by its place."""
-        step = self.steps[index]
+        step = self.steps.get(index)
+        if step is None:
+            return "a node to which the correct walk does not come"
         if not step.op:
             return f"the leaf {self.names.get(index) or f'of shape {step.value.shape}'}"
         same = sorted(other.index for other in self.steps.values() if other.op == step.op)
@@ -69,7 +71,7 @@ def match(broken: list[TraceStep], graph: Graph) -> tuple[list[TraceStep], str |
 
     A node without a counterpart is left out.
     """
-    mine = {step.index: step for step in reversed(broken)}
+    mine = {step.index: step for step in broken}
     numbers: dict[int | None, int] = {}
     twins: dict[int, int] = {}
     pairs: deque[tuple[str, int | None, int | None]] = deque()

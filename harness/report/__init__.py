@@ -49,7 +49,7 @@ class RunReport(msgspec.Struct, frozen=True):
     """Alarms of diagnostics that also raise one on the clean engine: no catch."""
     margins: dict[str, float]
     """Of diagnostics in `caught_by` that measure a deviation: orders of magnitude above the clean
-    engine's own noise."""
+    engine's own noise. In JSON null stands for infinity."""
 
 
 class ClaimReport(msgspec.Struct, frozen=True):
@@ -76,3 +76,5 @@ class Report(msgspec.Struct, frozen=True):
     seconds: float
     runs: list[RunReport]
     claims: list[ClaimReport]
+    missing: dict[str, str] = {}
+    """Diagnostics that could not be asked at all: a library is not installed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
@@ -99,6 +100,11 @@ def _probe_table(name: str, doc: str, runs: list[RunReport]) -> RenderableType:
             table.add_row("first seen", Text(run.first_divergence))
         if run.caught_by:
             table.add_row("caught by", Text(", ".join(run.caught_by), "green"))
+        if finite := [m for m in run.margins.values() if math.isfinite(m)]:
+            over = f"{min(finite):.0f} to {max(finite):.0f}"
+            table.add_row(
+                "", Text(f"{over} orders of magnitude over the clean engine's noise", "dim")
+            )
         if run.missed_by and run.outcome != "disguised-correct":
             table.add_row("missed by", Text(", ".join(run.missed_by), "red"))
         for diagnostic, message in run.wrong_reason.items():
@@ -130,16 +136,15 @@ def _merge(runs: list[RunReport]) -> list[tuple[str, RunReport]]:
 
 
 def _show_skipped(console: Console, report: Report) -> None:
-    """Diagnostics that could not be asked anywhere, with the reason."""
+    """Diagnostics that were asked nowhere: for want of a library, or of anything to look at."""
+    for name, reason in report.missing.items():
+        console.print(Text(f"Not asked: {name}, since {reason}", "yellow"))
     asked = {name for run in report.runs for name in (*run.caught_by, *run.missed_by)}
-    asked |= {name for run in report.runs for name in run.wrong_reason}
-    reasons: dict[str, dict[str, None]] = {}
-    for run in report.runs:
-        for name in run.skipped.keys() - asked:
-            reasons.setdefault(name, {})[run.skipped[name]] = None
-    for name in sorted(reasons):
-        console.print(Text(f"Not asked: {name}, since {'; '.join(reasons[name])}", "yellow"))
-    if reasons:
+    asked |= {name for run in report.runs for name in run.wrong_reason} | report.missing.keys()
+    idle = dict.fromkeys(name for run in report.runs for name in run.skipped if name not in asked)
+    if idle:
+        console.print(Text(f"With nothing to look at here: {', '.join(idle)}", "dim"))
+    if idle or report.missing:
         console.print()
 
 

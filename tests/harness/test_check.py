@@ -3,23 +3,23 @@
 import dataclasses
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 import breaks
 from harness import observed
+from harness.bench import Bench
 from harness.catalogue import open_catalogue
 from harness.check import PageCheck, check_page, check_pages
 from harness.engine import find_engine
 from harness.errors import UsageError
-from harness.lab import Bench
-from harness.observed import survives
+from harness.observed import survivors
 from harness.report import Report
 from harness.store import Store
 from tests.harness.command import harness
-from tests.harness.reports import report_with, run_of
+from tests.harness.reports import report_of, report_with, run_of
 from tests.harness.sound_page import SOUND, spoilt, write_page
 
 GUIDE = Path(breaks.__file__).parent / "README.md"
@@ -83,7 +83,7 @@ def test_a_sound_page_holds_on_the_engine(tmp_path: Path) -> None:
         ('"crash", "shape"', '"loss-fals"', "missed_by", "no diagnostic `loss-fals`", 2),
         ('caught_by = ["gradcheck"]\n', "", "[diagnostics]", "claims no `caught_by`; observed:", 1),
         # names
-        ("log-of-ones   =", "log-of-one    =", "log-of-one ", "no probe `log-of-one`", 2),
+        ("log-of-ones   =", "log-of-onse   =", "log-of-onse", "no probe `log-of-onse`", 2),
         (
             "\n[diagnostics]",
             '[expect.accumulate-in-plaice]\nlog-of-ones = "crash"\n[diagnostics]',
@@ -189,22 +189,25 @@ def test_a_claim_for_a_variant_alone_is_held_too(tmp_path: Path) -> None:
 # ----- Survivors -----
 
 
-def silent_report(*caught: bool, outcome: str = "silent-corruption") -> Report:
-    return report_with(
-        [
-            run_of(f"p{i}", "weighted", outcome, caught_by=["shape"] if hit else [])  # type: ignore[arg-type]
-            for i, hit in enumerate(caught)
-        ]
-    )
-
-
 def test_a_break_survives_where_no_silent_corruption_is_caught() -> None:
-    assert survives(silent_report(False, False))
-    assert not survives(silent_report(False, True))
-    crash = run_of("p", None, "crash", caught_by=["crash"])
-    assert survives(report_with([*silent_report(False).runs, crash]))
-    assert not survives(report_with([crash]))
-    assert survives(silent_report(False, outcome="disguised-correct"))
+    silent, crash = run_of("p", None, "silent-corruption"), run_of("q", None, "crash")
+    loud = run_of("q", None, "crash", caught_by=["crash"])
+    caught = run_of("r", None, "silent-corruption", caught_by=["shape"])
+    assert survivors([report_with([silent])])
+    assert survivors([report_with([silent, loud])])
+    assert not survivors([report_with([silent, caught])])
+    assert not survivors([report_with([loud])])
+    assert not survivors([report_with([crash])])
+
+
+def test_a_break_that_shows_nowhere_survives_and_one_that_a_variant_repairs_does_not() -> None:
+    hidden = report_of(("p", None, "disguised-correct"), ("q", None, "not-reached"))
+    caught = report_with([run_of("p", None, "silent-corruption", caught_by=["shape"])])
+    uncaught = report_of(("p", None, "silent-corruption"))
+    assert survivors([hidden, hidden]) == [hidden, hidden]
+    assert survivors([caught, hidden]) == []
+    assert survivors([caught, uncaught]) == [uncaught]
+    assert survivors([report_with([])]) == []
 
 
 NOWHERE = spoilt("-$g / a", "-return np.log(a), vjp").replace(
@@ -264,14 +267,13 @@ def test_an_accident_with_one_page_hides_no_other(
     write_page(tmp_path)
     write_page(tmp_path, SOUND.replace("log-slope-one", "another"), "another.md")
     write_page(tmp_path, "no page at all", "bad.md")
-    original = survives
 
-    def accident(report: Report) -> bool:
-        if report.break_ == "another":
+    def accident(reports: Sequence[Report]) -> list[Report]:
+        if reports[0].break_ == "another":
             raise ZeroDivisionError("by nobody")
-        return original(report)
+        return survivors(reports)
 
-    monkeypatch.setattr(observed, "survives", accident)
+    monkeypatch.setattr(observed, "survivors", accident)
     ids = ["another", "bad", "log-slope-one"]
     checks = {
         check.page: check for check in check_pages(open_catalogue([tmp_path]), find_engine(), ids)

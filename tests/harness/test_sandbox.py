@@ -1,13 +1,18 @@
 """The sandbox: whatever a broken engine does becomes a run, and the parent goes on."""
 
+import importlib
 import os
+import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
+from harness.engine import Dialect
 from harness.sandbox import EngineDoesNotLoad, Limits, run_isolated
 from tests.harness.engines import TINY, tiny_job
 
@@ -64,6 +69,13 @@ def test_an_abnormal_end_is_that_runs_failure_and_the_others_go_on(
     assert [run.failure.type if run.failure else None for run in runs] == [
         *(type_, type_, None, None, None)
     ]
+
+
+def test_what_numpy_warns_of_is_no_failure_whatever_the_parent_makes_of_it(fork: bool) -> None:
+    text = backward_that("import numpy as np; np.ones(1) / np.zeros(1)")
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        assert [run.failure for run in run_isolated(tiny_job(text), fork=fork)] == [None] * 5
 
 
 def test_what_a_broken_engine_prints_stays_out_of_the_terminal(
@@ -130,3 +142,17 @@ os._exit(1)
 """
     runs = run_isolated(tiny_job(backward_that(f"exec({does!r})")), QUICK, fork=fork)
     assert [run.failure is not None for run in runs] == [True, True, False, False, False]
+
+
+def test_a_library_that_is_loaded_here_gets_an_interpreter_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fork would have its locks and not its threads."""
+    text = "def s(lib):\n    'doc'\n    import sys\n    yield {'forked': 'pytest' in sys.modules}\n"
+    job = msgspec.structs.replace(tiny_job(probes=text), dialect=Dialect("colorsys"), sources={})
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    for loaded in (False, True):
+        if loaded:
+            importlib.import_module("colorsys")
+        (run,) = run_isolated(job)
+        assert run.log[0]["forked"].numpy() == (not loaded and hasattr(os, "fork"))

@@ -11,18 +11,19 @@ import pytest
 from harness.catalogue import open_catalogue
 from harness.diagnostics import Alarm, Diagnostic, Observation, Silent, Skipped, Verdict, ask
 from harness.diagnostics import mode as mode_module
-from harness.diagnostics import training_log as log_module
 from harness.diagnostics.checkpoint import CHECKPOINT
+from harness.diagnostics.crash import CRASH
 from harness.diagnostics.loss_falls import LOSS_FALLS
 from harness.diagnostics.mode import MODE, Scenario
 from harness.diagnostics.training_log import TRAINING_LOG
 from harness.diagnostics.trajectory import TRAJECTORY, compare_logs
-from harness.engine import Engine, find_engine
+from harness.engine import find_engine
 from harness.lab import Bench
 from harness.probe import Probe, read_probes
-from harness.run import Array, Run, pack
 from harness.sandbox import run_isolated
 from harness.store import Store
+from tests.harness.diagnostics.logs import log_of
+from tests.harness.diagnostics.rewritten import RIGHT, WRONG, Change, changed
 from tests.harness.engines import TINY, tiny_job
 
 MINE = (TRAJECTORY, MODE, CHECKPOINT, TRAINING_LOG, LOSS_FALLS)
@@ -34,169 +35,6 @@ SHARED = {
     if Path(probe.path).name in FILES
 }
 WATCHED = [probe for probe in SHARED.values() if probe.kind != "gradient" and not probe.refused]
-
-Change = tuple[str, str, str]
-OPTIM, LAYERS, MODULE = "optim.py", "nn/layers.py", "nn/module.py"
-NORM, OPS, CHECKPOINTS, DATA = "nn/normalisation.py", "layer_ops.py", "checkpoint.py", "data.py"
-
-RUNNING_MEAN = "(1 - self.momentum) * self.running_mean + self.momentum * mean.data"
-
-WRONG: dict[str, list[Change]] = {
-    # Optimizers.
-    "ascent": [
-        (
-            OPTIM,
-            "data + -self.lr * direction\n\n\nclass Adam",
-            "data + self.lr * direction\n\n\nclass Adam",
-        )
-    ],
-    "decay adds": [(OPTIM, "direction + self.weight_decay", "direction - self.weight_decay")],
-    "no bias correction": [(OPTIM, " / (1 - self.beta1 ** int(self.t[i]))", "")],
-    "no square": [(OPTIM, "gradient**2\n", "np.abs(gradient)\n")],
-    "coupled decay": [
-        (
-            OPTIM,
-            "self._direction(i, parameter.grad) + decay",
-            "self._direction(i, parameter.grad + decay)",
-        )
-    ],
-    "rebinds": [
-        (
-            OPTIM,
-            "parameter.data = parameter.data + -self.lr * direction\n\n\nclass Adam",
-            "parameter = Tensor(parameter.data + -self.lr * direction)\n\n\nclass Adam",
-        )
-    ],
-    "never forgets": [(OPTIM, "parameter.grad = None", "pass")],
-    "squared norm": [(OPTIM, "total = math.sqrt(sum(", "total = (sum(")],
-    "no clipping": [(OPTIM, "max_norm / (total", "math.inf / (total")],
-    "warm-up from 0": [(OPTIM, "return (step + 1) / steps", "return step / steps")],
-    "mean of means": [(OPTIM, "count / sum(counts)", "1 / len(counts)")],
-    "steps in place": [
-        (
-            OPTIM,
-            "parameter.data = parameter.data + -self.lr * direction\n\n\nclass Adam",
-            "parameter.data += -self.lr * direction\n\n\nclass Adam",
-        )
-    ],
-    # Layers and modes.
-    "eval is not recursive": [
-        (
-            MODULE,
-            "for module in self.modules():\n            module.training = mode",
-            "self.training = mode",
-        )
-    ],
-    "dropout in evaluation": [(LAYERS, "if not self.training:\n            return x", "")],
-    "dropout off for good": [
-        (
-            LAYERS,
-            "if not self.training:\n            return x",
-            "if not self.training:\n            self.p = 0.0\n            return x",
-        )
-    ],
-    "one mask": [(LAYERS, "self.rng.random(x.shape)", "np.random.default_rng(0).random(x.shape)")],
-    "no inverse scale": [(OPS, "kept / (1 - p)", "kept")],
-    "keeps a share of p": [(LAYERS, ">= self.p", "< self.p")],
-    "drops everything": [(LAYERS, ">= self.p", ">= 2")],
-    "negates what it keeps": [(OPS, "return a * kept /", "return -a * kept /")],
-    "statistics in evaluation": [
-        (
-            NORM,
-            "mean, variance = Tensor(self.running_mean), Tensor(self.running_var)",
-            "mean, variance = Tensor(self.running_mean), Tensor(self.running_var)\n"
-            "            self.running_mean = 0.9 * self.running_mean",
-        )
-    ],
-    "no running mean": [(NORM, f"self.running_mean = {RUNNING_MEAN}", "pass")],
-    "away from the batch": [(NORM, RUNNING_MEAN, RUNNING_MEAN.replace("+", "-"))],
-    "variance shrinks": [(NORM, "+ self.momentum * unbiased", "- self.momentum * unbiased")],
-    "momentum swapped": [
-        (NORM, RUNNING_MEAN, "self.momentum * self.running_mean + (1 - self.momentum) * mean.data")
-    ],
-    "forward moves a weight": [
-        (
-            NORM,
-            "count = len(x)",
-            "count = len(x)\n        self.weight.data = self.weight.data * 0.9",
-        )
-    ],
-    "norm over the batch": [
-        (
-            NORM,
-            "x.mean(-1, keepdim=True)\n        variance",
-            "x.mean(0, keepdim=True)\n        variance",
-        )
-    ],
-    "row alone has another shape": [
-        (
-            NORM,
-            "return centred / (variance + self.eps).sqrt() * self.weight + self.bias",
-            "out = centred / (variance + self.eps).sqrt() * self.weight + self.bias\n"
-            "        return out if len(out) > 1 else out[0]",
-        )
-    ],
-    # State.
-    "forgets the moments": [(OPTIM, '("m", "v", "t")', "()")],
-    "forgets the velocity": [(OPTIM, '("velocity",)', "()")],
-    "forgets generators": [
-        (CHECKPOINTS, 'generator.bit_generator.state = header["generators"][name]', "pass")
-    ],
-    "forgets the schedule": [
-        (OPTIM, 'float(state["base_lr"]), int(state["steps"])', 'float(state["base_lr"]), 0')
-    ],
-    "forgets buffers": [(MODULE, "part[...] = state[name]", "pass")],
-    "keeps float32 moments": [(OPTIM, '{i}"], array.dtype)', '{i}"], np.float32)')],
-    # First weights, losses, data.
-    "zero weights": [
-        ("nn/initialisers.py", "return rng.uniform(-bound, bound, shape)", "return np.zeros(shape)")
-    ],
-    "large weights": [("nn/initialisers.py", "bound = 1 / math", "bound = 100 / math")],
-    "bias is no parameter": [
-        (LAYERS, "Tensor(offset, requires_grad=True, dtype=dtype)", "Tensor(offset, dtype=dtype)")
-    ],
-    "sum for mean": [("losses.py", "len(classes) if _is_mean(reduction) else 1", "1")],
-    "rewards errors": [
-        (OPS, "return -log_p", "return log_p"),
-        (OPS, "(error * (g / denominator),)", "(-error * (g / denominator),)"),
-    ],
-    "no way around": [(MODULE, "return x + change", "return change")],
-    "labels shuffled": [
-        (
-            DATA,
-            "tuple(array[rows] for array in self.arrays)",
-            "tuple(array[self.rng.permutation(rows)] for array in self.arrays)",
-        )
-    ],
-    "one seed": [(DATA, "default_rng(child) for", "default_rng(seed) for")],
-}
-
-RIGHT: dict[str, list[Change]] = {
-    "as it is": [],
-    "float32": [
-        (
-            "node.py",
-            "self.data = data\n",
-            "self.data = data.astype(np.float32) if data.dtype == np.float64 else data\n",
-        )
-    ],
-    "Adam's eps inside the root": [
-        (OPTIM, "np.sqrt(mean_square) + self.eps", "np.sqrt(mean_square + self.eps)")
-    ],
-    "no eps in clipping": [(OPTIM, "(total + 1e-6)", "total")],
-    "biased running variance": [
-        (NORM, "self.momentum * unbiased", "self.momentum * variance.data")
-    ],
-    "slope 1 of abs at 0": [("elementwise.py", "np.sign(a)", "np.where(a >= 0, 1.0, -1.0)")],
-    "accumulates in place": [
-        (
-            "autodiff.py",
-            "return cotangent if total is None else total + cotangent",
-            "total = np.zeros_like(node.data) if total is None else total\n"
-            "    total += cotangent\n    return total",
-        )
-    ],
-}
 
 
 @pytest.fixture(scope="module")
@@ -210,15 +48,6 @@ def bench_with_torch(bench: Bench) -> Bench:
     pytest.importorskip("torch")
     bench.clean(find_engine(), WATCHED)
     return bench
-
-
-def changed(changes: list[Change]) -> Engine:
-    engine = find_engine()
-    sources = dict(engine.sources)
-    for file, old, new in changes:
-        assert old in sources[f"minigrad/{file}"], old
-        sources[f"minigrad/{file}"] = sources[f"minigrad/{file}"].replace(old, new)
-    return replace(engine, sources=sources)
 
 
 def heard(bench: Bench, diagnostic: Diagnostic, probe: str, changes: list[Change]) -> Verdict:
@@ -346,6 +175,15 @@ def test_every_rule_about_modes_has_an_engine_that_breaks_it() -> None:
     assert {row[0] for row in MODE_ROWS} == set(mode_module.RULES)
 
 
+def test_a_layer_that_raises_on_its_way_is_a_crash(bench: Bench) -> None:
+    wrong, probe = WRONG["batch statistics in evaluation"], SHARED["module-batch-norm"]
+    found = bench.clean(changed(wrong), [probe])[probe.name, None]
+    crash = ask(CRASH, Observation(probe, found.run, {}))
+    assert isinstance(crash, Alarm)
+    assert "in eval, first row: a batch of one row" in crash.message
+    assert found.verdicts["mode"] == Skipped("the run crashed, so there is nothing to look at")
+
+
 def test_mode_is_blind_to_how_fast_statistics_move(bench: Bench) -> None:
     verdict = heard(bench, MODE, "module-batch-norm", WRONG["momentum swapped"])
     assert isinstance(verdict, Silent)
@@ -378,7 +216,8 @@ def test_checkpoint_is_blind_to_what_is_wrong_with_and_without_a_stop(bench: Ben
 
 
 def test_checkpoint_declines_a_training_that_never_stops(bench: Bench) -> None:
-    assert "resume_at" in str(heard(bench, CHECKPOINT, "adam", []))
+    verdict = heard(bench, CHECKPOINT, "adam", [])
+    assert verdict == Skipped("the probe never saves and resumes: it has no `resume_at`")
 
 
 @pytest.mark.parametrize(
@@ -420,10 +259,6 @@ def test_a_training_that_goes_well_elsewhere_is_not_seen_from_its_log(
 # ----- trajectory, on logs -----
 
 
-def log_of(*snapshots: dict[str, Any]) -> list[dict[str, Array]]:
-    return [{name: pack(value) for name, value in snapshot.items()} for snapshot in snapshots]
-
-
 def test_trajectory_looks_at_every_shape_of_a_step_before_any_value() -> None:
     mine = log_of({"loss": 1.0, "w": [0.0]}, {"loss": 5.0, "w": [[0.0]]})
     theirs = log_of({"loss": 1.0, "w": [0.0]}, {"loss": 0.5, "w": [0.0]})
@@ -434,6 +269,9 @@ def test_trajectory_looks_at_every_shape_of_a_step_before_any_value() -> None:
 def test_trajectory_allows_for_the_coarsest_floats_and_for_the_steps() -> None:
     double = log_of({"w": [1.0]}, {"w": [1.0]})
     single = log_of({"w": np.float32([1.0])}, {"w": np.float32([1.0])})
+    mixed = log_of({"w": 1.0, "v": np.float32(1.0)}, {"w": 1.0, "v": np.float32(1.0)})
+    rounded = log_of({"w": 1.0 + 1e-4, "v": 1.0}, {"w": 1.0, "v": 1.0})
+    assert isinstance(compare_logs(mixed, rounded), Silent)
     for exact, slack in ((double, 5e-7), (single, 1.6e-3)):
         for step, error, verdict in (
             (0, 0.9 * slack, Silent),
@@ -498,6 +336,44 @@ def test_the_rule_about_the_mean_holds_what_may_drop_alone() -> None:
     assert mode_module.training_keeps_the_mean(replace(seen, outputs=behind)) is None
 
 
+def test_the_rule_about_the_mean_is_no_wider_than_chance() -> None:
+    """Here chance explains 0.07, and a tenth is more."""
+    assert mode_module.training_keeps_the_mean(dropout_scenario(0.5, 2.2, 0)) is not None
+    assert mode_module.training_keeps_the_mean(dropout_scenario(0.5, 2.06, 0)) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "right"),
+    [
+        (-1.0, -0.5, True),
+        (-1.0, -1.5, False),
+        (9.0, 8.0, True),
+        (9.0, 10.0, False),
+    ],
+)
+@pytest.mark.parametrize("statistic", ["mean", "var"])
+def test_statistics_may_come_from_either_side(
+    statistic: str, before: float, after: float, right: bool
+) -> None:
+    assert (_moved(statistic, before, after) is None) == right
+
+
+def test_a_variance_may_or_may_not_count_with_bessels_correction() -> None:
+    """The batch has the mean 1 and the variances 1 and 2; between them, both ways are fine."""
+    assert _moved("var", 1.5, 1.4) is None
+    assert _moved("var", 1.5, 1.6) is None
+    assert _moved("mean", 1.5, 1.6) is not None
+
+
+def _moved(statistic: str, before: float, after: float) -> str | None:
+    seen = dropout_scenario(0.5, 2.0, 0)
+    states = tuple(
+        {f"state.running_{statistic}": np.array([value])} for value in (before,) * 4 + (after,)
+    )
+    batch = np.array([[0.0], [2.0]])
+    return mode_module.statistics_approach_the_batch(replace(seen, x=batch, states=states))
+
+
 def test_a_layer_that_drops_everything_does_not_keep_the_mean() -> None:
     said = mode_module.training_keeps_the_mean(dropout_scenario(2.0, 1.0, 0))
     assert said is not None
@@ -546,10 +422,10 @@ def resumes(lib, resume_at=1):
         '{"w": np.WITH if resume_at else np.WITHOUT}', '{"w" if resume_at else "v": 1}'
     )
     assert "w is logged at step 1 by one of them alone" in str(resumed(alone))
-    shorter = text.replace('    yield {"w": np.WITH', '    if resume_at: yield {"w": np.WITH')
-    assert "at step 1 by one of them alone" in str(
-        resumed(shorter.replace("WITHOUT", "e").replace("WITH", "e"))
-    )
+    for only in ("if resume_at", "if not resume_at"):
+        longer = text.replace('yield {"w": np.WITH', f'{only}: yield {{"w": np.WITH')
+        longer = longer.replace("WITHOUT", "e").replace("WITH", "e")
+        assert "w is logged at step 1 by one of them alone" in str(resumed(longer))
 
 
 def test_a_training_that_fails_when_it_does_not_stop_is_an_alarm() -> None:
@@ -561,198 +437,6 @@ def stops(lib, resume_at=1):
     verdict = resumed(text)
     assert isinstance(verdict, Alarm)
     assert "TypeError" in verdict.message
-
-
-# ----- training-log, rule by rule -----
-
-
-def steps(**series: Any) -> list[dict[str, Any]]:
-    """One snapshot a step, from one list of values a name."""
-    length = max(len(values) for values in series.values())
-    return [
-        {name: values[i] for name, values in series.items() if i < len(values)}
-        for i in range(length)
-    ]
-
-
-DOWN = [3.0, 2.0, 1.0]
-W = [np.array([1.0]), np.array([2.0]), np.array([3.0])]
-
-LOG_ROWS: list[tuple[Callable[..., str | None], dict[str, Any], dict[str, Any], str]] = [
-    # rule, a log that breaks it, one that just does not, what it says
-    (
-        log_module.not_finite,
-        {"loss": [3.0, np.nan]},
-        {"loss": [3.0, 2.0]},
-        "loss is not finite at step 1",
-    ),
-    (
-        log_module.not_finite,
-        {"w": [np.array([1, np.inf])]},
-        {"w": [np.array([1, 1e300])]},
-        "w is not finite at step 0",
-    ),
-    (
-        log_module.another_kind,
-        {"w": [np.ones(1), np.ones((2, 1))]},
-        {"w": W},
-        "from shape (1,) to (2, 1) at step 1",
-    ),
-    (
-        log_module.another_kind,
-        {"w": [np.ones(1, "f4"), np.ones(1)]},
-        {"w": W},
-        "from float32 to float64 at step 1",
-    ),
-    (
-        log_module.broken_identity,
-        {"gap_error": [0.0, -2e-4]},
-        {"gap_error": [0.0, 9e-5]},
-        "gap_error is 0.0002 at step 1",
-    ),
-    (
-        log_module.loss_is_no_number,
-        {"loss": [np.ones(2)]},
-        {"loss": [np.ones(1)]},
-        "shape (2,) at step 0",
-    ),
-    (
-        log_module.negative_loss,
-        {"validation_loss": [1.0, -1e-3]},
-        {"validation_loss": [1.0, 0.0]},
-        "-0.001 at step 1",
-    ),
-    (log_module.flat_loss, {"loss": [2.0] * 3}, {"loss": [2.0, 2.0, 1.9]}, "2 at each of 3 steps"),
-    (log_module.flat_loss, {"loss": [2.0] * 3}, {"loss": [0.0] * 3}, "2 at each of 3 steps"),
-    (
-        log_module.diverging_loss,
-        {"loss": [1.0, 0.5, 2.1]},
-        {"loss": [1.0, 9.0, 1.9]},
-        "from 1 to 2.1",
-    ),
-    (
-        log_module.far_from_chance,
-        {"loss": DOWN, "chance_loss": [1.4] * 3},
-        {"loss": DOWN, "chance_loss": [1.6] * 3},
-        "starts at 3",
-    ),
-    (
-        log_module.validation_apart,
-        {"loss": DOWN, "validation_loss": [0.9]},
-        {"loss": DOWN, "validation_loss": [1.1]},
-        "validation loss 0.9",
-    ),
-    (
-        log_module.validation_apart,
-        {"loss": DOWN, "validation_loss": [9.5]},
-        {"loss": DOWN, "validation_loss": [8.5]},
-        "validation loss 9.5",
-    ),
-    (
-        log_module.still_array,
-        {"loss": DOWN, "w": W[:1] * 3},
-        {"loss": DOWN, "w": W[:1] * 2 + W[1:2]},
-        "w never moves in 3 steps",
-    ),
-    (
-        log_module.still_array,
-        {"loss": DOWN, "w": W[:1] * 3},
-        {"loss": DOWN, "lr": [0.1] * 3},
-        "w never moves in 3 steps, while loss",
-    ),
-    (
-        log_module.idle_step,
-        {"w": [W[0], W[0], W[1]], "grad_norm": DOWN},
-        {"w": [W[0], W[1], W[1]], "grad_norm": [3.0, 0.0, 0.0]},
-        "step 0 moves nothing",
-    ),
-    (
-        log_module.idle_step,
-        {"w": [W[0], W[1], W[1]], "grad_norm": DOWN},
-        {"w": W, "grad_norm": DOWN},
-        "step 1 moves nothing",
-    ),
-    (
-        log_module.exploding_array,
-        {"h": [np.array([0.1]), np.array([1001.0])]},
-        {"h": [np.array([0.1]), np.array([999.0])]},
-        "h has the length 1e+03 at step 1",
-    ),
-    (
-        log_module.exploding_array,
-        {"h": [np.array([10.0]), np.array([10001.0])]},
-        {"h": [np.array([10.0]), np.array([9999.0])]},
-        "at first 10",
-    ),
-    (
-        log_module.vanished_gradient,
-        {"loss": DOWN, "grad_norm": [1.0, 0.0, 1.0]},
-        {"loss": [1.0, 0.0], "grad_norm": [1.0, 0.0]},
-        "grad_norm is 0 at step 1",
-    ),
-    (
-        log_module.vanished_gradient,
-        {"loss": DOWN, "grad_norm_first": [0.0]},
-        {"loss": DOWN, "norm": [0.0]},
-        "grad_norm_first is 0",
-    ),
-    (
-        log_module.exploding_gradient,
-        {"grad_norm": [1.0, 1001.0]},
-        {"grad_norm": [1.0, 999.0]},
-        "from 1 to 1e+03 at step 1",
-    ),
-    (
-        log_module.uneven_gradients,
-        {"grad_norm_a": [1.0], "grad_norm_b": [9e-5]},
-        {"grad_norm_a": [1.0], "grad_norm_b": [2e-4]},
-        "grad_norm_b is 9e-05",
-    ),
-    (
-        log_module.uneven_gradients,
-        {"grad_norm_a": [1.0], "grad_norm_b": [9e-5]},
-        {"grad_norm_a": [1.0]},
-        "and grad_norm_a is 1",
-    ),
-    (
-        log_module.wrong_clipping,
-        {"grad_norm": [9.0], "clipped_norm": [6.1], "max_norm": [6.0]},
-        {"grad_norm": [9.0], "clipped_norm": [5.999], "max_norm": [6.0]},
-        "cut to 6.1, not 6",
-    ),
-    (
-        log_module.wrong_clipping,
-        {"grad_norm": [5.0], "clipped_norm": [6.0], "max_norm": [6.0]},
-        {"grad_norm": [5.0], "clipped_norm": [5.0], "max_norm": [6.0]},
-        "cut to 6, not 5",
-    ),
-]
-
-
-@pytest.mark.parametrize(("rule", "bad", "good", "says"), LOG_ROWS)
-def test_each_rule_about_logs_at_its_threshold(
-    rule: Callable[..., str | None], bad: dict[str, Any], good: dict[str, Any], says: str
-) -> None:
-    said = rule(log_module.read_log(log_of(*steps(**bad))))
-    assert said is not None
-    assert says in said
-    assert rule(log_module.read_log(log_of(*steps(**good)))) is None
-
-
-def test_every_rule_about_logs_is_tried() -> None:
-    assert {row[0] for row in LOG_ROWS} == set(log_module.RULES)
-
-
-def test_training_log_asks_every_rule_and_counts_the_entries() -> None:
-    (probe,) = read_probes("def s(lib):\n    'doc'\n    yield {}\n", "p.py")
-
-    def said(log: list[dict[str, Array]]) -> Verdict:
-        return ask(TRAINING_LOG, Observation(probe, Run("s", None, log=log), {}))
-
-    for _, bad, _, _ in LOG_ROWS:
-        assert isinstance(said(log_of(*steps(**bad))), Alarm), bad
-    assert said(log_of(*steps(loss=DOWN, w=W))) == Silent(6)
-    assert isinstance(said([]), Skipped)
 
 
 # ----- loss-falls -----

@@ -1,5 +1,6 @@
 """The first divergence: real breaks of minigrad, and faults planted in its traces."""
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 
@@ -67,6 +68,7 @@ IN_PLACE = """if total is None:
 +    return cotangent
 +total += cotangent
 +return total"""
+FLIPPED = "@@ exp.vjp @@\n-(g * value,)\n+(-g * value,)"
 UNVISITED = "@@ topological_order @@\n-if node in visited:\n-    continue\n"
 
 
@@ -141,6 +143,36 @@ def test_a_wrong_mean_is_its_forward_pass_and_not_what_follows_from_it() -> None
     )
 
 
+def test_a_wrong_output_is_its_own_forward_pass() -> None:
+    patch = "@@ mean @@\n-a.sum(axes, keepdims=keepdims) / count\n+a.sum(axes, keepdims=keepdims)"
+    sentence = divergence(MEAN, patch)
+    assert sentence is not None
+    assert sentence.startswith("the forward pass of `mean` gave the value [6, 15]")
+
+
+def test_an_op_that_occurs_again_is_named_by_its_place() -> None:
+    sentence = divergence("x=[1.0]: return x.exp().exp()", FLIPPED)
+    assert sentence is not None
+    assert sentence.startswith(
+        "`exp` (number 2 of 2 from the inputs) handed "
+        "operand 0 (`exp` (number 1 of 2 from the inputs)) the cotangent ["
+    )
+
+
+def test_what_is_handed_to_a_constant_goes_nowhere() -> None:
+    patch = "@@ mul.vjp @@\n-unbroadcast(g * a, b.shape)\n+unbroadcast(g + a, b.shape)"
+    assert divergence("a=[1.0, 2.0]: return a * 3.0", patch) is None
+
+
+def test_a_rule_that_forgets_an_operand_is_named() -> None:
+    patch = "@@ mul.vjp @@\n-return $a, $b\n+return ($a,)"
+    assert run(MUL, patch).failure is not None
+    assert divergence(MUL, patch) == (
+        "`mul` handed operand 1 (b) no cotangent, correct is a cotangent of shape (2,); "
+        "what arrived at `mul` was right"
+    )
+
+
 def test_a_walk_from_the_inputs_ends_at_the_output() -> None:
     sentence = divergence(REUSED, "@@ cotangents @@\n-order.pop()\n+order.pop(0)")
     assert sentence == "the walk never came to `mul`, though `add` handed it a cotangent"
@@ -202,6 +234,10 @@ def test_no_cotangent_is_not_a_cotangent_of_zeros() -> None:
         "`exp` handed operand 0 (x) no cotangent, correct is a cotangent of shape (2,); "
         "what arrived at `exp` was right"
     )
+    assert first_divergence(run(REUSED).trace, run(REUSED, patch).trace, {}) == (
+        "`exp` handed operand 0 (a node to which the correct walk does not come) "
+        "a cotangent of shape (2,), correct is no cotangent; what arrived at `exp` was right"
+    )
 
 
 def test_a_crash_leaves_what_was_wrong_before_it() -> None:
@@ -213,12 +249,24 @@ def test_a_crash_leaves_what_was_wrong_before_it() -> None:
     assert sentence.startswith("`add` handed operand 0 (a) a cotangent of shape (4, 3)")
 
 
+def test_another_operand_is_another_graph() -> None:
+    """In either direction: one node for two, and two nodes for one."""
+    program = "x=[1.0], y=[1.0]: return x * y"
+    one = run(program, "@@ Tensor.__mul__ @@\n-apply($op, self, other)\n+apply($op, self, self)")
+    sentence = (
+        "the graph is another one: operand 1 of `mul` is another node than in the correct one"
+    )
+    assert first_divergence(one.trace, run(program).trace, {}) == sentence
+    assert first_divergence(run(program).trace, one.trace, {}) == sentence
+
+
 def test_of_several_backward_passes_the_first_that_parts_is_named() -> None:
+    """They differ in size, so that the same index is another node in each."""
     program = """\
 lib, x=[1.0, 2.0]: for step in range(3):
-        (x * x if step == 0 else x.exp()).sum().backward()
+        (x.exp() if step == 1 else x * x * x).sum().backward()
         yield {'x': x}"""
-    assert divergence(program, "@@ exp.vjp @@\n-(g * value,)\n+(-g * value,)") == (
+    assert divergence(program, FLIPPED) == (
         "in backward pass 2: `exp` handed operand 0 (x) the cotangent [-2.718, -7.389], "
         "correct is [2.718, 7.389] (the sign is flipped); what arrived at `exp` was right"
     )
@@ -285,23 +333,50 @@ def spoilt(array):
 
 
 @given(WALKS, st.data())
-def test_a_planted_fault_is_found_where_it_was_planted(walk, data) -> None:
-    place = data.draw(st.integers(0, len(walk) - 1))
+def test_a_cotangent_that_is_wrong_where_it_arrives_is_the_accumulation(walk, data) -> None:
+    place = data.draw(st.integers(1, len(walk) - 1))
     step = walk[place]
-    what = data.draw(st.sampled_from(["cotangent", "handed"] if step.op else ["cotangent"]))
-    if what == "cotangent":
-        planted = replace(step, cotangent=spoilt(step.cotangent))
-        expected = "arrived" if place else "the walk starts from"
-    else:
-        operand = data.draw(st.integers(0, len(step.handed) - 1))
-        handed = [spoilt(a) if i == operand else a for i, a in enumerate(step.handed)]
-        planted = replace(step, handed=tuple(handed))
-        expected = f"handed operand {operand} "
-    sentence = first_divergence([*walk[:place], planted, *walk[place + 1 :]], walk, {})
+    terms = sum(parent == step.index for other in walk for parent in other.parents)
+    planted = [*walk[:place], replace(step, cotangent=spoilt(step.cotangent)), *walk[place + 1 :]]
+    numbers = data.draw(st.permutations(range(len(walk))))
+    sentence = first_divergence(renumbered(planted, numbers), walk, {})
     assert sentence is not None
-    assert expected in sentence
-    if place:
-        assert (f"`{step.op}`" if step.op else "the leaf") in sentence.partition("arrived")[0]
+    assert sentence.startswith(f"at {f'`{step.op}`' if step.op else 'the leaf'}")
+    assert ("the one cotangent" if terms == 1 else f"the {terms} cotangents") in sentence
+
+
+@given(WALKS, st.data())
+def test_a_cotangent_that_is_wrong_where_it_was_made_is_the_rule(walk, data) -> None:
+    place = data.draw(st.integers(0, len(walk) - 1).filter(lambda i: walk[i].op))
+    step = walk[place]
+    operand = data.draw(st.integers(0, len(step.handed) - 1))
+    handed = tuple(spoilt(a) if i == operand else a for i, a in enumerate(step.handed))
+    planted = [*walk[:place], replace(step, handed=handed), *walk[place + 1 :]]
+    numbers = data.draw(st.permutations(range(len(walk))))
+    sentence = first_divergence(renumbered(planted, numbers), walk, {})
+    assert sentence is not None
+    assert re.match(rf"`{step.op}` (\(.*?\) )?handed operand {operand} \(", sentence)
+
+
+def test_a_cotangent_that_was_never_handed_is_no_term() -> None:
+    """`h + h * h`, where `mul` hands its first operand none, rightly."""
+    walk = [
+        replace(step, handed=(None, step.handed[1])) if step.op == "mul" else step
+        for step in run(REUSED).trace
+    ]
+    wrong = [
+        replace(step, cotangent=spoilt(step.cotangent)) if step.op == "exp" else step
+        for step in walk
+    ]
+    sentence = first_divergence(wrong, walk, {})
+    assert sentence is not None
+    assert "the 2 cotangents that were handed to it were right" in sentence
+
+
+def test_a_graph_of_very_many_paths_is_matched_node_by_node() -> None:
+    walk = run("x=[1.0]: for _ in range(64):\n        x = x * x; return x").trace
+    assert len(walk) == 65
+    assert first_divergence(walk, walk, {}) is None
 
 
 @given(WALKS, st.data())

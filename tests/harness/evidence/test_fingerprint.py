@@ -398,6 +398,7 @@ FEW = npst.arrays(
 
 @settings(max_examples=1000)
 @given(FEW, FEW, st.booleans())
+@example(np.array([[np.nan, -1.0]] * 2), np.full((2, 2), -2.0), True)
 def test_a_sentence_read_literally_gives_the_broken_array(
     broken: NumericArray, correct: NumericArray, same_shape: bool
 ) -> None:

@@ -1,0 +1,74 @@
+"""`aliasing`: no gradient shares its memory with anything else.
+
+With another gradient, a leaf, the cotangent or the output; seen from their memory, and felt by
+writing into each gradient in turn and looking at everything else, as `clip` and `grad *= scale` do.
+Costs one forward and one backward pass. What is shared inside the graph and shows in no gradient of
+a leaf is not seen here: there it makes wrong values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Verdict
+from harness.run import Measured, NumericArray, Run
+from harness.trial import Trial
+
+
+def measure(trial: Trial, run: Run) -> Measured:
+    """For each pair of a gradient and something else: how many numbers of it a write changed."""
+    assert run.cotangent is not None
+    library, cotangent = trial.library, run.cotangent.numpy().copy()
+    leaves, output = trial.forward({name: leaf.numpy() for name, leaf in run.leaves.items()})
+    library.backward(output, cotangent)
+    gradients = {f"{name}.grad": library.gradient(leaf) for name, leaf in leaves.items()}
+    shown = {name: library.value(leaf) for name, leaf in leaves.items()}
+    shown |= {"the cotangent": cotangent, "the output": library.value(output)}
+    shown |= {name: gradient for name, gradient in gradients.items() if gradient is not None}
+    changed = {}
+    for name, gradient in gradients.items():
+        if gradient is None or not gradient.flags.writeable:
+            continue
+        others = {other: array for other, array in shown.items() if other != name}
+        for other, count in _write(gradient, others).items():
+            changed[f"writing into {name} changes {other}"] = float(count)
+    return Measured(numbers=changed)
+
+
+def _write(gradient: NumericArray, others: dict[str, NumericArray]) -> dict[str, int]:
+    """Write other numbers into the gradient, count what changed elsewhere, and undo it."""
+    kept = gradient.copy()
+    before = {name: array.copy() for name, array in others.items()}
+    gradient[...] = np.where(kept == 7, 8, 7)
+    counts = {}
+    for name, array in others.items():
+        same = (array == before[name]) | (np.isnan(array) & np.isnan(before[name]))
+        counts[name] = int((~same).sum())
+    gradient[...] = kept
+    return counts
+
+
+def check(observation: Observation) -> Verdict:
+    """Alarm at the first pair that shares memory."""
+    run = observation.run
+    if run.shared:
+        return Alarm(f"shared memory: {', '.join(run.shared)}")
+    numbers = run.measured["aliasing"].numbers
+    for what, count in numbers.items():
+        if count:
+            return Alarm(what)
+    gradients = sum(gradient is not None for gradient in run.gradients.values())
+    if not gradients:
+        return Alarm("no leaf has a gradient")
+    return Silent(compared=max(len(numbers), gradients))
+
+
+ALIASING = Diagnostic(
+    name="aliasing",
+    sees="a gradient that is the same memory as another one, a leaf, the cotangent or the output",
+    blind="sharing inside the graph; whatever is wrong without sharing",
+    cost="6",
+    passes=lambda _: 6,
+    check=check,
+    measure=measure,
+)

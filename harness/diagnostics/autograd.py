@@ -1,0 +1,29 @@
+"""`autograd`: the engine's gradient against HIPS autograd's, for the same text and numbers.
+
+As `torch`, with another library: one that keeps NumPy's rules of broadcasting, and that is
+installed in seconds. It declines to answer at kinks, so no choice is ever accused here. How far
+rounding may go takes two forward and backward passes.
+"""
+
+from __future__ import annotations
+
+from harness.diagnostics.comparison import compare_with_library
+from harness.diagnostics.rounding import measure_noise
+from harness.diagnostics.verdict import Diagnostic, Observation, Verdict
+
+
+def check(observation: Observation) -> Verdict:
+    """Alarm where the engine's gradient and that of HIPS autograd part."""
+    return compare_with_library(observation, "autograd", "HIPS autograd gives")
+
+
+AUTOGRAD = Diagnostic(
+    name="autograd",
+    sees="any gradient that HIPS autograd would not give, also where the forward is wrong",
+    blind="kinks; what HIPS autograd lacks",
+    cost="9, and HIPS autograd once a probe",
+    passes=lambda _: 9,
+    check=check,
+    measure=measure_noise,
+    library="autograd",
+)

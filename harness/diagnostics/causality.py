@@ -1,0 +1,91 @@
+"""`causality`: in a `causal_*` probe the past does not depend on the future.
+
+Axis -2 of the first leaf is time. From a few times t on, the leaf is replaced by other numbers: the
+output before t must stay. And with a cotangent that is zero from t on, the leaf's gradient must be
+zero there: the backward pass leaks no more than the forward pass. Three times at most, so three
+forward passes and three of both. It cannot see a mask that hides too much, nor any other error.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.diagnostics.comparison import Pair, Scale, compare, resolution
+from harness.diagnostics.verdict import Diagnostic, Observation, Skipped, Verdict
+from harness.run import Measured, NumericArray, Run, pack
+from harness.trial import Trial
+
+
+def measure(trial: Trial, run: Run) -> Measured:
+    """For each time: the output with another future, and the gradient of the past alone."""
+    if not trial.probe.causal:
+        return Measured()
+    assert run.output is not None
+    assert run.cotangent is not None
+    name, leaf = next(iter(run.leaves.items()))
+    times = _times(leaf.shape, run.output.shape)
+    if not times:
+        return Measured(problem=f"{name} has no future: one time step, or no axis for it")
+    values = {each: array.numpy() for each, array in run.leaves.items()}
+    other = np.random.default_rng(0).standard_normal(leaf.shape).astype(leaf.dtype)
+    seen = {}
+    for t in times:
+        changed = values[name].copy()
+        changed[..., t:, :] = other[..., t:, :]
+        seen[f"output {t}"] = pack(trial.output({**values, name: changed}))
+        past = run.cotangent.numpy().copy()
+        past[..., t:, :] = 0.0
+        gradient = trial.gradients(values, past)[1][name]
+        if gradient is not None:
+            seen[f"gradient {t}"] = pack(gradient)
+    return Measured(seen)
+
+
+def _times(leaf: tuple[int, ...], output: tuple[int, ...]) -> list[int]:
+    """The first time, one in the middle and the last, after which there is still a future."""
+    if min(len(leaf), len(output)) < 2 or leaf[-2] != output[-2]:
+        return []
+    return sorted({1, leaf[-2] // 2, leaf[-2] - 1} - {0, leaf[-2]})
+
+
+def check(observation: Observation) -> Verdict:
+    """Alarm where the past moves with the future."""
+    run = observation.run
+    if not observation.probe.causal:
+        return Skipped("the probe does not promise to be causal")
+    assert run.output is not None
+    pairs = []
+    for key, seen in run.measured["causality"].values.items():
+        what, t = key.split()
+        if what == "output":
+            name, before = f"with another future from time {t}, the output", slice(None, int(t))
+            pairs.append(_pair(name, seen.numpy(), run.output.numpy(), before))
+        else:
+            name, future = (
+                f"the gradient from time {t} of the output before it",
+                slice(int(t), None),
+            )
+            pairs.append(_pair(name, seen.numpy(), np.zeros(_first_shape(run)), future))
+    return compare(pairs, "it must be", Scale.of(run), resolution(run.output.numpy()))
+
+
+def _pair(name: str, seen: NumericArray, due: NumericArray, times: slice) -> Pair:
+    """Both at these times, or whole where they are not even of the same shape."""
+    if seen.shape != due.shape:
+        return Pair(name, seen, due)
+    return Pair(name, seen[..., times, :], due[..., times, :])
+
+
+def _first_shape(run: Run) -> tuple[int, ...]:
+    return next(iter(run.leaves.values())).shape
+
+
+CAUSALITY = Diagnostic(
+    name="causality",
+    sees="an output that depends on the future, and a gradient that leaks from it",
+    blind="everything but the probes named for it; a past that is hidden as well",
+    cost="15",
+    passes=lambda _: 15,
+    check=check,
+    measure=measure,
+)

@@ -1,0 +1,259 @@
+"""Slopes of the engine's own forward pass: central differences, and where not to trust them.
+
+A slope is measured along a direction, at the step h = cbrt(eps), which balances what the third
+derivative adds (h^2) against rounding (eps/h) (Press et al., Numerical Recipes, section 5.7). `eps`
+is that of the coarsest dtype in play: an engine that computes in float32 needs h = 0.005, and a
+step for float64 would measure nothing but its rounding. Directions are scaled by max(1, |x|).
+
+A slope that matters is measured again at h/10. For a smooth function the two one-sided slopes
+differ by h f'', so by ten times less at h/10; at a kink they differ by as much as before. That
+tells curvature from kinks. What the two central differences differ by is the estimate of their
+error, so a rough function widens the tolerance instead of accusing the engine.
+
+One kink cannot be told: where the kinks of two parts cancel, as in `relu(x) - relu(-x)` at 0, the
+function is smooth, and no engine's gradient is its derivative.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.diagnostics.rounding import gradient_noise, pack_noise, precision
+from harness.run import Measured, NumericArray, Run, pack
+from harness.trial import Trial
+
+Vector = NDArray[np.float64]
+
+ROUNDING = 16
+"""Rounding errors of a forward pass, in units of eps times the size of its output."""
+
+MOST_SLOPES = 100
+"""How many slopes the search for kinks may measure before it gives up."""
+
+
+@dataclass(frozen=True)
+class Slope:
+    """How the loss changes along a direction."""
+
+    value: float
+    """By central differences; what the loss would gain for one unit of the direction."""
+    error: float
+    """What rounding and curvature may have added to it; infinite at a kink."""
+    low: float
+    high: float
+    """What any choice among the one-sided slopes, output by output, lies between."""
+    steep: bool
+    """Whether the one-sided slopes grow without bound, or the output leaves the finite numbers."""
+
+    @property
+    def kinked(self) -> bool:
+        """Whether there is no one slope here."""
+        return math.isinf(self.error)
+
+
+class Surroundings:
+    """The engine's forward pass at and around the leaves of a run.
+
+    All leaves together are one flat vector `x`. Raises Unmeasurable, with the reason, where there
+    are no slopes: then a diagnostic is skipped.
+    """
+
+    def __init__(self, trial: Trial, run: Run) -> None:
+        assert run.output is not None
+        assert run.cotangent is not None
+        self._trial = trial
+        self._leaves = {name: leaf.numpy() for name, leaf in run.leaves.items()}
+        flat = [leaf.astype(np.float64).ravel() for leaf in self._leaves.values()]
+        self.x: Vector = np.concatenate([*flat, np.zeros(0)])
+        self.unit: Vector = np.maximum(1.0, np.abs(self.x))
+        """How far each element is moved for a step of 1."""
+        self.eps = precision(trial, run)
+        self.step = math.cbrt(self.eps)
+        self._cotangent: Vector = run.cotangent.numpy().astype(np.float64)
+        self._here: Vector = run.output.numpy().astype(np.float64)
+        self._check(run.output.numpy())
+
+    def _check(self, output: NumericArray) -> None:
+        if not self.x.size:
+            raise Unmeasurable("the leaves hold no elements")
+        for name, leaf in self._leaves.items():
+            if leaf.dtype.kind != "f":
+                raise Unmeasurable(f"{name} is {leaf.dtype}, which has no slopes")
+        if output.dtype.kind != "f":
+            raise Unmeasurable(f"the output is {output.dtype}, which has no slopes")
+        if not np.isfinite(output).all():
+            raise Unmeasurable("the output is not finite, so it has no slopes")
+        again, rounding = self._at(np.zeros_like(self.x), 0.0), ROUNDING * self.eps
+        if not np.allclose(
+            again, output, rtol=rounding, atol=rounding * np.abs(output).max(initial=0.0)
+        ):
+            raise Unmeasurable("the same leaves give another output the second time")
+
+    def split(self, vector: Vector) -> dict[str, NumericArray]:
+        """A flat vector cut into pieces with the names and shapes of the leaves."""
+        ends = np.cumsum([leaf.size for leaf in self._leaves.values()])[:-1]
+        pieces = zip(self._leaves.items(), np.split(vector, ends), strict=True)
+        return {name: piece.reshape(leaf.shape) for (name, leaf), piece in pieces}
+
+    def fill(self, numbers: Mapping[str, float]) -> Vector:
+        """A flat vector with one number for all elements of a leaf."""
+        return np.concatenate([np.full(x.size, numbers[name]) for name, x in self._leaves.items()])
+
+    def gradient(self, run: Run) -> Vector | None:
+        """The run's gradients as one flat vector; None where one has another shape than its leaf.
+
+        No gradient counts as zeros.
+        """
+        parts = [np.zeros(0)]
+        for name, leaf in self._leaves.items():
+            gradient = run.gradients.get(name)
+            if gradient is not None and gradient.shape != leaf.shape:
+                return None
+            parts.append(np.zeros(leaf.size) if gradient is None else gradient.numpy().ravel())
+        return np.concatenate(parts).astype(np.float64)
+
+    def one(self, index: int) -> Vector:
+        """The direction that moves one element of `x` alone."""
+        direction = np.zeros_like(self.x)
+        direction[index] = self.unit[index]
+        return direction
+
+    def anywhere(self) -> Vector:
+        """A fixed random direction that moves every element, by half a step to a whole one."""
+        rng = np.random.default_rng(self.x.size)
+        lengths = rng.uniform(0.5, 1.0, self.x.size)
+        return np.asarray(self.unit * lengths * rng.choice([-1.0, 1.0], self.x.size))
+
+    def slope(
+        self, direction: Vector, claimed: float | None = None, size: float | None = None
+    ) -> Slope:
+        """The slope along a direction: 2 forward passes, and 2 more unless it is as `claimed`.
+
+        `size` is the sum of the absolute terms that the claim is made of, by default the claim.
+        """
+        above, below = self._at(direction, self.step), self._at(direction, -self.step)
+        value = self._weigh(above - below) / (2 * self.step)
+        if claimed is None or not math.isfinite(claimed):
+            return self._look_closer(direction, above, below, abs(value))
+        size = abs(claimed) if size is None else size
+        error = self._rounding(size, self.step) + 64 * self.step**2 * size
+        if abs(value - claimed) <= error:
+            return Slope(value, error, value, value, steep=False)
+        return self._look_closer(direction, above, below, size)
+
+    def _look_closer(self, direction: Vector, above: Vector, below: Vector, size: float) -> Slope:
+        h, c, here = self.step, self._cotangent, self._here
+        wide = (here - below) / h, (above - here) / h
+        above, below = self._at(direction, h / 10), self._at(direction, -h / 10)
+        near = (here - below) / (h / 10), (above - here) / (h / 10)
+        if not all(np.isfinite(side).all() for side in (*wide, *near)):
+            return Slope(math.nan, math.inf, -math.inf, math.inf, steep=True)
+        values = [float(np.sum(c * (left + right))) / 2 for left, right in (wide, near)]
+        drift = sum(np.sum(np.abs(c * (w - n))) for w, n in zip(wide, near, strict=True))
+        rounding = self._rounding(size, h / 10)
+        largest = max(_largest(wide), _largest(near))
+        kinked = self._has_kink(wide[1] - wide[0], near[1] - near[0], largest)
+        return Slope(
+            value=values[1],
+            error=math.inf if kinked else rounding + 2 * abs(values[0] - values[1]),
+            low=float(np.sum(np.minimum(c * near[0], c * near[1])) - rounding - drift),
+            high=float(np.sum(np.maximum(c * near[0], c * near[1])) + rounding + drift),
+            steep=_largest(near) > 2 * _largest(wide),
+        )
+
+    def _has_kink(self, wide: Vector, near: Vector, slope: float) -> bool:
+        """Whether the bends at h and h/10 are not as 10 to 1, in any element of the output."""
+        noise = (
+            100 * ROUNDING * self.eps * (np.abs(self._here).max(initial=0.0) + slope) / self.step
+        )
+        return bool((np.abs(wide - 10 * near) > noise + 0.1 * np.abs(wide)).any())
+
+    def _rounding(self, size: float, step: float) -> float:
+        """What rounding may add to a slope: errors of the outputs are independent, so their norm.
+
+        The leaves are rounded as well, which changes the loss by eps times `size`.
+        """
+        terms = np.linalg.norm((self._here * self._cotangent).ravel())
+        return ROUNDING * self.eps * (float(terms) + size) / step
+
+    def _weigh(self, change: Vector) -> float:
+        return float(np.sum(change * self._cotangent))
+
+    def _at(self, direction: Vector, t: float) -> Vector:
+        """The output at `x + t * direction`; NaN where it is not even of the same shape there."""
+        moved = {
+            name: value.astype(self._leaves[name].dtype)
+            for name, value in self.split(self.x + t * direction).items()
+        }
+        output = self._trial.output(moved)
+        if output.shape != self._here.shape:
+            return np.full_like(self._here, np.nan)
+        return output.astype(np.float64)
+
+    def kinks(self) -> list[int] | None:
+        """The elements of `x` that are at a kink; None where they are too many to be found.
+
+        All are moved at once; only where there is a kink are they halved, again and again.
+        """
+        generic, found, left = self.anywhere(), list[int](), MOST_SLOPES
+        waiting = [np.arange(self.x.size)]
+        while waiting:
+            elements = waiting.pop()
+            left -= 1
+            if left < 0:
+                return None
+            direction = np.zeros_like(self.x)
+            direction[elements] = generic[elements]
+            if not self.slope(direction).kinked:
+                continue
+            if elements.size == 1:
+                found.append(int(elements[0]))
+            else:
+                waiting += np.array_split(elements, 2)
+        return sorted(found)
+
+
+def _largest(slopes: tuple[Vector, Vector]) -> float:
+    return max(float(np.abs(side).max(initial=0.0)) for side in slopes)
+
+
+class Unmeasurable(Exception):
+    """There are no slopes to measure, for this reason."""
+
+
+def measure_conventions(trial: Trial, run: Run) -> Measured:
+    """For each leaf, how far a correct answer may lie from the engine's gradient.
+
+    That is what rounding may do; but anything where the derivative is not unique and the engine's
+    as good as any: the element is at a kink; its gradient lies between the one-sided slopes; and so
+    does the gradient along the direction in which all elements at kinks rise together, where two
+    elements that tie for a maximum and both take all of it would give twice what there is.
+    """
+    noise = pack_noise(gradient_noise(trial, run))
+    try:
+        around = Surroundings(trial, run)
+    except Unmeasurable:
+        return Measured(noise)
+    gradient, kinks = around.gradient(run), around.kinks()
+    if kinks is None:
+        return Measured(problem="too many elements are at kinks, where libraries differ by right")
+    if gradient is None or not kinks:
+        return Measured(noise)
+    free: Vector = np.zeros_like(around.x)
+    together = np.zeros_like(around.x)
+    together[kinks] = around.unit[kinks].max()
+    if _is_between(around, together, gradient):
+        for index in kinks:
+            free[index] = np.inf if _is_between(around, around.one(index), gradient) else 0.0
+    parts = around.split(free).items()
+    return Measured({name: pack(part + noise[name].numpy()) for name, part in parts})
+
+
+def _is_between(around: Surroundings, direction: Vector, gradient: Vector) -> bool:
+    slope = around.slope(direction)
+    return slope.low <= float(gradient @ direction) <= slope.high

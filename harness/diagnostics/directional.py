@@ -1,0 +1,79 @@
+"""`directional`: one central difference, along a random direction through all leaves at once.
+
+Against `sum(gradient * direction)`, so that two forward passes serve for any number of elements.
+It catches almost surely a gradient that is wrong in a good part of its elements. It is as blind as
+`gradcheck` where forward and backward are wrong together, and what is wrong in a single element
+among many may drown in the rounding of the others. Elements at kinks are looked for and not moved.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.diagnostics.comparison import Pair, Scale, compare
+from harness.diagnostics.differences import Surroundings, Unmeasurable
+from harness.diagnostics.rounding import gradient_noise
+from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Verdict
+from harness.run import Measured, NumericArray, Run
+from harness.trial import Trial
+
+
+def measure(trial: Trial, run: Run) -> Measured:
+    """The loss's slope along the direction: `claimed` by the gradient, and `numerical`."""
+    try:
+        around = Surroundings(trial, run)
+    except Unmeasurable as why:
+        return Measured(problem=str(why))
+    gradient, direction = around.gradient(run), around.anywhere()
+    if gradient is None:
+        return Measured()
+    slope = around.slope(direction, *_claim(gradient, direction))
+    if slope.kinked:
+        kinks = around.kinks()
+        if kinks is None:
+            return Measured(problem="too many elements are at kinks, where there is no slope")
+        direction[kinks] = 0.0
+        if not direction.any():
+            return Measured(problem="every element is at a kink, where there is no slope")
+        slope = around.slope(direction, *_claim(gradient, direction))
+    if slope.kinked:
+        return Measured(problem="the output is too rough along the direction for a slope")
+    claimed, size = _claim(gradient, direction)
+    error = slope.error
+    if not abs(claimed - slope.value) <= error:
+        error += float(np.abs(direction) @ around.fill(gradient_noise(trial, run)))
+    numbers = {"claimed": claimed, "numerical": slope.value, "error": error, "size": size}
+    return Measured(numbers=numbers)
+
+
+def _claim(gradient: NumericArray, direction: NumericArray) -> tuple[float, float]:
+    """The slope that the gradient gives, and the sum of the absolute terms it is made of."""
+    with np.errstate(invalid="ignore"):
+        terms = np.where(direction == 0, 0.0, gradient * direction)
+        return float(np.sum(terms)), float(np.sum(np.abs(terms)))
+
+
+def check(observation: Observation) -> Verdict:
+    """Alarm where the gradient's slope is not the measured one, or has no slope at all."""
+    run = observation.run
+    for name, gradient in run.gradients.items():
+        if gradient and gradient.shape != run.leaves[name].shape:
+            return Alarm(f"{name}.grad is {gradient.shape}, {name} is {run.leaves[name].shape}")
+    numbers = run.measured["directional"].numbers
+    claimed, numerical, error = (np.array(numbers[n]) for n in ("claimed", "numerical", "error"))
+    pair = Pair("the slope along a random direction", claimed, numerical, error)
+    scale = Scale.of(run)
+    size = numbers["size"] if np.isfinite(numbers["size"]) else 0.0
+    return compare([pair], "central differences give", Scale(scale.terms, max(scale.size, size)))
+
+
+DIRECTIONAL = Diagnostic(
+    name="directional",
+    sees="a gradient that is wrong in many elements, however large the probe",
+    blind="a forward pass that is wrong together with its backward pass; kinks; "
+    "one wrong element among very many",
+    cost="6",
+    passes=lambda _: 6,
+    check=check,
+    measure=measure,
+)

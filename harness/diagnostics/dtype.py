@@ -1,0 +1,76 @@
+"""`dtype`: a gradient has the dtype of its leaf, an output the one that NumPy promotes to.
+
+The leaf's dtype is that in which the engine itself holds it: an engine that computes everything in
+float32 is correct. What is logged keeps the dtype that it had at first. Costs nothing beside the
+run but making the leaves once more. A gradient that was rounded on the way and widened again has
+the right dtype, and passes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Skipped, Verdict
+from harness.diagnostics.wording import brings_numbers
+from harness.probe import Probe
+from harness.run import Measured, Run, pack
+from harness.trial import Trial
+
+
+def measure(trial: Trial, run: Run) -> Measured:
+    """What the engine holds for each leaf: an empty array of its dtype."""
+    if trial.probe.kind == "steps":
+        return Measured()  # the log says it all
+    leaves = trial.leaves({name: leaf.numpy() for name, leaf in run.leaves.items()})
+    held = {name: trial.library.value(leaf).dtype for name, leaf in leaves.items()}
+    return Measured({name: pack(np.empty(0, dtype)) for name, dtype in held.items()})
+
+
+def check(observation: Observation) -> Verdict:
+    """Alarm at the first dtype that is not as it must be."""
+    run = observation.run
+    if observation.probe.kind == "steps":
+        return _check_log(run)
+    held = {name: np.dtype(leaf.dtype) for name, leaf in run.measured["dtype"].values.items()}
+    if not held or any(dtype.kind != "f" for dtype in held.values()):
+        return Skipped("not every leaf holds floating-point numbers")
+    gradients = {name: np.dtype(g.dtype) for name, g in run.gradients.items() if g}
+    for name, dtype in gradients.items():
+        if dtype != held[name]:
+            return Alarm(f"{name}.grad is {dtype}, {name} is {held[name]}")
+    output = _check_output(observation.probe, run, np.result_type(*held.values()))
+    return output or Silent(compared=len(gradients) + 1)
+
+
+def _check_output(probe: Probe, run: Run, due: np.dtype[np.generic]) -> Alarm | None:
+    """An output is as precise as its leaves; more so only where the probe brings other numbers."""
+    assert run.output is not None
+    dtype = np.dtype(run.output.dtype)
+    promoted = np.result_type(dtype, due) == dtype and dtype.kind == "f"
+    if dtype == due or (promoted and brings_numbers(probe)):
+        return None
+    return Alarm(f"the output is {dtype}, NumPy makes {due} of its leaves")
+
+
+def _check_log(run: Run) -> Verdict:
+    first: dict[str, np.dtype[np.generic]] = {}
+    compared = 0
+    for step, snapshot in enumerate(run.log):
+        for name, seen in snapshot.items():
+            dtype = np.dtype(seen.dtype)
+            if first.setdefault(name, dtype) != dtype:
+                return Alarm(f"{name} is {dtype} after step {step}, it was {first[name]}")
+            compared += 1
+    return Silent(compared) if compared else Alarm("the log is empty")
+
+
+DTYPE = Diagnostic(
+    name="dtype",
+    sees="a gradient, an output or a logged value that loses or gains precision on its way",
+    blind="wrong values; numbers that were rounded and widened again",
+    cost="3, the run itself",
+    passes=lambda _: 3,
+    check=check,
+    measure=measure,
+    kinds=("gradient", "steps"),
+)

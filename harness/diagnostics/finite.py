@@ -1,0 +1,127 @@
+"""`finite`: finite leaves give a finite output, and a finite output finite gradients.
+
+Where one is not, and only there, the forward pass is asked whether it may be so. An infinite output
+is right at a pole (the logarithm of 0): a step away it is finite. An infinite slope is right where
+the one-sided slopes grow as the step shrinks (a square root at 0). That is two forward passes, and
+four for each such slope; else nothing is paid beside the run. It cannot see a wrong number that is
+finite, and accuses every engine where a rule multiplies 0 by infinity, as they all do for
+`(x * x).sqrt()` at 0. In a log nothing becomes infinite that was not so at first, and nothing is
+ever NaN. A probe that writes NaN or infinity down itself is let be.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.diagnostics.differences import Surroundings, Unmeasurable
+from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Skipped, Verdict
+from harness.diagnostics.wording import brings_non_finite
+from harness.run import Array, Measured, NumericArray, Run, pack
+from harness.trial import Trial
+
+MOST_ELEMENTS = 50
+"""How many gradients that are not finite are looked into."""
+
+
+def measure(trial: Trial, run: Run) -> Measured:
+    """For each leaf, 1 where the gradient is not finite and the slope is not either.
+
+    Where the output is infinite, only `pole`: 1 if it is finite a step away.
+    """
+    if trial.probe.kind == "steps" or all(map(_is_finite, (run.output, *run.gradients.values()))):
+        return Measured()
+    if not _is_finite(run.output):
+        return Measured(numbers={"pole": float(_is_at_a_pole(trial, run))})
+    try:
+        around = Surroundings(trial, run)
+    except Unmeasurable:
+        return Measured()
+    gradient = around.gradient(run)
+    steep = np.zeros_like(around.x)
+    if gradient is not None:
+        for i in np.flatnonzero(~np.isfinite(gradient))[:MOST_ELEMENTS]:
+            steep[i] = around.slope(around.one(int(i))).steep
+    return Measured({name: pack(part) for name, part in around.split(steep).items()})
+
+
+def _is_at_a_pole(trial: Trial, run: Run) -> bool:
+    """Whether nothing is NaN, and all becomes finite where all leaves rise, or fall, by a step."""
+    assert run.output is not None
+    if np.isnan(run.output.numpy()).any():
+        return False
+    moved = (
+        {name: leaf.numpy() + np.asarray(step, leaf.dtype) for name, leaf in run.leaves.items()}
+        for step in (1e-2, -1e-2)
+    )
+    return any(bool(np.isfinite(trial.output(values)).all()) for values in moved)
+
+
+def check(observation: Observation) -> Verdict:
+    """Alarm at the first NaN or infinity that need not be."""
+    run = observation.run
+    text_is_finite = not brings_non_finite(observation.probe)
+    if observation.probe.kind == "steps":
+        if text_is_finite:
+            return _check_log(run)
+        return Skipped("the probe itself writes numbers that are not finite")
+    if not all(_is_finite(leaf) for leaf in run.leaves.values()):
+        return Skipped("a leaf is not finite")
+    assert run.output is not None
+    if not _is_finite(run.output):
+        if not text_is_finite:
+            return Skipped("the probe itself writes numbers that are not finite")
+        if run.measured["finite"].numbers["pole"]:
+            return Skipped("the leaves are at a pole, where the output is infinite by right")
+        return Alarm(_say("the output", run.output.numpy()))
+    return _check_gradients(run)
+
+
+def _check_gradients(run: Run) -> Verdict:
+    compared = 1
+    for name, gradient in run.gradients.items():
+        if gradient is None:
+            continue
+        steep = run.measured["finite"].values.get(name)
+        allowed = steep is not None and steep.shape == gradient.shape
+        wrong = ~np.isfinite(gradient.numpy())
+        if allowed and steep:
+            wrong &= steep.numpy() == 0
+        if wrong.any():
+            return Alarm(_say(f"{name}.grad", np.where(wrong, gradient.numpy(), 0.0)))
+        compared += wrong.size
+    return Silent(compared)
+
+
+def _check_log(run: Run) -> Verdict:
+    was_finite: dict[str, bool] = {}
+    compared = 0
+    for step, snapshot in enumerate(run.log):
+        for name, seen in snapshot.items():
+            finite = _is_finite(seen)
+            if np.isnan(seen.numpy()).any() or (was_finite.get(name, finite) and not finite):
+                return Alarm(_say(name, seen.numpy()) + f" after step {step}")
+            was_finite[name] = finite
+            compared += 1
+    return Silent(compared) if compared else Alarm("the log is empty")
+
+
+def _is_finite(array: Array | None) -> bool:
+    return array is None or bool(np.isfinite(array.numpy()).all())
+
+
+def _say(name: str, array: NumericArray) -> str:
+    wrong = array[~np.isfinite(array)]
+    many = f" ({wrong.size} of {array.size} numbers are not finite)" if array.size > 1 else ""
+    return f"{name} holds {wrong[0]}{many}"
+
+
+FINITE = Diagnostic(
+    name="finite",
+    sees="NaN and infinity where the leaves and the slopes are finite",
+    blind="every wrong number that is finite",
+    cost="3, the run itself",
+    passes=lambda _: 3,
+    check=check,
+    measure=measure,
+    kinds=("gradient", "steps"),
+)

@@ -1,0 +1,49 @@
+"""`forward`: the probe's output against PyTorch's, in shape and value.
+
+The one check of the forward pass itself: finite differences hold the gradient against whatever the
+engine computes, right or wrong. It sees no gradient at all, and nothing where PyTorch cannot run
+the probe's text. Costs a forward pass, to see how far rounding may go.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.diagnostics.comparison import Pair, Scale, compare
+from harness.diagnostics.rounding import output_noise
+from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Skipped, Verdict
+from harness.run import Measured, Run
+from harness.trial import Trial
+
+
+def measure(trial: Trial, run: Run) -> Measured:
+    """What rounding may do to the output."""
+    return Measured(numbers={"noise": output_noise(trial, run)})
+
+
+def check(observation: Observation) -> Verdict:
+    """Alarm where the output and PyTorch's part."""
+    answer, run = observation.independent["torch"], observation.run
+    assert not isinstance(answer, Skipped)
+    assert run.output is not None
+    assert answer.output is not None
+    mine, due = run.output.numpy(), answer.output.numpy()
+    if mine.shape == due.shape and (swallowed := int(np.sum(np.isnan(due) & ~np.isnan(mine)))):
+        # A comparison leaves NaN out; but an op that turns it into a number hides an error.
+        return Alarm(
+            f"the output holds a number where PyTorch gives nan ({swallowed} of {due.size})"
+        )
+    noise = run.measured["forward"].numbers["noise"]
+    return compare([Pair("the output", mine, due, noise)], "PyTorch gives", Scale.of(run))
+
+
+FORWARD = Diagnostic(
+    name="forward",
+    sees="a forward pass that is wrong, whether or not the backward pass follows it",
+    blind="every wrong gradient; what PyTorch lacks",
+    cost="4, and PyTorch once a probe",
+    passes=lambda _: 4,
+    check=check,
+    measure=measure,
+    library="torch",
+)

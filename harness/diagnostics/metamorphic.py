@@ -1,0 +1,234 @@
+"""`metamorphic`: relations between gradients that hold without knowing a single one of them.
+
+- `broadcast`: a leaf that broadcasts to the output's shape may as well be tiled to that shape; the
+  gradient of the tiles, summed back, is the leaf's.
+- `rows`: where each row of the output is made of the same row of the leaves, the first row and the
+  rest can be run apart; gradients of what all rows share add up, the others are put together.
+- `linear`: the gradient is linear in the cotangent, g(2 c - 3 d) = 2 g(c) - 3 g(d).
+- `zero`: no cotangent, no gradient.
+
+The first two hold for some probes only. Whether they do is asked of the forward pass, at the leaves
+and at other numbers, so that an accident does not count; a probe to which they do not apply is held
+to the last two. All four are blind to a factor that is wrong everywhere alike. It costs five
+forward and backward passes, three (and two forward passes) more for each leaf that broadcasts, and
+some eight for the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from harness.diagnostics.comparison import Pair, Scale, compare, resolution
+from harness.diagnostics.rounding import gradient_noise
+from harness.diagnostics.verdict import Diagnostic, Observation, Verdict
+from harness.run import Measured, NumericArray, Run, pack
+from harness.trial import Trial
+
+Values = Mapping[str, NumericArray]
+Gradients = dict[str, NumericArray]
+Relation = tuple[str, Gradients, Gradients]
+"""Its name, what the engine gives, and what it ought to."""
+
+IS, DUE = "is", "due"
+
+
+def measure(trial: Trial, run: Run) -> Measured:
+    """Both sides of each relation that applies, by `relation/leaf/side`."""
+    engine = _Engine(trial, run)
+    if not engine.is_repeatable():
+        return Measured(problem="the same leaves give another output the second time")
+    noise = gradient_noise(trial, run)
+    relations = [*_linear(engine), *_zero(engine), *_broadcast(engine), *_rows(engine)]
+    return Measured(
+        {
+            f"{relation}/{name}/{side}": pack(array)
+            for relation, actual, desired in relations
+            for side, gradients in ((IS, actual), (DUE, desired))
+            for name, array in gradients.items()
+        },
+        noise,
+    )
+
+
+class _Engine:
+    """The engine at one run's leaves and cotangent, and what it gave there."""
+
+    def __init__(self, trial: Trial, run: Run) -> None:
+        assert run.output is not None
+        assert run.cotangent is not None
+        self.trial = trial
+        self.values = {name: leaf.numpy() for name, leaf in run.leaves.items()}
+        self.output, self.cotangent = run.output.numpy(), run.cotangent.numpy()
+        self.given = self._filled(
+            self.values, {name: g.numpy() for name, g in run.gradients.items() if g}
+        )
+        rng = np.random.default_rng(0)
+        self.elsewhere = {name: _moved(value, rng) for name, value in self.values.items()}
+        self.other_cotangent = rng.standard_normal(self.output.shape)
+
+    def is_repeatable(self) -> bool:
+        return self.close(self.trial.output(self.values), self.output)
+
+    def gradients(self, values: Values, cotangent: NumericArray) -> Gradients:
+        return self._filled(values, self.trial.gradients(values, cotangent)[1])
+
+    @staticmethod
+    def _filled(values: Values, gradients: Mapping[str, NumericArray | None]) -> Gradients:
+        """No gradient is a gradient of zeros."""
+        found = {name: gradients.get(name) for name in values}
+        return {n: np.zeros_like(values[n]) if g is None else g for n, g in found.items()}
+
+    def can_forward(self, values: Values) -> NumericArray | None:
+        """The output for leaves of other shapes, None where the probe does not take them."""
+        try:
+            return self.trial.output(values)
+        except Exception:
+            return None
+
+    def close(self, one: NumericArray | None, other: NumericArray) -> bool:
+        if one is None or one.shape != other.shape:
+            return False
+        eps = resolution(one, other)
+        size = float(np.abs(other[np.isfinite(other)]).max(initial=0.0))
+        return np.allclose(one, other, rtol=1e3 * eps, atol=1e2 * eps * size, equal_nan=True)
+
+
+def _moved(value: NumericArray, rng: np.random.Generator) -> NumericArray:
+    """Other numbers of a like size, so that what holds here and there is no accident."""
+    if value.dtype.kind != "f":
+        return value
+    moved = value * rng.uniform(0.8, 1.2, value.shape) + rng.uniform(-0.1, 0.1, value.shape)
+    return np.asarray(moved, value.dtype)
+
+
+def _linear(engine: _Engine) -> Iterator[Relation]:
+    c, d = engine.cotangent, engine.other_cotangent
+    of_d, mixed = (engine.gradients(engine.values, each) for each in (d, 2 * c - 3 * d))
+    if any(of_d[name].shape != given.shape for name, given in engine.given.items()):
+        return
+    yield "linear", mixed, {name: 2 * g - 3 * of_d[name] for name, g in engine.given.items()}
+
+
+def _zero(engine: _Engine) -> Iterator[Relation]:
+    nothing = engine.gradients(engine.values, np.zeros_like(engine.cotangent))
+    yield "zero", nothing, {name: _zeros_like(g) for name, g in engine.given.items()}
+
+
+def _zeros_like(gradient: NumericArray) -> NumericArray:
+    """Zeros, but NaN where the gradient is not finite: there nothing is due (0 times infinity)."""
+    return np.where(np.isfinite(gradient), 0.0, np.nan)
+
+
+def _broadcast(engine: _Engine) -> Iterator[Relation]:
+    shape = engine.output.shape
+    for name, value in engine.values.items():
+        if value.shape == shape or not _broadcasts(value.shape, shape):
+            continue
+        here, there = (
+            {**values, name: np.broadcast_to(values[name], shape).copy()}
+            for values in (engine.values, engine.elsewhere)
+        )
+        if engine.close(engine.can_forward(here), engine.output) and engine.close(
+            engine.can_forward(there), engine.trial.output(engine.elsewhere)
+        ):
+            tiles = engine.gradients(here, engine.cotangent)[name]
+            if tiles.shape == shape:
+                yield "broadcast", {name: engine.given[name]}, {name: _sum_to(tiles, value.shape)}
+
+
+def _broadcasts(small: Sequence[int], large: Sequence[int]) -> bool:
+    try:
+        return np.broadcast_shapes(tuple(small), tuple(large)) == tuple(large)
+    except ValueError:
+        return False
+
+
+def _sum_to(tiles: NumericArray, shape: tuple[int, ...]) -> NumericArray:
+    """The sum over the axes along which `shape` was tiled."""
+    created = tuple(range(tiles.ndim - len(shape)))
+    stretched = tuple(
+        i + len(created) for i, n in enumerate(shape) if n == 1 != tiles.shape[i + len(created)]
+    )
+    return np.asarray(tiles.sum(created + stretched, keepdims=True)).reshape(shape)
+
+
+def _rows(engine: _Engine) -> Iterator[Relation]:
+    """The first choice of leaves to cut that works: one of them, or all that have the rows."""
+    if engine.output.ndim == 0 or len(engine.output) < 2:
+        return
+    long = [n for n, v in engine.values.items() if v.ndim and len(v) == len(engine.output)]
+    for cut in [*([name] for name in long), long]:
+        if cut and _is_by_rows(engine, cut):
+            yield from _apart(engine, cut)
+            return
+
+
+_PARTS = slice(None, 1), slice(1, None)
+
+
+def _is_by_rows(engine: _Engine, cut: Sequence[str]) -> bool:
+    return all(
+        engine.close(engine.can_forward(_take(values, cut, part)), output[part])
+        for values, output in (
+            (engine.values, engine.output),
+            (engine.elsewhere, engine.trial.output(engine.elsewhere)),
+        )
+        for part in _PARTS
+    )
+
+
+def _take(values: Values, cut: Sequence[str], part: slice) -> Values:
+    return {name: value[part] if name in cut else value for name, value in values.items()}
+
+
+def _apart(engine: _Engine, cut: Sequence[str]) -> Iterator[Relation]:
+    parts = [_take(engine.values, cut, part) for part in _PARTS]
+    first, rest = (
+        engine.gradients(values, engine.cotangent[part])
+        for values, part in zip(parts, _PARTS, strict=True)
+    )
+    fit = [
+        g[n].shape == values[n].shape
+        for values, g in zip(parts, (first, rest), strict=True)
+        for n in g
+    ]
+    if all(fit):  # else there is nothing to add up: `shape` sees it
+        due = {name: np.concatenate([first[name], rest[name]]) for name in cut}
+        yield "rows", engine.given, {n: due[n] if n in due else first[n] + rest[n] for n in first}
+
+
+def check(observation: Observation) -> Verdict:
+    """Alarm at the first relation that does not hold."""
+    run = observation.run
+    measured = run.measured["metamorphic"]
+    relations = [key.removesuffix(f"/{IS}") for key in measured.values if key.endswith(f"/{IS}")]
+    assert run.output is not None
+    pairs = [_pair(key, measured) for key in relations]
+    return compare(pairs, "it must be", Scale.of(run), resolution(run.output.numpy()))
+
+
+_SENTENCES = {
+    "linear": "for the cotangent 2c - 3d, {}.grad",
+    "zero": "for a cotangent of zeros, {}.grad",
+    "broadcast": "beside the sum over tiles of {0}, {0}.grad",
+    "rows": "beside the first row and the rest run apart, {}.grad",
+}
+
+
+def _pair(key: str, measured: Measured) -> Pair:
+    relation, name = key.split("/")
+    actual, desired = (measured.values[f"{key}/{side}"].numpy() for side in (IS, DUE))
+    return Pair(_SENTENCES[relation].format(name), actual, desired, measured.numbers[name])
+
+
+METAMORPHIC = Diagnostic(
+    name="metamorphic",
+    sees="a gradient that depends on how a sum is written: tiles, rows, multiples of the cotangent",
+    blind="a gradient that is wrong by the same factor everywhere, or by the same rule",
+    cost="19, and 5 to 20 more where tiles and rows apply",
+    passes=lambda _: 29,
+    check=check,
+    measure=measure,
+)

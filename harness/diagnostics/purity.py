@@ -1,0 +1,54 @@
+"""`purity`: a run changes nothing but gradients, and the same leaves give the same output again.
+
+The leaves and the cotangent hold what they held, nothing is drawn from NumPy's global generator,
+and a second forward pass agrees with the first one. (To rounding: a linear algebra library may sum
+in another order where an array lies elsewhere in memory.) Costs that one forward pass. It cannot
+see an interior value that was changed and is not shown, nor anything wrong that changes nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.diagnostics.comparison import Pair, Scale, compare
+from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Verdict
+from harness.run import Measured, NumericArray, Run, pack
+from harness.trial import Trial
+
+
+def measure(trial: Trial, run: Run) -> Measured:
+    """The output of a second forward pass."""
+    values = {name: leaf.numpy() for name, leaf in run.leaves.items()}
+    return Measured({"output": pack(trial.output(values))})
+
+
+def check(observation: Observation) -> Verdict:
+    """Alarm at what was changed, drawn, or different the second time."""
+    run = observation.run
+    assert run.output is not None
+    for name, after in run.mutated.items():
+        before = run.leaves.get(name, run.cotangent)
+        if before and _is_changed(before.numpy(), after.numpy()):
+            return Alarm(f"the run changed {name}")
+    if run.generator_moved:
+        return Alarm("the run drew from NumPy's global generator")
+    again = run.measured["purity"].values["output"].numpy()
+    return compare(
+        [Pair("the second output", again, run.output.numpy())], "the first", Scale.of(run)
+    )
+
+
+def _is_changed(before: NumericArray, after: NumericArray) -> bool:
+    """Whether it is more than what the engine made of it by holding it in a dtype of its own."""
+    return not np.array_equal(before.astype(after.dtype), after, equal_nan=True)
+
+
+PURITY = Diagnostic(
+    name="purity",
+    sees="inputs that the run changes, global randomness, an output that depends on earlier runs",
+    blind="whatever is wrong every time alike and changes no input",
+    cost="4",
+    passes=lambda _: 4,
+    check=check,
+    measure=measure,
+)

@@ -1,0 +1,76 @@
+"""`second-backward`: backward again without clearing, and each gradient is twice the first.
+
+Twice over a graph computed anew from the same leaves, and, where the library can keep a graph,
+twice over one graph. Gradients add up in the leaves and nowhere else: a leaf that is overwritten
+shows, a gradient left over in an interior node, a graph that remembers. It cannot see a gradient
+that is wrong in the same way each time. It costs two forward and two backward passes, and one and
+two more for the same graph.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from harness.diagnostics.comparison import Pair, Scale, compare, resolution
+from harness.diagnostics.verdict import Diagnostic, Observation, Skipped, Verdict
+from harness.run import Array, Measured, Run, pack
+from harness.trial import Trial
+
+ANEW = "computed anew"
+KEPT = "over one graph"
+
+
+def measure(trial: Trial, run: Run) -> Measured:
+    """What each leaf's gradient is after the second backward, in both ways."""
+    assert run.cotangent is not None
+    values = {name: leaf.numpy() for name, leaf in run.leaves.items()}
+    cotangent = run.cotangent.numpy()
+    leaves, output = trial.forward(values)
+    trial.library.backward(output, cotangent.copy())
+    output = trial.call(leaves)
+    if pack(trial.library.value(output)) != run.output:
+        return Measured(problem="the same leaves give another output the second time")
+    trial.library.backward(output, cotangent.copy())
+    seen = _gradients(trial, leaves, ANEW)
+    if trial.library.can("backward_again"):
+        leaves, output = trial.forward(values)
+        trial.library.backward_again(output, cotangent.copy())
+        trial.library.backward_again(output, cotangent.copy())
+        seen |= _gradients(trial, leaves, KEPT)
+    return Measured(seen)
+
+
+def _gradients(trial: Trial, leaves: dict[str, Any], way: str) -> dict[str, Array]:
+    found = {name: trial.library.gradient(leaf) for name, leaf in leaves.items()}
+    return {f"{name}.grad, {way}": pack(g) for name, g in found.items() if g is not None}
+
+
+def check(observation: Observation) -> Verdict:
+    """Alarm where a gradient after the second backward is not twice that of the first."""
+    run = observation.run
+    measured = run.measured["second-backward"].values
+    firsts = {name: gradient.numpy() for name, gradient in run.gradients.items() if gradient}
+    if not firsts:
+        return Skipped("no leaf has a gradient")
+    pairs = [
+        Pair(key, measured[key].numpy() if key in measured else np.zeros(first.shape), 2 * first)
+        for way in sorted({key.rpartition(", ")[2] for key in measured} or {ANEW})
+        for name, first in firsts.items()
+        for key in [f"{name}.grad, {way}"]
+    ]
+    assert run.output is not None
+    eps = resolution(run.output.numpy())
+    return compare(pairs, "twice the first is", Scale.of(run), eps)
+
+
+SECOND_BACKWARD = Diagnostic(
+    name="second-backward",
+    sees="gradients that overwrite instead of adding up, and what an earlier backward left behind",
+    blind="a gradient that is wrong in the same way each time",
+    cost="14",
+    passes=lambda _: 14,
+    check=check,
+    measure=measure,
+)

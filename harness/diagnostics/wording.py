@@ -1,0 +1,46 @@
+"""What a probe's own text brings into the computation beside its leaves."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Sequence
+from functools import lru_cache
+
+from harness.probe import Probe
+
+
+def brings_numbers(probe: Probe) -> bool:
+    """Whether it uses anything but its leaves, its own variables, builtins and plain numbers.
+
+    Then an array or a layer may be of another dtype than the leaves, and promote the output.
+    """
+    names = [node for node in _walk(probe) if isinstance(node, ast.Name)]
+    own = {leaf.name for leaf in probe.leaves} | set(dir(builtins))
+    own |= {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    return any(node.id not in own for node in names)
+
+
+def brings_non_finite(probe: Probe) -> bool:
+    """Whether it writes a NaN or an infinity down itself."""
+    for node in _walk(probe):
+        match node:
+            case ast.Attribute(attr=word) | ast.Name(id=word) | ast.Constant(value=str(word)):
+                if word.strip("+-").lower() in ("nan", "inf"):
+                    return True
+    return False
+
+
+def _walk(probe: Probe) -> Sequence[ast.AST]:
+    """Everything in the probe's body, but for its docstring and its arguments."""
+    return _bodies(probe.source).get(probe.function, ())
+
+
+@lru_cache(maxsize=256)
+def _bodies(source: str) -> dict[str, Sequence[ast.AST]]:
+    """The nodes of each function's body; a file is asked about once for each probe and run."""
+    return {
+        function.name: [node for each in function.body[1:] for node in ast.walk(each)]
+        for function in ast.parse(source).body
+        if isinstance(function, ast.FunctionDef)
+    }

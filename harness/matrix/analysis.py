@@ -1,0 +1,199 @@
+"""What follows from reports on many breaks: rows, recall, cost, witnesses, who catches what.
+
+Plain data in, plain data out; nothing here runs an engine.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from harness.matrix.record import (
+    BreakRow,
+    DiagnosticRow,
+    FalseAlarm,
+    FamilyRow,
+    Fate,
+    Witness,
+)
+from harness.matrix.trials import Trials, Tried, is_asked
+from harness.report import Report, RunReport
+
+# ----- Rows ----------------------------------------------------------------------------------
+
+
+def break_rows(trials: Trials) -> list[BreakRow]:
+    """A row a break: survivors first, then those never reached, then by family and id."""
+    order: dict[Fate, int] = {"survived": 0, "never-reached": 1, "does-not-apply": 2}
+    rows = [break_row(tried, trials) for tried in trials.breaks]
+    return sorted(rows, key=lambda row: (order.get(row.fate, 3), row.family, row.break_))
+
+
+def break_row(tried: Tried, trials: Trials) -> BreakRow:
+    """Who catches a break, with which probes, and what became of it."""
+    runs = tried.report.runs
+    caught_by: dict[str, list[str]] = {}
+    messages: dict[str, str] = {}
+    missed_by: list[str] = []
+    unasked: dict[str, str] = {}
+    for name in [diagnostic.name for diagnostic in trials.diagnostics]:
+        catching = [run for run in runs if name in run.caught_by]
+        if catching:
+            caught_by[name] = list(dict.fromkeys(run.probe for run in catching))
+            messages[name] = catching[0].alarms[name]
+        elif any(is_asked(name, run) for run in runs):
+            missed_by.append(name)
+        else:
+            unasked[name] = _reasons(name, runs)
+    fate = _fate(tried.report, bool(caught_by))
+    return BreakRow(
+        break_=tried.name,
+        family=tried.family,
+        headline=tried.report.headline,
+        fate=fate,
+        survived=fate == "survived",
+        caught_by=caught_by,
+        messages=messages,
+        missed_by=missed_by,
+        unasked=unasked,
+        wrong_reason=_wrong_reasons(runs),
+        caught_elsewhere=[],
+        witness=smallest_witness(tried, trials),
+        pardon=tried.pardon,
+        why="" if caught_by else _why(tried.report),
+    )
+
+
+def _wrong_reasons(runs: Sequence[RunReport]) -> dict[str, str]:
+    """The first alarm of each diagnostic that is no catch, though the run is wrong."""
+    wrong = [run for run in runs if run.outcome in ("silent-corruption", "crash")]
+    return {name: said for run in wrong[::-1] for name, said in run.wrong_reason.items()}
+
+
+def _fate(report: Report, caught: bool) -> Fate:
+    outcomes = {run.outcome for run in report.runs} - {"does-not-apply"}
+    if not outcomes:
+        return "does-not-apply"
+    if outcomes == {"not-reached"}:
+        return "never-reached"
+    if not caught:
+        return "survived"
+    return "caught" if "silent-corruption" in outcomes else "crashes-only"
+
+
+def _why(report: Report) -> str:
+    """Why nobody notices, from the run that gives the break its headline."""
+    for run in report.runs:
+        if run.outcome == report.headline:
+            return run.why or run.evidence
+    return ""
+
+
+def _reasons(diagnostic: str, runs: Iterable[RunReport]) -> str:
+    """Why it was skipped on these runs, the commonest reason first."""
+    reasons = [run.skipped[diagnostic] for run in runs if diagnostic in run.skipped]
+    return "; ".join(sorted(set(reasons), key=lambda reason: (-reasons.count(reason), reason)))
+
+
+def family_rows(rows: Sequence[BreakRow]) -> list[FamilyRow]:
+    """The rows by family: how many are caught, by which diagnostic, and by which one alone."""
+    families = []
+    for family, group in groupby(sorted(rows, key=_family), key=_family):
+        members = list(group)
+        counts: dict[str, int] = defaultdict(int)
+        for row in members:
+            for name in row.caught_by:
+                counts[name] += 1
+        caught = sum(bool(row.caught_by) for row in members)
+        families.append(FamilyRow(family, len(members), caught, dict(counts), _sole(members)))
+    return families
+
+
+def _family(row: BreakRow) -> str:
+    return row.family
+
+
+def _sole(rows: Iterable[BreakRow]) -> dict[str, list[str]]:
+    """For each diagnostic that alone catches some break: which."""
+    sole: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        if len(row.caught_by) == 1:
+            sole[next(iter(row.caught_by))].append(row.break_)
+    return dict(sole)
+
+
+# ----- Diagnostics ---------------------------------------------------------------------------
+
+
+def skipped_diagnostics(trials: Trials) -> dict[str, str]:
+    """The diagnostics that were asked on no run at all, each with its reasons."""
+    runs = [run for tried in trials.everything for run in tried.report.runs]
+    names = [diagnostic.name for diagnostic in trials.diagnostics]
+    return {
+        name: _reasons(name, runs) or "there was no run to ask it on"
+        for name in names
+        if not any(is_asked(name, run) for run in runs)
+    }
+
+
+def diagnostic_rows(
+    trials: Trials, rows: Sequence[BreakRow], false_alarms: Sequence[FalseAlarm]
+) -> list[DiagnosticRow]:
+    """Each diagnostic's recall, false alarms, cost, and the breaks that need it.
+
+    Recall is the share of the breaks that can be caught: some probe runs their patched code, and
+    no page pardons their survival.
+    """
+    catchable = [row for row in rows if row.caught_by or (row.survived and not row.pardon)]
+    passes, sole = total_passes(trials), _sole(rows)
+    found = []
+    for diagnostic in trials.diagnostics:
+        name = diagnostic.name
+        caught = sum(name in row.caught_by for row in rows)
+        alarms = sum(alarm.diagnostic == name for alarm in false_alarms)
+        recall = caught / len(catchable) if catchable else None
+        found.append(
+            DiagnosticRow(
+                *(name, diagnostic.cost, passes[name], caught, recall, alarms, sole.get(name, []))
+            )
+        )
+    return found
+
+
+def total_passes(trials: Trials) -> dict[str, float]:
+    """Forward passes of each diagnostic, over every probe and loss on which it was asked."""
+    asked: dict[tuple[str, str, str | None], float] = {}
+    for tried in trials.everything:
+        for run in tried.report.runs:
+            for diagnostic in trials.diagnostics:
+                if is_asked(diagnostic.name, run):
+                    key = (diagnostic.name, tried.probe_key(run.probe), run.loss)
+                    asked[key] = diagnostic.passes(trials.size(tried, run.probe).elements)
+    totals = {diagnostic.name: 0.0 for diagnostic in trials.diagnostics}
+    for (name, _, _), passes in asked.items():
+        totals[name] += passes
+    return totals
+
+
+def smallest_witness(tried: Tried, trials: Trials) -> Witness | None:
+    """The probe with the fewest leaf elements that shows the break, and the cheapest diagnostic.
+
+    A gradient probe is smaller than a layer's scenario, and that than a training, whatever their
+    leaves hold. Of two losses the one with the wider margin speaks.
+    """
+    passes = {diagnostic.name: diagnostic.passes for diagnostic in trials.diagnostics}
+    kinds = ("gradient", "module", "steps")
+    best: tuple[tuple[int, int, float, str, str, float], RunReport] | None = None
+    for run in tried.report.runs:
+        size = trials.size(tried, run.probe)
+        for name in run.caught_by:
+            cost, margin = passes[name](size.elements), run.margins.get(name, 0.0)
+            rank = (kinds.index(size.kind), size.elements, cost, run.probe, name, -margin)
+            if best is None or rank < best[0]:
+                best = rank, run
+    if best is None:
+        return None
+    (_, elements, cost, probe, name, _), run = best
+    margin_seen = run.margins.get(name)
+    return Witness(probe, run.loss, name, elements, cost, margin_seen, run.alarms[name])

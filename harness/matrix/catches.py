@@ -1,0 +1,68 @@
+"""Who catches what, as sets: by probe, by diagnostic, by pair of the two, and what each costs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from harness.matrix.trials import Trials
+
+Catches = Mapping[str, frozenset[tuple[str, str]]]
+"""For each break, the pairs (probe, diagnostic) that catch it."""
+
+
+def all_catches(trials: Trials) -> Catches:
+    """The pairs (probe, diagnostic) that catch each break; breaks that nobody catches left out."""
+    catches = {}
+    for tried in trials.breaks:
+        pairs = frozenset(
+            (tried.probe_key(run.probe), name)
+            for run in tried.report.runs
+            for name in run.caught_by
+        )
+        if pairs:
+            catches[tried.name] = pairs
+    return catches
+
+
+def by_probe(catches: Catches) -> dict[str, set[str]]:
+    """The breaks that each probe shows, whoever looks."""
+    return _invert({name: {probe for probe, _ in pairs} for name, pairs in catches.items()})
+
+
+def by_diagnostic(catches: Catches) -> dict[str, set[str]]:
+    """The breaks that each diagnostic catches, with whichever probe."""
+    return _invert({name: {who for _, who in pairs} for name, pairs in catches.items()})
+
+
+def by_pair(catches: Catches) -> dict[str, set[str]]:
+    """The breaks that each pair `probe: diagnostic` catches."""
+    return _invert({name: {": ".join(pair) for pair in pairs} for name, pairs in catches.items()})
+
+
+def _invert(sets: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
+    inverted: dict[str, set[str]] = defaultdict(set)
+    for key, members in sets.items():
+        for member in members:
+            inverted[member].add(key)
+    return dict(inverted)
+
+
+def probe_elements(trials: Trials) -> dict[str, float]:
+    """The leaf elements of every probe, by the names that `all_catches` uses."""
+    elements = {name: float(size.elements) for name, size in trials.shared.items()}
+    for tried in trials.breaks:
+        for name, size in tried.own.items():
+            elements[tried.probe_key(name)] = float(size.elements)
+    return elements
+
+
+def pair_passes(pairs: Iterable[str], trials: Trials) -> dict[str, float]:
+    """What each pair `probe: diagnostic` costs, in forward passes of its probe."""
+    elements = probe_elements(trials)
+    passes = {diagnostic.name: diagnostic.passes for diagnostic in trials.diagnostics}
+    costs = {}
+    for pair in pairs:
+        probe, _, name = pair.partition(": ")
+        costs[pair] = passes[name](int(elements[probe]))
+    return costs

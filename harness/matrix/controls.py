@@ -1,0 +1,112 @@
+"""Controls: what must hold before a matrix is believed, and what speaks against it.
+
+The unpatched engine and every correct rewrite: no alarm. A patch that changes nothing: no alarm,
+and nothing to see. An engine that is wrong everywhere: every diagnostic must notice. And one on
+the diagnostics themselves: who never looked has not passed.
+"""
+
+from __future__ import annotations
+
+from harness.matrix.analysis import skipped_diagnostics
+from harness.matrix.record import ControlRow, FalseAlarm, VariantRow
+from harness.matrix.trials import Trials
+from harness.report import Report, RunReport
+
+
+def variant_rows(trials: Trials) -> list[VariantRow]:
+    """Alarms on each correct rewrite, but where it differs by convention.
+
+    What also fires on the clean engine is counted there, and not once more for every variant.
+    """
+    return [
+        VariantRow(
+            tried.name,
+            [
+                alarm
+                for run in tried.report.runs
+                if run.outcome != "convention"
+                for alarm in _alarms(run, tried.name)
+            ],
+        )
+        for tried in trials.variants
+    ]
+
+
+def _alarms(run: RunReport, where: str) -> list[FalseAlarm]:
+    return [
+        FalseAlarm(where, name, run.probe, run.loss, message)
+        for name, message in run.alarms.items()
+    ]
+
+
+def no_op_alarms(trials: Trials) -> list[FalseAlarm]:
+    """Alarms about the patch that changes nothing."""
+    control = _control(trials, "no-op")
+    return [alarm for run in control.runs for alarm in _alarms(run, "no-op")] if control else []
+
+
+def control_rows(trials: Trials) -> list[ControlRow]:
+    """What must hold before the matrix is believed, each with what speaks against it."""
+    silent = "no diagnostic raises an alarm"
+    return [
+        ControlRow("clean", f"{silent} about the unpatched engine", [*map(_tell, trials.clean)]),
+        *(
+            ControlRow(
+                row.variant, f"{silent} about this correct rewrite", [*map(_tell, row.alarms)]
+            )
+            for row in variant_rows(trials)
+        ),
+        ControlRow(
+            "no-op", f"a patch that changes nothing is disguised, and {silent}", _no_op(trials)
+        ),
+        ControlRow(
+            "sabotage", "every diagnostic catches an engine that is all wrong", _sabotage(trials)
+        ),
+        ControlRow("asked", "every diagnostic that needs no library was asked", _unasked(trials)),
+    ]
+
+
+def _control(trials: Trials, name: str) -> Report | None:
+    return next((tried.report for tried in trials.controls if tried.name == name), None)
+
+
+def _no_op(trials: Trials) -> list[str]:
+    control = _control(trials, "no-op")
+    if control is None:
+        return ["the catalogue has no control `no-op`"]
+    problems = [
+        f"{run.probe}{_loss(run.loss)}: {run.outcome}: {run.evidence}"
+        for run in control.runs
+        if run.outcome not in ("disguised-correct", "not-reached")
+    ]
+    if not any(run.outcome == "disguised-correct" for run in control.runs):
+        problems.append("no probe runs the patched code, so it shows nothing")
+    return problems + [_tell(alarm) for alarm in no_op_alarms(trials)]
+
+
+def _sabotage(trials: Trials) -> list[str]:
+    control = _control(trials, "sabotage")
+    if control is None:
+        return ["the catalogue has no control `sabotage`"]
+    skipped = skipped_diagnostics(trials)
+    caught = {name for run in control.runs for name in run.caught_by}
+    blind = [d.name for d in trials.diagnostics if d.name not in caught and d.name not in skipped]
+    return [f"{name} raises no alarm on any probe" for name in blind]
+
+
+def _unasked(trials: Trials) -> list[str]:
+    """A library may be missing here; a diagnostic that asks none has no such excuse."""
+    skipped = skipped_diagnostics(trials)
+    return [
+        f"{diagnostic.name} was never asked: {skipped[diagnostic.name]}"
+        for diagnostic in trials.diagnostics
+        if diagnostic.library is None and diagnostic.name in skipped
+    ]
+
+
+def _tell(alarm: FalseAlarm) -> str:
+    return f"{alarm.diagnostic} on {alarm.probe}{_loss(alarm.loss)}: {alarm.message}"
+
+
+def _loss(loss: str | None) -> str:
+    return f", {loss}" if loss else ""

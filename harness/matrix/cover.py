@@ -1,0 +1,88 @@
+"""The smallest sufficient set: exact set cover, and the greedy one where there is no solver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from importlib.util import find_spec
+
+from harness.matrix.record import Cover
+
+SECONDS = 20.0
+"""For the solver; a set that is not proved the smallest by then is reported as such."""
+
+Sets = Mapping[str, AbstractSet[str]]
+
+
+def smallest_cover(sets: Sets, cost: Mapping[str, float]) -> Cover:
+    """The fewest names of `sets` whose union is the union of them all; among those, the cheapest.
+
+    Exact where SciPy is installed (HiGHS, a branch-and-bound solver of mixed-integer programs).
+    Otherwise greedy: always a cover, at most H(n) times too large for sets of n elements (Chvatal,
+    A greedy heuristic for the set-covering problem, 1979).
+    """
+    candidates = _candidates(sets, cost)
+    if not candidates:
+        return Cover([], 0, optimal=True, solver="nothing to cover")
+    chosen, optimal = greedy_cover(candidates, cost), False
+    solver = "greedy, since scipy is not installed"
+    if find_spec("scipy"):
+        better, optimal = exact_cover(candidates, cost)
+        chosen = better if optimal or len(better) < len(chosen) else chosen
+        solver = "exact (HiGHS)" if optimal else f"not proved in {SECONDS:g} s (HiGHS)"
+    covers = len(frozenset[str]().union(*candidates.values()))
+    return Cover(sorted(chosen), covers, optimal or len(chosen) == 1, solver)
+
+
+def exact_cover(sets: Sets, cost: Mapping[str, float]) -> tuple[list[str], bool]:
+    """The smallest cover by two integer programs, and whether it is proved the smallest.
+
+    The first finds the fewest, the second the cheapest of as few. Without a proof within `SECONDS`
+    it is the best cover that the solver met, or all sets.
+    """
+    import numpy as np  # slow to import, as is what follows
+    from scipy.optimize import LinearConstraint, milp
+
+    names = list(sets)
+    elements = sorted(frozenset[str]().union(*sets.values()))
+    covers = np.array([[float(e in sets[name]) for name in names] for e in elements])
+    covered = LinearConstraint(covers, lb=1.0)
+
+    def solve(weights: Sequence[float], at_most: int) -> tuple[list[str], bool]:
+        found = milp(
+            np.asarray(weights),
+            integrality=np.ones(len(names)),
+            bounds=(0, 1),
+            constraints=[covered, LinearConstraint(np.ones((1, len(names))), ub=float(at_most))],
+            options={"time_limit": SECONDS, "mip_rel_gap": 0.0},
+        )
+        chosen = np.ones(len(names)) if found.x is None else found.x
+        return [name for name, share in zip(names, chosen, strict=True) if share > 0.5], (
+            found.status == 0
+        )
+
+    fewest, proved = solve([1.0] * len(names), len(names))
+    if not proved:
+        return fewest, False
+    cheapest, _ = solve([cost[name] for name in names], len(fewest))
+    return (cheapest if len(cheapest) == len(fewest) else fewest), True
+
+
+def greedy_cover(sets: Sets, cost: Mapping[str, float]) -> list[str]:
+    """Take what covers most of the rest, the cheapest of those, until nothing is left."""
+    rest = set[str]().union(*sets.values())
+    chosen = []
+    while rest:
+        best = min(sets, key=lambda name: (-len(sets[name] & rest), cost[name], name))
+        chosen.append(best)
+        rest -= sets[best]
+    return chosen
+
+
+def _candidates(sets: Sets, cost: Mapping[str, float]) -> dict[str, frozenset[str]]:
+    """The sets that are worth choosing: not empty, and inside no other that costs no more."""
+    kept: dict[str, frozenset[str]] = {}
+    for name in sorted(sets, key=lambda name: (cost[name], -len(sets[name]), name)):
+        if sets[name] and not any(sets[name] <= other for other in kept.values()):
+            kept[name] = frozenset(sets[name])
+    return kept

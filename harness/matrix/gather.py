@@ -1,0 +1,251 @@
+"""Everything that a matrix tries.
+
+All of it is planned first, so that a mistake in a page shows before anything runs. Controls come
+first: they say whether the rest can be believed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+import signal
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_all_start_methods, get_context
+from pathlib import Path
+
+import numpy as np
+
+import breaks as bundled
+from harness.bench import Bench
+from harness.catalogue import Catalogue
+from harness.diagnostics import Alarm
+from harness.engine import Engine
+from harness.errors import DoesNotApply, UsageError
+from harness.lab import Experiment, prepare, report_absence, run_lab
+from harness.matrix.record import FalseAlarm
+from harness.matrix.trials import Size, Trials, Tried
+from harness.page import Page
+from harness.probe import Probe
+from harness.report import EngineReport, Report
+
+Watch = Callable[[int, str], None]
+"""Told how many pages are done, and which one was the last."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A page to try: its experiment, or the report that its patch finds no site."""
+
+    page: Page
+    root: Path
+    """The catalogue root that it comes from."""
+    experiment: Experiment | Report
+    foreign: frozenset[str]
+    """Probes from neither its own root nor the bundled one: not part of its committed row."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be tried, controls first."""
+
+    engine: EngineReport
+    controls: tuple[Entry, ...]
+    variants: tuple[Entry, ...]
+    breaks: tuple[Entry, ...]
+    shared: dict[str, Size]
+    roots: tuple[Path, ...]
+    """Of the catalogue; each has a committed matrix of its own."""
+    whole: bool
+    """Whether every break of the catalogue is among them."""
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All of them, in the order in which they are tried."""
+        return (*self.controls, *self.variants, *self.breaks)
+
+
+def plan_matrix(
+    catalogue: Catalogue,
+    engine: Engine,
+    *,
+    on: str | None = None,
+    ids: Sequence[str] = (),
+    family: str | None = None,
+) -> Plan:
+    """Put every page's patch into the engine; nothing is executed.
+
+    On a variant, that variant is the clean engine, and other rewrites are left out: they are
+    written for the engine as it is. Every page is tried on every shared probe and on its own.
+
+    Raises PageError for the first page that cannot be used, UsageError for an id or a family that
+    no break has.
+    """
+    pages, mistakes = catalogue.pages()
+    if mistakes:
+        raise mistakes[0]
+    variant = catalogue.page(on, "variant") if on else None
+    breaks = [page for page in pages if page.front.kind == "break"]
+    wanted = _select(catalogue, breaks, ids, family)
+
+    def entries(chosen: Iterable[Page]) -> tuple[Entry, ...]:
+        return tuple(_entry(page, catalogue, engine, variant) for page in chosen)
+
+    return Plan(
+        engine=EngineReport(engine.name, on),
+        controls=entries(page for page in pages if page.front.kind == "control"),
+        variants=entries(page for page in pages if page.front.kind == "variant" and not on),
+        breaks=entries(wanted),
+        shared={name: _size(probe) for name, probe in catalogue.shared_probes.items()},
+        roots=catalogue.roots,
+        whole=len(wanted) == len(breaks),
+    )
+
+
+def _select(
+    catalogue: Catalogue, breaks: list[Page], ids: Sequence[str], family: str | None
+) -> list[Page]:
+    for page in ids:
+        catalogue.page(page, "break")
+    families = {page.front.family for page in breaks}
+    if family is not None and family not in families:
+        near = difflib.get_close_matches(family, sorted(families), n=1)
+        meant = f"did you mean `{near[0]}`? " if near else ""
+        raise UsageError(
+            f"no family `{family}`\n  remedy: {meant}they are {', '.join(sorted(families))}"
+        )
+    return [
+        page
+        for page in breaks
+        if (not ids or page.id in ids) and family in (None, page.front.family)
+    ]
+
+
+def _entry(page: Page, catalogue: Catalogue, engine: Engine, variant: Page | None) -> Entry:
+    names = [*catalogue.shared_probes, *(probe.name for probe in page.probes)]
+    experiment: Experiment | Report
+    try:
+        experiment = prepare(page, catalogue, engine, variant=variant, probes=names)
+    except DoesNotApply:
+        experiment = report_absence(page, engine, variant.id if variant else None)
+    root = _root(page.path, catalogue.roots)
+    at_home = {root, Path(bundled.__file__).parent}
+    foreign = frozenset(
+        name
+        for name, probe in catalogue.shared_probes.items()
+        if _root(probe.path, catalogue.roots) not in at_home
+    )
+    return Entry(page, root, experiment, foreign)
+
+
+def _root(path: str, roots: Collection[Path]) -> Path:
+    """The root that a file of the catalogue is in; the innermost, where one is in another."""
+    inside = [root for root in roots if Path(path).is_relative_to(root)]
+    return max(inside, key=lambda root: len(root.parts))
+
+
+def _size(probe: Probe) -> Size:
+    elements = sum(
+        math.prod(leaf.shape) if leaf.shape is not None else np.size(np.asarray(leaf.values))
+        for leaf in probe.leaves
+    )
+    return Size(probe.kind, elements)
+
+
+def try_all(
+    plan: Plan,
+    bench: Bench,
+    *,
+    processes: int | None = None,
+    watch: Watch = lambda _done, _page: None,
+) -> Trials:
+    """Run what is planned, page by page, in as many processes as there are cores.
+
+    Raises EnvironmentProblem where the engine does not load.
+    """
+    tried: dict[str, Tried] = {}
+    clean: dict[str, list[FalseAlarm]] = {}
+    found_in_turn = _side_by_side(plan, bench, processes or _cores())
+    for done, (entry, found) in enumerate(found_in_turn, start=1):
+        tried[entry.page.id] = found
+        _listen_to_clean(clean, entry, found, bench)
+        watch(done, entry.page.id)
+    return Trials(
+        engine=plan.engine,
+        diagnostics=tuple(bench.diagnostics),
+        breaks=tuple(tried[entry.page.id] for entry in plan.breaks),
+        variants=tuple(tried[entry.page.id] for entry in plan.variants),
+        controls=tuple(tried[entry.page.id] for entry in plan.controls),
+        clean=tuple(alarm for alarms in clean.values() for alarm in alarms),
+        shared=plan.shared,
+    )
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _side_by_side(plan: Plan, bench: Bench, processes: int) -> Iterator[tuple[Entry, Tried]]:
+    """Each entry with what came of it, in their order, whoever tried it.
+
+    The processes are forked once the bench knows the clean engine, so that none asks again.
+    """
+    first = next((e.experiment for e in plan.entries if isinstance(e.experiment, Experiment)), None)
+    if first is not None:
+        bench.clean(first.clean, first.probes)
+    if processes < 2 or "fork" not in get_all_start_methods():
+        yield from ((entry, _try(entry, bench)) for entry in plan.entries)
+        return
+    _INHERITED.append((plan.entries, bench))
+    pool = ProcessPoolExecutor(processes, get_context("fork"), initializer=_ignore_interrupts)
+    try:
+        yield from zip(plan.entries, pool.map(_try_nth, range(len(plan.entries))), strict=True)
+    finally:
+        pool.shutdown(cancel_futures=True)
+        _INHERITED.pop()
+
+
+_INHERITED: list[tuple[Sequence[Entry], Bench]] = []
+"""What forked processes find here instead of getting it sent."""
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _try_nth(index: int) -> Tried:
+    """An interrupt ends the page that is being tried, engine's process and all."""
+    entries, bench = _INHERITED[-1]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return _try(entries[index], bench)
+    finally:
+        _ignore_interrupts()
+
+
+def _try(entry: Entry, bench: Bench) -> Tried:
+    page, experiment = entry.page, entry.experiment
+    return Tried(
+        family=page.front.family,
+        report=experiment if isinstance(experiment, Report) else run_lab(experiment, bench),
+        pardon=page.front.pardon,
+        own={probe.name: _size(probe) for probe in page.probes},
+    )
+
+
+def _listen_to_clean(
+    clean: dict[str, list[FalseAlarm]], entry: Entry, tried: Tried, bench: Bench
+) -> None:
+    """Add what the diagnostics say of the unpatched engine on probes that are not in `clean` yet."""
+    if isinstance(entry.experiment, Report):
+        return
+    keys = {probe.name: tried.probe_key(probe.name) for probe in entry.experiment.probes}
+    fresh = [probe for probe in entry.experiment.probes if keys[probe.name] not in clean]
+    for (probe, loss), known in bench.clean(entry.experiment.clean, fresh).items():
+        clean.setdefault(keys[probe], []).extend(
+            FalseAlarm("clean", name, keys[probe], loss, verdict.message)
+            for name, verdict in known.verdicts.items()
+            if isinstance(verdict, Alarm)
+        )

@@ -1,0 +1,93 @@
+"""The matrix against what is committed for each catalogue root, and how today's is accepted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from harness.errors import EnvironmentProblem, NotAccepted
+from harness.matrix import build_matrix
+from harness.matrix.analysis import break_row, skipped_diagnostics
+from harness.matrix.controls import control_rows
+from harness.matrix.expected import (
+    Committed,
+    commit_row,
+    committed_file,
+    compare,
+    read_committed,
+    write_committed,
+)
+from harness.matrix.gather import Entry, Plan
+from harness.matrix.record import BreakRow, Difference, Matrix
+from harness.matrix.trials import Trials, Tried
+from harness.words import headline
+
+
+def judge_trials(plan: Plan, trials: Trials, seconds: float) -> Matrix:
+    """The matrix, held against the committed ones.
+
+    Raises PageError for a committed matrix that cannot be read.
+    """
+    skipped = skipped_diagnostics(trials)
+    known: dict[str, Committed] = {}
+    differences: list[Difference] | None = None
+    for root, rows in _rows_at_home(plan, trials).items():
+        committed = read_committed(committed_file(root, plan.engine.variant))
+        if committed is not None:
+            gone = _gone(plan, rows, committed)
+            differences = [*(differences or ()), *compare(rows, committed, skipped, gone)]
+            known |= committed
+    return build_matrix(trials, committed=known, differences=differences, seconds=seconds)
+
+
+def accept(plan: Plan, trials: Trials) -> list[Path]:
+    """Commit what was seen; the files that were changed.
+
+    Raises NotAccepted where a control does not hold, EnvironmentProblem where a diagnostic could
+    not be asked or a file cannot be written.
+    """
+    held = control_rows(trials)
+    violated = [f"`{row.control}`: {problem}" for row in held for problem in row.problems]
+    if violated:
+        raise NotAccepted(
+            f"not accepted, since a control does not hold: {violated[0]}\n"
+            "  remedy: `harness matrix` shows all of them; a matrix counts only where they hold"
+        )
+    if skipped := skipped_diagnostics(trials):
+        name, reason = next(iter(skipped.items()))
+        raise EnvironmentProblem(
+            f"not accepted, since {name} could not be asked: {reason}\n"
+            "  remedy: install what is missing; a matrix without it would forget what it catches"
+        )
+    changed = []
+    for root, rows in _rows_at_home(plan, trials).items():
+        file = committed_file(root, plan.engine.variant)
+        before = read_committed(file)
+        after = {} if plan.whole else dict(before or {})
+        after |= {row.break_: commit_row(row) for row in rows}
+        if after != (before or {}):
+            write_committed(file, after)
+            changed.append(file)
+    return changed
+
+
+def _rows_at_home(plan: Plan, trials: Trials) -> dict[Path, list[BreakRow]]:
+    """The rows of each catalogue root, without the probes that only other folders bring."""
+    rows: dict[Path, list[BreakRow]] = {root: [] for root in plan.roots}
+    for entry, tried in zip(plan.breaks, trials.breaks, strict=True):
+        rows[entry.root].append(break_row(_at_home(entry, tried), trials))
+    return rows
+
+
+def _at_home(entry: Entry, tried: Tried) -> Tried:
+    runs = [run for run in tried.report.runs if run.probe not in entry.foreign]
+    report = msgspec.structs.replace(
+        tried.report, runs=runs, headline=headline({run.outcome for run in runs})
+    )
+    return Tried(tried.family, report, tried.pardon, tried.own)
+
+
+def _gone(plan: Plan, rows: list[BreakRow], committed: dict[str, Committed]) -> list[str]:
+    """Committed breaks that no page is about; unknown where only some breaks are looked at."""
+    return sorted(committed.keys() - {row.break_ for row in rows}) if plan.whole else []

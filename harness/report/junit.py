@@ -1,0 +1,87 @@
+"""A kill matrix as JUnit XML, for whatever shows test results.
+
+A test case a control, a diagnostic and a break. Failures are violated controls (false alarms among
+them), survivors, and differences from the committed matrix; a diagnostic that could not be asked is
+skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
+
+from harness.errors import EnvironmentProblem
+from harness.matrix.record import Matrix
+
+_NOT_XML = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 has no way to write; a broken engine's message may hold any."""
+
+
+def write_junit(matrix: Matrix, file: Path) -> None:
+    """Write the matrix to `file`. Raises EnvironmentProblem where it cannot be written."""
+    xml = JUnitXml(f"kill matrix of {matrix.engine.name}")
+    for suite in (_controls(matrix), _diagnostics(matrix), _breaks(matrix)):
+        xml.add_testsuite(suite)
+    try:
+        xml.write(str(file), pretty=True)
+    except OSError as error:
+        raise EnvironmentProblem(
+            f"the results cannot be written to {file}: {error}\n"
+            "  remedy: name a file in a folder that can be written"
+        ) from None
+
+
+def _controls(matrix: Matrix) -> TestSuite:
+    cases = [
+        (row.control, "controls", _failure("control", row.problems)) for row in matrix.controls
+    ]
+    return _suite("controls", cases)
+
+
+def _diagnostics(matrix: Matrix) -> TestSuite:
+    def result(name: str) -> list[Failure | Skipped]:
+        return [Skipped(_clean(matrix.skipped[name]))] if name in matrix.skipped else []
+
+    names = [row.name for row in matrix.diagnostics]
+    return _suite("diagnostics", [(name, "diagnostics", result(name)) for name in names])
+
+
+def _breaks(matrix: Matrix) -> TestSuite:
+    differences: dict[str, list[str]] = {}
+    for difference in matrix.differences or ():
+        text = f"{difference.sign} {difference.text}"
+        differences.setdefault(difference.break_, []).append(text)
+    family = {row.break_: row.family for row in matrix.breaks}
+    problems = {row.break_: [row.problem] if row.problem else [] for row in matrix.breaks}
+    cases = []
+    for name in [*family, *(gone for gone in differences if gone not in family)]:
+        failing = problems.get(name, []) + differences.get(name, [])
+        kind = "difference" if name in differences else "survivor"
+        cases.append((name, f"breaks.{family.get(name, 'gone')}", _failure(kind, failing)))
+    return _suite("breaks", cases)
+
+
+def _suite(name: str, cases: Iterable[tuple[str, str, Sequence[Failure | Skipped]]]) -> TestSuite:
+    """A suite of test cases: the name of each, its group, and its failure or why it is skipped."""
+    suite = TestSuite(name)
+    for case_name, group, results in cases:
+        case = TestCase(case_name, classname=f"matrix.{group}")
+        case.result = list(results)
+        suite.add_testcase(case)
+    return suite
+
+
+def _failure(kind: str, problems: Sequence[str]) -> list[Failure | Skipped]:
+    """One failure for all problems of a test case: readers of this format expect one at most."""
+    if not problems:
+        return []
+    failure = Failure(_clean(problems[0]), kind)
+    failure.text = _clean("\n".join(problems))
+    return [failure]
+
+
+def _clean(text: str) -> str:
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,0 +1,129 @@
+"""A kill matrix as Markdown, for documentation and for the summary of a CI run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from harness.errors import EnvironmentProblem
+from harness.matrix.record import BreakRow, Cover, Matrix
+
+
+def write_markdown(matrix: Matrix, file: Path) -> None:
+    """Write the matrix to `file`, or print it where that is `-`.
+
+    Raises EnvironmentProblem where the file cannot be written.
+    """
+    if file == Path("-"):
+        print(to_markdown(matrix), end="")
+        return
+    try:
+        file.write_text(to_markdown(matrix), encoding="utf-8")
+    except OSError as error:
+        raise EnvironmentProblem(
+            f"the matrix cannot be written to {file}: {error}\n"
+            "  remedy: name a file in a folder that can be written"
+        ) from None
+
+
+def to_markdown(matrix: Matrix) -> str:
+    """The whole matrix: what is wrong first, then a table a family, then what follows."""
+    return "\n".join(_lines(matrix)) + "\n"
+
+
+def _lines(matrix: Matrix) -> Iterator[str]:
+    engine = matrix.engine
+    on = f"`{engine.name}`" + (f" with `{engine.variant}`" if engine.variant else "")
+    caught = sum(bool(row.caught_by) for row in matrix.breaks)
+    yield f"# Kill matrix of {on}"
+    yield ""
+    yield f"{caught} of {len(matrix.breaks)} breaks are caught by a diagnostic."
+    yield from _section("Not as it should be", [f"- {_text(p)}" for p in matrix.problems])
+    lines = [f"- `{d.break_}` {d.sign} {_text(d.text)}" for d in matrix.differences or ()]
+    yield from _section("Differences from the committed matrix", lines)
+    reasons = [f"- `{name}`: {_text(reason)}" for name, reason in matrix.skipped.items()]
+    yield from _section("Not asked", reasons)
+    yield from _section("Caught by nothing", [_lost(r) for r in matrix.breaks if not r.caught_by])
+    yield from _families(matrix)
+    yield from _diagnostics(matrix)
+    yield from _enough(matrix)
+
+
+def _section(heading: str, lines: Sequence[str]) -> Iterator[str]:
+    if lines:
+        yield from ("", f"## {heading}", "", *lines)
+
+
+def _lost(row: BreakRow) -> str:
+    pardon = f" Pardoned ({row.pardon.reason}): {row.pardon.sentence}" if row.pardon else ""
+    return f"- `{row.break_}`, {row.fate}: {_text(row.why + pardon)}"
+
+
+def _families(matrix: Matrix) -> Iterator[str]:
+    asked = [row.name for row in matrix.diagnostics if row.name not in matrix.skipped]
+    heads = ["break", "outcome", *asked, "least that shows it"]
+    for family, rows in groupby(
+        sorted(matrix.breaks, key=lambda row: (row.family, row.break_)), key=lambda row: row.family
+    ):
+        table = _table(heads, (_row(row, asked) for row in rows))
+        yield from _section(f"Family {family}", table)
+    if matrix.breaks:
+        yield from ("", "● catches it, ★ alone catches it, · misses it, blank: was not asked.")
+
+
+def _row(row: BreakRow, asked: Sequence[str]) -> list[str]:
+    alone = len(row.caught_by) == 1
+    marks = [
+        ("★" if alone else "●") if name in row.caught_by else "·" if name in row.missed_by else ""
+        for name in asked
+    ]
+    least = f"`{row.witness.probe}`, {row.witness.diagnostic}" if row.witness else ""
+    return [f"`{row.break_}`", row.headline, *marks, least]
+
+
+def _diagnostics(matrix: Matrix) -> Iterator[str]:
+    heads = ["diagnostic", "cost", "catches", "recall", "false alarms", "alone"]
+    rows = (
+        [
+            row.name,
+            row.cost,
+            str(row.caught),
+            "" if row.recall is None else f"{row.recall:.0%}",
+            str(row.false_alarms),
+            ", ".join(f"`{name}`" for name in row.sole),
+        ]
+        for row in matrix.diagnostics
+        if row.name not in matrix.skipped
+    )
+    yield from _section("Diagnostics", _table(heads, rows))
+
+
+def _enough(matrix: Matrix) -> Iterator[str]:
+    covers = {
+        "probes": matrix.probe_set,
+        "diagnostics": matrix.diagnostic_set,
+        "pairs": matrix.pair_set,
+    }
+    yield from _section("Enough", [_cover(what, cover) for what, cover in covers.items()])
+    steps = (
+        [f"{step.passes:.0f}", f"{step.share:.0%}", ", ".join(step.diagnostics)]
+        for step in matrix.frontier
+    )
+    table = _table(["forward passes", "caught", "with"], steps)
+    yield from _section("What effort buys", table if matrix.frontier else [])
+
+
+def _cover(what: str, cover: Cover) -> str:
+    chosen = ", ".join(f"`{name}`" for name in cover.chosen)
+    return f"- {len(cover.chosen)} {what} lose nothing ({cover.solver}): {chosen or 'none'}"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return ["| " + " | ".join(_text(cell) for cell in line) + " |" for line in lines]
+
+
+def _text(text: str) -> str:
+    """On one line, and with nothing that would end a table's cell or start HTML."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

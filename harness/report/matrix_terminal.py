@@ -1,0 +1,286 @@
+"""A kill matrix on a terminal: what is wrong first, then a line a break, a letter a diagnostic."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from string import ascii_lowercase
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as RichProgress
+from rich.table import Table
+from rich.text import Text
+
+from harness.matrix.record import BreakRow, Cover, Difference, Matrix
+from harness.report.terminal import STYLES
+
+MOST_PROBLEMS = 8
+"""Problems that the last lines repeat before they count the others."""
+
+MOST_NAMES = 3
+"""Probes that a detail names before it counts the others."""
+
+
+def show_matrix(console: Console, matrix: Matrix, *, verbose: bool = False) -> None:
+    """The whole matrix; `verbose` says of each break who catches it, with what and how."""
+    engine = matrix.engine
+    on = engine.name + (f" with {engine.variant}" if engine.variant else "")
+    size = f"{len(matrix.breaks)} breaks x {len(matrix.diagnostics)} diagnostics"
+    console.print(Text.assemble(("Kill matrix", "bold"), f" of {on}: {size}\n"))
+    _show_controls(console, matrix)
+    _show_differences(console, matrix.differences)
+    _show_lost(console, matrix)
+    _show_map(console, matrix, verbose)
+    _show_diagnostics(console, matrix)
+    _show_enough(console, matrix)
+    _show_frontier(console, matrix)
+    _show_verdict(console, matrix)
+
+
+def show_accepted(console: Console, files: Sequence[object]) -> None:
+    """Which committed matrices were changed."""
+    for file in files:
+        console.print(Text(f"accepted: {file}", "green"), soft_wrap=True)
+    if not files:
+        console.print("nothing to accept: the matrix is as committed")
+    console.print()
+
+
+class Progress:
+    """A line on standard error, where that is a terminal: which page runs, how many are done."""
+
+    def __init__(self, total: int) -> None:
+        self.done = 0
+        self._bar = RichProgress(
+            TextColumn("{task.completed}/{task.total}"),
+            BarColumn(),
+            TextColumn("{task.description}"),
+            console=Console(stderr=True),
+            transient=True,
+            disable=not sys.stderr.isatty(),
+        )
+        self._task = self._bar.add_task("", total=total)
+
+    def watch(self, done: int, page: str) -> None:
+        """Show that `done` pages are finished and `page` is being tried."""
+        self.done = done
+        self._bar.update(self._task, completed=done, description=page)
+
+    def __enter__(self) -> Progress:
+        """Show the line."""
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        """Take it away."""
+        self._bar.stop()
+
+
+# ----- What is wrong -------------------------------------------------------------------------
+
+
+def _show_controls(console: Console, matrix: Matrix) -> None:
+    violated = [row for row in matrix.controls if row.problems]
+    if violated:
+        console.print(Text("This matrix does not count: a control does not hold", "bold red"))
+    for row in violated:
+        _item(console, Text.assemble((row.control, "bold"), f": {row.says}; but"))
+        for problem in row.problems:
+            _item(console, Text(problem, "red"), indent=4)
+    held = [row.control for row in matrix.controls if not row.problems]
+    if held:
+        console.print(Text(f"Controls that hold: {', '.join(held)}", "green"))
+    for name, reason in matrix.skipped.items():
+        console.print(Text(f"Not asked: {name}, since {reason}", "yellow"))
+    console.print()
+
+
+def _show_differences(console: Console, differences: Sequence[Difference] | None) -> None:
+    if not differences:
+        return
+    console.print(Text("Not as committed", "bold red"))
+    for name, group in groupby(differences, key=lambda difference: difference.break_):
+        _item(console, Text(name, "bold"))
+        for difference in group:
+            style = "red" if difference.sign == "-" else "green"
+            _item(console, Text(f"{difference.sign} {difference.text}", style), indent=4)
+    console.print()
+
+
+def _show_lost(console: Console, matrix: Matrix) -> None:
+    """The breaks that nobody catches, each with why."""
+    headings = {
+        "survived": "Survivors: some probe runs them, no diagnostic catches them",
+        "never-reached": "Never reached: no probe runs the patched code, so nothing is known",
+        "does-not-apply": "Without a site in this engine",
+    }
+    for fate, heading in headings.items():
+        rows = [row for row in matrix.breaks if row.fate == fate]
+        if rows:
+            console.print(Text(heading, "bold"))
+        for row in rows:
+            _item(console, Text.assemble(_sign(row), " ", (row.break_, "bold"), f" ({row.family})"))
+            for line in _about(row):
+                _item(console, Text(line), indent=6)
+        if rows:
+            console.print()
+
+
+def _about(row: BreakRow) -> list[str]:
+    lines = [row.why] if row.why else []
+    if row.pardon:
+        lines.append(f"pardoned, {row.pardon.reason}: {row.pardon.sentence}")
+    if row.caught_elsewhere:
+        lines.append(f"not asked here, and caught it before: {', '.join(row.caught_elsewhere)}")
+    lines += [f"{name} fires on the clean engine too: {m}" for name, m in row.wrong_reason.items()]
+    return lines
+
+
+# ----- Who catches what ----------------------------------------------------------------------
+
+
+def _show_map(console: Console, matrix: Matrix, verbose: bool) -> None:
+    names = [row.name for row in matrix.diagnostics]
+    letters = dict(zip(names, _letters(), strict=False))
+    console.print(Text("Who catches what", "bold"))
+    console.print(Text("   ".join(f"{letters[name]} {name}" for name in names)))
+    console.print(
+        Text("letter: catches it; capital: it alone; ·: misses it; blank: was not asked", "dim")
+    )
+    console.print()
+    width = max((len(row.break_) for row in matrix.breaks), default=0)
+    room = min(width, console.width - 3 - len(names) - len(names) // 5)
+    for family, rows in groupby(
+        sorted(matrix.breaks, key=lambda row: (row.family, row.break_)), key=lambda row: row.family
+    ):
+        members = list(rows)
+        caught = sum(bool(row.caught_by) for row in members)
+        console.print(Text.assemble((family, "bold"), f": {caught} of {len(members)} caught"))
+        for row in members:
+            console.print(_line(row, letters, room), no_wrap=True, overflow="ellipsis", crop=False)
+            if verbose:
+                _show_details(console, row)
+        console.print()
+
+
+def _letters() -> Iterable[str]:
+    """A letter for each diagnostic, doubled where the alphabet does not reach."""
+    yield from ascii_lowercase
+    yield from (first + second for first in ascii_lowercase for second in ascii_lowercase)
+
+
+def _line(row: BreakRow, letters: dict[str, str], room: int) -> Text:
+    name = row.break_ if len(row.break_) <= room else row.break_[: room - 1] + "…"
+    line = Text.assemble(_sign(row), " ", name.ljust(room), " ")
+    for index, (diagnostic, letter) in enumerate(letters.items()):
+        if index and index % 5 == 0:
+            line.append(" ")
+        if diagnostic in row.caught_by:
+            alone = len(row.caught_by) == 1
+            line.append(letter.upper() if alone else letter, "bold green" if alone else "green")
+        else:
+            line.append("·" if diagnostic in row.missed_by else " ", "dim")
+    line.rstrip()
+    return line
+
+
+def _sign(row: BreakRow) -> tuple[str, str]:
+    return STYLES[row.headline]
+
+
+def _show_details(console: Console, row: BreakRow) -> None:
+    for name, probes in row.caught_by.items():
+        _item(console, Text(f"{name} with {_some(probes)}: {row.messages[name]}"), indent=4)
+    if witness := row.witness:
+        margin = "" if witness.margin is None else f", {witness.margin:.0f} orders above the noise"
+        elements = _count(witness.elements, "element")
+        least = f"{witness.probe} ({elements}) and {witness.diagnostic}{margin}"
+        _item(console, Text(f"least that shows it: {least}", "cyan"), indent=4)
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+
+
+# ----- What follows --------------------------------------------------------------------------
+
+
+def _show_diagnostics(console: Console, matrix: Matrix) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("diagnostic", style="bold", no_wrap=True)
+    for heading in ("catches", "recall", "false alarms", "passes", "alone"):
+        table.add_column(heading, justify="right")
+    for row in matrix.diagnostics:
+        if row.name in matrix.skipped:
+            table.add_row(row.name, "not asked")
+            continue
+        recall = "" if row.recall is None else f"{row.recall:.0%}"
+        alarms = Text(str(row.false_alarms), "bold red" if row.false_alarms else "")
+        table.add_row(
+            row.name, str(row.caught), recall, alarms, f"{row.passes:.0f}", str(len(row.sole) or "")
+        )
+    console.print(table)
+    console.print(
+        Text(
+            "passes: forward passes over all probes on which it is asked; a backward is two", "dim"
+        )
+    )
+    console.print()
+
+
+def _show_enough(console: Console, matrix: Matrix) -> None:
+    console.print(Text(f"Enough to lose none of the {matrix.pair_set.covers} caught", "bold"))
+    for what, cover in (
+        ("probe", matrix.probe_set),
+        ("diagnostic", matrix.diagnostic_set),
+        ("pair", matrix.pair_set),
+    ):
+        console.print(Text(f"  {_count(len(cover.chosen), what)}, {_proof(cover)}:"))
+        _item(console, Text(", ".join(cover.chosen) or "none"), indent=6)
+    console.print()
+
+
+def _proof(cover: Cover) -> str:
+    return cover.solver + ("" if cover.optimal else ", perhaps more than are needed")
+
+
+def _show_frontier(console: Console, matrix: Matrix) -> None:
+    if not matrix.frontier:
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("passes", justify="right")
+    table.add_column("caught", justify="right")
+    table.add_column("with", ratio=1)
+    for step in matrix.frontier:
+        table.add_row(f"{step.passes:.0f}", f"{step.share:.0%}", ", ".join(step.diagnostics))
+    console.print(Text("What effort buys, of all that is caught", "bold"))
+    console.print(table)
+    console.print()
+
+
+def _show_verdict(console: Console, matrix: Matrix) -> None:
+    for problem in matrix.problems[:MOST_PROBLEMS]:
+        _item(console, Text(problem, "bold red"), indent=0)
+    if len(matrix.problems) > MOST_PROBLEMS:
+        console.print(Text(f"and {len(matrix.problems) - MOST_PROBLEMS} more", "bold red"))
+    if matrix.differences is None:
+        console.print("No matrix is committed; `harness matrix --accept` commits this one.")
+    if matrix.agrees:
+        said = "As committed" if matrix.differences is not None else "Nothing survives"
+        console.print(
+            Text(f"{said}; no false alarm.", "green"), Text(f"{matrix.seconds:.1f} s", "dim")
+        )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+def _item(console: Console, text: Text, indent: int = 2) -> None:
+    """Text below others: wrapped, every line indented, and no blanks at its end."""
+    for line in text.wrap(console, console.width - indent):
+        line.rstrip()
+        console.print(Text(" " * indent).append_text(line), soft_wrap=True)

@@ -1,0 +1,60 @@
+"""A myth on a terminal: the claim, the program, and what it printed beside what the page says."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.padding import Padding
+from rich.syntax import Syntax
+from rich.text import Text
+
+from harness.myth import MythReport
+
+STYLES = {"-": "red", "+": "green", " ": ""}
+
+
+def show_myth(console: Console, report: MythReport) -> None:
+    """The whole myth, in the order in which one wants to know."""
+    console.print(Text.assemble((report.title, "bold"), f"\n{report.myth}, a myth\n"))
+    _show_section(console, "The claim", report.claim)
+    console.print(Text("The program", "bold"))
+    if console.is_terminal:
+        code = Syntax(report.program.rstrip(), "python", theme="ansi_dark")
+        console.print(Padding(code, (0, 0, 1, 2)))
+    else:
+        _show_rows(console, report.program.splitlines())
+    _show_printed(console, report)
+    _show_section(console, "What happens", report.explanation)
+    _show_section(console, "When it would be true", report.when_true)
+    _show_section(console, "Lesson", report.lesson)
+
+
+def _show_printed(console: Console, report: MythReport) -> None:
+    said = (report.says or "").rstrip("\n").splitlines()
+    if report.skipped:
+        console.print(Text(f"Not run: {report.skipped}", "yellow"))
+        console.print(Text("What the page says that it prints", "bold"))
+        _show_rows(console, said)
+    elif report.agrees:
+        heading = Text.assemble(("What it printed", "bold"), (", as the page says", "green"))
+        console.print(heading, Text(f"{report.seconds:.2f} s", "dim"))
+        _show_rows(console, said)
+    else:
+        console.print(Text("Not as the page says: - the page, + what it printed", "bold red"))
+        for row in report.differences:
+            console.print(Text(f"  {row}", STYLES[row[0]]), soft_wrap=True)
+        console.print()
+        if report.failure:
+            console.print(Text(f"It did not end well: {report.failure}\n", "bold red"))
+
+
+def _show_rows(console: Console, rows: list[str]) -> None:
+    for row in rows:
+        console.print(Text(f"  {row}"), soft_wrap=True)
+    console.print()
+
+
+def _show_section(console: Console, heading: str, markdown: str) -> None:
+    if markdown:
+        console.print(Text(heading, "bold"))
+        console.print(Padding(Markdown(markdown), (0, 0, 1, 2)))

@@ -1,0 +1,534 @@
+"""Diagnostics of gradients: what each catches, what it cannot, and when it must be silent."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from harness.catalogue import open_catalogue
+from harness.diagnostics import Alarm, Observation, Silent, Skipped, ask
+from harness.diagnostics.comparison import Pair, Scale, compare
+from harness.diagnostics.gradcheck import MOST_ELEMENTS
+from harness.run import Failure, Measured, Run, pack
+from tests.harness.diagnostics.wrong_engines import (
+    FLOAT32,
+    NAMED,
+    Edit,
+    asked_of_libraries,
+    minigrad_with,
+    read,
+    runs_of,
+    verdict,
+)
+
+# ----- Wrong engines -----
+
+ABS_WITHOUT_SIGN = "elementwise.py", "(g * np.sign(a),)", "(g,)"
+ADD_WITHOUT_SUM = (
+    "elementwise.py",
+    "return unbroadcast(g, a.shape), unbroadcast(g, b.shape)\n\n    return a + b",
+    "return g, g\n\n    return a + b",
+)
+MEAN_OF_COPIES = (
+    "broadcasting.py",
+    "cotangent = cotangent.sum(axis=created)",
+    "cotangent = cotangent.mean(axis=created)",
+)
+EXP_DOUBLED = "elementwise.py", "value = np.exp(a)\n", "value = 2 * np.exp(a)\n"
+EXP_RULE_DOUBLED = (
+    "elementwise.py",
+    "return (g * value,)\n\n    return value, vjp\n\n\ndef log",
+    ("return (2 * g * value,)\n\n    return value, vjp\n\n\ndef log"),
+)
+EXP_RULE_CRASHES = (
+    EXP_RULE_DOUBLED[0],
+    EXP_RULE_DOUBLED[1],
+    ("raise ValueError('no')\n\n    return value, vjp\n\n\ndef log"),
+)
+EXP_IGNORES_UPSTREAM = (
+    EXP_RULE_DOUBLED[0],
+    EXP_RULE_DOUBLED[1],
+    ("return (value,)\n\n    return value, vjp\n\n\ndef log"),
+)
+EXP_RULE_SHIFTED = (
+    EXP_RULE_DOUBLED[0],
+    EXP_RULE_DOUBLED[1],
+    ("return (g * value + 0.01,)\n\n    return value, vjp\n\n\ndef log"),
+)
+EXP_RULE_DIVIDES = (
+    EXP_RULE_DOUBLED[0],
+    EXP_RULE_DOUBLED[1],
+    ("return (g * value * (g / g),)\n\n    return value, vjp\n\n\ndef log"),
+)
+EXP_DRAWS = "elementwise.py", "value = np.exp(a)\n", "value = np.exp(a); np.random.rand()\n"
+EXP_COUNTS = (
+    "elementwise.py",
+    "value = np.exp(a)\n",
+    ("_calls.append(1); value = np.exp(a) * (1 + 0.1 * len(_calls))\n"),
+)
+COUNTER = "elementwise.py", "def exp(", "_calls = []\n\n\ndef exp("
+RELU_IN_PLACE = (
+    "elementwise.py",
+    "return np.maximum(a, 0), vjp",
+    ("return np.maximum(a, 0, out=a), vjp"),
+)
+RELU_SWALLOWS_NAN = (
+    "elementwise.py",
+    "return np.maximum(a, 0), vjp",
+    "return np.where(a > 0, a, 0), vjp",
+)
+RELU_AT_0_IS_1 = "elementwise.py", "np.where(a <= 0, 0, g)", "np.where(a < 0, 0, g)"
+ABS_AT_0_IS_1 = "elementwise.py", "(g * np.sign(a),)", "(g * np.where(a < 0, -1, 1),)"
+NORM_AT_0_IS_NAN = "reductions.py", "(a / np.where(value == 0, 1, value))", "(a / value)"
+MAX_TIES_TAKE_ALL = (
+    "reductions.py",
+    "value = a.max(axes, keepdims=True)\n\n    def vjp(g: Array) -> Cotangents:\n"
+    "        kept = g if keepdims else np.expand_dims(g, axes)\n        tied = a == value\n"
+    "        return (kept * tied / tied.sum(axes, keepdims=True),)",
+    "value = a.max(axes, keepdims=True)\n\n    def vjp(g: Array) -> Cotangents:\n"
+    "        kept = g if keepdims else np.expand_dims(g, axes)\n        tied = a == value\n"
+    "        return (kept * tied,)",
+)
+MAX_TO_ALL = (
+    MAX_TIES_TAKE_ALL[0],
+    MAX_TIES_TAKE_ALL[1],
+    (MAX_TIES_TAKE_ALL[2].replace("kept * tied", "kept * (tied | True)")),
+)
+MAX_TIES_FIRST = (
+    MAX_TIES_TAKE_ALL[0],
+    MAX_TIES_TAKE_ALL[1],
+    (MAX_TIES_TAKE_ALL[2].replace("kept * tied", "kept * (tied & (tied.cumsum(axes[0]) == 1))")),
+)
+MEAN_WITHOUT_N = (
+    "reductions.py",
+    "return a.sum(axes, keepdims=keepdims) / count, vjp",
+    ("return a.sum(axes, keepdims=keepdims), vjp"),
+)
+VAR_OF_SQUARES = (
+    "reductions.py",
+    "return (deviation**2).sum(axes, keepdims=keepdims) / freedom",
+    (
+        "return ((a * a).sum(axes, keepdims=keepdims) - a.sum(axes, keepdims=keepdims) ** 2"
+        " / count) / freedom"
+    ),
+)
+LOGITS_NOT_SHIFTED = (
+    "logits.py",
+    "shifted = a - a.max(axis, keepdims=True, initial=-np.inf)\n    exponentials",
+    "shifted = a\n    exponentials",
+)
+LEAF_IN_FLOAT32 = "autodiff.py", "np.asarray(total)", "np.asarray(total, np.float32)"
+MUL_ROUNDS = (
+    "elementwise.py",
+    "unbroadcast(g * b, a.shape)",
+    ("unbroadcast((g * b).astype(np.float32), a.shape)"),
+)
+TANH_WIDENS = "elementwise.py", "value = np.tanh(a)\n", "value = np.tanh(a) * np.float64(1)\n"
+LEAF_OVERWRITTEN = (
+    "autodiff.py",
+    "accumulate(node, node.grad, total)",
+    ("accumulate(node, None, total)"),
+)
+GRADIENTS_SHARED = (
+    "autodiff.py",
+    "    if not owned or not g.flags.writeable or id(owner) in taken:",
+    ("    if False:"),
+)
+GRAPH_REMEMBERS = (
+    "autodiff.py",
+    "        g = np.asarray(totals.pop(node))",
+    (
+        "        g = np.asarray(totals.pop(node))\n"
+        "        if node.vjp is not None:\n"
+        "            g = g + (0 if node.grad is None else node.grad)\n"
+        "            node.grad = g"
+    ),
+)
+INTEGERS_TAKEN = "tensor.py", 'if requires_grad and self.dtype.kind != "f":', "if False:"
+MASK_IGNORED = (
+    "tensor.py",
+    "value, self, condition=np.array(mask))",
+    ("value, self, condition=np.zeros_like(np.array(mask)))"),
+)
+MATMUL_NOT_TRANSPOSED = "linalg.py", "db = rows.swapaxes(-1, -2) @ g", "db = rows @ g"
+MATMUL_MEAN_OF_ROWS = (
+    "linalg.py",
+    "db = rows.swapaxes(-1, -2) @ g",
+    ("db = rows.swapaxes(-1, -2) @ g / len(rows)"),
+)
+SUB_SIGN = (
+    "elementwise.py",
+    "unbroadcast(-g, b.shape)\n\n    return a - b",
+    ("unbroadcast(g, b.shape)\n\n    return a - b"),
+)
+
+# ----- Probes -----
+
+ABS = "def p(a=(2, 3)):\n    'doc'\n    return a.abs()"
+ABS_OF_MANY = "def p(a=(40, 40)):\n    'doc'\n    return a.abs()"
+EXP = "def p(a=(3,)):\n    'doc'\n    return a.exp()"
+MUL = "def p(a=(3,), b=(3,)):\n    'doc'\n    return a * b"
+SUM = "def p(a=(3,), b=(3,)):\n    'doc'\n    return a + b"
+SHARED = "def p(a=(3,), b=(3,)):\n    'doc'\n    return (a + b).exp() * 2.0"
+NEW_AXIS = "def p(a=(3,), b=(4, 3)):\n    'doc'\n    return a + b"
+INSIDE = "def p(a=(3, 5)):\n    'doc'\n    return a + a.mean(1, keepdim=True)"
+NORM_AT_0 = "def p(a=[0.0, 0.0]):\n    'doc'\n    return a.norm()"
+TIES = "def p(a=[[3.0, 3.0, 1.0], [0.0, 2.0, 2.0]]):\n    'doc'\n    return a.amax(1)"
+RELU_AT_KINKS = "def p(a=[-1.0, 0.0, 2.0]):\n    'doc'\n    return a.relu()"
+ABS_AT_KINKS = "def p(a=[-1.0, 0.0, 2.0]):\n    'doc'\n    return a.abs()"
+MAXIMUM_TIES = "def p(lib, a=[1.0, 2.0], b=[1.0, 0.0]):\n    'doc'\n    return lib.maximum(a, b)"
+KINK_ALONE = "def p(a=[0.0]):\n    'doc'\n    return a.relu()"
+MEAN = "def p(a=(2, 3)):\n    'doc'\n    return a.mean(1)"
+VAR_FAR = "def p(a=[[100000.1, 100001.3, 100005.7]]):\n    'doc'\n    return a.var(1)"
+SOFTMAX_LARGE = "def p(a=[1000.0, 999.0]):\n    'doc'\n    return a.softmax(0)"
+SINGLE = "def p(a: np.float32 = (3,)):\n    'doc'\n    return a.tanh()"
+DIFFERENCE = "def p(a=(4, 3), b=(3,)):\n    'doc'\n    return a - b"
+LAYER = "def p(x=(4, 3), w=(3, 2)):\n    'doc'\n    return x @ w"
+WIDE = "def p(a=(2, 3)):\n    'doc'\n    return a.exp() * np.array([1.1, 2.0, 3.0])"
+LOG_AT_0 = "def p(a=[0.0, 3.0]):\n    'doc'\n    return a.log()"
+RELU_OF_NAN = "def p(a=[0.0, 1.0]):\n    'doc'\n    return (a / a).relu()"
+RELU = "def p(a=(3,)):\n    'doc'\n    return a.relu()"
+REFUSED = (
+    "def refuse_integers(lib, a=(2,)):\n    'doc'\n"
+    "    return a * lib.tensor([1, 2], requires_grad=True)"
+)
+ATTENTION = (
+    "def causal_attention(x=(4, 3)):\n    'doc'\n"
+    "    later = np.triu(np.ones((4, 4), bool), 1)\n"
+    "    return (x @ x.T).masked_fill(later, -np.inf).softmax(-1) @ x"
+)
+STRICTER = ATTENTION.replace("bool), 1)", "bool), 1) | np.eye(4, k=-1, dtype=bool)")
+RUNNING_SUM = (
+    "def causal_sum(lib, x=(4, 3)):\n    'doc'\n    return lib.tensor(np.tril(np.ones((4, 4)))) @ x"
+)
+
+# ----- What each catches, and what it is blind to -----
+
+
+@pytest.mark.parametrize(
+    ("name", "probe", "edits", "says"),
+    [
+        ("crash", EXP, [EXP_RULE_CRASHES], "ValueError in the backward pass: no"),
+        ("shape", NEW_AXIS, [ADD_WITHOUT_SUM], "a.grad is (4, 3), a is (3,)"),
+        ("dtype", MUL, [LEAF_IN_FLOAT32], "a.grad is float32, a is float64"),
+        ("dtype", SINGLE, [TANH_WIDENS], "the output is float64, NumPy makes float32"),
+        ("finite", NORM_AT_0, [NORM_AT_0_IS_NAN], "a.grad holds nan"),
+        ("finite", SOFTMAX_LARGE, [LOGITS_NOT_SHIFTED], "the output holds nan"),
+        ("gradcheck", ABS, [ABS_WITHOUT_SIGN], "central differences give"),
+        ("gradcheck", NEW_AXIS, [ADD_WITHOUT_SUM], "a.grad is (4, 3)"),
+        ("gradcheck", INSIDE, [ADD_WITHOUT_SUM], "(15 of 15 are wrong)"),
+        ("gradcheck", MEAN, [MEAN_WITHOUT_N], "central differences give"),
+        ("directional", ABS_OF_MANY, [ABS_WITHOUT_SIGN], "along a random direction"),
+        ("directional", NEW_AXIS, [ADD_WITHOUT_SUM], "a.grad is (4, 3)"),
+        ("torch", EXP, [EXP_DOUBLED], "PyTorch gives"),
+        ("torch", TIES, [MAX_TIES_TAKE_ALL], "a.grad[0, 0]"),
+        ("torch", VAR_FAR.replace(".var(1)", ".var(1).log()"), [VAR_OF_SQUARES], "PyTorch gives"),
+        ("autograd", EXP, [EXP_DOUBLED], "HIPS autograd gives"),
+        (
+            "autograd",
+            TIES.replace("2.0, 2.0]", "2.0, 1.0]").replace("3.0, 3.0", "3.0, 2.0"),
+            [MAX_TO_ALL],
+            "a.grad[0, 1]",
+        ),
+        ("forward", EXP, [EXP_DOUBLED], "the output[0] is"),
+        ("forward", MEAN, [MEAN_WITHOUT_N], "the output[0] is"),
+        ("forward", VAR_FAR, [VAR_OF_SQUARES], "the output[0] is"),
+        ("forward", RELU_OF_NAN, [RELU_SWALLOWS_NAN], "a number where PyTorch gives nan (1 of 2)"),
+        ("second-backward", EXP, [LEAF_OVERWRITTEN], "a.grad, computed anew[0] is"),
+        ("second-backward", SHARED, [GRAPH_REMEMBERS], "a.grad, over one graph[0] is"),
+        ("purity", RELU, [RELU_IN_PLACE], "the run changed a"),
+        ("purity", EXP, [EXP_DRAWS], "drew from NumPy's global generator"),
+        ("purity", EXP, [COUNTER, EXP_COUNTS], "the second output[0] is"),
+        ("aliasing", SUM, [GRADIENTS_SHARED], "a.grad and b.grad"),
+        ("metamorphic", NEW_AXIS, [MEAN_OF_COPIES], "beside the sum over tiles of a, a.grad[0]"),
+        ("metamorphic", LAYER, [MATMUL_MEAN_OF_ROWS], "the first row and the rest run apart, w"),
+        ("metamorphic", EXP, [EXP_IGNORES_UPSTREAM], "for the cotangent 2c - 3d, a.grad[0]"),
+        ("metamorphic", EXP, [EXP_RULE_SHIFTED], "for the cotangent 2c - 3d, a.grad[0]"),
+        ("metamorphic", EXP, [EXP_RULE_DIVIDES], "for a cotangent of zeros, a.grad[0]"),
+        ("guard", REFUSED, [INTEGERS_TAKEN], "answers what a correct engine refuses"),
+        ("causality", ATTENTION, [MASK_IGNORED], "from time 1, the output[0, 0]"),
+        ("causality", RUNNING_SUM, [MATMUL_NOT_TRANSPOSED], "the gradient from time 1 of"),
+    ],
+)
+def test_a_diagnostic_catches(name: str, probe: str, edits: list[Edit], says: str) -> None:
+    assert isinstance(verdict(name, probe), Silent)
+    found = verdict(name, probe, *edits)
+    assert isinstance(found, Alarm)
+    assert says in found.message
+
+
+@pytest.mark.parametrize(
+    ("name", "probe", "edits"),
+    [
+        ("crash", ABS, [ABS_WITHOUT_SIGN]),
+        ("shape", ABS, [ABS_WITHOUT_SIGN]),
+        ("shape", INSIDE, [ADD_WITHOUT_SUM]),
+        ("dtype", MUL, [MUL_ROUNDS]),
+        ("finite", ABS, [ABS_WITHOUT_SIGN]),
+        ("gradcheck", EXP, [EXP_DOUBLED]),
+        ("gradcheck", TIES, [MAX_TIES_TAKE_ALL]),
+        ("directional", EXP, [EXP_DOUBLED]),
+        ("torch", RELU_AT_KINKS, [RELU_AT_0_IS_1]),
+        ("torch", ABS_AT_KINKS, [ABS_AT_0_IS_1]),
+        ("torch", TIES, [MAX_TIES_FIRST]),
+        ("forward", ABS, [ABS_WITHOUT_SIGN]),
+        ("second-backward", ABS, [ABS_WITHOUT_SIGN]),
+        ("purity", ABS, [ABS_WITHOUT_SIGN]),
+        ("aliasing", ABS, [ABS_WITHOUT_SIGN]),
+        ("metamorphic", EXP, [EXP_RULE_DOUBLED]),
+        ("metamorphic", DIFFERENCE, [SUB_SIGN]),
+        ("causality", STRICTER, []),
+    ],
+)
+def test_a_diagnostic_is_blind(name: str, probe: str, edits: list[Edit]) -> None:
+    """As it says of itself; that something is wrong (or may be) is shown by another one."""
+    found = verdict(name, probe, *edits)
+    assert isinstance(found, Silent)
+    assert found.compared > 0
+
+
+def test_autograd_declines_at_kinks() -> None:
+    for probe in (RELU_AT_KINKS, ABS_AT_KINKS, TIES):
+        found = verdict("autograd", probe)
+        assert isinstance(found, Skipped)
+        assert "autograd cannot run this probe" in found.reason
+
+
+def test_guard_takes_an_exception_for_a_refusal_and_no_death() -> None:
+    assert isinstance(verdict("guard", REFUSED), Silent)
+    assert isinstance(verdict("guard", EXP), Skipped)
+    assert isinstance(verdict("crash", REFUSED), Skipped)
+    probe = read(REFUSED)
+    for death in ("SIGSEGV", "TimeLimit", "ProcessExit"):
+        run = Run(probe.name, "weighted", failure=Failure("the run", death, ""))
+        assert isinstance(ask(NAMED["guard"], Observation(probe, run, {})), Alarm)
+        assert isinstance(ask(NAMED["crash"], Observation(probe, run, {})), Alarm)
+
+
+# ----- Silence on correct engines -----
+
+CORRECT: dict[str, list[Edit]] = {
+    "clean": [],
+    "float32": [*FLOAT32],
+    "leaves in float32": [FLOAT32[0], FLOAT32[2]],
+    "relu'(0) = 1": [RELU_AT_0_IS_1],
+    "abs'(0) = 1": [ABS_AT_0_IS_1],
+    "the first of a tie": [MAX_TIES_FIRST],
+}
+MORE = [
+    RELU_AT_KINKS,
+    ABS_AT_KINKS,
+    TIES,
+    MAXIMUM_TIES,
+    KINK_ALONE,
+    NORM_AT_0,
+    VAR_FAR,
+    SOFTMAX_LARGE,
+    SINGLE,
+    ATTENTION,
+    RUNNING_SUM,
+    REFUSED,
+    LOG_AT_0,
+    "def p(a=[0.0, 4.0]):\n    'doc'\n    return a.sqrt()",
+    "def p(a: np.float16 = (2, 3), b: np.float16 = (3,)):\n    'half'\n    return (a * b).exp()",
+    "def p(x=[[1.0, 2.0], [100.0, 100.001]], w=[[1.0, 2.0], [3.0, 1.0]]):\n    'row by row'\n"
+    "    h = x @ w\n    c = h - h.mean(1, keepdim=True)\n"
+    "    return c / ((c * c).mean(1, keepdim=True) + 1e-8).sqrt()",
+    "def p(a=[3e-6, -3e-6, 1e-3, -1e-7]):\n    'a kink within a step'\n    return a.relu()",
+    "def p(a=[0.01, -0.003]):\n    'a pole nearby'\n    return 1.0 / a",
+    "def p(a=(300,), b=(300,)):\n    'kinks among many'\n    return (a.relu() * b).max()",
+    "def p(a=(0, 3)):\n    'no elements'\n    return a * 2.0",
+    "def p(a=(), b=(2, 3)):\n    'a scalar'\n    return (a * b).sum()",
+    "def p(a=(3,), b=(3,)):\n    'a leaf that is not used'\n    return a * 2.0",
+    "def p(x=[[1.0, 1.001, 1.003]]):\n    'rows that hardly vary'\n"
+    "    c = x - x.mean(1, keepdim=True)\n"
+    "    return c / ((c * c).mean(1, keepdim=True) + 1e-5).sqrt()",
+    "def p(a: np.float32 = (2, 3), b: np.float32 = (3,)):\n    'single'\n    return (a * b).exp()",
+    WIDE,
+    "def p(a=[[1000005.7, 1000002.0, 1000005.05, 1000004.85]]):\n    'far'\n    return a.var(1)",
+    "def p(a=(3,), b=(4, 3)):\n    'tiles would count more often'\n    return a.sum() * b",
+    "def p(a=[0.0, 0.0], b=(4, 2)):\n    'and zeros would hide it'\n    return a.sum() * b",
+    "def p(x=[[1.0, 2.0], [1.0, 2.0]]):\n    'rows alike by accident'\n    return x * x.mean(0)",
+    "def p(a=(11,)):\n    'large terms that cancel'\n    return (a - a.mean(0)) * 1e8 / 7.0",
+    "def p(lib, a: np.float32 = (2,)):\n    'mixed'\n    return a * lib.tensor([1.0, 2.0])",
+]
+
+
+@pytest.mark.parametrize("engine", CORRECT)
+def test_no_diagnostic_accuses_a_correct_engine(engine: str) -> None:
+    shared = [
+        probe for probe in open_catalogue().shared_probes.values() if probe.kind == "gradient"
+    ]
+    more = [read(text.replace("def p(", f"def p{i}(")) for i, text in enumerate(MORE)]
+    spoke: set[str] = set()
+    for probe, run in runs_of(minigrad_with(*CORRECT[engine]), [*shared, *more]):
+        answers = asked_of_libraries(probe, run.loss)
+        for name in NAMED.keys() - {"loss-falls"}:
+            found = ask(NAMED[name], Observation(probe, run, answers))
+            assert not isinstance(found, Alarm), (probe.name, run.loss, name, found)
+            spoke |= {name} if isinstance(found, Silent) else set()
+    assert spoke == GRADIENT_DIAGNOSTICS
+
+
+GRADIENT_DIAGNOSTICS = {
+    name for name, each in NAMED.items() if "gradient" in each.kinds and name != "loss-falls"
+}
+
+# ----- Kinks -----
+
+
+def test_elements_at_kinks_are_not_compared_and_all_others_are() -> None:
+    assert verdict("gradcheck", RELU_AT_KINKS) == Silent(2, pytest.approx(0, abs=1e-8))
+    assert isinstance(verdict("gradcheck", KINK_ALONE), Skipped)
+    assert isinstance(verdict("directional", KINK_ALONE), Skipped)
+    wrong = "elementwise.py", "np.where(a <= 0, 0, g)", "g"
+    assert isinstance(verdict("gradcheck", RELU_AT_KINKS, wrong), Alarm)
+    assert isinstance(verdict("directional", RELU_AT_KINKS, wrong), Alarm)
+
+
+@pytest.mark.parametrize("slope", ["7", "-1.5", "np.nan"])
+def test_torch_lets_no_slope_pass_that_no_choice_at_the_kink_gives(slope: str) -> None:
+    wrong = "elementwise.py", "(g * np.sign(a),)", f"(g * np.where(a == 0, {slope}, np.sign(a)),)"
+    assert isinstance(verdict("torch", ABS_AT_KINKS, wrong), Alarm)
+    fine = (*wrong[:2], "(g * np.where(a == 0, -0.5, np.sign(a)),)")
+    assert verdict("torch", ABS_AT_KINKS, fine) == Silent(2, pytest.approx(0, abs=1e-12))
+
+
+def test_torch_adds_no_two_wrong_slopes_up_to_a_right_one() -> None:
+    """Slopes 3 and -3 at two kinks: neither is one that a choice gives, together they are 0."""
+    probe = "def p(a=[0.0, 0.0]):\n    'doc'\n    return a.abs()"
+    wrong = "elementwise.py", "(g * np.sign(a),)", "(g * np.array([3.0, -3.0]),)"
+    assert isinstance(verdict("torch", probe, wrong, loss="uniform"), Alarm)
+
+
+def test_a_kink_off_the_leaf_is_not_skipped_over() -> None:
+    """The leaf is 1, what is rectified 0: elements of the leaf say nothing about kinks."""
+    probe = "def p(a=[1.0, 3.0]):\n    'doc'\n    return (a - 1.0).relu()"
+    assert verdict("gradcheck", probe) == Silent(1, pytest.approx(0, abs=1e-8))
+    assert isinstance(verdict("torch", probe, RELU_AT_0_IS_1), Silent)
+
+
+# ----- Comparing -----
+
+
+@pytest.mark.parametrize(
+    ("actual", "desired", "verdict"),
+    [
+        (1.0 + 5e-9, 1.0, Silent),
+        (1.0 + 1e-7, 1.0, Alarm),
+        (np.float32(1.0001), 1.0, Silent),
+        (np.float32(1.001), 1.0, Alarm),
+        (1e-16, 0.0, Silent),
+        (1e-9, 0.0, Alarm),
+        ([1, 2], [1.7, 2.3], Alarm),
+        ([True, False], [True, True], Alarm),
+        ([[1.0, 2.0]], [1.0, 2.0], Alarm),
+        ([1.0, 2.0], [1.0, np.nan], Silent),
+        ([1.0, np.nan], [1.0, 2.0], Alarm),
+        ([np.inf], [np.inf], Silent),
+        ([-np.inf], [np.inf], Alarm),
+        ([np.nan], [np.nan], Skipped),
+        ([], [], Skipped),
+    ],
+)
+def test_what_is_close_enough(actual: Any, desired: Any, verdict: type) -> None:
+    pair = Pair("a.grad", np.array(actual), np.array(desired))
+    found = compare([pair], "it must be", Scale(terms=16, size=1.0))
+    assert type(found) is verdict
+    if isinstance(found, Silent):
+        assert found.compared == int((~np.isnan(pair.desired)).sum())
+
+
+def test_an_output_without_elements_has_nothing_to_measure() -> None:
+    probe = "def p(a=(3,)):\n    'doc'\n    return a[0:0]"
+    for name in ("gradcheck", "directional", "metamorphic"):
+        assert not isinstance(verdict(name, probe), Alarm)
+
+
+# ----- Limits and reasons -----
+
+
+def test_gradcheck_leaves_large_probes_to_directional() -> None:
+    found = verdict("gradcheck", ABS_OF_MANY)
+    assert isinstance(found, Skipped)
+    assert f"more than the {MOST_ELEMENTS}" in found.reason
+    assert isinstance(verdict("directional", ABS_OF_MANY), Silent)
+
+
+@pytest.mark.parametrize("name", ["gradcheck", "directional", "second-backward", "metamorphic"])
+def test_what_differs_by_itself_is_not_compared(name: str) -> None:
+    """An output that differs from call to call is `purity`'s; slopes and sums of it say nothing."""
+    found = verdict(name, EXP, COUNTER, EXP_COUNTS)
+    assert found == Skipped("the same leaves give another output the second time")
+
+
+def test_leaves_that_are_held_in_float32_get_a_step_that_float32_can_make() -> None:
+    assert isinstance(verdict("gradcheck", WIDE, FLOAT32[0], FLOAT32[2]), Silent)
+
+
+def test_aliasing_writes_and_looks() -> None:
+    probe = read(SUM)
+    for edits, change in ([], 0), ([GRADIENTS_SHARED], 3):
+        _, run = runs_of(minigrad_with(*edits), [probe], ["aliasing"])[0]
+        numbers = run.measured["aliasing"].numbers
+        assert numbers["writing into a.grad changes b.grad"] == change
+        assert numbers["writing into b.grad changes a"] == 0
+        unseen = msgspec.structs.replace(run, shared=[])
+        found = ask(NAMED["aliasing"], Observation(probe, unseen, {}))
+        assert isinstance(found, Alarm) is bool(change)
+
+
+def test_an_output_of_integers_has_no_slopes_and_the_wrong_dtype() -> None:
+    rounds = "elementwise.py", "value = np.exp(a)\n", "value = np.exp(a).astype(np.int64)\n"
+    assert isinstance(verdict("gradcheck", EXP, rounds), Skipped)
+    assert isinstance(verdict("dtype", EXP, rounds), Alarm)
+
+
+def test_finite_lets_an_infinite_slope_be_infinite_and_no_other() -> None:
+    probe = "def p(a=[0.0, 4.0]):\n    'doc'\n    return a.sqrt()"
+    assert isinstance(verdict("finite", probe), Silent)
+    wrong = "elementwise.py", "(g / (2 * value),)", "(g / (2 * np.where(value > 1, 0, value)),)"
+    found = verdict("finite", probe, wrong)
+    assert isinstance(found, Alarm)
+    assert "(1 of 2 numbers are not finite)" in found.message
+
+
+def test_finite_lets_a_pole_be_infinite_and_takes_an_overflow_for_what_it_is() -> None:
+    found = verdict("finite", LOG_AT_0)
+    assert found == Skipped("the leaves are at a pole, where the output is infinite by right")
+    overflows = "def p(a=[1000.0, 1.0]):\n    'doc'\n    return a.exp()"
+    assert isinstance(verdict("finite", overflows), Alarm)
+    said = "def p(a=[1.0]):\n    'doc'\n    return a * np.inf"
+    assert isinstance(verdict("finite", said), Skipped)
+
+
+def test_the_deviation_is_relative_and_far_from_rounding() -> None:
+    wrong, right = verdict("torch", EXP, EXP_DOUBLED), verdict("torch", EXP)
+    assert isinstance(wrong, Alarm)
+    assert isinstance(right, Silent)
+    assert wrong.deviation == pytest.approx(1.0)
+    assert right.deviation is not None
+    assert right.deviation < 1e-14
+
+
+def test_a_log_keeps_its_shapes_its_dtypes_and_stays_finite() -> None:
+    _, steps = (
+        read("def p(lib):\n    'doc'\n    yield {}"),
+        read("def p(lib):\n    'd'\n    yield {}"),
+    )
+
+    def logged(name: str, *snapshots: dict[str, Any]) -> object:
+        log = [{key: pack(value) for key, value in snapshot.items()} for snapshot in snapshots]
+        run = Run("p", None, log=log, measured={name: Measured()})
+        return ask(NAMED[name], Observation(steps, run, {}))
+
+    sound = {"w": np.ones(3), "loss": 2.0}, {"w": np.zeros(3), "loss": 1.0}
+    for name in ("shape", "dtype", "finite"):
+        assert isinstance(logged(name, *sound), Silent)
+        assert isinstance(logged(name), Alarm)
+    assert isinstance(logged("shape", {"w": [1.0]}, {"w": [[1.0]]}), Alarm)
+    assert isinstance(logged("dtype", {"w": [1.0]}, {"w": np.float32([1.0])}), Alarm)
+    assert isinstance(logged("finite", {"w": [1.0]}, {"w": [np.inf]}), Alarm)
+    assert isinstance(logged("finite", {"w": [np.nan]}, {"w": [1.0]}), Alarm)
+    assert isinstance(logged("finite", {"best": np.inf}, {"best": 1.0}), Silent)

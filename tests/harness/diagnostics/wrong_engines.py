@@ -1,0 +1,92 @@
+"""minigrad with a few lines of its text replaced, and what the diagnostics say of it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import import_module
+
+from harness.answers import LIBRARIES
+from harness.diagnostics import DIAGNOSTICS, Observation, Skipped, Verdict, ask
+from harness.engine import Engine, find_engine
+from harness.probe import Probe, read_probes
+from harness.run import Run
+from harness.sandbox import Limits, run_isolated
+from harness.trial import Library, Trial, observe
+from harness.words import Loss
+from harness.worker import Job
+
+Edit = tuple[str, str, str]
+"""A file of minigrad, a text in it, and what stands there instead."""
+
+NAMED = {diagnostic.name: diagnostic for diagnostic in DIAGNOSTICS}
+
+FLOAT32: Sequence[Edit] = (
+    (
+        "tensor.py",
+        "super().__init__(np.array(data, dtype), requires_grad)",
+        "super().__init__(_single(np.array(data, dtype)), requires_grad)",
+    ),
+    ("tensor.py", "Node.__init__(out, np.asarray(value)", "Node.__init__(out, _single(value)"),
+    (
+        "tensor.py",
+        "def _compared(",
+        "def _single(a):\n"
+        "    a = np.asarray(a)\n"
+        "    return a.astype(np.float32) if a.dtype == np.float64 else a\n\n\n"
+        "def _compared(",
+    ),
+)
+"""Everything in float32, whatever it is given: another engine, and a correct one."""
+
+
+def minigrad_with(*edits: Edit) -> Engine:
+    engine = find_engine()
+    sources = dict(engine.sources)
+    for file, old, new in edits:
+        path = f"minigrad/{file}"
+        assert sources[path].count(old) == 1, (file, old)
+        sources[path] = sources[path].replace(old, new)
+    return replace(engine, sources=sources)
+
+
+def runs_of(
+    engine: Engine, probes: Sequence[Probe], measure: Sequence[str] = tuple(NAMED)
+) -> list[tuple[Probe, Run]]:
+    items = tuple((i, loss) for i, probe in enumerate(probes) for loss in probe.losses)
+    job = Job(
+        engine.dialect,
+        str(engine.root),
+        dict(engine.sources),
+        (),
+        tuple(probes),
+        items,
+        tuple(measure),
+    )
+    runs = run_isolated(job, Limits(seconds=60))
+    return [(probes[i], run) for (i, _), run in zip(items, runs, strict=True)]
+
+
+def read(text: str) -> Probe:
+    (probe,) = read_probes("import numpy as np\n\n\n" + text, "p.py")
+    return probe
+
+
+def asked_of_libraries(probe: Probe, loss: Loss | None) -> dict[str, Run | Skipped]:
+    """What PyTorch and HIPS autograd answer, in this process; asked once."""
+    key = probe.source, probe.name, loss
+    if key not in _answers:
+        _answers[key] = {
+            name: observe(Trial(Library(dialect, import_module(dialect.module)), probe), loss)
+            for name, dialect in ((name, each.dialect) for name, each in LIBRARIES.items())
+        }
+    return _answers[key]
+
+
+_answers: dict[tuple[str, str, Loss | None], dict[str, Run | Skipped]] = {}
+
+
+def verdict(name: str, text: str, *edits: Edit, loss: Loss = "weighted") -> Verdict:
+    """What the diagnostic says of the probe `text` on minigrad with these edits."""
+    probe = read(text)
+    runs = runs_of(minigrad_with(*edits), [probe], [name])
+    run = next(run for _, run in runs if run.loss == loss)
+    return ask(NAMED[name], Observation(probe, run, asked_of_libraries(probe, loss)))

@@ -1,0 +1,79 @@
+"""Trials made by hand, for tests of what is made of them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from harness.diagnostics import Diagnostic, Silent
+from harness.matrix import Size, Trials, Tried
+from harness.matrix.record import FalseAlarm
+from harness.page import Pardon
+from harness.report import EngineReport, RunReport
+from harness.words import Outcome
+from tests.harness.reports import report_with, run_of
+
+SHARED = {
+    "small": Size("gradient", 2),
+    "large": Size("gradient", 40),
+    "train": Size("steps", 0),
+    "layer": Size("module", 6),
+}
+
+
+def diagnostic(name: str, passes: Callable[[int], float] = float, **rest: Any) -> Diagnostic:
+    words = {"sees": "things", "blind": "others", "cost": "P"}
+    return Diagnostic(name=name, passes=passes, check=lambda _: Silent(1), **(words | rest))
+
+
+SHAPE, GRADCHECK, TORCH = (
+    diagnostic("shape", lambda _: 3.0),
+    diagnostic("gradcheck", lambda elements: 2.0 * elements + 3),
+    diagnostic("torch", lambda _: 3.0, library="torch"),
+)
+ALL = (SHAPE, GRADCHECK, TORCH)
+NAMES = [d.name for d in ALL]
+
+
+def seen(
+    probe: str = "small",
+    by: str = "",
+    outcome: Outcome = "silent-corruption",
+    *,
+    skipped: dict[str, str] | None = None,
+    wrong: str = "",
+    **rest: Any,
+) -> RunReport:
+    """A run under the weighted loss, caught `by` these diagnostics and missed by all others."""
+    skipped, false = skipped or {}, wrong.split()
+    given = {
+        "caught_by": by.split(),
+        "missed_by": [n for n in NAMES if n not in (*by.split(), *false, *skipped)],
+        "alarms": {name: f"{name} on {probe}" for name in by.split()},
+        "wrong_reason": {name: f"{name} on {probe}" for name in false},
+        "skipped": skipped,
+        "why": f"why {probe}",
+    }
+    return run_of(probe, rest.pop("loss", "weighted"), outcome, **(given | rest))
+
+
+def tried(name: str, *runs: RunReport, family: str = "f", pardon: str = "", **own: Size) -> Tried:
+    return Tried(
+        family=family,
+        report=report_with(list(runs), break_=name),
+        pardon=Pardon("equivalent", pardon) if pardon else None,
+        own=own,
+    )
+
+
+NO_OP = tried("no-op", seen(outcome="disguised-correct"), seen("large", "", "not-reached"))
+SABOTAGE = tried("sabotage", seen("small", "shape gradcheck torch"))
+
+
+def trials(
+    *breaks: Tried,
+    variants: tuple[Tried, ...] = (),
+    controls: tuple[Tried, ...] = (NO_OP, SABOTAGE),
+    diagnostics: tuple[Diagnostic, ...] = ALL,
+    clean: tuple[FalseAlarm, ...] = (),
+) -> Trials:
+    engine = EngineReport("minigrad", None)
+    return Trials(engine, diagnostics, breaks, variants, controls, clean, SHARED)

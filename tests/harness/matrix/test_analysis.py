@@ -1,0 +1,226 @@
+"""What follows from reports: fates, rows, recall, cost, witnesses."""
+
+import pytest
+
+from harness.matrix import build_matrix
+from harness.matrix.record import BreakRow, Fate, Matrix
+from harness.matrix.trials import Size
+from harness.words import Outcome
+from tests.harness.matrix.made import ALL, diagnostic, seen, trials, tried
+
+
+def row(*runs, pardon: str = "") -> BreakRow:  # type: ignore[no-untyped-def]
+    return build_matrix(trials(tried("b", *runs, pardon=pardon))).breaks[0]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "by", "fate"),
+    [
+        (["silent-corruption"], "shape", "caught"),
+        (["silent-corruption", "crash"], "shape", "caught"),
+        (["crash", "not-reached", "disguised-correct"], "shape", "crashes-only"),
+        (["silent-corruption", "not-reached"], "", "survived"),
+        (["disguised-correct"], "", "survived"),
+        (["convention"], "", "survived"),
+        (["crash"], "", "survived"),
+        (["not-reached", "not-reached"], "", "never-reached"),
+        ([], "", "does-not-apply"),
+    ],
+)
+def test_the_fate_of_a_break(outcomes: list[Outcome], by: str, fate: Fate) -> None:
+    found = row(*(seen(by=by if i == 0 else "", outcome=o) for i, o in enumerate(outcomes)))
+    assert (found.fate, found.survived) == (fate, fate == "survived")
+
+
+def test_a_row_says_who_catches_misses_and_was_not_asked() -> None:
+    skipped = {"torch": "torch is not installed"}
+    found = row(
+        seen("small", "", skipped=skipped),
+        seen("large", "shape", loss="uniform", skipped=skipped),
+        seen("large", "shape", skipped=skipped),
+        seen("train", "shape", skipped=skipped),
+    )
+    assert found.caught_by == {"shape": ["large", "train"]}
+    assert found.messages == {"shape": "shape on large"}
+    assert found.missed_by == ["gradcheck"]
+    assert found.unasked == {"torch": "torch is not installed"}
+
+
+def test_an_alarm_that_the_clean_engine_raises_too_is_no_catch() -> None:
+    found = row(seen(wrong="gradcheck"))
+    assert (found.fate, found.wrong_reason) == ("survived", {"gradcheck": "gradcheck on small"})
+    assert found.caught_by == {}
+    assert found.missed_by == ["shape", "gradcheck", "torch"]
+
+
+def test_an_alarm_for_the_wrong_reason_is_told_only_of_a_run_that_is_wrong() -> None:
+    found = row(
+        seen("large", outcome="not-reached", wrong="torch"),
+        seen("small", outcome="disguised-correct", wrong="shape"),
+        seen("train", outcome="crash", wrong="gradcheck"),
+    )
+    assert found.wrong_reason == {"gradcheck": "gradcheck on train"}
+
+
+def test_the_reason_for_a_loss_is_of_the_run_that_gives_the_headline() -> None:
+    found = row(
+        seen("small", outcome="not-reached"),
+        seen("large", outcome="disguised-correct"),
+        seen("train", outcome="silent-corruption"),
+    )
+    assert found.why == "why train"
+    assert row(seen(by="shape")).why == ""
+
+
+def test_rows_are_survivors_first_then_never_reached_then_by_family() -> None:
+    matrix = build_matrix(
+        trials(
+            tried("z", seen(by="shape"), family="a"),
+            tried("caught", seen(by="shape"), family="b"),
+            tried("a", seen(by="shape"), family="b"),
+            tried("unreached", seen(outcome="not-reached"), family="a"),
+            tried("survivor", seen(), family="z"),
+        )
+    )
+    assert [row.break_ for row in matrix.breaks] == ["survivor", "unreached", "z", "a", "caught"]
+
+
+def made() -> Matrix:
+    return build_matrix(
+        trials(
+            tried("both", seen(by="shape gradcheck"), family="a"),
+            tried("alone", seen(by="gradcheck"), family="a"),
+            tried("other", seen("large", "torch"), family="b"),
+            tried("survivor", seen(), family="b"),
+            tried("same", seen(outcome="disguised-correct"), family="b", pardon="Equivalent."),
+            tried("unreached", seen(outcome="not-reached"), family="b"),
+        )
+    )
+
+
+def test_families_say_who_catches_how_many_and_who_cannot_be_replaced() -> None:
+    first, second = made().families
+    assert (first.family, first.breaks, first.caught) == ("a", 2, 2)
+    assert (first.caught_by, first.sole) == ({"shape": 1, "gradcheck": 2}, {"gradcheck": ["alone"]})
+    assert (second.breaks, second.caught, second.sole) == (4, 1, {"torch": ["other"]})
+
+
+def test_recall_counts_the_breaks_that_can_be_caught() -> None:
+    """Three are caught and one survives; the pardoned and the unreached count for nothing."""
+    rows = {row.name: row for row in made().diagnostics}
+    assert {name: row.recall for name, row in rows.items()} == {
+        "shape": 0.25,
+        "gradcheck": 0.5,
+        "torch": 0.25,
+    }
+    assert (rows["gradcheck"].caught, rows["gradcheck"].sole) == (2, ["alone"])
+    assert build_matrix(trials()).diagnostics[0].recall is None
+
+
+def test_cost_is_of_every_probe_and_loss_on_which_it_was_asked_once() -> None:
+    skipped = {"gradcheck": "too large"}
+    matrix = build_matrix(
+        trials(
+            tried(
+                "a", seen("small"), seen("small", loss="uniform"), seen("large", skipped=skipped)
+            ),
+            tried("b", seen("small", by="shape"), seen("own"), own=Size("gradient", 5)),
+            tried("c", seen("own"), own=Size("gradient", 7)),
+            controls=(),
+        )
+    )
+    passes = {row.name: row.passes for row in matrix.diagnostics}
+    assert passes["shape"] == 3 * 5  # small under two losses, large, and two probes called own
+    assert passes["gradcheck"] == 2 * (2 * 2 + 3) + (2 * 5 + 3) + (2 * 7 + 3)
+
+
+def test_a_diagnostic_that_was_asked_nowhere_is_neither_silent_nor_blind() -> None:
+    missing = {"torch": "torch is not installed"}
+    matrix = build_matrix(
+        trials(
+            tried("a", seen(by="shape", skipped=missing)),
+            controls=(tried("sabotage", seen(by="shape gradcheck", skipped=missing)),),
+        )
+    )
+    assert matrix.skipped == missing
+    assert matrix.breaks[0].missed_by == ["gradcheck"]
+    assert next(row for row in matrix.controls if row.control == "sabotage").problems == []
+
+
+def test_what_suffices_follows_from_the_pairs() -> None:
+    """`small` shows two breaks to two diagnostics, `large` all three to torch alone."""
+    matrix = build_matrix(
+        trials(
+            tried("a", seen("small", "shape"), seen("large", "torch")),
+            tried("b", seen("small", "gradcheck"), seen("large", "torch")),
+            tried("c", seen("large", "torch")),
+            tried("survivor", seen()),
+        )
+    )
+    assert matrix.probe_set.chosen == ["large"]
+    assert matrix.diagnostic_set.chosen == ["torch"]
+    assert matrix.pair_set.chosen == ["large: torch"]
+    assert matrix.pair_set.covers == 3
+    assert matrix.frontier[-1].diagnostics == ["torch"]
+    assert matrix.frontier[-1].share == 1.0
+
+
+def test_probes_of_two_pages_that_share_a_name_are_two_probes() -> None:
+    own = Size("gradient", 1)
+    matrix = build_matrix(
+        trials(
+            tried("a", seen("own", "shape"), own=own),
+            tried("b", seen("own", "shape"), own=own),
+        )
+    )
+    assert matrix.probe_set.chosen == ["a/own", "b/own"]
+    assert matrix.breaks[0].caught_by == {"shape": ["own"]}
+
+
+def test_the_witness_is_the_smallest_probe_then_the_cheapest_diagnostic() -> None:
+    found = row(
+        seen("train", "shape"),
+        seen("large", "shape"),
+        seen("layer", "shape"),
+        seen("small", "gradcheck torch", loss="uniform", margins={"torch": 3.0}),
+        seen("small", "torch", margins={"torch": 9.0}),
+    ).witness
+    assert found
+    assert (found.probe, found.diagnostic, found.loss) == ("small", "torch", "weighted")
+    assert (found.elements, found.passes, found.margin) == (2, 3.0, 9.0)
+    assert found.message == "torch on small"
+
+
+def test_a_training_is_no_smaller_than_a_layer_though_it_has_no_leaves() -> None:
+    found = row(seen("train", "shape"), seen("layer", "shape")).witness
+    assert found
+    assert (found.probe, found.margin) == ("layer", None)
+
+
+def test_a_break_that_nobody_catches_has_no_witness() -> None:
+    assert row(seen()).witness is None
+
+
+@pytest.mark.parametrize(
+    ("runs", "pardon", "words"),
+    [
+        ([seen(by="shape")], "", None),
+        ([seen()], "", "b survives"),
+        ([seen()], "Equivalent.", None),
+        ([seen(outcome="not-reached")], "", "b is never reached"),
+        ([seen(outcome="not-reached")], "Only on Windows.", None),
+        ([seen(by="shape torch")], "Equivalent.", "b is pardoned, but caught by shape, torch"),
+    ],
+)
+def test_what_is_lost_without_a_pardon_is_a_problem(
+    runs: list[object], pardon: str, words: str | None
+) -> None:
+    matrix = build_matrix(trials(tried("b", *runs, pardon=pardon)))  # type: ignore[arg-type]
+    assert matrix.agrees is (words is None)
+    assert words is None or matrix.problems[0].startswith(words)
+
+
+def test_diagnostics_stand_in_their_own_order() -> None:
+    first, second = diagnostic("zeta"), diagnostic("alpha")
+    found = build_matrix(trials(tried("b", seen()), diagnostics=(*ALL, first, second)))
+    assert [row.name for row in found.diagnostics][-2:] == ["zeta", "alpha"]

@@ -1,0 +1,119 @@
+"""`harness matrix`: what it prints, what it writes, how it ends. On the tiny engine, for speed."""
+
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from junitparser import JUnitXml
+
+from harness import bench, catalogue, cli, engine
+from harness.matrix import gather
+from tests.harness.engines import tiny_engine
+from tests.harness.matrix.tiny import DIAGNOSTICS, ENGINE, write_pages
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def matrix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    """Runs `harness matrix ARGUMENTS --no-cache`: exit status, standard output, standard error."""
+    pages = write_pages(tmp_path / "pages")
+    monkeypatch.setattr(catalogue, "open_catalogue", lambda _: catalogue.Catalogue(pages.roots))
+    monkeypatch.setattr(engine, "find_engine", lambda: tiny_engine(ENGINE))
+    monkeypatch.setattr(bench, "Bench", partial(bench.Bench, diagnostics=DIAGNOSTICS))
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["harness", "matrix", *arguments, "--no-cache"])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        out, err = capsys.readouterr()
+        return int(end.value.code or 0), out, err
+
+    return run
+
+
+def test_a_break_that_nothing_reaches_is_status_1_and_what_is_caught_is_status_0(
+    matrix: Command,
+) -> None:
+    status, out, err = matrix()
+    assert (status, err) == (1, "")
+    assert "unused is never reached: no probe runs the patched code" in out
+    assert max(map(len, out.splitlines())) <= 80
+    status, out, _ = matrix("half", "flat")
+    assert (status, "Nothing survives; no false alarm." in out) == (0, True)
+    assert "half" in matrix("--family", "values")[1]
+
+
+def test_what_is_accepted_is_as_committed_until_something_changes(
+    matrix: Command, tmp_path: Path
+) -> None:
+    status, out, _ = matrix("half", "--accept")
+    committed = tmp_path / "pages" / "matrix.toml"
+    assert status == 0
+    assert f"accepted: {committed}" in out
+    assert "As committed; no false alarm." in matrix("half")[1]
+    text = committed.read_text(encoding="utf-8")
+    committed.write_text(text.replace('"square", ', ""), encoding="utf-8")
+    status, out, _ = matrix("half")
+    assert status == 1
+    assert "  half\n    + gradcheck now catches it with square\n" in out
+    assert "1 break is not as committed; once that is understood, `harness matrix --accept`" in out
+
+
+def test_what_cannot_be_accepted_is_an_error_with_a_remedy(matrix: Command, tmp_path: Path) -> None:
+    (tmp_path / "pages" / "sabotage.md").unlink()
+    status, out, err = matrix("--accept")
+    assert (status, out) == (1, "")
+    assert err.startswith("harness: not accepted, since a control does not hold: `sabotage`")
+    assert "remedy: " in err
+
+
+def test_json_and_markdown_print_nothing_else(matrix: Command) -> None:
+    said = json.loads(matrix("half", "--json")[1])
+    assert (said["schema"], said["agrees"]) == (1, True)
+    assert [row["break"] for row in said["breaks"]] == ["half"]
+    assert matrix("half", "--markdown", "-")[1].startswith("# Kill matrix of `tiny`\n")
+
+
+def test_files_are_written_beside_the_report(matrix: Command, tmp_path: Path) -> None:
+    junit, markdown = tmp_path / "junit.xml", tmp_path / "matrix.md"
+    status, out, _ = matrix("--junit", str(junit), "--markdown", str(markdown))
+    assert status == 1
+    assert out.startswith("Kill matrix")
+    assert JUnitXml.fromfile(str(junit)).failures == 1
+    assert markdown.read_text(encoding="utf-8").startswith("# Kill matrix")
+
+
+def test_a_mistake_is_status_2_and_a_missing_library_status_3_before_anything_runs(
+    matrix: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gather, "run_lab", None)
+    status, _, err = matrix("--family", "valeus")
+    assert (status, "did you mean `values`" in err) == (2, True)
+    monkeypatch.setitem(sys.modules, "junitparser", None)
+    monkeypatch.delitem(sys.modules, "harness.report.junit", raising=False)
+    status, _, err = matrix("--junit", "anywhere.xml")
+    assert (status, "pip install 'breaklab[junit]'" in err) == (3, True)
+
+
+def test_ctrl_c_stops_at_once_and_says_what_was_finished(
+    matrix: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third page is interrupted."""
+    monkeypatch.setattr(gather, "_cores", lambda: 1)
+    lab, tried = gather.run_lab, []
+
+    def interrupted(*given: object) -> object:
+        if len(tried) == 2:
+            raise KeyboardInterrupt
+        tried.append(given)
+        return lab(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(gather, "run_lab", interrupted)
+    assert matrix() == (130, "", "harness: stopped; 2 of 6 pages were finished\n")

@@ -1,0 +1,267 @@
+"""The matrix shown: on a terminal, as Markdown, as JUnit XML, as JSON."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from junitparser import JUnitXml
+from markdown_it import MarkdownIt
+from rich.console import Console
+
+from harness.errors import EnvironmentProblem
+from harness.matrix import Matrix, build_matrix
+from harness.matrix.record import Difference, FalseAlarm
+from harness.report.json import to_json
+from harness.report.junit import write_junit
+from harness.report.matrix_markdown import to_markdown, write_markdown
+from harness.report.matrix_terminal import Progress, show_accepted, show_matrix
+from tests.harness.matrix.made import diagnostic, seen, trials, tried
+
+MISSING = {"torch": "torch is not installed: get it"}
+
+
+def everything() -> Matrix:
+    """A matrix in which everything happens that can be shown."""
+    return build_matrix(
+        trials(
+            tried("caught", seen("small", "shape gradcheck"), seen("large", "shape")),
+            tried("alone", seen("large", "gradcheck", margins={"gradcheck": 7.2}), family="g"),
+            tried("lost", seen("small", wrong="gradcheck"), family="g"),
+            tried("same", seen(outcome="disguised-correct"), pardon="Equivalent | here."),
+            tried("unreached", seen(outcome="not-reached")),
+            tried("elsewhere"),
+            variants=(tried("variant", seen("small", "shape", "disguised-correct")),),
+            clean=(FalseAlarm("clean", "gradcheck", "small", "uniform", "noise"),),
+        ),
+        differences=[
+            Difference("caught", "-", "shape no longer catches it with train"),
+            Difference("gone", "-", "is committed, but there is no such break"),
+        ],
+    )
+
+
+def without_torch() -> Matrix:
+    controls = (
+        tried("no-op", seen(outcome="disguised-correct", skipped=MISSING)),
+        tried("sabotage", seen(by="shape gradcheck", skipped=MISSING)),
+    )
+    return build_matrix(trials(tried("b", seen(by="shape", skipped=MISSING)), controls=controls))
+
+
+def shown(matrix: Matrix, *, verbose: bool = False) -> str:
+    console = Console(record=True, width=80, force_terminal=False, highlight=False)
+    show_matrix(console, matrix, verbose=verbose)
+    return console.export_text()
+
+
+# ----- Terminal ------------------------------------------------------------------------------
+
+
+def test_what_is_wrong_comes_first() -> None:
+    text = shown(everything())
+    order = [
+        "This matrix does not count: a control does not hold",
+        "gradcheck on small, uniform: noise",
+        "shape on small, weighted: shape on small",
+        "Controls that hold: no-op, sabotage, asked",
+        "Not as committed",
+        "- shape no longer catches it with train",
+        "Survivors",
+        "Never reached",
+        "Without a site",
+        "Who catches what",
+        "What effort buys",
+        "the control `clean` does not hold: gradcheck on small, uniform: noise",
+    ]
+    places = [text.index(words) for words in order]
+    assert places == sorted(places)
+
+
+def test_a_line_a_break_has_a_letter_for_each_that_catches_it() -> None:
+    text = shown(everything())
+    assert "a shape   b gradcheck   c torch" in text
+    assert "≠ caught    ab·\n" in text
+    assert "≠ alone     ·B·\n" in text
+    assert "≠ lost      ···\n" in text
+    assert "- elsewhere\n" in text
+    assert "f: 1 of 4 caught" in text
+
+
+def test_who_was_not_asked_is_blank_and_said_with_the_reason() -> None:
+    text = shown(without_torch())
+    assert "Not asked: torch, since torch is not installed: get it" in text
+    assert "≠ b A·\n" in text
+    assert "torch       not asked" in text
+
+
+def test_survivors_say_why_and_who_fired_for_the_wrong_reason() -> None:
+    text = shown(everything())
+    assert "≠ lost (g)\n      why small\n      gradcheck fires on the clean engine too" in text
+    assert "pardoned, equivalent: Equivalent | here." in text
+
+
+def test_details_name_probes_messages_and_the_least_that_shows_it() -> None:
+    text = shown(everything(), verbose=True)
+    assert "shape with small, large: shape on small" in text
+    assert "least that shows it: large (40 elements) and gradcheck, 7 orders above" in text
+    assert "least that shows it" not in shown(everything())
+
+
+def test_it_says_that_all_is_well_only_where_it_is() -> None:
+    good = trials(tried("b", seen(by="shape")))
+    assert "As committed; no false alarm." in shown(build_matrix(good, differences=[]))
+    fresh = shown(build_matrix(good))
+    assert "No matrix is committed; `harness matrix --accept`" in fresh
+    assert "Nothing survives; no false alarm." in fresh
+    assert "no false alarm." not in shown(everything())
+
+
+def test_a_large_matrix_is_readable_in_80_columns() -> None:
+    """120 breaks with long names, 20 diagnostics, long messages."""
+    names = [f"diagnostic-{i}" for i in range(20)]
+    breaks = [
+        tried(
+            f"break-{i:03}-with-a-name-of-a-good-length-that-goes-on-and-on",
+            seen("small", " ".join(names[: i % 20])),
+            family=f"family-{i % 7}",
+        )
+        for i in range(120)
+    ]
+    matrix = build_matrix(
+        trials(*breaks, diagnostics=tuple(diagnostic(name) for name in names), controls=())
+    )
+    lines = shown(matrix, verbose=True).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert not any(line != line.rstrip() for line in lines if line.startswith(("≠", "  ")))
+    (line,) = (line for line in lines if line.startswith("≠ break-019-"))
+    assert line.endswith(" abcde fghij klmno pqrs")
+    (line,) = (line for line in lines if line.startswith("≠ break-001-"))
+    assert line.endswith(" A")
+
+
+def test_accepted_files_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Console(width=80)
+    show_accepted(console, [Path("breaks/matrix.toml")])
+    show_accepted(console, [])
+    out = capsys.readouterr().out
+    assert "accepted: breaks/matrix.toml\n" in out
+    assert "nothing to accept" in out
+
+
+def test_progress_is_for_terminals_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(3) as progress:
+        progress.watch(2, "a-break")
+    assert progress.done == 2
+    assert capsys.readouterr() == ("", "")
+
+
+# ----- Markdown ------------------------------------------------------------------------------
+
+
+def test_markdown_has_a_table_a_family_that_parses_as_one() -> None:
+    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(to_markdown(everything()))
+    tables = [token for token in tokens if token.type == "table_open"]
+    headings = [
+        following.content for token, following in pairwise(tokens) if token.type == "heading_open"
+    ]
+    assert headings == [
+        "Kill matrix of `minigrad`",
+        "Not as it should be",
+        "Differences from the committed matrix",
+        "Caught by nothing",
+        "Family f",
+        "Family g",
+        "Diagnostics",
+        "Enough",
+        "What effort buys",
+    ]
+    assert len(tables) == 4
+    assert "`alone`" in [token.content for token in tokens if token.type == "inline"]
+
+
+def test_markdown_marks_sole_catchers_and_leaves_out_who_was_not_asked() -> None:
+    text = to_markdown(everything())
+    assert "| `alone` | silent-corruption | · | ★ | · | `large`, gradcheck |" in text
+    assert "| `caught` | silent-corruption | ● | ● | · | `small`, shape |" in text
+    assert "Pardoned (equivalent): Equivalent \\| here." in text
+    text = to_markdown(without_torch())
+    assert "| break | outcome | shape | gradcheck | least that shows it |" in text
+    assert "- `torch`: torch is not installed: get it" in text
+
+
+def test_markdown_goes_to_a_file_or_to_standard_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    matrix = everything()
+    write_markdown(matrix, tmp_path / "matrix.md")
+    assert (tmp_path / "matrix.md").read_text(encoding="utf-8") == to_markdown(matrix)
+    write_markdown(matrix, Path("-"))
+    assert capsys.readouterr().out == to_markdown(matrix)
+    with pytest.raises(EnvironmentProblem, match="cannot be written"):
+        write_markdown(matrix, tmp_path / "missing" / "matrix.md")
+
+
+# ----- JUnit and JSON ------------------------------------------------------------------------
+
+
+def test_junit_fails_for_survivors_false_alarms_and_differences(tmp_path: Path) -> None:
+    write_junit(everything(), tmp_path / "junit.xml")
+    xml = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
+    failures = {
+        (suite.name, case.name): case.result[0].text
+        for suite in xml
+        for case in suite
+        if case.is_failure
+    }
+    assert failures == {
+        ("controls", "clean"): "gradcheck on small, uniform: noise",
+        ("controls", "variant"): "shape on small, weighted: shape on small",
+        ("breaks", "caught"): "- shape no longer catches it with train",
+        ("breaks", "lost"): "lost survives: no diagnostic catches it with any probe",
+        ("breaks", "unreached"): "unreached is never reached: no probe runs the patched code",
+        ("breaks", "gone"): "- is committed, but there is no such break",
+    }
+    cases = {suite.name: [case.name for case in suite] for suite in xml}
+    assert cases["diagnostics"] == ["shape", "gradcheck", "torch"]
+    assert sorted(cases["breaks"]) == sorted(
+        ["caught", "alone", "lost", "same", "unreached", "elsewhere", "gone"]
+    )
+    assert (xml.tests, xml.failures, xml.skipped) == (15, 6, 0)
+
+
+def test_junit_skips_a_diagnostic_that_could_not_be_asked(tmp_path: Path) -> None:
+    write_junit(without_torch(), tmp_path / "junit.xml")
+    xml = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
+    assert [case.name for suite in xml for case in suite if case.is_skipped] == ["torch"]
+    assert xml.failures == 0
+
+
+def test_junit_survives_whatever_a_broken_engine_says(tmp_path: Path) -> None:
+    rude = FalseAlarm("clean", "shape", "small", None, "\x00 \x1b[31m ]]> <&\ud800")
+    write_junit(build_matrix(trials(clean=(rude,))), tmp_path / "junit.xml")
+    xml = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
+    (failure,) = [case.result[0] for suite in xml for case in suite if case.is_failure]
+    assert failure.text == "shape on small: \ufffd \ufffd[31m ]]> <&\ufffd"
+
+
+def test_junit_that_cannot_be_written_is_a_problem_with_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentProblem, match="cannot be written"):
+        write_junit(everything(), tmp_path / "missing" / "junit.xml")
+
+
+def test_the_json_has_the_keys_of_schema_1() -> None:
+    said = json.loads(to_json(everything()))
+    assert said["schema"] == 1
+    assert said["engine"] == {"name": "minigrad", "variant": None}
+    assert said["diagnostics"][0].keys() >= {"name", "cost"}
+    row = next(row for row in said["breaks"] if row["break"] == "alone")
+    assert {key: row[key] for key in ("family", "headline", "caught_by", "survived")} == {
+        "family": "g",
+        "headline": "silent-corruption",
+        "caught_by": {"gradcheck": ["large"]},
+        "survived": False,
+    }
+    assert [variant["variant"] for variant in said["variants"]] == ["variant"]
+    assert said["variants"][0]["alarms"][0]["diagnostic"] == "shape"
+    assert said["seconds"] == 0.0

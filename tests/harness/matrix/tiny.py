@@ -1,0 +1,65 @@
+"""A catalogue of a few pages for the tiny engine, on which a whole matrix takes a moment."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.bench import Bench
+from harness.catalogue import Catalogue
+from harness.diagnostics import Diagnostic
+from harness.diagnostics.crash import CRASH
+from harness.diagnostics.gradcheck import GRADCHECK
+from harness.diagnostics.shape import SHAPE
+from harness.matrix import Matrix, Trials
+from harness.matrix.gather import Plan, plan_matrix, try_all
+from harness.matrix.verdict import judge_trials
+from harness.store import Store
+from tests.harness.engines import TINY, tiny_engine
+
+ENGINE = f"{TINY}\n\ndef unused():\n    return 1\n"
+BY_HAND = "@@ square @@\n-self.data**2\n+self.data * self.data"
+RUIN = "@@ backward @@\n-2 * $x\n+(np.ones((2, 1)) if np.size($x) > 1 else [][0])"
+PAGES = {
+    "no-op": ("control", "f", BY_HAND),
+    "sabotage": ("control", "f", RUIN),
+    "squared-by-hand": ("variant", "f", BY_HAND),
+    "half": ("break", "values", "@@ backward @@\n-2 * $x\n+$x"),
+    "flat": ("break", "shapes", "@@ backward @@\n-2 * $x\n+(2 * $x).reshape(1, -1)"),
+    "unused": ("break", "values", "@@ unused @@\n-return 1\n+return 2"),
+}
+SQUARE = '''\
+def square(a=[1.0, 2.0, 3.0]):
+    """A square."""
+    return a.square()
+'''
+SQUARE_ONE = '''\
+def square_one(a=[4.0]):
+    """The square of one number."""
+    return a.square()
+'''
+DIAGNOSTICS = (CRASH, SHAPE, GRADCHECK)
+
+
+def page(name: str, kind: str, family: str, diff: str) -> str:
+    front = f'+++\nid = "{name}"\nkind = "{kind}"\nfamily = "{family}"\n+++\n'
+    return f"{front}# A title\n\n## The break\n\n```diff\n{diff}\n```\n"
+
+
+def write_pages(
+    root: Path, names: Sequence[str] = tuple(PAGES), probes: str = SQUARE + "\n\n" + SQUARE_ONE
+) -> Catalogue:
+    (root / "probes").mkdir(parents=True)
+    (root / "probes" / "squares.py").write_text(probes, encoding="utf-8")
+    for name in names:
+        (root / f"{name}.md").write_text(page(name, *PAGES[name]), encoding="utf-8")
+    return Catalogue((root,))
+
+
+def plan(catalogue: Catalogue, engine: str = ENGINE, **selection: Any) -> Plan:
+    """A plan for the pages as they are now on the disk."""
+    return plan_matrix(Catalogue(catalogue.roots), tiny_engine(engine), **selection)
+
+
+def run(made: Plan, diagnostics: tuple[Diagnostic, ...] = DIAGNOSTICS) -> tuple[Trials, Matrix]:
+    found = try_all(made, Bench(Store(None), diagnostics))
+    return found, judge_trials(made, found, 0.0)
