@@ -46,14 +46,19 @@ def _linear(lib, dtype):
     return layer
 
 
+def _seen(output, x):
+    """What a layer makes of `x`; it should be of the same dtype."""
+    return {"output": output, "promoted_error": float(output.dtype != x.dtype)}
+
+
 def linear_single(lib, x: np.float32 = (2, 3)):
-    """A linear layer that was made for float32."""
-    return _linear(lib, x.dtype)(x)
+    """A linear layer that was made for float32 makes float32 of float32."""
+    yield _seen(_linear(lib, x.dtype)(x), x)
 
 
 def linear_double(lib, x=(2, 3)):
     """The same layer, made for float64."""
-    return _linear(lib, x.dtype)(x)
+    yield _seen(_linear(lib, x.dtype)(x), x)
 
 
 def batch_norm_single(lib, x: np.float32 = (6, 3)):
@@ -97,10 +102,10 @@ def schedule_by_numpy(lib, w: np.float32 = (3,)):
 def load_double_into_single(lib, x: np.float32 = (2, 3)):
     """A layer for float32 takes weights that were saved in float64, and stays for float32."""
     layer = _linear(lib, x.dtype)
-    yield {"output": layer(x), "weight": layer.weight}
+    yield _seen(layer(x), x) | {"weight": layer.weight}
     saved = {name: np.asarray(part, np.float64) for name, part in layer.state_dict().items()}
     layer.load_state_dict({name: lib.tensor(part) for name, part in saved.items()})
-    yield {"output": layer(x), "weight": layer.weight}
+    yield _seen(layer(x), x) | {"weight": layer.weight}
 
 
 def noise_on_single(lib, x: np.float32 = (2, 3)):
@@ -109,4 +114,4 @@ def noise_on_single(lib, x: np.float32 = (2, 3)):
     rng = np.random.default_rng(1)
     for _ in range(2):
         noisy = lib.data.add_noise(x.detach().numpy(), 0.1, rng=rng)
-        yield {"output": layer(lib.tensor(noisy)), "x": noisy}
+        yield _seen(layer(lib.tensor(noisy)), x) | {"x": noisy}
