@@ -49,6 +49,7 @@ class Recorder:
         self.executed: set[int] = set()
         self.trail: dict[str, int] = {}
         self.looked_at = 0
+        self.paused = False
 
     def install(self) -> None:
         """Give instrumented code its builtins."""
@@ -61,24 +62,30 @@ class Recorder:
             setattr(builtins, name, function)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget everything, and go on recording."""
+        self.paused = False
         self.executed.clear()
         self.trail.clear()
         self.looked_at = 0
 
     def mark(self, site: int) -> bool:
         """A site is about to be executed."""
+        if self.paused:
+            return True
         self.executed.add(site)
         self._count(f"{site} executed")
         return True
 
     def value(self, site: int, value: Any) -> Any:
         """A site evaluated to `value`, or returns it, which is handed on."""
-        self._note(f"{site} value", value)
+        if not self.paused:
+            self._note(f"{site} value", value)
         return value
 
     def frame(self, site: int, variables: Mapping[str, Any], names: Iterable[str]) -> None:
         """A site is done, and its frame holds `variables`, of which `names` occur in the patch."""
+        if self.paused:
+            return
         self._count(f"{site} done")
         for name in names:
             if name in variables:

@@ -184,6 +184,7 @@ def _observe_gradients(trial: Trial, loss: Loss | None, record: _Record) -> None
     values, library = draw(trial.probe), trial.library
     record.leaves = {name: pack(data) for name, data in values.items()}
     leaves = trial.leaves(values)
+    before = {name: pack(library.value(leaf)) for name, leaf in leaves.items()}
     record.phase = "the forward pass"
     output = trial.call(leaves)
     value = library.value(output)
@@ -196,7 +197,7 @@ def _observe_gradients(trial: Trial, loss: Loss | None, record: _Record) -> None
     for name, gradient in gradients.items():
         record.gradients[name] = None if gradient is None else pack(gradient)
     held = {name: library.value(leaf) for name, leaf in leaves.items()}
-    record.mutated = _mutated({**record.leaves, "cotangent": record.cotangent}, held, given)
+    record.mutated = _mutated({**before, "cotangent": record.cotangent}, held, given)
     record.shared = _shared(gradients, {**held, "the cotangent": given, "the output": value})
 
 

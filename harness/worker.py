@@ -96,6 +96,7 @@ def _run(
         failure = Failure("reading the probe", type(error).__name__, str(error))
         return Run(probe.name, loss, failure=failure)
     run = observe(trial, loss, traced=job.traced)
+    recorder.paused = True  # what diagnostics run is not the probe
     reached = sorted(recorder.executed | at_import)
     run = msgspec.structs.replace(run, reached=reached, trail=dict(recorder.trail))
     if run.failure or (job.sites and not reached):

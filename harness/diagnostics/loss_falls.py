@@ -2,8 +2,8 @@
 
 For a log of steps: the last loss is below the first. For a gradient probe: one small step against
 the gradient lowers the loss, written as a hand-made training loop writes it, so that a gradient of
-another shape broadcasts there too. At a minimum, or where the loss is constant, there is no slope
-to follow, and nothing is said.
+another shape broadcasts there too. Where there is no slope to follow, at a minimum or a kink,
+nothing is said.
 """
 
 from __future__ import annotations
@@ -14,26 +14,51 @@ from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, 
 from harness.run import Measured, NumericArray, Run
 from harness.trial import Trial
 
-STEP = 1e-3
+STEPS = (1e-3, 1e-5, 1e-7)
+"""A step may end beyond a pole or a valley; where the loss is smooth, a smaller one does not."""
 
 
 def measure(trial: Trial, run: Run) -> Measured:
-    """The loss before and after `leaf = leaf - STEP * leaf.grad` for every leaf."""
+    """The loss before and after `leaf = leaf - STEP * leaf.grad`: the first step that lowers it.
+
+    Of the largest one, where none does.
+    """
     if trial.probe.kind == "steps":
         return Measured()  # the log says it all
     if run.output is None or run.cotangent is None:
         return Measured(problem="the run has no output to follow")
-    terms = run.output.numpy() * run.cotangent.numpy()
-    if STEP * _square_length(run) <= _rounding(terms):
+    before = _loss(run.output.numpy(), run)
+    rounding = _rounding(run, run.output.numpy())
+    if STEPS[0] * _square_length(run) <= rounding:
         return Measured(problem="the gradient is too short for a step along it to show")
+    afters = []
+    for step in STEPS:
+        afters.append(_loss_after(step, trial, run))
+        if afters[-1] < before - rounding:
+            break
+    falls = afters[-1] < before - rounding
+    if abs(afters[0] - before) <= rounding and not falls:
+        uphill = _loss_after(-STEPS[0], trial, run)
+        if uphill > before + rounding:
+            return Measured(
+                problem="the loss has a kink here: it rises one way, and stays the other"
+            )
+    after = afters[-1] if falls else afters[0]
+    return Measured(numbers={"before": before, "after": after, "rounding": rounding})
+
+
+def _loss(output: NumericArray, run: Run) -> float:
+    assert run.cotangent is not None
+    return float(np.sum(output * run.cotangent.numpy()))
+
+
+def _loss_after(step: float, trial: Trial, run: Run) -> float:
     stepped = {
-        name: leaf.numpy() - STEP * gradient.numpy() if gradient else leaf.numpy()
+        name: leaf.numpy() - step * gradient.numpy() if gradient else leaf.numpy()
         for name, leaf in run.leaves.items()
         for gradient in [run.gradients.get(name)]
     }
-    before = float(np.sum(terms))
-    after = float(np.sum(trial.output(stepped) * run.cotangent.numpy()))
-    return Measured(numbers={"before": before, "after": after})
+    return _loss(trial.output(stepped), run)
 
 
 def _square_length(run: Run) -> float:
@@ -42,10 +67,16 @@ def _square_length(run: Run) -> float:
     return float(sum(np.sum(np.square(gradient, dtype=float)) for gradient in gradients))
 
 
-def _rounding(terms: NumericArray) -> float:
-    """How much of the sum of these terms may be rounding."""
-    epsilon = np.finfo(terms.dtype).eps if terms.dtype.kind == "f" else 0.0
-    return float(16 * epsilon * np.abs(terms).sum())
+def _rounding(run: Run, output: NumericArray) -> float:
+    """How far rounding may move the loss: that of the terms it sums, and that of the leaves."""
+    assert run.cotangent is not None
+    epsilon = np.finfo(output.dtype).eps if output.dtype.kind == "f" else 0.0
+    with np.errstate(invalid="ignore"):
+        moved = [output * run.cotangent.numpy()]
+        for name, gradient in run.gradients.items():
+            if gradient:
+                moved.append(gradient.numpy() * run.leaves[name].numpy())
+    return float(16 * epsilon * sum(np.abs(each[np.isfinite(each)]).sum() for each in moved))
 
 
 def check(observation: Observation) -> Verdict:
@@ -55,11 +86,13 @@ def check(observation: Observation) -> Verdict:
         losses = [float(seen["loss"].numpy()) for seen in run.log if "loss" in seen]
         if len(losses) < 2:
             return Skipped("the log has no two losses")
-        before, after = losses[0], losses[-1]
-    else:
-        numbers = run.measured["loss-falls"].numbers
-        before, after = numbers["before"], numbers["after"]
-    if after < before:
+        return _judge(losses[0], losses[-1])
+    numbers = run.measured["loss-falls"].numbers
+    return _judge(numbers["before"], numbers["after"], numbers["rounding"])
+
+
+def _judge(before: float, after: float, rounding: float = 0.0) -> Verdict:
+    if after < before - rounding:
         return Silent(compared=1)
     return Alarm(f"the loss goes from {before:.6g} to {after:.6g}")
 
@@ -68,7 +101,7 @@ LOSS_FALLS = Diagnostic(
     name="loss-falls",
     sees="training that does not train",
     blind="every gradient that still points downhill, most wrong ones included",
-    cost="2",
+    cost="4, and up to 3 more where the first step does not lower the loss",
     passes=lambda _: 4,
     check=check,
     measure=measure,

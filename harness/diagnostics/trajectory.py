@@ -5,6 +5,7 @@ The first step at which the two part says when it went wrong, the key says where
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -36,7 +37,7 @@ def compare_logs(mine: Log, theirs: Log) -> Verdict:
     """Alarm where `mine` parts from PyTorch's log: in shape, then in value."""
     epsilon = _coarsest(mine)
     scales: dict[str, float] = {}
-    compared = 0
+    compared, deviations = 0, [0.0]
     for step, (seen, answer) in enumerate(zip(mine, theirs, strict=False)):
         if seen.keys() != answer.keys():
             return Alarm(f"step {step} logs {_names(seen)}, with PyTorch {_names(answer)}")
@@ -50,12 +51,15 @@ def compare_logs(mine: Log, theirs: Log) -> Verdict:
                 continue
             actual, desired = seen[key].numpy(), answer[key].numpy()
             scales[key] = max(scales.get(key, 0.0), _largest(desired))
-            if not _agree(actual, desired, tolerance, scales[key]):
-                return Alarm(f"at step {step}, {key} {_apart(actual, desired)}")
+            deviations.append(_deviation(actual, desired, scales[key]))
+            if deviations[-1] > tolerance:
+                return Alarm(f"at step {step}, {key} {_apart(actual, desired)}", deviations[-1])
             compared += desired.size
     if len(mine) != len(theirs):
         return Alarm(f"{len(mine)} steps are logged, with PyTorch {len(theirs)}")
-    return Silent(compared) if compared else Skipped("there is nothing in the log to compare")
+    if not compared:
+        return Skipped("there is nothing in the log to compare")
+    return Silent(compared, max(deviations))
 
 
 def _coarsest(log: Log) -> float:
@@ -69,14 +73,20 @@ def _largest(array: NumericArray) -> float:
     return float(finite.max()) if finite.size else 0.0
 
 
-def _agree(actual: NumericArray, desired: NumericArray, tolerance: float, scale: float) -> bool:
-    """Up to the tolerance, relative to the largest that the key has had; whole numbers exactly.
+def _deviation(actual: NumericArray, desired: NumericArray, scale: float) -> float:
+    """How far off, relative to the largest that the key has had; whole numbers have to be equal.
 
-    NaN equals NaN: a text may compute it, and then PyTorch does.
+    NaN equals NaN: a text may compute it, and then PyTorch does. Else it is infinitely far off.
     """
-    if desired.dtype.kind != "f":
-        return np.array_equal(actual, desired)
-    return np.allclose(actual, desired, 0.0, tolerance * scale, equal_nan=True)
+    if np.array_equal(actual, desired, equal_nan=desired.dtype.kind == "f"):
+        return 0.0
+    if desired.dtype.kind != "f" or scale == 0:
+        return math.inf
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(actual.astype(float) - desired.astype(float)) / scale
+    same = (actual == desired) | (np.isnan(actual) & np.isnan(desired))
+    largest = float(np.where(same, 0.0, apart).max())
+    return math.inf if math.isnan(largest) else largest
 
 
 def _apart(actual: NumericArray, desired: NumericArray) -> str:

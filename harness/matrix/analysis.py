@@ -146,16 +146,21 @@ def diagnostic_rows(
     no page pardons their survival.
     """
     catchable = [row for row in rows if row.caught_by or (row.survived and not row.pardon)]
-    passes, sole = total_passes(trials), _sole(rows)
+    passes, sole, skipped = total_passes(trials), _sole(rows), skipped_diagnostics(trials)
     found = []
     for diagnostic in trials.diagnostics:
         name = diagnostic.name
         caught = sum(name in row.caught_by for row in rows)
-        alarms = sum(alarm.diagnostic == name for alarm in false_alarms)
-        recall = caught / len(catchable) if catchable else None
+        known = catchable and name not in skipped
         found.append(
             DiagnosticRow(
-                *(name, diagnostic.cost, passes[name], caught, recall, alarms, sole.get(name, []))
+                name=name,
+                cost=diagnostic.cost,
+                passes=passes[name],
+                caught=caught,
+                recall=caught / len(catchable) if known else None,
+                false_alarms=sum(alarm.diagnostic == name for alarm in false_alarms),
+                sole=sole.get(name, []),
             )
         )
     return found

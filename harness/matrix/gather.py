@@ -238,7 +238,7 @@ def _try(entry: Entry, bench: Bench) -> Tried:
 def _listen_to_clean(
     clean: dict[str, list[FalseAlarm]], entry: Entry, tried: Tried, bench: Bench
 ) -> None:
-    """Add what the diagnostics say of the unpatched engine on probes that are not in `clean` yet."""
+    """Add what the diagnostics say of the unpatched engine on probes not in `clean` yet."""
     if isinstance(entry.experiment, Report):
         return
     keys = {probe.name: tried.probe_key(probe.name) for probe in entry.experiment.probes}

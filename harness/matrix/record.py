@@ -85,7 +85,7 @@ class DiagnosticRow(msgspec.Struct, frozen=True):
     """Forward passes over all probes and losses on which it was asked."""
     caught: int
     recall: float | None
-    """The share that it catches of the breaks that can be caught; None where there are none."""
+    """The share that it catches of the breaks that can be caught; None where that is unknown."""
     false_alarms: int
     sole: list[str]
     """The breaks that nothing else catches."""

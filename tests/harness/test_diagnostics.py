@@ -27,7 +27,7 @@ def seen(gradient: Any = (1.0, 2.0), **rest: Any) -> Observation:
         "measured": {
             "gradcheck": Measured({"a": answer, "error of a": pack([0.0, 0.0])}),
             "torch": Measured({"a": pack(0.0)}),
-            "loss-falls": Measured(numbers={"before": 2.0, "after": 1.0}),
+            "loss-falls": Measured(numbers={"before": 2.0, "after": 1.0, "rounding": 0.0}),
         },
     }
     run = Run("g", "weighted", **(given | rest))
@@ -133,7 +133,7 @@ def test_loss_falls_follows_a_gradient_of_another_shape_as_a_hand_made_loop_woul
     gradient = run.gradients["a"]
     assert gradient is not None
     assert gradient.shape == (2, 3)
-    assert run.measured["loss-falls"].numbers.keys() == {"before", "after"}
+    assert run.measured["loss-falls"].numbers.keys() == {"before", "after", "rounding"}
 
 
 def test_every_diagnostic_says_what_it_sees_what_it_misses_and_what_it_costs() -> None:

@@ -6,9 +6,9 @@ import libcst as cst
 import pytest
 
 from harness.bench import Bench
-from harness.catalogue import Catalogue, open_catalogue
+from harness.catalogue import open_catalogue
 from harness.diagnostics import DIAGNOSTICS
-from harness.engine import Engine, find_engine
+from harness.engine import Engine
 from harness.errors import DoesNotApply, EnvironmentProblem, HunkError, PageError
 from harness.lab import prepare, run_lab
 from harness.report import Report
@@ -187,27 +187,3 @@ def test_a_page_may_name_a_transformer(tmp_path: Path, engine: Engine) -> None:
     page(tmp_path, "", keys=f'transformer = "{__name__}:Treble"')
     with pytest.raises(PageError, match="no LibCST transformer"):
         lab(tmp_path, engine)
-
-
-def test_the_bundled_pages_hold_on_the_engine_and_on_each_variant_that_they_speak_of() -> None:
-    catalogue: Catalogue = open_catalogue()
-    pages, mistakes = catalogue.pages()
-    assert mistakes == []
-    for found in pages:
-        for variant in found.expect:
-            on = catalogue.page(variant, "variant") if variant else None
-            report = run_lab(prepare(found, catalogue, find_engine(), variant=on))
-            wrong = [run for run in report.runs if run.agrees is not True]
-            assert wrong == []
-            assert [claim for claim in report.claims if claim.agrees is False] == []
-
-
-def test_no_diagnostic_raises_an_alarm_on_a_variant() -> None:
-    catalogue = open_catalogue()
-    variants = [page for page in catalogue.pages()[0] if page.front.kind == "variant"]
-    assert variants
-    for variant in variants:
-        report = run_lab(prepare(variant, catalogue, find_engine()))
-        assert {run.outcome for run in report.runs} == {"disguised-correct"}
-        assert [run.alarms | run.wrong_reason for run in report.runs if run.alarms] == []
-        assert all(run.missed_by for run in report.runs)

@@ -283,6 +283,18 @@ def test_trajectory_allows_for_the_coarsest_floats_and_for_the_steps() -> None:
             assert isinstance(compare_logs(exact, off), verdict), (slack, step, error)
 
 
+def test_trajectory_says_how_far_off_it_was_also_when_silent() -> None:
+    theirs = log_of({"w": [4.0, 1.0]}, {"w": [1.0, 0.0]})
+    near = compare_logs(log_of({"w": [4.0, 1.0]}, {"w": [1.0, 4e-8]}), theirs)
+    assert near == Silent(4, deviation=1e-8)
+    far = compare_logs(log_of({"w": [4.0, 1.0]}, {"w": [1.0, 1.0]}), theirs)
+    assert isinstance(far, Alarm)
+    assert far.deviation == 0.25
+    nan = compare_logs(log_of({"w": [4.0, np.nan]}), theirs[:1])
+    assert isinstance(nan, Alarm)
+    assert nan.deviation == np.inf
+
+
 def test_trajectory_measures_by_the_largest_that_a_key_has_been() -> None:
     theirs = log_of({"w": [1.0]}, {"w": [0.0]})
     assert isinstance(compare_logs(log_of({"w": [1.0]}, {"w": [1e-9]}), theirs), Silent)
@@ -337,8 +349,8 @@ def test_the_rule_about_the_mean_holds_what_may_drop_alone() -> None:
 
 
 def test_the_rule_about_the_mean_is_no_wider_than_chance() -> None:
-    """Here chance explains 0.07, and a tenth is more."""
-    assert mode_module.training_keeps_the_mean(dropout_scenario(0.5, 2.2, 0)) is not None
+    """Here chance explains 0.069; the first is off by 0.08, the second by 0.04."""
+    assert mode_module.training_keeps_the_mean(dropout_scenario(0.5, 2.14, 0)) is not None
     assert mode_module.training_keeps_the_mean(dropout_scenario(0.5, 2.06, 0)) is None
 
 
@@ -414,7 +426,7 @@ def resumes(lib, resume_at=1):
     def between(one: str, other: str) -> str:
         return str(resumed(text.replace("WITHOUT", other).replace("WITH", one)))
 
-    assert "Silent(compared=4)" in between("ones(2)", "ones(2)")
+    assert "Silent(compared=4" in between("ones(2)", "ones(2)")
     assert "parts by up to 2.22e-16" in between("ones(2)", "nextafter(np.ones(2), 2)")
     assert "is <f4 (2,) and <f8 (2,)" in between("ones(2, 'f4')", "ones(2)")
     assert "parts by NaN" in between("ones(2)", "full(2, np.nan)")
@@ -451,3 +463,57 @@ def test_loss_falls_has_nothing_to_follow_without_a_slope_or_two_losses(bench: B
     }
     assert "too short for a step" in str(verdicts["uniform"])
     assert isinstance(verdicts["weighted"], Silent)
+
+
+def stepped(formula: str, values: str, *changes: Change) -> Verdict:
+    """loss-falls on minigrad, rewritten or not, under the uniform loss."""
+    text = f"def g(lib, a={values}):\n    'doc'\n    return {formula}\n"
+    (probe,) = read_probes(text, "p.py")
+    found = Bench(Store(None), (LOSS_FALLS,)).clean(changed([*changes]), [probe])
+    return found[probe.name, "uniform"].verdicts["loss-falls"]
+
+
+@pytest.mark.parametrize(
+    ("formula", "values"),
+    [
+        ("a.log()", "[0.01]"),  # a thousandth of the slope would end at -0.09
+        ("(100 * a) ** 2", "[1.0]"),  # and here far up on the other side of the valley
+    ],
+)
+def test_loss_falls_takes_a_smaller_step_where_the_first_goes_too_far(
+    formula: str, values: str
+) -> None:
+    assert isinstance(stepped(formula, values), Silent)
+
+
+def test_loss_falls_says_nothing_at_a_kink() -> None:
+    """Of two largest elements one alone gets the gradient, and the other holds the loss up."""
+    verdict = stepped("lib.nn.MaxPool2d(2)(a)", "[[[[2.0, 2.0], [1.0, 0.0]]]]")
+    assert isinstance(verdict, Skipped)
+    assert "a kink" in verdict.reason
+
+
+def test_loss_falls_catches_a_gradient_that_went_to_the_wrong_element() -> None:
+    """The loss stays as it is both ways."""
+    loser = ("layer_ops.py", "winner = flat.argmax(-1)", "winner = flat.argmin(-1)")
+    assert stepped("lib.nn.MaxPool2d(2)(a)", "[[[[3.0, 2.0], [1.0, 0.0]]]]", loser) == Alarm(
+        "the loss goes from 3 to 3"
+    )
+
+
+def test_loss_falls_allows_for_leaves_whose_own_rounding_is_more_than_a_step() -> None:
+    single = stepped("a.var(0)", "[100000.1, 100001.3, 100005.7]", *RIGHT["float32"])
+    assert isinstance(single, Skipped)
+    assert isinstance(stepped("a.var(0)", "[100000.1, 100001.3, 100005.7]"), Silent)
+
+
+def test_loss_falls_is_blind_to_nan_where_the_loss_does_not_look() -> None:
+    masks = ("selection.py", "np.where(condition, g, 0)", "condition * g")
+    assert isinstance(stepped("lib.where(a > 0, a, 0.0).sqrt()", "[-1.0, 4.0]", masks), Silent)
+
+
+def test_loss_falls_catches_a_gradient_that_points_uphill() -> None:
+    uphill = stepped(
+        "a * 3.0", "[1.0]", ("elementwise.py", "(g * b, a.shape)", "(-g * b, a.shape)")
+    )
+    assert uphill == Alarm("the loss goes from 3 to 3.009")

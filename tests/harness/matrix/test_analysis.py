@@ -143,6 +143,7 @@ def test_a_diagnostic_that_was_asked_nowhere_is_neither_silent_nor_blind() -> No
         )
     )
     assert matrix.skipped == missing
+    assert [row.recall for row in matrix.diagnostics] == [1.0, 0.0, None]
     assert matrix.breaks[0].missed_by == ["gradcheck"]
     assert next(row for row in matrix.controls if row.control == "sabotage").problems == []
 
