@@ -105,7 +105,8 @@ class StandardScaler:
         check_complete(x)
         self.mean = x.mean(0)
         constant = x.max(0) == x.min(0)
-        self.scale = np.where(constant, 1, x.std(0)).astype(x.dtype)
+        deviation = x.std(0)  # of whole numbers a float, which must stay one
+        self.scale = np.where(constant, 1, deviation).astype(deviation.dtype)
         return self
 
     def transform(self, x: Array) -> Array:

@@ -130,6 +130,12 @@ def test_new_rows_are_scaled_by_what_was_fitted() -> None:
     np.testing.assert_array_equal(scaler.transform(np.array([[5.0], [1.0]])), [[4.0], [0.0]])
 
 
+def test_whole_numbers_are_scaled_by_their_deviation_and_not_by_its_whole_part() -> None:
+    x = np.array([[0, 10], [1, 20], [0, 31]])
+    scaler = data.StandardScaler().fit(x)
+    np.testing.assert_array_equal(scaler.transform(x), scaler.fit(x * 1.0).transform(x * 1.0))
+
+
 @pytest.mark.parametrize("constant", [0.0, 0.1, 1e9])
 def test_a_constant_column_becomes_0(constant: float) -> None:
     x = np.full((7, 1), constant)
