@@ -28,6 +28,8 @@ def measure(trial: Trial, run: Run) -> Measured:
     if run.output is None or run.cotangent is None:
         return Measured(problem="the run has no output to follow")
     before = _loss(run.output.numpy(), run)
+    if np.isinf(before):
+        return Measured(problem="the loss is infinite, and no step could show")
     rounding = _rounding(run, run.output.numpy())
     if STEPS[0] * _square_length(run) <= rounding:
         return Measured(problem="the gradient is too short for a step along it to show")

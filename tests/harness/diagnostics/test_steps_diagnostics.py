@@ -507,6 +507,11 @@ def test_loss_falls_allows_for_leaves_whose_own_rounding_is_more_than_a_step() -
     assert isinstance(stepped("a.var(0)", "[100000.1, 100001.3, 100005.7]"), Silent)
 
 
+def test_loss_falls_cannot_follow_an_infinite_loss_and_takes_nan_for_no_fall() -> None:
+    assert "infinite" in str(stepped("-(a.log())", "[0.0]"))
+    assert isinstance(stepped("a.log()", "[-1.0]"), Alarm)
+
+
 def test_loss_falls_is_blind_to_nan_where_the_loss_does_not_look() -> None:
     masks = ("selection.py", "np.where(condition, g, 0)", "condition * g")
     assert isinstance(stepped("lib.where(a > 0, a, 0.0).sqrt()", "[-1.0, 4.0]", masks), Silent)
