@@ -68,6 +68,17 @@ def test_exact_beats_greedy_where_the_largest_set_misleads() -> None:
     assert len(greedy_cover(CLASSIC, cost)) == 3
 
 
+@pytest.mark.parametrize("cheap", [("abc", "def"), ("abd", "cef")])
+def test_of_the_fewest_it_takes_the_cheapest_and_never_more_of_cheaper_ones(
+    cheap: tuple[str, ...],
+) -> None:
+    """Two pairs would do, and three sets that cost nothing."""
+    names = ["abc", "def", "abd", "cef", "ab", "cd", "ef"]
+    sets = {name: frozenset(name) for name in names}
+    cost = {name: 0.0 if len(name) == 2 else 1.0 if name in cheap else 5.0 for name in names}
+    assert smallest_cover(sets, cost).chosen == list(cheap)
+
+
 def test_without_scipy_it_is_greedy_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cover, "find_spec", lambda _: None)
     found = smallest_cover(CLASSIC, dict.fromkeys(CLASSIC, 1.0))
