@@ -68,6 +68,17 @@ def test_exact_beats_greedy_where_the_largest_set_misleads() -> None:
     assert len(greedy_cover(CLASSIC, cost)) == 3
 
 
+def test_of_the_fewest_it_takes_the_cheapest_and_never_more_of_cheaper_ones() -> None:
+    """Many pairs of halves would do, and always three free sets."""
+    halves = ["".join(half) for half in combinations("abcdef", 3)]
+    sets = {name: frozenset(name) for name in [*halves, "ab", "cd", "ef"]}
+    for seed in range(20):
+        random = Random(seed)
+        cost = {name: float(random.randint(1, 9)) if len(name) == 3 else 0.0 for name in sets}
+        chosen = smallest_cover(sets, cost).chosen
+        assert (len(chosen), sum(cost[name] for name in chosen)) == best(sets, cost)
+
+
 def test_without_scipy_it_is_greedy_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cover, "find_spec", lambda _: None)
     found = smallest_cover(CLASSIC, dict.fromkeys(CLASSIC, 1.0))
