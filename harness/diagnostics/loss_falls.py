@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Skipped, Verdict
+from harness.diagnostics.wording import brings_non_finite
 from harness.run import Measured, NumericArray, Run
 from harness.trial import Trial
 
@@ -30,6 +31,8 @@ def measure(trial: Trial, run: Run) -> Measured:
     before = _loss(run.output.numpy(), run)
     if np.isinf(before):
         return Measured(problem="the loss is infinite, and no step could show")
+    if np.isnan(before) and brings_non_finite(trial.probe):
+        return Measured(problem="the probe itself writes numbers that are not finite")
     rounding = _rounding(run, run.output.numpy())
     if STEPS[0] * _square_length(run) <= rounding:
         return Measured(problem="the gradient is too short for a step along it to show")
