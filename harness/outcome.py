@@ -42,9 +42,9 @@ def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
         return _judge_refusal(run, key)
     if run.failure:
         return Judgement("crash", None, _crash_evidence(run, key))
-    differences = _differences(run, key, siblings)
-    if not differences and not run.reached:
+    if not run.reached:
         return Judgement("not-reached", None, "the patched code never ran in this probe")
+    differences = _differences(run, key, siblings)
     if not differences:
         right = "every step of the log" if run.log else "output and gradients"
         return Judgement("disguised-correct", None, f"the patched code ran, {right} came out right")

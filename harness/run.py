@@ -117,7 +117,8 @@ class Run(msgspec.Struct, frozen=True):
     """The backward walk, where it was asked for and the engine can tell."""
     failure: Failure | None = None
     reached: list[int] = []
-    """The numbers of the patch's sites that were executed."""
+    """The numbers of the patch's sites that were executed. Where there are none, and no failure,
+    nothing else is recorded: it is the unpatched engine's own run."""
     trail: dict[str, int] = {}
     """Digests of all that the sites evaluated to, by site and name: see `harness.trail`."""
     measured: dict[str, Measured] = {}

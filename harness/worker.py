@@ -98,9 +98,11 @@ def _run(
     run = observe(trial, loss, traced=job.traced)
     recorder.paused = True  # what diagnostics run is not the probe
     reached = sorted(recorder.executed | at_import)
+    if job.sites and not reached and not run.failure:
+        return Run(probe.name, loss)  # the unpatched engine's own run, which is known
     run = msgspec.structs.replace(run, reached=reached, trail=dict(recorder.trail))
-    if run.failure or (job.sites and not reached):
-        return run  # nothing to measure, or nothing that the unpatched engine does not do as well
+    if run.failure:
+        return run
     return msgspec.structs.replace(run, measured=_measure(job, trial, run))
 
 
