@@ -37,7 +37,7 @@ LARGEST = 512 * 1024 * 1024
 
 
 class Store:
-    """Runs by key: in memory, and in the file at `path` where there is one."""
+    """Runs by key, in the file at `path`; in memory where there is none, or it cannot be used."""
 
     def __init__(self, path: Path | None) -> None:
         self._memory: dict[bytes, Run] = {}
@@ -54,18 +54,19 @@ class Store:
     def recall(self, keys: Iterable[bytes]) -> dict[bytes, Run]:
         """Those of the runs that are there."""
         wanted = list(keys)
-        missing = [key for key in wanted if key not in self._memory]
-        for key, data in self._read(missing):
+        found = {key: self._memory[key] for key in wanted if key in self._memory}
+        for key, data in self._read([key for key in wanted if key not in found]):
             with contextlib.suppress(msgspec.MsgspecError, ValueError):
-                self._memory[key] = msgspec.msgpack.decode(data, type=Run)
-        return {key: self._memory[key] for key in wanted if key in self._memory}
+                found[key] = msgspec.msgpack.decode(data, type=Run)
+        return found
 
     def keep(self, runs: Mapping[bytes, Run]) -> None:
         """Keep the runs that would come out the same another day."""
         lasting = {key: run for key, run in runs.items() if _lasts(run)}
-        self._memory |= lasting
         file = self._file
-        if file and lasting:
+        if file is None:
+            self._memory |= lasting
+        elif lasting:
             rows = [(key, msgspec.msgpack.encode(run)) for key, run in lasting.items()]
             # A disk that takes nothing only costs time.
             with contextlib.suppress(sqlite3.Error), file:
