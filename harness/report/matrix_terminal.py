@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from string import ascii_lowercase
@@ -13,11 +14,14 @@ from rich.progress import Progress as RichProgress
 from rich.table import Table
 from rich.text import Text
 
-from harness.matrix.record import BreakRow, Cover, Difference, Matrix
+from harness.matrix.record import BreakRow, Cover, Difference, Matrix, Step
 from harness.report.terminal import STYLES
 
 MOST_PROBLEMS = 8
 """Problems that the last lines repeat before they count the others."""
+
+LEAST_GAIN = 0.05
+"""Of the share caught, for a step of the front to be shown; `verbose` shows them all."""
 
 MOST_NAMES = 3
 """Probes that a detail names before it counts the others."""
@@ -35,7 +39,7 @@ def show_matrix(console: Console, matrix: Matrix, *, verbose: bool = False) -> N
     _show_map(console, matrix, verbose)
     _show_diagnostics(console, matrix)
     _show_enough(console, matrix)
-    _show_frontier(console, matrix)
+    _show_frontier(console, matrix.frontier if verbose else _telling(matrix.frontier))
     _show_verdict(console, matrix)
 
 
@@ -145,7 +149,7 @@ def _show_map(console: Console, matrix: Matrix, verbose: bool) -> None:
     names = [row.name for row in matrix.diagnostics]
     letters = dict(zip(names, _letters(), strict=False))
     console.print(Text("Who catches what", "bold"))
-    console.print(Text("   ".join(f"{letters[name]} {name}" for name in names)))
+    _legend(console, [f"{letters[name]} {name}" for name in names])
     console.print(
         Text("letter: catches it; capital: it alone; ·: misses it; blank: was not asked", "dim")
     )
@@ -163,6 +167,13 @@ def _show_map(console: Console, matrix: Matrix, verbose: bool) -> None:
             if verbose:
                 _show_details(console, row)
         console.print()
+
+
+def _legend(console: Console, entries: Sequence[str]) -> None:
+    """As many entries on a line as there is room for, none of them cut in two."""
+    text = "   ".join(entry.replace(" ", "\N{NO-BREAK SPACE}") for entry in entries)
+    for line in textwrap.wrap(text, console.width, break_on_hyphens=False):
+        console.print(Text(line.replace("\N{NO-BREAK SPACE}", " ")))
 
 
 def _letters() -> Iterable[str]:
@@ -247,14 +258,23 @@ def _proof(cover: Cover) -> str:
     return cover.solver + ("" if cover.optimal else ", perhaps more than are needed")
 
 
-def _show_frontier(console: Console, matrix: Matrix) -> None:
-    if not matrix.frontier:
+def _telling(steps: Sequence[Step]) -> list[Step]:
+    """The steps that gain enough over the last one shown, and the last of all."""
+    shown: list[Step] = []
+    for step in steps:
+        if step is steps[-1] or step.share - (shown[-1].share if shown else 0.0) >= LEAST_GAIN:
+            shown.append(step)
+    return shown
+
+
+def _show_frontier(console: Console, steps: Sequence[Step]) -> None:
+    if not steps:
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("passes", justify="right")
     table.add_column("caught", justify="right")
     table.add_column("with", ratio=1)
-    for step in matrix.frontier:
+    for step in steps:
         table.add_row(f"{step.passes:.0f}", f"{step.share:.0%}", ", ".join(step.diagnostics))
     console.print(Text("What effort buys, of all that is caught", "bold"))
     console.print(table)

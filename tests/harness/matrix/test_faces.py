@@ -140,6 +140,33 @@ def test_a_large_matrix_is_readable_in_80_columns() -> None:
     assert line.endswith(" A")
 
 
+def test_the_legend_cuts_no_entry_in_two() -> None:
+    names = [f"a-diagnostic-{i}" for i in range(20)]
+    text = shown(build_matrix(trials(diagnostics=tuple(diagnostic(name) for name in names))))
+    for letter, name in zip("abcdefghijklmnopqrst", names, strict=True):
+        assert f"{letter} {name}" in text
+    assert "\N{NO-BREAK SPACE}" not in text
+
+
+def test_the_front_shows_steps_that_tell_and_verbose_shows_all() -> None:
+    """A cheap diagnostic catches half of 40 breaks, three one each, the dearest the rest."""
+    names = ["half", "one", "two", "three", "rest"]
+    which = [*["half"] * 20, "one", "two", "three", *["rest"] * 17]
+    breaks = [tried(f"b{i}", seen("small", name)) for i, name in enumerate(which)]
+    cost = {name: 10.0**i for i, name in enumerate(names)}
+    matrix = build_matrix(
+        trials(*breaks, diagnostics=tuple(diagnostic(n, lambda _, n=n: cost[n]) for n in names))
+    )
+    assert len(matrix.frontier) > 3
+
+    def shares(text: str) -> list[str]:
+        rows = text[text.index("What effort buys") :].splitlines()[2:]
+        return [row.split()[1] for row in rows[: rows.index("")]]
+
+    assert shares(shown(matrix)) == ["50%", "55%", "92%", "100%"]
+    assert len(shares(shown(matrix, verbose=True))) == len(matrix.frontier)
+
+
 def test_accepted_files_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     console = Console(width=80)
     show_accepted(console, [Path("breaks/matrix.toml")])
