@@ -7,7 +7,7 @@ from rich.console import Console
 from harness.probe import Probe
 from harness.report import ClaimReport
 from harness.report.terminal import STYLES, outcome_text, show_report
-from harness.words import Outcome
+from harness.words import LOSSES, Outcome
 from tests.harness.reports import report_of, report_with, run_of
 
 
@@ -65,16 +65,16 @@ def test_an_alarm_on_the_clean_engine_too_is_said_to_be_no_catch() -> None:
     assert "gradcheck also fires on the clean engine: noise" in shown(report_with([run]), "p")
 
 
-def test_a_library_that_is_missing_is_said_once() -> None:
-    skipped = {"torch": "torch is not installed: get it"}
-    runs = [run_of("p", loss, "crash", skipped=skipped) for loss in ("uniform", "weighted")]
-    text = shown(report_with(runs), "p")
+def test_a_library_that_is_missing_is_said_once_with_the_remedy() -> None:
+    reason = "torch is not installed: get it"
+    runs = [run_of("p", loss, "crash", skipped={"torch": reason}) for loss in LOSSES]
+    text = shown(report_with(runs, missing={"torch": reason}), "p")
     assert text.count("Not asked: torch, since torch is not installed: get it") == 1
+    assert "With nothing to look at" not in text
 
 
-def test_a_diagnostic_that_was_asked_nowhere_says_every_reason() -> None:
-    first = run_of("p", "weighted", "crash", skipped={"torch": "get it", "shape": "crashed"})
-    second = run_of("q", None, "crash", skipped={"torch": "no gradient"}, caught_by=["shape"])
+def test_a_diagnostic_with_nothing_to_look_at_is_named_and_one_that_was_asked_is_not() -> None:
+    first = run_of("p", "weighted", "crash", skipped={"mode": "no layer", "shape": "crashed"})
+    second = run_of("q", None, "crash", skipped={"mode": "no layer"}, caught_by=["shape"])
     text = shown(report_with([first, second]), "p", "q")
-    assert "Not asked: torch, since get it; no gradient" in text
-    assert "Not asked: shape" not in text
+    assert "With nothing to look at here: mode\n" in text
