@@ -2,9 +2,10 @@
 
     python -m tests.benchmarks.judgement
 
-A pair is run, judged, given its stage and heard by every diagnostic but those that take finite
-differences. The engine is warm: its clean runs and the independent libraries' answers are at hand,
-as they are from the second break on. Every break of the catalogue is put to every gradient probe.
+A pair is run, judged and given its stage; in the second row it is also heard by every diagnostic
+but those that take finite differences. The engine is warm: its clean runs and the independent
+libraries' answers are at hand, as they are from the second break on. Every break of the catalogue
+is put to every gradient probe, with both losses.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 
 from harness.bench import Bench
 from harness.catalogue import open_catalogue
-from harness.diagnostics import DIAGNOSTICS
+from harness.diagnostics import DIAGNOSTICS, Diagnostic
 from harness.engine import find_engine
 from harness.lab import Experiment, prepare, run_lab
 from harness.store import Store
@@ -31,20 +34,27 @@ def main() -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     catalogue, engine = open_catalogue(), find_engine()
-    breaks = [page for page in catalogue.pages()[0] if page.front.kind == "break"]
+    # Claims name diagnostics that are left out here.
+    pages = [replace(page, claims={}) for page in catalogue.pages()[0]]
+    breaks = [page for page in pages if page.front.kind == "break"]
     probes = [name for name, probe in catalogue.shared_probes.items() if probe.kind == "gradient"]
     experiments = [prepare(page, catalogue, engine, probes=probes) for page in breaks]
-    diagnostics = [each for each in DIAGNOSTICS if each.name not in DIFFERENCES]
+    print(f"{len(breaks)} breaks, {len(probes)} gradient probes, 2 losses; target {TARGET}")
+    _row("outcome and stage", experiments, ())
+    exact = [each for each in DIAGNOSTICS if each.name not in DIFFERENCES]
+    _row(f"and {len(exact)} diagnostics", experiments, exact)
+
+
+def _row(what: str, experiments: Sequence[Experiment], diagnostics: Sequence[Diagnostic]) -> None:
     bench = Bench(Store(None), diagnostics)
-    bench.clean(engine, experiments[0].probes)
+    bench.clean(experiments[0].clean, experiments[0].probes)
     wall, processor = time.perf_counter(), _processor_seconds()
-    stages = sum((_stages(experiment, bench) for experiment in experiments), Counter())
+    stages = sum((_stages(experiment, bench) for experiment in experiments), Counter[str]())
     wall, processor = time.perf_counter() - wall, _processor_seconds() - processor
     pairs = stages.total()
-    print(f"{len(breaks)} breaks, {len(probes)} gradient probes, 2 losses: {pairs} pairs")
-    print(f"by wall clock      {pairs / wall:8.0f} pairs a second")
-    print(f"by processor time  {pairs / processor:8.0f} pairs a second (target {TARGET})")
-    print(", ".join(f"{count} {stage}" for stage, count in stages.most_common()))
+    print(f"{what:20} {pairs / processor:8.0f} pairs a second of processor time", end="")
+    print(f" ({pairs / wall:.0f} by wall clock)")
+    print("  " + ", ".join(f"{count} {stage}" for stage, count in stages.most_common()))
 
 
 def _stages(experiment: Experiment, bench: Bench) -> Counter[str]:
