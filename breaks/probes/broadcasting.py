@@ -19,11 +19,6 @@ def add_two_new_axes(a=(3,), b=(2, 4, 3)):
     return a + b
 
 
-def add_new_axis_square(a=(3,), b=(3, 3)):
-    """A created axis as long as the one that was there: (3,) + (3, 3)."""
-    return a + b
-
-
 def add_stretched_axis(a=(3, 1), b=(3, 5)):
     """A stretched axis: (3, 1) + (3, 5)."""
     return a + b
@@ -73,34 +68,9 @@ def mul_stretched_axis(a=(3, 1), b=(3, 5)):
     return a * b
 
 
-def gain_and_shift(x=(4, 3), gain=(3,), shift=(3,)):
-    """As in a normalisation layer: x * gain + shift, both of shape (3,)."""
-    return x * gain + shift
-
-
-def div_stretched_numerator(a=(3, 1), b=(3, 5)):
-    """A stretched numerator over a denominator that is never near 0."""
-    return a / (b * b + 1.0)
-
-
-def div_stretched_denominator(a=(4, 3), b=[1.0, 2.0, -4.0]):
-    """A denominator of shape (3,) below a (4, 3) numerator."""
-    return a / b
-
-
 def unit_rows(x=(3, 4)):
     """Divide every row by its length: the denominator is stretched, and no leaf."""
     return x / (x * x).sum(1, keepdim=True).sqrt()
-
-
-def where_same_shape(lib, a=(4, 3), b=(4, 3)):
-    """A choice between operands of equal shape, by the sign of the second."""
-    return lib.where(b > 0, a, b)
-
-
-def where_new_axis(lib, a=(3,), b=(4, 3)):
-    """A choice between a (3,) and a (4, 3) operand, by the sign of the latter."""
-    return lib.where(b > 0, a, b)
 
 
 def where_scalar(lib, a=0.5, b=(4, 3)):
@@ -128,9 +98,4 @@ def affine_mean_loss(x=(4, 3), w=(3, 2), b=(2,)):
 
 def shared_matrix(a=(2, 3, 4), b=(4, 5)):
     """One matrix for a batch of two: (2, 3, 4) @ (4, 5)."""
-    return a @ b
-
-
-def shared_left_matrix(a=(3, 4), b=(2, 4, 5)):
-    """One matrix on the left of a batch of two: (3, 4) @ (2, 4, 5)."""
     return a @ b

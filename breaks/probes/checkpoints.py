@@ -95,17 +95,3 @@ def resume_momentum(lib, w=(3, 2), resume_at=3):
         loss.backward()
         optimizer.step()
         yield {"loss": loss, "w": w}
-
-
-def refuse_state_of_another_shape(lib, w=(4, 3), b=(1,)):
-    """A layer of 4 outputs is given a bias of 1, which would broadcast ever after."""
-    model = lib.nn.Linear(3, 4, rng=np.random.default_rng(0))
-    model.load_state_dict({"weight": w, "bias": b})
-    yield {"model.weight": model.weight, "model.bias": model.bias}
-
-
-def refuse_checkpoint_of_other_parts(lib):
-    """A checkpoint with an optimizer is loaded without one, and its moments would be lost."""
-    training = _training(lib, seed=1)
-    lib.checkpoint.save("part.npz", 1, model=training.model, optimizer=training.optimizer)
-    yield {"step": lib.checkpoint.load("part.npz", model=training.model)}

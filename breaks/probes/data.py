@@ -55,32 +55,6 @@ def statistics_of_training_rows(lib):
         }
 
 
-def splits_apart(lib):
-    """No row is on both sides of a split, and no group of rows either; none is lost."""
-    rng = np.random.default_rng(3)
-    groups = np.arange(20) // 3
-    for _ in range(3):
-        train, test = lib.data.train_test_split(20, 0.3, rng=rng)
-        left, right = lib.data.group_split(groups, 0.3, rng=rng)
-        yield {
-            "rows": len(train) + len(test),
-            "split_error": float(sorted([*train, *test]) != [*range(20)]),
-            "group_error": float(bool(set(groups[left]) & set(groups[right]))),
-        }
-
-
-def flips_together(lib):
-    """An image and its mask are mirrored together, or neither is; some are, some are not."""
-    images = np.random.default_rng(4).standard_normal((16, 1, 2, 3))
-    flipped, masks = lib.data.random_flip(images, images > 0, rng=np.random.default_rng(5))
-    kept = (flipped == images).all((1, 2, 3))
-    yield {
-        "kept": kept.sum(),
-        "pairing_error": float(((flipped > 0) != masks).any()),
-        "chance_error": float(kept.all() or not kept.any()),
-    }
-
-
 def refuse_missing_values(lib):
     """A scaler is fitted to rows of which one has no value; a mean of it would be NaN."""
     scaler = lib.data.StandardScaler().fit(np.array([[1.0], [np.nan], [3.0]]))

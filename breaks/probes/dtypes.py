@@ -16,11 +16,6 @@ def mix_single_and_double(a: np.float32 = (3,), b=(3,)):
     return a * b
 
 
-def whole_number_inputs(lib, w=(3,)):
-    """Inputs of whole numbers, which ask for no gradient, and a leaf of float64."""
-    return lib.tensor(np.array([[1, 2, 3], [4, 5, 6]])) * w
-
-
 def refuse_whole_number_leaf(lib):
     """A leaf of whole numbers asks for a gradient, and would have to move by less than 1."""
     w = lib.tensor(np.array([1, 2, 3]), requires_grad=True)

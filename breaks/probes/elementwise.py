@@ -31,11 +31,6 @@ def div(a=(3,), b=[0.5, 2.0, -3.0]):
     return a / b
 
 
-def div_by_one(a=(3,), b=[1.0, 1.0, 1.0]):
-    """A quotient whose denominators are all 1."""
-    return a / b
-
-
 def cube(a=[-1.0, 0.5, 2.0]):
     """The third power."""
     return a**3

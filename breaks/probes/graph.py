@@ -47,20 +47,6 @@ def nested_sums(x=(3,), y=(3,)):
     return ((x + y) + x) + y
 
 
-def deep_chain(x=[0.25, -0.5]):
-    """1100 additions, one after the other, times the leaf: deeper than Python's stack."""
-    h = x
-    for _ in range(1100):
-        h = h + 0.5
-    (h * x).sum().backward()
-    yield {"gradient": x.grad}
-
-
-def unused_leaf(x=(3,), y=(3,)):
-    """A leaf that the output does not depend on."""
-    return x.tanh()
-
-
 def constant_first(x=(3,)):
     """Constants on the left of an operator: 2 - 3 * x."""
     return 2.0 - 3.0 * x
@@ -106,26 +92,9 @@ def scaled_gradients(lib, x=[0.5, 1.0, -2.0], y=[1.0, 2.0, 3.0]):
     yield {"x": x.grad, "y": y.grad}
 
 
-def refuse_freed_graph(lib, x=[0.5, 1.0, -2.0]):
-    """A second backward through a graph that was not retained."""
-    loss = (x * x).sum()
-    loss.backward()
-    loss.backward()
-    yield {"gradient": x.grad}
-
-
 def refuse_target_without_cotangent(lib, x=[0.5, 1.0, -2.0]):
     """A backward from three numbers, without saying how to weigh them."""
     (x * x).backward()
-    yield {"gradient": x.grad}
-
-
-def refuse_change_before_backward(lib, x=[0.5, 1.0, -2.0]):
-    """A parameter is changed in place between the forward pass and its backward."""
-    loss = (x * x).sum()
-    with lib.no_grad():
-        x.mul_(10.0)
-    loss.backward()
     yield {"gradient": x.grad}
 
 

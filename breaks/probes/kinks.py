@@ -21,16 +21,6 @@ def max_with_ties(a=[[1.0, 3.0, 3.0], [2.0, 2.0, 2.0], [0.0, 1.0, 5.0]]):
     return a.amax(1)
 
 
-def maximum_with_ties(lib, a=[1.0, 2.0, 3.0], b=[1.0, 5.0, 0.0]):
-    """The larger of two tensors; the first elements tie."""
-    return lib.maximum(a, b)
-
-
-def max_pool_with_ties(lib, x=[[[[2.0, 2.0, 1.0, 5.0], [1.0, 2.0, 0.0, 3.0]]]]):
-    """The largest of two windows; in the first of them three elements tie."""
-    return lib.nn.MaxPool2d(2)(x)
-
-
 def norm_at_zero(a=[[0.0, 0.0], [3.0, 4.0]]):
     """The Euclidean length of each row; the first is 0."""
     return a.norm(dim=1)

@@ -36,11 +36,6 @@ def einsum_matrices(lib, a=(2, 3), b=(3, 4)):
     return lib.einsum("ij,jk->ik", a, b)
 
 
-def einsum_row_sums(lib, a=(2, 3), b=(4,)):
-    """An einsum in which a letter of the first operand stands nowhere else: it is summed over."""
-    return lib.einsum("ij,k->ik", a, b)
-
-
 def einsum_diagonal(lib, a=(3, 3)):
     """The diagonal of a matrix, as an einsum with a letter twice in one operand."""
     return lib.einsum("ii->i", a)

@@ -100,45 +100,6 @@ def xent_of_sure_rows(lib, a=[[0.0, 30.0], [0.0, 2.0], [40.0, 0.0]]):
     return _cross_entropy(lib, a, [0, 0, 0])
 
 
-def _huber(lib, prediction, delta):
-    """The mean Huber loss against the targets 0, 0, 0 and 0."""
-    loss = lib.losses.huber if hasattr(lib, "losses") else lib.nn.functional.huber_loss
-    return loss(prediction, lib.tensor(np.zeros(4)), delta=delta)
-
-
-def huber_of_one(lib, p=[0.25, -0.5, 3.0, -4.0]):
-    """Huber loss with delta 1: two errors within it, two beyond."""
-    return _huber(lib, p, 1.0)
-
-
-def huber_of_two(lib, p=[0.25, -0.5, 3.0, -4.0]):
-    """The same errors with delta 2."""
-    return _huber(lib, p, 2.0)
-
-
-def huber_of_small_errors(lib, p=[0.25, -0.5, 0.75, -1.0]):
-    """Huber loss with delta 2 and no error beyond it."""
-    return _huber(lib, p, 2.0)
-
-
-def _relative_entropy(lib, scores, target):
-    """The mean of KL(target || softmax of the scores), element by element."""
-    target = lib.tensor(np.log(target))
-    if hasattr(lib, "losses"):
-        return lib.losses.kl_div(scores.log_softmax(1), target)
-    return lib.nn.functional.kl_div(scores.log_softmax(1), target, log_target=True)
-
-
-def kl_of_two_rows(lib, a=(2, 3)):
-    """Relative entropy of two rows of scores, from two distributions over 3 classes."""
-    return _relative_entropy(lib, a, [[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]])
-
-
-def kl_at_the_target(lib, a=[[0.0, 0.0, 0.0, 0.0]]):
-    """The same where both distributions are uniform: 0, and so is the gradient."""
-    return _relative_entropy(lib, a, [[0.25, 0.25, 0.25, 0.25]])
-
-
 def _binary_cross_entropy(lib, scores, target):
     target = lib.tensor(np.array(target))
     if hasattr(lib, "losses"):
@@ -154,18 +115,3 @@ def bce_of_four(lib, a=(4,)):
 def bce_of_large_scores(lib, a=[-800.0, 0.5, 800.0]):
     """Binary cross-entropy where the logistic function rounds to 0 and to 1, and is wrong twice."""
     return _binary_cross_entropy(lib, a, [1.0, 1.0, 0.0])
-
-
-def refuse_mse_of_a_column(lib, p=[[0.0], [1.0], [2.0], [3.0]]):
-    """Four predictions in a column and their targets in a row: each would meet all targets."""
-    return lib.losses.mse(p, lib.tensor(np.arange(4.0)))
-
-
-def refuse_negative_class(lib, a=(3, 4)):
-    """A target of -1, which for NumPy is the last class."""
-    return lib.losses.cross_entropy(a, np.array([0, -1, 2]))
-
-
-def refuse_class_as_float(lib, a=(3, 4)):
-    """Targets that are no whole numbers: probabilities, say, where classes are meant."""
-    return lib.losses.cross_entropy(a, np.array([0.0, 0.9, 2.0]))

@@ -74,16 +74,6 @@ def norm_row_of_equal_numbers(lib, x=[[1.0, 2.0, 3.0, 4.0], [5.0, 5.0, 5.0, 5.0]
     return _layer_norm(lib, x)
 
 
-def norm_by_root_mean_square(lib, x=(3, 4)):
-    """Root-mean-square normalisation of 3 rows of random numbers."""
-    return lib.nn.RMSNorm(x.shape[-1], eps=1e-6, dtype=x.dtype)(x)
-
-
-def norm_by_root_mean_square_of_equals(lib, x=[[2.0, 2.0, 2.0], [-3.0, -3.0, -3.0]]):
-    """The same of rows that hold one number three times: the mean is the root mean square."""
-    return lib.nn.RMSNorm(x.shape[-1], eps=1e-6, dtype=x.dtype)(x)
-
-
 def _fill(lib, layer):
     """Give a layer weights that do not depend on how the library would draw them."""
     rng = np.random.default_rng(1)
@@ -134,12 +124,6 @@ def lstm_thirty_steps(lib, x=(2, 3)):
     for _ in range(29):
         h, c = cell(x, (h, c))
     yield {"memory": c}
-
-
-def refuse_symbol_below_zero(lib):
-    """An embedding of 4 vectors is asked for number -1, which for NumPy is the last one."""
-    layer = lib.nn.Embedding(4, 2, rng=np.random.default_rng(0))
-    yield {"vectors": layer(np.array([0, -1]))}
 
 
 def train_layers_in_a_list(lib):

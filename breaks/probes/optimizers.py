@@ -190,8 +190,3 @@ def refuse_parameter_twice(lib, w=(3,)):
     """An optimizer is given the same parameter twice, and would move it twice in a step."""
     optimizer = lib.optim.SGD([w, w], lr=0.1)
     yield from _descend(optimizer, lambda: (w**2).mean(), 2, {"w": w})
-
-
-def refuse_no_parameters(lib):
-    """An optimizer is given nothing to move, as when a model does not find its layers."""
-    yield {"optimizer.lr": lib.optim.SGD([], lr=0.1).lr}

@@ -38,11 +38,6 @@ def var_rows(a=[[1.0, 2.0, 6.0], [0.0, 4.0, 8.0]]):
     return a.var(1)
 
 
-def var_rows_biased(a=[[1.0, 2.0, 6.0], [0.0, 4.0, 8.0]]):
-    """The variance of each row, divided by the number of elements."""
-    return a.var(1, correction=0)
-
-
 def var_far_from_zero(a=[[100000.1, 100001.3, 100005.7]]):
     """The variance of three numbers near a hundred thousand."""
     return a.var(1)
@@ -101,21 +96,6 @@ def log_softmax_of_targets(a=[[0.0, 1.0, 2.0], [1.0, 0.0, -1.0]]):
 def log_softmax_large_logits(a=[[1000.0, 999.0, 0.0]]):
     """The logarithm of the softmax of scores whose exponentials overflow."""
     return a.log_softmax(1)
-
-
-def logsumexp_rows(a=[[0.0, 1.0, 2.0], [1.0, 0.0, -1.0]]):
-    """The logarithm of the sum of exponentials of each row."""
-    return a.logsumexp(1)
-
-
-def logsumexp_zero_on_top(a=[[0.0, -1.0, -2.0], [-1.0, 0.0, -3.0]]):
-    """The logarithm of the sum of exponentials, where 0 is the largest of each row."""
-    return a.logsumexp(1)
-
-
-def logsumexp_large_logits(a=[[1000.0, 999.0, 0.0]]):
-    """The logarithm of a sum of exponentials that overflow."""
-    return a.logsumexp(1)
 
 
 def train_softmax(lib):

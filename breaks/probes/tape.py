@@ -36,23 +36,6 @@ def tape_target_like_source(lib, w=[[1.0, 2.0], [3.0, 4.0]]):
     yield {"gradient": _gradient(lib, lambda w: w.exp(), w)}
 
 
-def tape_watched_constant(lib, w=[2.0, 3.0]):
-    """Descent on a tensor that asks for no gradient by itself, and that a tape is told to watch."""
-    constant = w.detach()
-    for _ in range(4):
-        yield {"loss": (constant * constant).sum(), "constant": constant}
-        if hasattr(lib, "GradientTape"):
-            with lib.GradientTape() as tape:
-                tape.watch(constant)
-                target = (constant * constant).sum()
-            gradient = tape.gradient(target, constant)
-        else:
-            watched = constant.clone().requires_grad_()
-            (gradient,) = lib.autograd.grad((watched * watched).sum(), watched)
-        if gradient is not None:
-            constant = constant + -0.1 * gradient
-
-
 def tape_unconnected_source(lib, w=[2.0, 3.0], unused=[1.0, 1.0]):
     """A source that the target does not depend on: it has no gradient, not even zeros."""
     if hasattr(lib, "GradientTape"):
@@ -84,11 +67,3 @@ def tape_training(lib, w=[2.0, 3.0]):
         gradient = _gradient(lib, lambda w: (w * w).sum(), w)
         with lib.no_grad():
             w.add_(-0.1 * gradient)
-
-
-def refuse_second_question(lib, w=[2.0, 3.0]):
-    """A tape that is not persistent is asked a second time."""
-    with lib.GradientTape() as tape:
-        target = (w * w).sum()
-    tape.gradient(target, w)
-    yield {"gradient": tape.gradient(target, w)}
