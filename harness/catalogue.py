@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from harness.errors import EnvironmentProblem, PageError, UsageError
-from harness.page import Page, read_page, read_text
+from harness.page import Page, read_page, read_table, read_text
 from harness.probe import Probe, read_probes
 from harness.words import PageKind
 
@@ -71,6 +71,18 @@ class Catalogue:
     def translations(self, page_id: str) -> dict[str, Path]:
         """The files that translate a page, by language: `{"es": .../skip-unbroadcast.es.md}`."""
         return self.translated.get(page_id, {})
+
+    def phrases(self, language: str) -> dict[str, str]:
+        """First lines of probes' docstrings in another language: `probes/es.toml`.
+
+        Raises PageError for a file that is no TOML.
+        """
+        phrases: dict[str, str] = {}
+        for root in self.roots:
+            path = root / "probes" / f"{language}.toml"
+            if path.is_file():
+                phrases |= read_table(path)
+        return phrases
 
     def path(self, page_id: str, what: str = "page") -> Path:
         """The file of that id. Raises UsageError, with the nearest ids, where there is none."""

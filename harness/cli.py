@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from harness.matrix.gather import Plan
     from harness.page import Page
     from harness.report import Report
+    from harness.report.language import Language
+    from harness.report.terminal import Screen
 
 
 def _end(status: int) -> None:
@@ -56,6 +58,12 @@ Variant = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Run everything anew, and keep nothing.")]
+Lang = Annotated[
+    str | None,
+    typer.Option(
+        "--lang", metavar="CODE", help="Read in this language, `es`; else the locale decides."
+    ),
+]
 Probes = Annotated[
     list[str] | None,
     typer.Option("--probe", metavar="NAME", help="Run only this probe; may be repeated."),
@@ -86,15 +94,18 @@ def list_pages(
 
 
 @app.command()
-def show(page: PageId, breaks: Breaks = None, json: Json = False) -> int:
+def show(page: PageId, lang: Lang = None, breaks: Breaks = None, json: Json = False) -> int:
     """Read a page in the terminal."""
-    found = _catalogue(breaks).page(page)
+    catalogue = _catalogue(breaks)
+    found = catalogue.page(page)
+    language = _language(catalogue, lang, json)
+    shown = _in_language(catalogue, found, language)
     if json:
-        _print_json({"schema": 1, **_list_entry(found), "markdown": found.body})
+        _print_json({"schema": 1, **_list_entry(shown), "markdown": shown.body})
     else:
         from harness.report.terminal import open_console, show_page
 
-        show_page(open_console(), found)
+        show_page(open_console(language=language), shown, translated=shown is not found)
     return 0
 
 
@@ -123,6 +134,7 @@ def break_engine(
         bool, typer.Option("--no-predict", help="Do not ask for a prediction first.")
     ] = False,
     no_cache: NoCache = False,
+    lang: Lang = None,
 ) -> int:
     """Put a break into the engine, in memory, and see what happens probe by probe."""
     from harness.bench import Bench
@@ -130,6 +142,7 @@ def break_engine(
     from harness.store import open_store
 
     catalogue = _catalogue(breaks)
+    language = _language(catalogue, lang, json)
     try:
         experiment = _experiment(catalogue, page, on, probe or ())
     except DoesNotApply:
@@ -141,8 +154,12 @@ def break_engine(
         report = run_lab(experiment, bench)
         _print_json(report)
     else:
+        from harness.report.terminal import open_console
+
         predict = not no_predict and sys.stdin.isatty() and sys.stdout.isatty()
-        report = _break_on_terminal(experiment, bench, predict)
+        shown = _in_language(catalogue, experiment.page, language)
+        console = open_console(language=language)
+        report = _break_on_terminal(console, shown, experiment, bench, predict)
     return 0 if report.agrees else 1
 
 
@@ -331,14 +348,31 @@ def _experiment(
     return prepare(catalogue.page(page), catalogue, find_engine(), variant=on, probes=probes)
 
 
-def _break_on_terminal(experiment: Experiment, bench: Bench, predict: bool) -> Report:
+def _language(catalogue: Catalogue, code: str | None, json: bool) -> Language:
+    """What is read on a terminal follows the locale; what programs read, only `--lang`."""
+    from harness.report.language import open_language
+
+    language = open_language("en" if json and code is None else code)
+    return language.with_phrases(catalogue.phrases(language.code))
+
+
+def _in_language(catalogue: Catalogue, page: Page, language: Language) -> Page:
+    """The page's translation; the page itself where there is none."""
+    from harness.translation import translated
+
+    path = catalogue.translations(page.id).get(language.code)
+    return translated(page, path) if path else page
+
+
+def _break_on_terminal(
+    console: Screen, page: Page, experiment: Experiment, bench: Bench, predict: bool
+) -> Report:
     from harness.lab import run_lab
     from harness.report import terminal
 
-    console = terminal.open_console()
-    terminal.show_heading(console, experiment.page, experiment.engine)
+    terminal.show_heading(console, page, experiment.engine)
     if predict:
-        terminal.show_section(console, experiment.page, "Hypothesis")
+        terminal.show_first_section(console, page)
     terminal.show_diff(console, experiment.diff, experiment.sites)
     predictions = {}
     if predict:

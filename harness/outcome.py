@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from harness.evidence.naming import told_apart
 from harness.run import Array, NumericArray, Run
 from harness.subgradient import is_subgradient
 from harness.words import Outcome
@@ -221,19 +222,13 @@ def _value_evidence(
 ) -> str:
     """Both values: all of them where they are few, else the first that differs."""
     if right.size <= 4:
-        return f"{name} is {show(mine)}, correct is {show(right)}"
+        broken, correct = told_apart(mine, right)
+        return f"{name} is {broken}, correct is {correct}"
     first = tuple(int(i) for i in np.argwhere(where)[0])
+    broken, correct = told_apart(mine[first], right[first], digits=6)
     at = f"{name}[{', '.join(map(str, first))}]"
-    return (
-        f"{at} is {mine[first]:.6g}, correct is {right[first]:.6g} "
-        f"({int(where.sum())} of {right.size} entries are wrong)"
-    )
-
-
-def show(array: NumericArray) -> str:
-    """A few numbers on one line."""
-    words = np.array2string(array, separator=", ", formatter={"float_kind": "{:.4g}".format})
-    return " ".join(words.split())
+    count = f"{int(where.sum())} of {right.size} entries are wrong"
+    return f"{at} is {broken}, correct is {correct} ({count})"
 
 
 def _last_losses(run: Run, key: Run) -> tuple[float, float] | None:
@@ -244,15 +239,19 @@ def _last_losses(run: Run, key: Run) -> tuple[float, float] | None:
 
 
 def _is_better(run: Run, key: Run) -> bool:
+    """Whether a log of three digits ends lower: a rounding error is no virtue."""
     losses = _last_losses(run, key)
-    return losses is not None and losses[0] < losses[1]
+    return losses is not None and losses[0] < losses[1] and _digits(losses[0]) != _digits(losses[1])
 
 
 def _ending(run: Run, key: Run) -> str:
     """How the losses end, as the rest of a sentence; nothing where they end alike."""
     losses = _last_losses(run, key)
-    if losses is None or losses[0] == losses[1]:
+    if losses is None or _digits(losses[0]) == _digits(losses[1]):
         return ""
-    mine, right = losses
-    comparison = "lower than the correct" if mine < right else "correct is"
-    return f"; the loss ends at {mine:.3g}, {comparison} {right:.3g}"
+    comparison = "lower than the correct" if losses[0] < losses[1] else "correct is"
+    return f"; the loss ends at {_digits(losses[0])}, {comparison} {_digits(losses[1])}"
+
+
+def _digits(loss: float) -> str:
+    return f"{loss:.3g}"

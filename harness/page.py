@@ -128,6 +128,11 @@ class Page:
         """All fenced blocks, in order."""
         return tuple(read_fences(self.body, self.body_line))
 
+    @property
+    def headings(self) -> list[str]:
+        """The second-level headings, as they are written."""
+        return re.findall(r"^## (.+?)\s*$", self.body, re.M)
+
     def section(self, heading: str) -> str:
         """The Markdown below a second-level heading, up to the next; empty where there is none."""
         found = re.search(rf"^## {re.escape(heading)}\s*\n(.*?)(?=^## |\Z)", self.body, re.M | re.S)
@@ -148,19 +153,24 @@ def read_page(path: Path) -> Page:
         raise reader.mistake(
             ("id",), f"is `{front.id}`, but the file is `{path.name}`", "give both the same name"
         )
-    title = re.search(r"^# +(.+?)\s*$", body, re.M)
-    if title is None:
-        raise PageError(name, body_line, "no title", "start the Markdown with `# The break's name`")
     return Page(
         path=name,
         front=front,
         toml=toml,
-        title=title.group(1).replace("`", ""),
+        title=read_title(body, name, body_line),
         body=body,
         body_line=body_line,
         expect=reader.expect(front),
         claims=reader.claims(front),
     )
+
+
+def read_title(body: str, path: str, line: int) -> str:
+    """The first heading of Markdown at `line` of its file. Raises PageError where there is none."""
+    title = re.search(r"^# +(.+?)\s*$", body, re.M)
+    if title is None:
+        raise PageError(path, line, "no title", "start the Markdown with `# The break's name`")
+    return title.group(1).replace("`", "")
 
 
 def read_text(path: Path) -> str:
@@ -169,6 +179,19 @@ def read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise PageError(str(path), 1, f"cannot be read: {error}", "save it as UTF-8 text") from None
+
+
+def read_table(path: Path) -> dict[str, str]:
+    """A TOML file of strings. Raises PageError, with the line, where it is something else."""
+    name = str(path)
+    try:
+        return msgspec.toml.decode(read_text(path), type=dict[str, str])
+    except (msgspec.DecodeError, tomllib.TOMLDecodeError) as error:
+        found = re.search(r"at line (\d+)", str(error))
+        line = int(found.group(1)) if found else 1
+        raise PageError(
+            name, line, f"it is no TOML of strings: {error}", 'write `"English" = "other"` a line'
+        ) from None
 
 
 def read_fences(body: str, body_line: int) -> Iterator[Fence]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rich.console import Console
 from rich.text import Text
 
 from harness.probe import Probe
 from harness.report import Report
-from harness.report.terminal import outcome_text
+from harness.report.language import ENGLISH, Language
+from harness.report.terminal import Screen, outcome_text
 from harness.words import OUTCOMES, Outcome
 
 CHOICES: tuple[Outcome, ...] = (
@@ -21,32 +21,34 @@ CHOICES: tuple[Outcome, ...] = (
 """What a learner may predict; the other outcomes do not depend on the probe."""
 
 
-def read_prediction(answer: str) -> Outcome | None:
+def read_prediction(answer: str, say: Language = ENGLISH) -> Outcome | None:
     """The outcome that an answer names, in full or by its first letters; None for no answer.
 
-    Raises ValueError, with the remedy, for anything else.
+    In another language its own words come first, and the English ones are understood too. Raises
+    ValueError, with the remedy, for anything else.
     """
     word = answer.strip().lower()
     if not word:
         return None
-    for outcome in CHOICES:
-        if outcome.startswith(word):
-            return outcome
-    known = " and not to be predicted" if word in OUTCOMES else ""
-    raise ValueError(
-        f"`{answer.strip()}` is no outcome{known}: write {', '.join(CHOICES)}, "
-        "or their first letters; Enter skips"
-    )
+    for names in ({say(outcome): outcome for outcome in CHOICES}, {name: name for name in CHOICES}):
+        for name, outcome in names.items():
+            if name.startswith(word):
+                return outcome
+    problem = "is not to be predicted" if word in map(say, OUTCOMES) else "is no outcome"
+    sentence = f"`{{}}` {problem}: write {{}}, or their first letters; Enter skips"
+    raise ValueError(say(sentence, answer.strip(), ", ".join(map(say, CHOICES))))
 
 
-def ask_predictions(console: Console, probes: Sequence[Probe]) -> dict[str, Outcome]:
+def ask_predictions(console: Screen, probes: Sequence[Probe]) -> dict[str, Outcome]:
     """Ask for one outcome a probe; end of input skips the rest."""
-    console.print(Text("What do you predict?", "bold"))
-    console.print("  c crash · s silent-corruption · d disguised-correct · n not-reached")
-    console.print("  Enter skips a probe, Ctrl-D all that are left.\n")
+    say = console.say
+    choices = " · ".join(f"{say(outcome)[0]} {say(outcome)}" for outcome in CHOICES)
+    console.print(Text(say("What do you predict?"), "bold"))
+    console.print(f"  {choices}")
+    console.print(f"  {say('Enter skips a probe, Ctrl-D all that are left.')}\n")
     predictions = {}
     for probe in probes:
-        console.print(Text.assemble((probe.name, "bold"), f"  {probe.doc.splitlines()[0]}"))
+        console.print(Text.assemble((probe.name, "bold"), f"  {say(probe.doc.splitlines()[0])}"))
         try:
             outcome = _ask(console)
         except EOFError:
@@ -58,31 +60,33 @@ def ask_predictions(console: Console, probes: Sequence[Probe]) -> dict[str, Outc
     return predictions
 
 
-def _ask(console: Console) -> Outcome | None:
+def _ask(console: Screen) -> Outcome | None:
     while True:
         try:
-            return read_prediction(console.input("  > "))
+            return read_prediction(console.input("  > "), console.say)
         except ValueError as error:
             console.print(f"  {error}", markup=False)
 
 
-def show_score(console: Console, predictions: Mapping[str, Outcome], report: Report) -> None:
+def show_score(console: Screen, predictions: Mapping[str, Outcome], report: Report) -> None:
     """Each prediction beside what was seen, and how many were right.
 
     A probe that ends differently under its two losses is predicted right by either.
     """
     if not predictions:
         return
-    right = 0
-    console.print(Text("\nYour predictions", "bold"))
+    say, right = console.say, 0
+    console.print(Text(f"\n{say('Your predictions')}", "bold"))
     for name, predicted in predictions.items():
         seen = dict.fromkeys(run.outcome for run in report.runs if run.probe == name)
         hit = predicted in seen
         right += hit
-        line = Text.assemble(("  right  " if hit else "  wrong  ", "green" if hit else "red"), name)
-        line.append(f": you said {predicted}")
+        mark = (f"  {say('right')}  ", "green") if hit else (f"  {say('wrong')}  ", "red")
+        line = Text.assemble(mark, name, say(": you said {}", say(predicted)))
         if not hit or len(seen) > 1:
-            line.append(", it was ")
-            line.append_text(Text(" and ").join(outcome_text(outcome) for outcome in seen))
+            line.append(say(", it was "))
+            line.append_text(
+                Text(say(" and ")).join(outcome_text(outcome, say) for outcome in seen)
+            )
         console.print(line)
-    console.print(f"  {right} of {len(predictions)} right\n")
+    console.print(f"  {say('{} of {} right', right, len(predictions))}\n")

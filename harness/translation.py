@@ -13,6 +13,7 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +23,7 @@ import msgspec
 from harness.errors import PageError
 from harness.finding import Finding, finding_from
 from harness.links import check_links
-from harness.page import Fence, Page, read_fences, read_text, split_front
+from harness.page import Fence, Page, read_fences, read_text, read_title, split_front
 from harness.prose import check_leftovers
 from harness.text import Text
 
@@ -38,6 +39,17 @@ class TranslationFront(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def fingerprint(page: Page) -> str:
     """What a translation is a translation *of*: 12 hex digits of the body's SHA-256."""
     return hashlib.sha256(page.body.encode()).hexdigest()[:12]
+
+
+def translated(page: Page, path: Path) -> Page:
+    """The page with the title and the text of its translation at `path`; its code is the same.
+
+    Raises PageError for a file that is no text, or has no front matter or no title.
+    """
+    name = str(path)
+    _, body, line = split_front(read_text(path), name)
+    title = read_title(body, name, line)
+    return replace(page, path=name, title=title, body=body, body_line=line)
 
 
 def check_translation(path: Path, page: Page) -> list[Finding]:

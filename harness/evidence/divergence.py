@@ -15,6 +15,7 @@ import numpy as np
 from harness.evidence.fingerprint import fingerprint
 from harness.evidence.graph import Graph, given, match, walks
 from harness.evidence.margin import agree, wrong_entries
+from harness.evidence.naming import told_apart
 from harness.run import Array, NumericArray, TraceStep
 
 
@@ -151,14 +152,8 @@ def _both(noun: str, broken: NumericArray, correct: NumericArray) -> str:
     if broken.shape != correct.shape:
         return f"a {noun} of shape {broken.shape}, correct is {correct.shape}"
     if correct.size <= 4:
-        return f"the {noun} {_show(broken)}, correct is {_show(correct)}"
+        mine, right = told_apart(broken, correct)
+        return f"the {noun} {mine}, correct is {right}"
     at = tuple(np.argwhere(wrong_entries(broken, correct))[0].tolist())
-    return (
-        f"a {noun} of shape {correct.shape} with {broken[at]:.4g} at {list(at)}, "
-        f"correct is {correct[at]:.4g}"
-    )
-
-
-def _show(array: NumericArray) -> str:
-    words = np.array2string(array, separator=", ", formatter={"float_kind": "{:.4g}".format})
-    return " ".join(words.split())
+    mine, right = told_apart(broken[at], correct[at])
+    return f"a {noun} of shape {correct.shape} with {mine} at {list(at)}, correct is {right}"

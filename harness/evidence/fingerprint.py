@@ -148,7 +148,8 @@ def _factor_by_slice(mine: NumericArray, right: NumericArray, axis: int) -> Iter
     factors = (mine * right).sum(others, keepdims=True) / (right**2).sum(others, keepdims=True)
     if np.isfinite(factors).all() and np.count_nonzero(right, others).min() > 1:
         names = slices_named(range(right.shape[axis]), right.ndim, axis)
-        numbers = listed([f"{factor:.4g}" for factor in factors.flat])
+        digits = 4 if np.abs(factors - 1).max() > 1e-3 else 8
+        numbers = listed([f"{factor:.{digits}g}" for factor in factors.flat])
         yield _Explanation(f"{names} of the correct one times {numbers}", factors * right, mine)
 
 

@@ -81,6 +81,21 @@ def listed(items: Iterable[object]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
+def told_apart(mine: NumericArray, right: NumericArray, digits: int = 4) -> tuple[str, str]:
+    """Both arrays on a line each, with as many digits more as it takes to see that they differ."""
+    for enough in (digits, 8, 12, 17):
+        shown = _shown(mine, enough), _shown(right, enough)
+        if shown[0] != shown[1]:
+            break
+    return shown
+
+
+def _shown(array: NumericArray, digits: int) -> str:
+    number = f"{{:.{digits}g}}".format
+    words = np.array2string(array, separator=", ", formatter={"float_kind": number})
+    return " ".join(words.split())
+
+
 def region_named(mask: NumericArray, correct: NumericArray) -> tuple[str, bool]:
     """Where the `mask` holds, after "right except", and whether knowing that tells anything.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from rich.console import Console, Group, RenderableType
@@ -15,6 +15,7 @@ from rich.text import Text
 from harness.page import Page
 from harness.probe import Probe
 from harness.report import EngineReport, Report, RunReport, SiteReport
+from harness.report.language import ENGLISH, Language
 from harness.words import OUTCOMES, Outcome
 
 WIDTH = 80
@@ -31,42 +32,49 @@ STYLES: dict[Outcome, tuple[str, str]] = {
 """A sign and a style for each outcome: colour is never the only difference."""
 
 
-def open_console(*, stderr: bool = False) -> Console:
+class Screen(Console):
+    """A console that knows the language in which it is read."""
+
+    say: Language = ENGLISH
+
+
+def open_console(*, stderr: bool = False, language: Language = ENGLISH) -> Screen:
     """A console that honours NO_COLOR, pipes and narrow terminals."""
-    console = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    console = Screen(stderr=stderr, highlight=False, soft_wrap=False)
     console.width = min(console.width, WIDTH)
+    console.say = language
     return console
 
 
-def outcome_text(outcome: Outcome) -> Text:
+def outcome_text(outcome: Outcome, say: Language = ENGLISH) -> Text:
     """An outcome with its sign and style."""
     sign, style = STYLES[outcome]
-    return Text(f"{sign} {outcome}", style)
+    return Text(f"{sign} {say(outcome)}", style)
 
 
-def show_heading(console: Console, page: Page, engine: EngineReport) -> None:
+def show_heading(console: Screen, page: Page, engine: EngineReport) -> None:
     """Which break, on which engine."""
-    console.print(Text.assemble((page.title, "bold"), f"\n{page.id}, on {_where(engine)}\n"))
+    say = console.say
+    where = say("{} with {}", engine.name, engine.variant) if engine.variant else engine.name
+    console.print(Text.assemble((page.title, "bold"), f"\n{say('{}, on {}', page.id, where)}\n"))
 
 
-def _where(engine: EngineReport) -> str:
-    return engine.name + (f" with {engine.variant}" if engine.variant else "")
-
-
-def show_section(console: Console, page: Page, heading: str) -> None:
-    """One section of a page, if it has it."""
+def show_first_section(console: Console, page: Page) -> None:
+    """The section that a page begins with, whatever its heading is called in this language."""
     from rich.markdown import Markdown  # slow to import, and only the interactive way needs it
 
-    if text := page.section(heading):
+    if heading := next(iter(page.headings), None):
         console.print(Text(heading, "bold"))
-        console.print(Padding(Markdown(text), (0, 0, 1, 2)))
+        console.print(Padding(Markdown(page.section(heading)), (0, 0, 1, 2)))
 
 
-def show_diff(console: Console, diff: str, sites: Sequence[SiteReport]) -> None:
+def show_diff(console: Screen, diff: str, sites: Sequence[SiteReport]) -> None:
     """The change in the engine's own code, and where it is."""
     for place, group in groupby(sites, key=lambda site: (site.file, site.scope)):
         lines = ", ".join(dict.fromkeys(str(site.line) for site in group))
-        console.print(f"{place[0]}, line {lines}, in {place[1] or 'the module'}:", style="dim")
+        scope = place[1] or console.say("the module")
+        where = console.say("{}, line {}, in {}:", place[0], lines, scope)
+        console.print(Text(where, "dim"))
     if console.is_terminal:
         from rich.syntax import Syntax  # slow to import, and pipes do without
 
@@ -76,51 +84,55 @@ def show_diff(console: Console, diff: str, sites: Sequence[SiteReport]) -> None:
         console.print(diff, markup=False, soft_wrap=True)
 
 
-def show_report(console: Console, report: Report, probes: Sequence[Probe]) -> None:
+def show_report(console: Screen, report: Report, probes: Sequence[Probe]) -> None:
     """A table a probe, then what the page said."""
     docs = {probe.name: probe.doc.splitlines()[0] for probe in probes}
     for name, runs in groupby(report.runs, key=lambda run: run.probe):
-        console.print(_probe_table(name, docs[name], list(runs)))
+        console.print(_probe_table(name, docs[name], list(runs), console.say))
     _show_skipped(console, report)
     _show_verdict(console, report)
 
 
-def _probe_table(name: str, doc: str, runs: list[RunReport]) -> RenderableType:
+def _probe_table(name: str, doc: str, runs: list[RunReport], say: Language) -> RenderableType:
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column(width=11, style="dim")
     table.add_column(ratio=1)
     for losses, run in _merge(runs):
-        table.add_row(losses, _headline(run))
-        table.add_row("", Text(run.evidence))
-        if run.stage not in ("revealed", "not-reached"):
-            table.add_row("", Text(f"{run.stage}: {run.why}", "italic"))
-        if run.fingerprint:
-            table.add_row("looks like", Text(run.fingerprint))
-        if run.first_divergence and run.loss:  # in a log, the evidence says at which step
-            table.add_row("first seen", Text(run.first_divergence))
-        if run.caught_by:
-            table.add_row("caught by", Text(", ".join(run.caught_by), "green"))
-        if finite := [m for m in run.margins.values() if math.isfinite(m)]:
-            over = f"{min(finite):.0f} to {max(finite):.0f}"
-            table.add_row(
-                "", Text(f"{over} orders of magnitude over the clean engine's noise", "dim")
-            )
-        if run.missed_by and run.outcome != "disguised-correct":
-            table.add_row("missed by", Text(", ".join(run.missed_by), "red"))
-        for diagnostic, message in run.wrong_reason.items():
-            fired = f"{diagnostic} also fires on the clean engine: {message}"
-            table.add_row("not a catch", Text(fired))
-    return Group(Text(name, "bold"), Padding(Text(doc), (0, 0, 0, 2)), Padding(table, (0, 0, 1, 2)))
+        table.add_row(say(losses), _headline(run, say))
+        for label, text in _rows(run, say):
+            table.add_row(say(label), text)
+    head = Text(name, "bold"), Padding(Text(say(doc)), (0, 0, 0, 2))
+    return Group(*head, Padding(table, (0, 0, 1, 2)))
 
 
-def _headline(run: RunReport) -> Text:
-    text = outcome_text(run.outcome)
+def _rows(run: RunReport, say: Language) -> Iterator[tuple[str, Text]]:
+    """What there is to say of a run below its headline, each with its label."""
+    yield "", Text(say(run.evidence))
+    if run.stage not in ("revealed", "not-reached"):
+        yield "", Text(f"{say(run.stage)}: {say(run.why)}", "italic")
+    if run.fingerprint:
+        yield "looks like", Text(say(run.fingerprint))
+    if run.first_divergence and run.loss:  # in a log, the evidence says at which step
+        yield "first seen", Text(say(run.first_divergence))
+    if run.caught_by:
+        yield "caught by", Text(", ".join(run.caught_by), "green")
+    if finite := [margin for margin in run.margins.values() if math.isfinite(margin)]:
+        over = "{} to {} orders of magnitude over the clean engine's noise"
+        yield "", Text(say(over, f"{min(finite):.0f}", f"{max(finite):.0f}"), "dim")
+    if run.missed_by and run.outcome != "disguised-correct":
+        yield "missed by", Text(", ".join(run.missed_by), "red")
+    for diagnostic, message in run.wrong_reason.items():
+        yield "not a catch", Text(say("{} also fires on the clean engine: {}", diagnostic, message))
+
+
+def _headline(run: RunReport, say: Language) -> Text:
+    text = outcome_text(run.outcome, say)
     if run.kind:
-        text.append(f" ({run.kind})", "not bold")
+        text.append(f" ({say(run.kind)})", "not bold")
     if run.better_than_correct:
-        text.append("  better than correct", "bold yellow")
+        text.append(f"  {say('better than correct')}", "bold yellow")
     if run.agrees is False:
-        text.append(f"  the page says {run.expected}", "bold red reverse")
+        text.append(f"  {say('the page says {}', say(run.expected or ''))}", "bold red reverse")
     return text
 
 
@@ -135,47 +147,51 @@ def _merge(runs: list[RunReport]) -> list[tuple[str, RunReport]]:
     return [(run.loss or "", run) for run in runs]
 
 
-def _show_skipped(console: Console, report: Report) -> None:
+def _show_skipped(console: Screen, report: Report) -> None:
     """Diagnostics that were asked nowhere: for want of a library, or of anything to look at."""
+    say = console.say
     for name, reason in report.missing.items():
-        console.print(Text(f"Not asked: {name}, since {reason}", "yellow"))
+        console.print(Text(say("Not asked: {}, since {}", name, say(reason)), "yellow"))
     asked = {name for run in report.runs for name in (*run.caught_by, *run.missed_by)}
     asked |= {name for run in report.runs for name in run.wrong_reason} | report.missing.keys()
     idle = dict.fromkeys(name for run in report.runs for name in run.skipped if name not in asked)
     if idle:
-        console.print(Text(f"With nothing to look at here: {', '.join(idle)}", "dim"))
+        console.print(Text(say("With nothing to look at here: {}", ", ".join(idle)), "dim"))
     if idle or report.missing:
         console.print()
 
 
-def _show_verdict(console: Console, report: Report) -> None:
+def _show_verdict(console: Screen, report: Report) -> None:
+    say = console.say
     counts = Counter(run.outcome for run in report.runs)
-    console.print(Text("In short", "bold"))
+    console.print(Text(say("In short"), "bold"))
     for outcome in OUTCOMES:
         if counts[outcome]:
-            runs = "run" if counts[outcome] == 1 else "runs"
-            console.print(
-                Text("  ").append_text(outcome_text(outcome)), f"{counts[outcome]} {runs}"
-            )
+            runs = say("{} run" if counts[outcome] == 1 else "{} runs", counts[outcome])
+            console.print(Text("  ").append_text(outcome_text(outcome, say)), runs)
     for claim in report.claims:
         if claim.agrees is False:
-            said = f"the page says {claim.claim.replace('_', ' ')} {claim.diagnostic}"
+            said = say("the page says {} {}", say(claim.claim), claim.diagnostic)
             console.print(Text(f"{said}: {claim.evidence}", "bold red"))
     if all(run.agrees is None for run in report.runs):
-        console.print("The page states nothing about these probes.")
+        console.print(say("The page states nothing about these probes."))
     elif report.agrees:
-        console.print(Text("As the page says.", "green"), Text(f"{report.seconds:.2f} s", "dim"))
+        console.print(
+            Text(say("As the page says."), "green"), Text(f"{report.seconds:.2f} s", "dim")
+        )
     else:
-        console.print(Text("Not as the page says.", "bold red"))
+        console.print(Text(say("Not as the page says."), "bold red"))
 
 
-def show_page(console: Console, page: Page) -> None:
-    """A whole page, rendered."""
+def show_page(console: Screen, page: Page, *, translated: bool = False) -> None:
+    """A whole page, rendered; in another language than English, whether it is translated."""
     from rich.markdown import Markdown  # slow to import
 
-    console.print(
-        Text(f"{page.id}  {page.front.kind}, {page.front.family}, level {page.front.level}", "dim")
-    )
+    say, front = console.say, page.front
+    about = say("{}  {}, {}, level {}", page.id, say(front.kind), front.family, front.level)
+    console.print(Text(about, "dim"))
+    if say.code != ENGLISH.code and not translated:
+        console.print(Text(say("This page is not translated."), "dim"))
     console.print(Markdown(page.body))
 
 

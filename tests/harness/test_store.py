@@ -1,5 +1,6 @@
 """The store: what was run before is not run again, and whatever it depends on is in its key."""
 
+import ast
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
+import harness
 from harness import store
 from harness.run import Failure, Run
 from harness.store import Store, keys_of, run_kept
@@ -122,3 +124,40 @@ def test_a_store_that_has_grown_too_large_starts_anew(
     Store(tmp_path / "runs").keep({b"key": Run("p", None)})
     monkeypatch.setattr(store, "LARGEST", 0)
     assert Store(tmp_path / "runs").recall([b"key"]) == {}
+
+
+def test_no_module_that_a_run_depends_on_is_left_out_of_the_key() -> None:
+    """What the child imports, directly or not, inside functions too, is none of the faces."""
+    folder = Path(harness.__file__).parent
+    files = {_module(file, folder): file for file in folder.rglob("*.py")}
+    seen: set[str] = set()
+    wanted = {"harness.worker", "harness.sandbox", "harness.answers", "harness.store"}
+    while wanted:
+        module = wanted.pop()
+        seen.add(module)
+        wanted |= {name for name in _imported(files[module]) if name in files} - seen
+    faces = {
+        module for module in seen if module.split(".")[1:2] in [[face] for face in store.FACES]
+    }
+    assert len(seen) > 50
+    assert not faces
+
+
+def test_every_face_is_a_module_of_the_harness() -> None:
+    folder = Path(harness.__file__).parent
+    assert set(store.FACES) <= {path.stem for path in folder.iterdir()}
+
+
+def _module(file: Path, folder: Path) -> str:
+    parts = ("harness", *file.relative_to(folder).with_suffix("").parts)
+    return ".".join(parts).removesuffix(".__init__")
+
+
+def _imported(file: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return names
