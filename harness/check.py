@@ -28,7 +28,7 @@ from harness.probe import Probe
 from harness.prose import check_prose
 from harness.report import Report
 from harness.store import open_store
-from harness.translation import check_translation
+from harness.translation import check_probe_lines, check_translation
 
 
 class PageCheck(msgspec.Struct, frozen=True):
@@ -98,6 +98,9 @@ def check_page(page_id: str, catalogue: Catalogue, engine: Engine, bench: Bench)
             findings += check_myth(page)
         else:
             known, unknown = check_names(page, catalogue)
+            for language, translation in catalogue.translations(page_id).items():
+                lines = catalogue.phrases(language)
+                findings += check_probe_lines(translation, catalogue.probes_for(known), lines)
             reports, unrun = _run(known, catalogue, engine, bench)
             findings += [*unknown, *unrun, *check_observed(known, reports)]
     except BreaklabError as error:

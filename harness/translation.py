@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -24,6 +24,7 @@ from harness.errors import PageError
 from harness.finding import Finding, finding_from
 from harness.links import check_links
 from harness.page import Fence, Page, read_fences, read_text, read_title, split_front
+from harness.probe import Probe
 from harness.prose import check_leftovers
 from harness.text import Text
 
@@ -68,6 +69,19 @@ def check_translation(path: Path, page: Page) -> list[Finding]:
         *check_links(text),
     ]
     return sorted(found, key=lambda finding: finding.line)
+
+
+def check_probe_lines(
+    path: Path, probes: Iterable[Probe], lines: Collection[str]
+) -> Iterator[Finding]:
+    """Probes that the translated page runs, and of which `lines` has no translated first line."""
+    language = path.stem.partition(".")[2]
+    for probe in probes:
+        line = probe.doc.splitlines()[0]
+        if line not in lines:
+            problem = f"the probe `{probe.name}` is shown in English: `{line}`"
+            remedy = f"give that line, as it stands, its translation in probes/{language}.toml"
+            yield Finding(str(path), 1, problem, remedy)
 
 
 def _check_language(path: Path) -> Iterator[Finding]:

@@ -171,7 +171,7 @@ def _show_verdict(console: Screen, report: Report) -> None:
             console.print(Text("  ").append_text(outcome_text(outcome, say)), runs)
     for claim in report.claims:
         if claim.agrees is False:
-            said = say("the page says {} {}", say(claim.claim), claim.diagnostic)
+            said = say("the page says {} {}", say(claim.claim.replace("_", " ")), claim.diagnostic)
             console.print(Text(f"{said}: {claim.evidence}", "bold red"))
     if all(run.agrees is None for run in report.runs):
         console.print(say("The page states nothing about these probes."))

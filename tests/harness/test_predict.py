@@ -1,7 +1,6 @@
 """Predictions: what a learner may type, and how it is scored."""
 
 import pytest
-from rich.console import Console
 
 from harness.predict import CHOICES, read_prediction, show_score
 from tests.harness.reports import report_of
@@ -19,12 +18,14 @@ def test_enter_is_no_prediction() -> None:
 
 @pytest.mark.parametrize("answer", ["boom", "0", "convention"])
 def test_anything_else_is_answered_with_the_choices(answer: str) -> None:
-    with pytest.raises(ValueError, match=f"`{answer}` is no outcome.*Enter skips"):
+    with pytest.raises(
+        ValueError, match=f"`{answer}` is (no outcome|not to be predicted): .*Enter skips"
+    ):
         read_prediction(answer)
 
 
 def test_predictions_are_scored_against_what_was_seen() -> None:
-    console = Console(record=True, width=80, force_terminal=False)
+    console = Screen(record=True, width=80, force_terminal=False)
     report = report_of(("one", "uniform", "crash"), ("two", None, "silent-corruption"))
     show_score(console, {"one": "crash", "two": "crash"}, report)
     text = console.export_text()

@@ -2,11 +2,9 @@
 
 from typing import get_args
 
-from rich.console import Console
-
 from harness.probe import Probe
 from harness.report import ClaimReport
-from harness.report.terminal import STYLES, outcome_text, show_report
+from harness.report.terminal import STYLES, Screen, outcome_text, show_report
 from harness.words import LOSSES, Outcome
 from tests.harness.reports import report_of, report_with, run_of
 
@@ -16,7 +14,7 @@ def probe(name: str) -> Probe:
 
 
 def shown(report, *names: str) -> str:  # type: ignore[no-untyped-def]
-    console = Console(record=True, width=80, force_terminal=False, highlight=False)
+    console = Screen(record=True, width=80, force_terminal=False, highlight=False)
     show_report(console, report, [probe(name) for name in names])
     return console.export_text()
 
