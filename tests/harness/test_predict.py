@@ -3,6 +3,7 @@
 import pytest
 
 from harness.predict import CHOICES, read_prediction, show_score
+from harness.report.terminal import Screen
 from tests.harness.reports import report_of
 
 
