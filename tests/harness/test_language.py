@@ -40,7 +40,7 @@ def test_every_phrase_has_the_same_places_in_both_languages(code: str) -> None:
 def test_a_sentence_is_translated_with_its_parts() -> None:
     said = "after step 3, the output[0, 1] is 2, correct is 1 (2 of 9 entries are wrong)"
     assert SPANISH(said) == (
-        "tras el paso 3, la salida[0, 1] es 2, lo correcto es 1 (2 de 9 entradas están mal)"
+        "tras el paso 3, la salida[0, 1] es 2, lo correcto es 1 (2 de 9 elementos están mal)"
     )
     assert SPANISH("2 times the correct one; 2 is the length of axis 0 of a") == (
         "2 veces el correcto; 2 es la longitud del eje 0 de a"
