@@ -84,6 +84,17 @@ class Catalogue:
                 phrases |= read_table(path)
         return phrases
 
+    @cached_property
+    def track(self) -> dict[str, str]:
+        """The pages that a beginner takes in order, each with the idea that it adds."""
+        files = [root / "track.toml" for root in self.roots]
+        return {
+            page: idea
+            for file in files
+            if file.is_file()
+            for page, idea in read_table(file).items()
+        }
+
     def path(self, page_id: str, what: str = "page") -> Path:
         """The file of that id. Raises UsageError, with the nearest ids, where there is none."""
         if page_id not in self.files:

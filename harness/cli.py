@@ -77,10 +77,15 @@ def list_pages(
     probes: Annotated[
         bool, typer.Option("--probes", help="List the probes that pages share instead.")
     ] = False,
+    track: Annotated[
+        bool, typer.Option("--track", help="List the pages that a beginner takes in order.")
+    ] = False,
 ) -> int:
     """List every break, variant and myth, or the probes that they share."""
     if probes:
         return _list_probes(_catalogue(breaks), json)
+    if track:
+        return _list_track(_catalogue(breaks), json)
     pages, mistakes = _catalogue(breaks).pages()
     if json:
         _print_json({"schema": 1, "pages": [_list_entry(page) for page in pages]})
@@ -160,6 +165,7 @@ def break_engine(
         shown = _in_language(catalogue, experiment.page, language)
         console = open_console(language=language)
         report = _break_on_terminal(console, shown, experiment, bench, predict)
+        _say_what_is_next(console, catalogue, page)
     return 0 if report.agrees else 1
 
 
@@ -388,6 +394,14 @@ def _break_on_terminal(
     return report
 
 
+def _say_what_is_next(console: Screen, catalogue: Catalogue, page: str) -> None:
+    """After a page of the track, the one that follows."""
+    track = list(catalogue.track)
+    if page in track[:-1]:
+        following = track[track.index(page) + 1]
+        console.print(console.say("Next on the track: {}", f"harness break {following}"))
+
+
 def _try_all(plan: Plan, *, keep: bool) -> Trials:
     """Run the plan with a progress line; Ctrl-C stops at once and says what was finished."""
     from harness.bench import Bench
@@ -439,6 +453,18 @@ def _list_probes(catalogue: Catalogue, json: bool) -> int:
         _print_json({"schema": 1, "probes": entries})
     else:
         show_probes(open_console(), shared)
+    return 0
+
+
+def _list_track(catalogue: Catalogue, json: bool) -> int:
+    from harness.report.terminal import open_console, show_track
+
+    pages = [catalogue.page(page) for page in catalogue.track]
+    if json:
+        entries = [{**_list_entry(page), "idea": catalogue.track[page.id]} for page in pages]
+        _print_json({"schema": 1, "track": entries})
+    else:
+        show_track(open_console(), pages, catalogue.track)
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from rich.console import Console, Group, RenderableType
@@ -196,7 +196,7 @@ def show_page(console: Screen, page: Page, *, translated: bool = False) -> None:
 
 
 def show_list(console: Console, pages: Sequence[Page]) -> None:
-    """All pages, by kind and family."""
+    """All pages, by kind and family, and how many there are."""
     for kind, group in groupby(pages, key=lambda page: page.front.kind):
         table = Table(box=None, pad_edge=False, title_justify="left")
         table.add_column(f"{kind}", style="bold", no_wrap=True)
@@ -206,6 +206,25 @@ def show_list(console: Console, pages: Sequence[Page]) -> None:
         for page in group:
             table.add_row(page.id, page.front.family, str(page.front.level), page.title)
         console.print(table, "")
+    for line in _totals(pages):
+        console.print(Text(line, "dim"))
+
+
+def _totals(pages: Sequence[Page]) -> Iterator[str]:
+    kinds = Counter(page.front.kind for page in pages)
+    yield ", ".join(f"{count} {kind}{'s' * (count != 1)}" for kind, count in kinds.items())
+    families = Counter(page.front.family for page in pages if page.front.kind == "break")
+    if families:
+        yield "breaks: " + ", ".join(f"{family} {n}" for family, n in sorted(families.items()))
+
+
+def show_track(console: Console, pages: Sequence[Page], ideas: Mapping[str, str]) -> None:
+    """The pages that a beginner takes in order, and why each."""
+    for number, page in enumerate(pages, start=1):
+        console.print(Text.assemble(f"{number:2} ", (page.id, "bold")))
+        console.print(Padding(Text(ideas[page.id]), (0, 0, 0, 3)))
+    if pages:
+        console.print(Text(f"\nBegin with: harness break {pages[0].id}", "dim"))
 
 
 def show_probes(console: Console, probes: Sequence[Probe]) -> None:

@@ -1,0 +1,114 @@
+"""The documents that are made from the code and the catalogue, each between two markers.
+
+    python -m harness.report.documents
+
+writes them anew, in the root of a clone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from harness.catalogue import Catalogue, open_catalogue
+from harness.diagnostics import DIAGNOSTICS
+from harness.matrix.expected import Committed, committed_file, read_committed
+from harness.page import Page
+
+START, END = "<!-- made by python -m harness.report.documents -->\n", "<!-- end -->\n"
+
+
+def diagnostics_table() -> str:
+    """What each diagnostic sees, what it is blind to, and its cost."""
+    head = ("diagnostic", "sees", "blind to", "cost")
+    rows = ((f"`{each.name}`", each.sees, each.blind, each.cost) for each in DIAGNOSTICS)
+    return _table(head, rows)
+
+
+def catalogue_index() -> str:
+    """Every page: the track for beginners, breaks by family, then the other kinds."""
+    catalogue = open_catalogue()
+    pages, mistakes = catalogue.pages()
+    if mistakes:
+        raise mistakes[0]
+    committed = read_committed(committed_file(Path("breaks"), None)) or {}
+    sections = [("The track for beginners", _track(catalogue))]
+    breaks = [page for page in pages if page.front.kind == "break"]
+    for family, group in groupby(breaks, key=lambda page: page.front.family):
+        sections.append((f"Breaks: {family}", _breaks(catalogue, group, committed)))
+    others = (page for page in pages if page.front.kind != "break")
+    for kind, group in groupby(others, key=lambda page: page.front.kind):
+        sections.append((f"{kind.capitalize()}s", _others(catalogue, group)))
+    return "\n".join(f"## {heading}\n\n{table}" for heading, table in sections)
+
+
+def _track(catalogue: Catalogue) -> str:
+    steps = enumerate(catalogue.track.items(), start=1)
+    rows = [(str(i), _link(catalogue, catalogue.page(page)), idea) for i, (page, idea) in steps]
+    return _table(("", "page", "the idea"), rows)
+
+
+def _breaks(catalogue: Catalogue, pages: Iterable[Page], committed: Mapping[str, Committed]) -> str:
+    """Who catches a break is what the matrix last saw; who is blind, what its page says."""
+    rows = []
+    for page in pages:
+        row = committed.get(page.id)
+        rows.append(
+            (
+                _link(catalogue, page),
+                str(page.front.level),
+                page.title,
+                row.headline if row else "",
+                ", ".join(row.caught_by if row else page.claims[None].caught_by),
+                ", ".join(page.claims[None].missed_by),
+            )
+        )
+    return _table(("page", "level", "what it does", "headline", "caught by", "blind"), rows)
+
+
+def _others(catalogue: Catalogue, pages: Iterable[Page]) -> str:
+    rows = [(_link(catalogue, page), str(page.front.level), page.title) for page in pages]
+    return _table(("page", "level", "what it is"), rows)
+
+
+def _link(catalogue: Catalogue, page: Page) -> str:
+    """The page's name, with its translations behind it; the documents stand one folder down."""
+    folder = Path("..", "breaks", Path(page.path).parent.name)
+    links = [f"[{page.id}]({folder / page.id}.md)"]
+    for language, path in sorted(catalogue.translations(page.id).items()):
+        links.append(f"[{language}]({folder / path.name})")
+    return " ".join(links)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "".join(
+        f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |\n" for row in lines
+    )
+
+
+DOCUMENTS: dict[Path, Callable[[], str]] = {
+    Path("docs/diagnostics.md"): diagnostics_table,
+    Path("docs/catalogue.md"): catalogue_index,
+}
+"""What stands between the markers of each."""
+
+
+def with_text(page: str, text: str) -> str:
+    """The page with the text between its markers. Raises ValueError where it has no markers."""
+    before, start, rest = page.partition(START)
+    _, end, after = rest.partition(END)
+    if not (start and end):
+        raise ValueError(f"no markers for what is made: {START.strip()} and {END.strip()}")
+    return before + start + text + end + after
+
+
+def main() -> None:
+    """Write every document."""
+    for path, make in DOCUMENTS.items():
+        path.write_text(with_text(path.read_text(encoding="utf-8"), make()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
