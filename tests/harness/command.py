@@ -5,6 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+_ENVIRONMENT = {
+    name: value
+    for name, value in os.environ.items()
+    if name not in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
+} | {"COLUMNS": "80", "PYTHONIOENCODING": "utf-8"}
+"""That of these tests, in no language of its own."""
+
 
 def harness(
     *arguments: str, cwd: Path | None = None, **environment: str
@@ -16,7 +23,7 @@ def harness(
         text=True,
         encoding="utf-8",
         cwd=cwd,
-        env=os.environ | {"COLUMNS": "80", "PYTHONIOENCODING": "utf-8"} | environment,
+        env=_ENVIRONMENT | environment,
         timeout=120,
         check=False,
     )

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -81,8 +82,52 @@ def test_list_names_every_page() -> None:
     assert "accumulate-in-place" in done.stdout
     listed = json.loads(harness("list", "--json").stdout)["pages"]
     assert {page["id"] for page in listed} == {
-        path.stem for path in PAGES.rglob("*.md") if path.name != "README.md"
+        path.stem
+        for path in PAGES.rglob("*.md")
+        if path.name != "README.md" and "." not in path.stem
     }
+
+
+def test_list_ends_with_how_many_there_are_of_each_kind_and_family() -> None:
+    families = Counter(path.parent.name for path in PAGES.glob("*/*.md") if "." not in path.stem)
+    last = " ".join(harness("list").stdout.split("\n\n")[-1].split())
+    assert f"{families['variants']} variants" in last
+    assert f"broadcasting {families['broadcasting']}" in last
+
+
+def test_the_track_is_listed_in_its_order() -> None:
+    listed = json.loads(harness("list", "--track", "--json").stdout)["track"]
+    assert listed[0]["level"] == 1
+    shown = harness("list", "--track").stdout
+    assert [shown.index(page["id"]) for page in listed] == sorted(
+        shown.index(page["id"]) for page in listed
+    )
+    done = harness("break", listed[0]["id"], "--no-predict")
+    assert f"Next on the track: harness break {listed[1]['id']}" in done.stdout
+
+
+def test_show_and_break_speak_spanish_when_asked_or_when_the_locale_does() -> None:
+    asked = harness("show", "skip-unbroadcast", "--lang", "es")
+    assert "Hipótesis" in asked.stdout
+    done = harness("break", "skip-unbroadcast", "--no-predict", LANG="es_ES.UTF-8")
+    assert "Como dice la página." in done.stdout
+    assert "corrupción silenciosa" in done.stdout
+    other = harness("show", "skip-unbroadcast", "--lang", "xx")
+    assert (other.returncode, other.stdout) == (2, "")
+    assert "--lang takes en or one of es" in other.stderr
+
+
+def test_json_is_english_unless_another_language_is_asked_for() -> None:
+    page = json.loads(harness("show", "skip-unbroadcast", "--json", LANG="es_ES.UTF-8").stdout)
+    assert "## Hypothesis" in page["markdown"]
+    page = json.loads(harness("show", "skip-unbroadcast", "--json", "--lang", "es").stdout)
+    assert "## Hipótesis" in page["markdown"]
+
+
+def test_a_page_that_is_not_translated_is_shown_in_english_and_says_so() -> None:
+    done = harness("show", "no-interior-reset", "--lang", "es")
+    assert "no está traducida" in done.stdout
+    assert "Hypothesis" in done.stdout
 
 
 def test_show_renders_the_page_and_diff_shows_the_engines_own_code() -> None:
