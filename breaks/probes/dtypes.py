@@ -52,7 +52,7 @@ def linear_single(lib, x: np.float32 = (2, 3)):
 
 
 def linear_double(lib, x=(2, 3)):
-    """The same layer, made for float64."""
+    """A linear layer that was made for float64 makes float64 of float64."""
     yield _seen(_linear(lib, x.dtype)(x), x)
 
 

@@ -20,7 +20,7 @@ def reused_leaf(x=(3,)):
 
 
 def reused_leaf_late(x=(3,)):
-    """The same sum with its operands swapped: x + x * x."""
+    """A leaf used three times, alone on the left: x + x * x."""
     return x + x * x
 
 

@@ -17,7 +17,7 @@ def tape_scalar_target(lib, w=[[1.0, 2.0], [3.0, 4.0]]):
 
 
 def tape_expanded_target(lib, w=[[1.0, 2.0], [3.0, 4.0]]):
-    """The same target with an axis of length one put around it: shape (1,)."""
+    """A target of shape (1,): 3 * sum(w) with an axis of length one put around it."""
     yield {"gradient": _gradient(lib, lambda w: (3.0 * w.sum()).reshape(1), w)}
 
 
