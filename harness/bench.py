@@ -66,24 +66,25 @@ class Bench:
         Raises EnvironmentProblem where the engine does not load.
         """
         job = self.job(replace(engine, sites=()), probes, answer_key=True)
-        keys = keys_of(job)
-        if any(key not in self._clean for key in keys):
-            try:
-                runs = run_kept(job, self.store, self.limits)
-            except EngineDoesNotLoad as error:
-                raise EnvironmentProblem(
-                    f"the engine {engine.name} does not load even unpatched: {error}\n"
-                    "  remedy: make it importable first; breaklab breaks only what works"
-                ) from None
-            answers = self._ask(probes)
-            for key, (index, loss), run in zip(keys, job.items, runs, strict=True):
-                probe = probes[index]
-                seen = Observation(probe, run, answers[probe.name, loss])
-                self._clean[key] = Clean(run, seen.independent, self.hear(seen))
-        return {
-            (probes[index].name, loss): self._clean[key]
-            for key, (index, loss) in zip(keys, job.items, strict=True)
-        }
+        keys = dict(zip(job.items, keys_of(job), strict=True))
+        unknown = tuple(item for item in job.items if keys[item] not in self._clean)
+        if unknown:
+            self._meet(engine, msgspec.structs.replace(job, items=unknown), keys)
+        return {(probes[item[0]].name, item[1]): self._clean[keys[item]] for item in job.items}
+
+    def _meet(self, engine: Engine, job: Job, keys: Mapping[Item, bytes]) -> None:
+        """Run what is not known yet of the unpatched engine, and hear what is said of it."""
+        try:
+            runs = run_kept(job, self.store, self.limits)
+        except EngineDoesNotLoad as error:
+            raise EnvironmentProblem(
+                f"the engine {engine.name} does not load even unpatched: {error}\n"
+                "  remedy: make it importable first; breaklab breaks only what works"
+            ) from None
+        answers = self._ask([(job.probes[index], loss) for index, loss in job.items])
+        for item, run in zip(job.items, runs, strict=True):
+            seen = Observation(job.probes[item[0]], run, answers[run.probe, run.loss])
+            self._clean[keys[item]] = Clean(run, seen.independent, self.hear(seen))
 
     def broken(self, clean: Engine, engine: Engine, probes: Sequence[Probe]) -> list[Run]:
         """The patched engine's runs; an engine that does not even load fails every probe.
@@ -170,9 +171,10 @@ class Bench:
         """What every diagnostic says."""
         return {each.name: ask(each, observation) for each in self.diagnostics}
 
-    def _ask(self, probes: Sequence[Probe]) -> dict[Pair, dict[str, Run | Skipped]]:
+    def _ask(
+        self, pairs: Sequence[tuple[Probe, Loss | None]]
+    ) -> dict[Pair, dict[str, Run | Skipped]]:
         """The independent libraries' answers to each probe and loss."""
-        pairs = [(probe, loss) for probe in probes for loss in probe.losses]
         names = sorted({each.library for each in self.diagnostics if each.library})
         answers = {name: ask_library(name, pairs, self.store) for name in names}
         unfit = Skipped("such a probe cannot be put to it")
