@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from harness.answers import ask_library, why_missing
+from harness.coverage import homes
 from harness.diagnostics import DIAGNOSTICS, Diagnostic, Observation, Skipped, Verdict, ask
 from harness.engine import Engine
 from harness.errors import EnvironmentProblem
@@ -25,6 +26,9 @@ from harness.worker import Job
 
 Pair = tuple[str, Loss | None]
 """A probe's name and a loss."""
+
+Item = tuple[int, Loss | None]
+"""A probe's index and a loss."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +49,16 @@ class Bench:
         diagnostics: Sequence[Diagnostic] = DIAGNOSTICS,
         limits: Limits | None = None,
         explain: bool = False,
+        select: bool = False,
     ) -> None:
-        """With `explain`, reports say what wrong numbers look like and where they come from."""
+        """With `explain`, reports say what wrong numbers look like and where they come from.
+
+        With `select`, only probes that call a changed function are run: worth it for many probes.
+        """
         self.store, self.diagnostics, self.limits = store, diagnostics, limits
-        self.explain = explain
+        self.explain, self.select = explain, select
         self._clean: dict[bytes, Clean] = {}
+        self._called: dict[bytes, frozenset[str] | None] = {}
 
     def clean(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, Clean]:
         """The unpatched engine's runs, and what every diagnostic says of them.
@@ -57,35 +66,66 @@ class Bench:
         Raises EnvironmentProblem where the engine does not load.
         """
         job = self.job(replace(engine, sites=()), probes, answer_key=True)
-        keys = keys_of(job)
-        if any(key not in self._clean for key in keys):
-            try:
-                runs = run_kept(job, self.store, self.limits)
-            except EngineDoesNotLoad as error:
-                raise EnvironmentProblem(
-                    f"the engine {engine.name} does not load even unpatched: {error}\n"
-                    "  remedy: make it importable first; breaklab breaks only what works"
-                ) from None
-            answers = self._ask(probes)
-            for key, (index, loss), run in zip(keys, job.items, runs, strict=True):
-                probe = probes[index]
-                seen = Observation(probe, run, answers[probe.name, loss])
-                self._clean[key] = Clean(run, seen.independent, self.hear(seen))
-        return {
-            (probes[index].name, loss): self._clean[key]
-            for key, (index, loss) in zip(keys, job.items, strict=True)
-        }
+        keys = dict(zip(job.items, keys_of(job), strict=True))
+        unknown = tuple(item for item in job.items if keys[item] not in self._clean)
+        if unknown:
+            self._meet(engine, msgspec.structs.replace(job, items=unknown), keys)
+        return {(probes[item[0]].name, item[1]): self._clean[keys[item]] for item in job.items}
 
-    def broken(self, engine: Engine, probes: Sequence[Probe]) -> list[Run]:
-        """The patched engine's runs; an engine that does not even load fails every probe."""
+    def _meet(self, engine: Engine, job: Job, keys: Mapping[Item, bytes]) -> None:
+        """Run what is not known yet of the unpatched engine, and hear what is said of it."""
         try:
-            return run_kept(self.job(engine, probes), self.store, self.limits)
+            runs = run_kept(job, self.store, self.limits)
+        except EngineDoesNotLoad as error:
+            raise EnvironmentProblem(
+                f"the engine {engine.name} does not load even unpatched: {error}\n"
+                "  remedy: make it importable first; breaklab breaks only what works"
+            ) from None
+        answers = self._ask([(job.probes[index], loss) for index, loss in job.items])
+        for item, run in zip(job.items, runs, strict=True):
+            seen = Observation(job.probes[item[0]], run, answers[run.probe, run.loss])
+            self._clean[keys[item]] = Clean(run, seen.independent, self.hear(seen))
+
+    def broken(self, clean: Engine, engine: Engine, probes: Sequence[Probe]) -> list[Run]:
+        """The patched engine's runs; an engine that does not even load fails every probe.
+
+        With `select`, what cannot come to the patch is not run: it ends as unpatched.
+        """
+        job = self.job(engine, probes)
+        wanted = self._wanted(clean, job) if self.select else job.items
+        try:
+            runs = run_kept(msgspec.structs.replace(job, items=wanted), self.store, self.limits)
         except EngineDoesNotLoad as error:
             return [
-                Run(probe.name, loss, failure=error.failure)
-                for probe in probes
-                for loss in probe.losses
+                Run(probes[index].name, loss, failure=error.failure) for index, loss in job.items
             ]
+        found = dict(zip(wanted, runs, strict=True))
+        keys = self.clean(clean, probes) if len(found) < len(job.items) else {}
+        for index, loss in job.items:
+            if (index, loss) not in found:
+                name = probes[index].name
+                failure = keys[name, loss].run.failure
+                found[index, loss] = Run(name, loss, failure=failure)
+        return [found[item] for item in job.items]
+
+    def _wanted(self, clean: Engine, job: Job) -> tuple[Item, ...]:
+        """The items in which the unpatched engine calls a function that the patch changes."""
+        changed = homes(clean.root, clean.sources, job.sites)
+        if changed is None:
+            return job.items
+        called = zip(job.items, self._coverage(clean, job.probes), strict=True)
+        return tuple(item for item, names in called if names is None or changed & names)
+
+    def _coverage(self, clean: Engine, probes: Sequence[Probe]) -> list[frozenset[str] | None]:
+        """The functions that the unpatched engine calls, for each probe and loss."""
+        job = self.job(replace(clean, sites=()), probes)
+        job = msgspec.structs.replace(job, measure=(), covered=True)
+        keys = keys_of(job)
+        if any(key not in self._called for key in keys):
+            runs = run_kept(job, self.store, self.limits)
+            for key, run in zip(keys, runs, strict=True):
+                self._called[key] = None if run.called is None else frozenset(run.called)
+        return [self._called[key] for key in keys]
 
     def trails(
         self, engine: Engine, sites: Sequence[Site], probes: Sequence[Probe]
@@ -131,9 +171,10 @@ class Bench:
         """What every diagnostic says."""
         return {each.name: ask(each, observation) for each in self.diagnostics}
 
-    def _ask(self, probes: Sequence[Probe]) -> dict[Pair, dict[str, Run | Skipped]]:
+    def _ask(
+        self, pairs: Sequence[tuple[Probe, Loss | None]]
+    ) -> dict[Pair, dict[str, Run | Skipped]]:
         """The independent libraries' answers to each probe and loss."""
-        pairs = [(probe, loss) for probe in probes for loss in probe.losses]
         names = sorted({each.library for each in self.diagnostics if each.library})
         answers = {name: ask_library(name, pairs, self.store) for name in names}
         unfit = Skipped("such a probe cannot be put to it")

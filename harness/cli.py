@@ -411,7 +411,7 @@ def _try_all(plan: Plan, *, keep: bool) -> Trials:
 
     with Progress(len(plan.entries)) as progress:
         try:
-            return try_all(plan, Bench(open_store(keep)), watch=progress.watch)
+            return try_all(plan, Bench(open_store(keep), select=True), watch=progress.watch)
         except KeyboardInterrupt:
             done = f"{progress.done} of {len(plan.entries)} pages were finished"
             kept = " and are kept: the same command goes on from there" if keep else ""

@@ -122,7 +122,7 @@ def run_lab(experiment: Experiment, bench: Bench | None = None) -> Report:
     start = time.perf_counter()
     bench = bench or Bench(open_store())
     keys = bench.clean(experiment.clean, experiment.probes)
-    runs = bench.broken(experiment.broken, experiment.probes)
+    runs = bench.broken(experiment.clean, experiment.broken, experiment.probes)
     judged = {
         (run.probe, run.loss): judge(run, keys[run.probe, run.loss].run, _siblings(keys, run))
         for run in runs

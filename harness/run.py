@@ -121,5 +121,8 @@ class Run(msgspec.Struct, frozen=True):
     nothing else is recorded: it is the unpatched engine's own run."""
     trail: dict[str, int] = {}
     """Digests of all that the sites evaluated to, by site and name: see `harness.trail`."""
+    called: list[str] | None = None
+    """The engine's functions that the import or the run called, where that was asked for and is
+    known: see `harness.coverage`."""
     measured: dict[str, Measured] = {}
     seconds: float = 0.0

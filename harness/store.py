@@ -125,6 +125,7 @@ def keys_of(job: Job) -> list[bytes]:
             sorted(job.measure),
             job.answer_key,
             job.traced,
+            job.covered,
             _versions(job.dialect.distribution or job.dialect.module),
         )
     )

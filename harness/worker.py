@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 from numpy.random import mtrand
 
+from harness.coverage import Coverage
 from harness.diagnostics import DIAGNOSTICS
 from harness.engine import Dialect
 from harness.leaves import SEED
@@ -50,6 +51,8 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     """This is the unpatched engine: also sample what the outcome needs to know of kinks."""
     traced: bool = False
     """Record the backward walks."""
+    covered: bool = False
+    """Record which of the engine's functions are called."""
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -62,6 +65,9 @@ def work(job: Job) -> Iterator[Loaded | Run]:
     """Do the job, frame by frame."""
     recorder = Recorder()
     recorder.install()
+    coverage = Coverage({str(Path(job.root) / file) for file in job.sources})
+    if job.covered:
+        coverage.start()
     mtrand.set_bit_generator(np.random.PCG64(SEED))
     try:
         module = (
@@ -73,13 +79,35 @@ def work(job: Job) -> Iterator[Loaded | Run]:
     except BaseException as error:
         yield Loaded(Failure("the import", type(error).__name__, str(error)))
         return
+    called = coverage.stop() if job.covered else None
     yield Loaded()
     at_import = set(recorder.executed)
     start = mtrand.get_bit_generator().state
     for index, loss in job.items:
         mtrand.get_bit_generator().state = start
         recorder.clear()
-        yield _run(job, library, job.probes[index], loss, recorder, at_import)
+        probe = job.probes[index]
+        if job.covered:
+            yield _cover(library, probe, loss, coverage, called)
+        else:
+            yield _run(job, library, probe, loss, recorder, at_import)
+
+
+def _cover(
+    library: Library,
+    probe: Probe,
+    loss: Loss | None,
+    coverage: Coverage,
+    at_import: list[str] | None,
+) -> Run:
+    """Only the functions that are called: the import's, and those of the run."""
+    trial = Trial(library, probe)
+    coverage.start()
+    observe(trial, loss)
+    called = coverage.stop()
+    if at_import is None or called is None:
+        return Run(probe.name, loss)
+    return Run(probe.name, loss, called=[*at_import, *called])
 
 
 def _run(

@@ -71,7 +71,7 @@ def probe_of(body: str) -> tuple[Probe, ...]:
 def infection(tmp_path: Path, diff: str, body: str = "return a.double()") -> bool:
     """Whether the patch infects the run of a probe, as the lab would ask it."""
     engine, probes = broken(tmp_path, diff), probe_of(body)
-    run = BENCH.broken(engine, probes)[0]
+    run = BENCH.broken(CLEAN, engine, probes)[0]
     assert run.reached
     return infected(run.trail, BENCH.trails(CLEAN, engine.sites, probes)["p", "uniform"])
 
@@ -110,7 +110,7 @@ def test_recording_goes_on_to_the_end_of_the_stack(tmp_path: Path) -> None:
     diff = "@@ deep @@\n-1 + deep($n)\n+2 + deep($n)"
     body = "import tiny; tiny.deep({}); return a.double()"
     assert infection(tmp_path, diff, body.format(sys.getrecursionlimit() // 3))
-    (endless, *_) = BENCH.broken(broken(tmp_path, diff), probe_of(body.format(-1)))
+    (endless, *_) = BENCH.broken(CLEAN, broken(tmp_path, diff), probe_of(body.format(-1)))
     assert endless.failure is not None
     assert endless.failure.type == "RecursionError"
     assert endless.reached == [0]
