@@ -10,6 +10,7 @@ import importlib
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import libcst as cst
 import msgspec
@@ -42,6 +43,14 @@ class Experiment:
     broken: Engine
     diff: str
     probes: tuple[Probe, ...]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Probe]:
+        return {probe.name: probe for probe in self.probes}
+
+    def probe(self, name: str) -> Probe:
+        """The probe of that name."""
+        return self._by_name[name]
 
     @property
     def engine(self) -> EngineReport:
@@ -123,10 +132,14 @@ def run_lab(experiment: Experiment, bench: Bench | None = None) -> Report:
     bench = bench or Bench(open_store())
     keys = bench.clean(experiment.clean, experiment.probes)
     runs = bench.broken(experiment.clean, experiment.broken, experiment.probes)
-    judged = {
-        (run.probe, run.loss): judge(run, keys[run.probe, run.loss].run, _siblings(keys, run))
-        for run in runs
+    of_probe = {
+        probe.name: [keys[probe.name, loss].run for loss in probe.losses]
+        for probe in experiment.probes
     }
+    judged = {}
+    for run in runs:
+        siblings = [key for key in of_probe[run.probe] if key.loss != run.loss]
+        judged[run.probe, run.loss] = judge(run, keys[run.probe, run.loss].run, siblings)
     trails = bench.trails(
         experiment.clean,
         experiment.broken.sites,
@@ -193,13 +206,6 @@ def _leaf_names(walk: Sequence[TraceStep], leaves: Mapping[str, Array]) -> dict[
     }
 
 
-def _siblings(keys: Mapping[Pair, Clean], run: Run) -> list[Run]:
-    """The answer keys of the same probe under its other losses."""
-    return [
-        key.run for (probe, loss), key in keys.items() if probe == run.probe and loss != run.loss
-    ]
-
-
 def _report_run(
     experiment: Experiment,
     bench: Bench,
@@ -209,7 +215,7 @@ def _report_run(
     trail: Mapping[str, int],
 ) -> RunReport:
     expected = experiment.page.expected(experiment.variant, run.probe, run.loss)
-    probe = next(probe for probe in experiment.probes if probe.name == run.probe)
+    probe = experiment.probe(run.probe)
     # A run that never came to the patch is the clean one, and all that can be said of it is known.
     is_other = bool(run.reached or run.failure)
     verdicts = bench.hear(Observation(probe, run, key.independent)) if is_other else key.verdicts
