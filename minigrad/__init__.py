@@ -3,7 +3,7 @@
 Read `autodiff` first (the graph and the walk), then a rule in `elementwise`, then `tensor`.
 """
 
-from minigrad import checkpoint, data, losses, nn, optim
+from minigrad import checkpoint, data, losses, metrics, nn, optim
 from minigrad.autodiff import grad
 from minigrad.broadcasting import unbroadcast
 from minigrad.functions import (
@@ -34,6 +34,7 @@ __all__ = [
     "grad",
     "losses",
     "maximum",
+    "metrics",
     "minimum",
     "nn",
     "no_grad",

@@ -118,20 +118,22 @@ class StandardScaler:
         return (x - self.mean) / self.scale
 
 
-# ----- Missing values, which are NaN -----
+# ----- Missing values, which are NaN; an infinity is no value either -----
 
 
 def check_complete(x: Array) -> None:
-    """Raise ValueError that names the rows and columns of `x` (rows, columns) with a NaN."""
-    missing = np.isnan(x)
+    """Raise ValueError that names the rows and columns of `x` (rows, columns) with a hole."""
+    missing = _missing(x)
     if missing.any():
         rows, columns = (np.flatnonzero(missing.any(axis)).tolist() for axis in (1, 0))
-        raise ValueError(f"NaN in rows {rows} and columns {columns}: drop the rows, or impute")
+        raise ValueError(
+            f"NaN or infinity in rows {rows} and columns {columns}: drop the rows, or impute"
+        )
 
 
 def drop_missing(x: Array, *others: Array) -> tuple[Array, ...]:
-    """`x` (rows, columns) without its rows that have a NaN, and `others` without the same rows."""
-    complete = ~np.isnan(x).any(1)
+    """`x` (rows, columns) without its rows that have a hole, and `others` without the same rows."""
+    complete = ~_missing(x).any(1)
     return tuple(array[complete] for array in (x, *others))
 
 
@@ -145,19 +147,24 @@ class MeanImputer:
 
     def fit(self, x: Array) -> Self:
         """Learn from `x` (rows, columns). Raises ValueError for a column without any value."""
-        empty = np.flatnonzero(np.isnan(x).all(0)).tolist()
+        known = ~_missing(x)
+        empty = np.flatnonzero(~known.any(0)).tolist()
         if empty:
             raise ValueError(f"columns {empty} have no value, so they have no mean")
-        self.mean = np.nanmean(x, 0)
+        self.mean = np.mean(x, 0, where=known)
         return self
 
     def transform(self, x: Array) -> Array:
-        """A copy of `x` without NaN. Raises as `StandardScaler.transform`."""
+        """A copy of `x` without holes. Raises as `StandardScaler.transform`."""
         if self.mean is None:
             raise RuntimeError("transform() before fit(): fit to the training rows first")
         if x.shape[1:] != self.mean.shape:
             raise ValueError(f"rows of shape {x.shape[1:]}, but fitted to {self.mean.shape}")
-        return np.where(np.isnan(x), self.mean, x)
+        return np.where(_missing(x), self.mean, x)
+
+
+def _missing(x: Array) -> Array:
+    return ~np.isfinite(x)
 
 
 # ----- Augmentation -----
@@ -176,7 +183,9 @@ def random_flip(*arrays: Array, rng: np.random.Generator) -> tuple[Array, ...]:
 
 
 def add_noise(x: Array, deviation: float, *, rng: np.random.Generator) -> Array:
-    """`x` plus normal noise, in the dtype of `x`."""
+    """`x` plus normal noise, in the dtype of `x`. Raises TypeError where that is not of floats."""
+    if x.dtype.kind != "f":
+        raise TypeError(f"noise on {x.dtype} would be cut down to whole numbers: make it floats")
     noise = deviation * rng.standard_normal(x.shape)
     noisy: Array = x + noise.astype(x.dtype)
     return noisy

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from minigrad import data
 from tests.minigrad.modules import DTYPES, normal, public_names, rng
 
-NAN = np.nan
-HOLES = np.array([[1.0, NAN, 3.0], [4.0, 5.0, 6.0], [NAN, NAN, 9.0]])
+NAN, INF = np.nan, np.inf
+HOLES = np.array([[1.0, NAN, 3.0], [4.0, 5.0, 6.0], [-INF, INF, 9.0]])
 TRANSFORMS = [data.StandardScaler, data.MeanImputer]
 
 
@@ -156,15 +156,16 @@ def test_one_column_does_not_broadcast(kind: Any) -> None:
         kind().fit(normal(4, 3)).transform(np.ones((2, 1)))
 
 
-def test_a_scaler_is_not_fitted_to_nan() -> None:
-    with pytest.raises(ValueError, match="NaN in rows"):
-        data.StandardScaler().fit(HOLES)
+@pytest.mark.parametrize("hole", [NAN, INF, -INF])
+def test_a_scaler_is_not_fitted_to_holes(hole: float) -> None:
+    with pytest.raises(ValueError, match=r"rows \[1\] and columns \[0\]"):
+        data.StandardScaler().fit(np.array([[1.0], [hole]]))
 
 
 # ----- Missing values -----
 
 
-def test_rows_and_columns_with_nan_are_named() -> None:
+def test_rows_and_columns_with_holes_are_named() -> None:
     with pytest.raises(ValueError, match=r"rows \[0, 2\] and columns \[0, 1\]: drop the rows, or"):
         data.check_complete(HOLES)
     data.check_complete(HOLES[1:2])
@@ -180,7 +181,14 @@ def test_an_imputer_fills_in_the_means_of_the_rows_it_was_fitted_to() -> None:
     imputer = data.MeanImputer().fit(HOLES[:2])
     filled = imputer.transform(HOLES)
     np.testing.assert_array_equal(filled, [[1, 5, 3], [4, 5, 6], [2.5, 5, 9]])
-    assert np.isnan(HOLES).sum() == 3
+    assert np.isfinite(HOLES).sum() == 6
+    assert not np.isnan(data.MeanImputer().fit(HOLES).transform(HOLES)).any()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_imputer_keeps_the_dtype(dtype: Any) -> None:
+    holes = HOLES.astype(dtype)
+    assert data.MeanImputer().fit(holes).transform(holes).dtype == dtype
 
 
 def test_a_column_without_a_value_has_no_mean() -> None:
@@ -211,3 +219,8 @@ def test_noise_has_its_deviation_and_the_dtype_of_the_data(dtype: Any) -> None:
     assert (noisy - x).std() == pytest.approx(0.3, rel=0.02)
     np.testing.assert_array_equal(noisy, data.add_noise(x, 0.3, rng=rng()))
     assert (noisy != data.add_noise(x, 0.3, rng=rng(1))).any()
+
+
+def test_noise_on_whole_numbers_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"noise on uint8 would be cut down to whole numbers"):
+        data.add_noise(np.zeros((2, 2), np.uint8), 0.3, rng=rng())
