@@ -44,7 +44,7 @@ class RunningMean:
 class EarlyStopping:
     """Keeps the state of a model at its lowest validation loss, and says when to stop.
 
-    Source: Prechelt, Early Stopping - But When?, 1998, the criterion UP.
+    Source: Goodfellow, Bengio and Courville, Deep Learning, 2016, algorithm 7.1.
     """
 
     def __init__(self, model: Module, patience: int) -> None:
