@@ -59,3 +59,45 @@ def refuse_missing_values(lib):
     """A scaler is fitted to rows of which one has no value; a mean of it would be NaN."""
     scaler = lib.data.StandardScaler().fit(np.array([[1.0], [np.nan], [3.0]]))
     yield {"mean": scaler.mean}
+
+
+def _scaled(lib, x, y):
+    """Scale `x`, see how well it is scaled, and fit a linear law with a bias to `y` by descent.
+
+    The steps are those until weights and bias are right to a thousandth, at the best constant rate:
+    2 by the sum of the least and the greatest curvature.
+    """
+    scaled = lib.data.StandardScaler().fit(x).transform(x)
+    rows = np.column_stack([scaled, np.ones(len(x))])
+    best = np.linalg.lstsq(rows, y, rcond=None)[0]
+    curvatures = np.linalg.eigvalsh(2 * rows.T @ rows / len(x))
+    weights, steps = np.zeros_like(best), 0
+    while np.linalg.norm(weights - best) > 1e-3 * np.linalg.norm(best) and steps < 20_000:
+        slope = 2 * rows.T @ (rows @ weights - y) / len(x)
+        weights, steps = weights - 2 / (curvatures[0] + curvatures[-1]) * slope, steps + 1
+    yield {
+        "deviations": scaled.std(0),
+        "condition": curvatures[-1] / curvatures[0],
+        "steps": steps,
+        "mean_error": _off(scaled.mean(0)),
+        "spread_error": _off(scaled.std(0) - 1),
+    }
+
+
+def _columns(deviations, means):
+    """64 rows of two columns with these deviations and means, and no correlation."""
+    x = np.column_stack([np.ones(64), np.random.default_rng(3).standard_normal((64, 2))])
+    orthogonal = np.linalg.qr(x)[0][:, 1:]  # to the ones as well: their mean is 0
+    return 8 * orthogonal * np.array(deviations) + np.array(means)
+
+
+def scale_uneven_columns(lib):
+    """Two columns around 0, one 30 times as wide as the other."""
+    x = _columns([1.0, 30.0], [0.0, 0.0])
+    yield from _scaled(lib, x, x[:, 0] - 0.1 * x[:, 1])
+
+
+def scale_far_columns(lib):
+    """Two columns of deviation 1, one of them around 5."""
+    x = _columns([1.0, 1.0], [0.0, 5.0])
+    yield from _scaled(lib, x, x[:, 0] - x[:, 1])
