@@ -1,4 +1,4 @@
-"""Data on its way to a model: splits, batches, scaling, missing values, augmentation.
+"""Data on its way to a model: splits, batches, sequences, scaling, missing values, augmentation.
 
 Rows are samples, along the first axis. Whatever is random comes from a generator that is passed in.
 """
@@ -86,6 +86,19 @@ class DataLoader:
 def worker_generators(seed: int, workers: int) -> list[np.random.Generator]:
     """A generator for each worker, none drawing the numbers of another."""
     return [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(workers)]
+
+
+# ----- Sequences -----
+
+
+def next_symbols(sequences: Array) -> tuple[Array, Array]:
+    """Inputs and targets of a model that predicts: each symbol, and the one that comes after it.
+
+    (rows, length) -> twice (rows, length - 1). Raises ValueError for a length below 2.
+    """
+    if sequences.shape[1] < 2:
+        raise ValueError(f"sequences of {sequences.shape[1]}: there is no next symbol to predict")
+    return sequences[:, :-1], sequences[:, 1:]
 
 
 # ----- Scaling -----

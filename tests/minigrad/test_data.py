@@ -19,7 +19,14 @@ TRANSFORMS = [data.StandardScaler, data.MeanImputer]
 def test_every_public_name_is_known_here() -> None:
     assert public_names(data) == {
         *("train_test_split", "group_split", "DataLoader", "worker_generators", "StandardScaler"),
-        *("check_complete", "drop_missing", "MeanImputer", "random_flip", "add_noise"),
+        *(
+            "next_symbols",
+            "check_complete",
+            "drop_missing",
+            "MeanImputer",
+            "random_flip",
+            "add_noise",
+        ),
     }
 
 
@@ -111,6 +118,20 @@ def test_workers_draw_different_numbers_and_the_same_again() -> None:
     assert len(set(draws)) == 8
     assert draws == [generator.random() for generator in data.worker_generators(5, 8)]
     assert draws[0] != data.worker_generators(6, 1)[0].random()
+
+
+# ----- Sequences -----
+
+
+def test_the_target_is_the_symbol_that_comes_next() -> None:
+    inputs, targets = data.next_symbols(np.array([[1, 2, 3], [7, 8, 9]]))
+    np.testing.assert_array_equal(inputs, [[1, 2], [7, 8]])
+    np.testing.assert_array_equal(targets, [[2, 3], [8, 9]])
+
+
+def test_a_single_symbol_has_no_next_one() -> None:
+    with pytest.raises(ValueError, match="no next symbol"):
+        data.next_symbols(np.array([[1], [2]]))
 
 
 # ----- Scaling -----

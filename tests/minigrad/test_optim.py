@@ -70,7 +70,7 @@ def test_the_default_learning_rates_are_torchs() -> None:
 
 def test_every_public_name_has_a_case() -> None:
     optimizers = {kind for kind, _ in CASES.values()} | {"Optimizer"}
-    others = {"clip_grad_norm_", "accumulate_gradients", "Scheduler"}
+    others = {"clip_grad_norm_", "accumulate_gradients", "scaled_backward", "Scheduler"}
     assert public_names(optim) == optimizers | others | SCHEDULES
 
 
@@ -221,6 +221,45 @@ def test_tokens_count_and_padding_does_not() -> None:
 def test_each_batch_has_a_count() -> None:
     with pytest.raises(ValueError, match="shorter"):
         optim.accumulate_gradients(lambda: Tensor(1.0, True), [(), ()], [1])
+
+
+# ----- Scaled losses -----
+
+
+def faint_loss(w: Tensor) -> Tensor:
+    """Of w (2, 1): its cotangents are near 1e-6, and it adds up a hundred times as much."""
+    x = 100 * normal(64, 2).astype(w.dtype)
+    return ((x @ w * 1e-4) ** 2).mean()
+
+
+def test_a_scale_keeps_the_digits_that_float16_would_lose() -> None:
+    exact, half = (Tensor([[0.5], [0.25]], requires_grad=True, dtype=d) for d in (float, "f2"))
+    faint_loss(exact).backward()
+    faint_loss(half).backward()
+    assert exact.grad is not None
+    assert half.grad is not None
+    assert np.abs(half.grad / exact.grad - 1).max() > 0.2
+    half.grad = None
+    optim.scaled_backward(faint_loss(half), [half])
+    assert half.grad is not None
+    assert half.grad.dtype == np.float16
+    np.testing.assert_allclose(half.grad, exact.grad, rtol=5e-3)
+
+
+def test_a_scaled_gradient_is_added_to_what_is_there() -> None:
+    w, alone, idle = (Tensor(normal(3, seed=i), requires_grad=True) for i in range(3))
+    (w**2).sum().backward()
+    optim.scaled_backward((w**3).sum() + alone.sum(), iter([w, alone, idle]), 8.0)
+    assert w.grad is not None
+    np.testing.assert_allclose(w.grad, 2 * w.data + 3 * w.data**2, rtol=1e-14)
+    np.testing.assert_array_equal(np.asarray(alone.grad), np.ones(3))
+    assert idle.grad is None
+
+
+def test_a_scaled_loss_is_one_number() -> None:
+    w = Tensor(normal(3), requires_grad=True)
+    with pytest.raises(RuntimeError, match="one element"):
+        optim.scaled_backward(w * w, [w])
 
 
 # ----- Schedules -----
