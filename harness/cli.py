@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.errors import BreaklabError, DoesNotApply, EnvironmentProblem
+from harness.errors import BreaklabError, DoesNotApply, EnvironmentProblem, UsageError
 
 if TYPE_CHECKING:
     from harness.bench import Bench
@@ -350,8 +350,14 @@ def _experiment(
     from harness.engine import find_engine
     from harness.lab import prepare
 
+    found = catalogue.page(page)
+    if found.front.kind == "myth":
+        raise UsageError(
+            f"`{page}` is a myth: it has a program, and no patch for the engine\n"
+            f"  remedy: `harness myth {page}` runs its program"
+        )
     on = catalogue.page(variant, "variant") if variant else None
-    return prepare(catalogue.page(page), catalogue, find_engine(), variant=on, probes=probes)
+    return prepare(found, catalogue, find_engine(), variant=on, probes=probes)
 
 
 def _language(catalogue: Catalogue, code: str | None, json: bool) -> Language:

@@ -143,7 +143,8 @@ def read_page(path: Path) -> Page:
     """Read and validate the page at `path`.
 
     Raises PageError for a file that is no text, front matter that is no TOML or does not follow
-    the schema, an id that is not the file's name, and a page without a title.
+    the schema, an id that is not the file's name, `needs` on what is no myth, and a page without a
+    title.
     """
     name = str(path)
     toml, body, body_line = split_front(read_text(path), name)
@@ -152,6 +153,12 @@ def read_page(path: Path) -> Page:
     if front.id != path.stem:
         raise reader.mistake(
             ("id",), f"is `{front.id}`, but the file is `{path.name}`", "give both the same name"
+        )
+    if front.needs and front.kind != "myth":
+        raise reader.mistake(
+            ("needs",),
+            f"is a myth's, and this is a {front.kind}",
+            "leave it out: other libraries are asked wherever they are installed",
         )
     return Page(
         path=name,

@@ -421,6 +421,15 @@ def test_a_missing_library_is_the_environments_fault_and_named(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("command", ["break", "diff"])
+def test_a_myth_is_no_break_and_the_remedy_is_its_command(tmp_path: Path, command: str) -> None:
+    write_page(tmp_path, SOUND_MYTH, f"{ID}.md")
+    done = harness(command, ID, "--breaks", str(tmp_path), "--json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"`{ID}` is a myth" in done.stderr
+    assert f"`harness myth {ID}`" in done.stderr
+
+
 def test_a_break_is_no_myth_and_a_wrong_id_has_near_ones(tmp_path: Path) -> None:
     write_page(tmp_path, SOUND)
     write_page(tmp_path, SOUND_MYTH, f"{ID}.md")

@@ -118,6 +118,7 @@ def test_the_page_holds_its_own_probes(tmp_path: Path) -> None:
         ("level  = 2", 'level = "2"', 5, "key `level` is wrong: Expected `int"),
         ("level  = 2", "levle = 2", 5, "key `levle` is unknown"),
         ('["project#1"]', '"project#1"', 6, "key `sources` is wrong"),
+        ("level  = 2", 'needs = ["torch"]', 5, "key `needs` is a myth's, and this is a break"),
         ('e = "disguised-correct"\nsum', 'e = "fine"\nsum', 9, "key `expect.add-same-shape`"),
         ("uniform = ", "unifrom = ", 10, "key `expect.sum-axis.unifrom` is wrong"),
         ('= "crash"', '= "crush"', 12, "key `expect.in-place.add-same-shape` is wrong"),
