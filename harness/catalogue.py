@@ -122,7 +122,7 @@ class Catalogue:
                 pages.append(read_page(path))
             except PageError as error:
                 mistakes.append(error)
-        order = {"break": 0, "variant": 1, "myth": 2, "control": 3}
+        order = {"break": 0, "variant": 1, "myth": 2, "exercise": 3, "control": 4}
         pages.sort(
             key=lambda page: (order[page.front.kind], page.front.family, page.front.level, page.id)
         )

@@ -1,6 +1,7 @@
 """The whole check of a page: prose, names, patch, outcomes, claims, survival, translations.
 
-Of a myth, the program and what it prints take the place of the patch and all that follows from it.
+Of a myth, the program and what it prints take the place of the patch and all that follows from it;
+of an exercise, its suite and its answer.
 
 A page's mistakes become findings, and never hide one another or those of another page.
 """
@@ -18,6 +19,7 @@ from harness.bench import Bench
 from harness.catalogue import Catalogue, nearest
 from harness.engine import Engine
 from harness.errors import BreaklabError, PageError
+from harness.exercise_check import check_exercise
 from harness.finding import Finding, finding_from
 from harness.lab import prepare, run_lab
 from harness.myth import check_myth
@@ -96,6 +98,8 @@ def check_page(page_id: str, catalogue: Catalogue, engine: Engine, bench: Bench)
             findings += check_translation(translation, page)
         if page.front.kind == "myth":
             findings += check_myth(page)
+        elif page.front.kind == "exercise":
+            findings += check_exercise(page, catalogue, engine, bench)
         else:
             known, unknown = check_names(page, catalogue)
             for language, translation in catalogue.translations(page_id).items():

@@ -81,7 +81,7 @@ def list_pages(
         bool, typer.Option("--track", help="List the pages that a beginner takes in order.")
     ] = False,
 ) -> int:
-    """List every break, variant and myth, or the probes that they share."""
+    """List every break, variant, myth and exercise, or the probes that they share."""
     if probes:
         return _list_probes(_catalogue(breaks), json)
     if track:
@@ -99,18 +99,31 @@ def list_pages(
 
 
 @app.command()
-def show(page: PageId, lang: Lang = None, breaks: Breaks = None, json: Json = False) -> int:
-    """Read a page in the terminal."""
+def show(
+    page: PageId,
+    lang: Lang = None,
+    breaks: Breaks = None,
+    json: Json = False,
+    answer: Annotated[
+        bool, typer.Option("--answer", help="Show the answer of an exercise as well.")
+    ] = False,
+) -> int:
+    """Read a page in the terminal; an exercise without its answer."""
     catalogue = _catalogue(breaks)
     found = catalogue.page(page)
     language = _language(catalogue, lang, json)
     shown = _in_language(catalogue, found, language)
+    is_translated = shown is not found
+    if found.front.kind == "exercise" and not answer:
+        from harness.exercise import without_answer
+
+        shown = without_answer(shown, found)
     if json:
         _print_json({"schema": 1, **_list_entry(shown), "markdown": shown.body})
     else:
         from harness.report.terminal import open_console, show_page
 
-        show_page(open_console(language=language), shown, translated=shown is not found)
+        show_page(open_console(language=language), shown, translated=is_translated)
     return 0
 
 
@@ -185,6 +198,41 @@ def myth(page: PageId, breaks: Breaks = None, json: Json = False) -> int:
         what, _, remedy = report.skipped.partition(": ")
         raise EnvironmentProblem(f"the program was not run: {what}\n  remedy: {remedy}")
     return 0 if report.agrees else 1
+
+
+@app.command()
+def exercise(
+    page: PageId,
+    probe: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="Your probe, a Python file; it is judged."),
+    ] = None,
+    hints: Annotated[bool, typer.Option("--hints", help="Show the hints.")] = False,
+    breaks: Breaks = None,
+    json: Json = False,
+    no_cache: NoCache = False,
+) -> int:
+    """See tests that a break passes, and write the probe that kills it."""
+    from harness.attempt import read_attempt
+    from harness.bench import Bench
+    from harness.engine import find_engine
+    from harness.exercise import run_exercise
+    from harness.report.exercise import show_attempt, show_exercise
+    from harness.report.terminal import open_console
+    from harness.store import open_store
+
+    catalogue = _catalogue(breaks)
+    found = catalogue.page(page, "exercise")
+    probes = read_attempt(probe) if probe else ()
+    bench = Bench(open_store(not no_cache), explain=True)
+    report = run_exercise(found, catalogue, find_engine(), bench, probes)
+    if json:
+        _print_json(report)
+    elif probes:
+        show_attempt(open_console(), found, report, probes)
+    else:
+        show_exercise(open_console(), found, report, hints=hints)
+    return 0 if (report.killed if probes else report.agrees) else 1
 
 
 @app.command()

@@ -85,9 +85,9 @@ def _anchors(text: Text) -> list[str]:
 
 
 def check_sources(page: Page) -> Iterator[Finding]:
-    """A break and a myth say where they were seen, each in a form that a reader can follow."""
+    """All but variants and controls say where they were seen, so that a reader can follow."""
     line = page.line_of("sources")
-    if not page.front.sources and page.front.kind in ("break", "myth"):
+    if not page.front.sources and page.front.kind in ("break", "myth", "exercise"):
         remedy = f"say where it was seen: {SOURCE_FORMS}"
         yield Finding(page.path, line, "no sources", remedy)
     for source in page.front.sources:

@@ -1,4 +1,4 @@
-"""A page: one Markdown file that is a break, a variant or a myth.
+"""A page: one Markdown file that is a break, a variant, a myth or an exercise.
 
 TOML front matter between `+++` lines for machines, Markdown for people, fenced blocks that run.
 Reading checks what can be known from the page alone; every mistake is a `PageError` with file,
@@ -54,6 +54,10 @@ class FrontMatter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pardon: Pardon | None = None
     needs: tuple[Annotated[str, msgspec.Meta(pattern=MODULE)], ...] = ()
     """What a myth's program imports beside NumPy and minigrad; it is not run without."""
+    breaks: tuple[str, ...] = ()
+    """The breaks that pass an exercise's suite, and that its answer kills."""
+    kills: tuple[str, ...] = ()
+    """Breaks that the suite of an exercise does catch."""
 
 
 class Claims(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -160,6 +164,9 @@ def read_page(path: Path) -> Page:
             f"is a myth's, and this is a {front.kind}",
             "leave it out: other libraries are asked wherever they are installed",
         )
+    for key in ("breaks", "kills"):
+        if getattr(front, key) and front.kind != "exercise":
+            raise reader.mistake((key,), f"on a {front.kind}", "leave it out: exercises have it")
     return Page(
         path=name,
         front=front,
@@ -229,7 +236,7 @@ def split_front(text: str, path: str) -> tuple[str, str, int]:
 
 _REMEDIES = {
     "id": "lower-case words joined by hyphens, the file's name without .md: `skip-unbroadcast`",
-    "kind": 'one of "break", "variant", "myth"',
+    "kind": 'one of "break", "variant", "myth", "exercise"',
     "family": "lower-case words joined by hyphens, the folder of the page: `broadcasting`",
     "level": "1 (first lesson), 2 or 3 (expert)",
     "sources": 'a list of strings: `sources = ["project#123"]`',
@@ -241,6 +248,8 @@ _REMEDIES = {
     '`sentence = "..."`, which says why no diagnostic can catch it',
     "diagnostics": '`caught_by = ["shape"]` and `missed_by = ["loss-falls"]`',
     "needs": 'the modules that a myth\'s program imports beside NumPy: `needs = ["torch"]`',
+    "breaks": 'the breaks that pass an exercise\'s suite: `breaks = ["assign-not-accumulate"]`',
+    "kills": 'breaks that the suite of an exercise catches: `kills = ["mul-ignore-upstream"]`',
 }
 _KEYS = ", ".join(_REMEDIES)
 

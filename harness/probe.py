@@ -33,7 +33,8 @@ from typing import Literal
 from harness.errors import PageError
 from harness.words import LOSSES, Loss
 
-ProbeKind = Literal["gradient", "steps", "module"]
+ProbeKind = Literal["gradient", "steps", "module", "test"]
+"""A test is a function of an exercise's suite: it has no leaves, and passes unless it raises."""
 
 DTYPES = ("float64", "float32", "float16", "int64", "int32")
 """What a leaf may be annotated with, as `np.float32`."""

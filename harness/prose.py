@@ -34,11 +34,24 @@ MYTH_SECTIONS = (
     "Lesson",
     "References",
 )
+EXERCISE_SECTIONS = (
+    "The suite",
+    "The break",
+    "Your task",
+    "Hints",
+    "Answer",
+    "Lesson",
+    "References",
+)
 OPTIONAL: Mapping[PageKind, frozenset[str]] = {
     "break": frozenset({"Probes"}),
     "myth": frozenset(),
+    "exercise": frozenset(),
 }
 """Sections that a page of that kind may leave out; the other kinds need no references either."""
+
+PYTHON_SECTIONS = ("Probes", "The program", "The suite", "Answer")
+"""Sections with a block of Python that is run."""
 
 LONGEST = 120
 """Lines of Markdown; a page is read at one sitting."""
@@ -46,7 +59,7 @@ LONGEST = 120
 
 def sections_of(kind: PageKind) -> tuple[str, ...]:
     """The second-level sections that a page of that kind may have, in their order."""
-    return MYTH_SECTIONS if kind == "myth" else BREAK_SECTIONS
+    return {"myth": MYTH_SECTIONS, "exercise": EXERCISE_SECTIONS}.get(kind, BREAK_SECTIONS)
 
 
 def check_prose(page: Page) -> list[Finding]:
@@ -98,7 +111,7 @@ def _check_section(page: Page, text: Text, heading: Heading) -> Iterator[Finding
     if not page.section(heading.text):
         remedy = "write it; `harness show skip-unbroadcast` is an example"
         yield text.finding(heading.line, f"the section `{heading.text}` is empty", remedy)
-    needs = {"Probes": "python", "The program": "python"}.get(heading.text)
+    needs = "python" if heading.text in PYTHON_SECTIONS else None
     if needs and not any(
         fence.section == heading.text and fence.info[:1] == (needs,) for fence in page.fences
     ):
@@ -108,13 +121,12 @@ def _check_section(page: Page, text: Text, heading: Heading) -> Iterator[Finding
 
 def _check_blocks(page: Page) -> Iterator[Finding]:
     """A reader takes `diff` for what is applied, and `python` for what is run."""
-    homes = {
-        "diff": "The break",
-        "python": "The program" if page.front.kind == "myth" else "Probes",
-    }
+    kind = page.front.kind
+    of_python = [name for name in sections_of(kind) if name in PYTHON_SECTIONS]
+    homes = {"diff": [] if kind == "exercise" else ["The break"], "python": of_python}
     for fence in page.fences:
-        home = homes.get(fence.info[0]) if fence.info else None
-        if home and fence.section != home:
+        home = " or ".join(homes.get(fence.info[0], [])) if fence.info else ""
+        if home and fence.section not in home.split(" or "):
             remedy = f"move it to `## {home}`, or indent it by four spaces instead of fencing it"
             problem = f"a ```{fence.info[0]} block outside the section `{home}`"
             yield Finding(page.path, fence.line - 1, problem, remedy)

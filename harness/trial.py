@@ -134,7 +134,12 @@ def observe(trial: Trial, loss: Loss | None, *, traced: bool = False) -> Run:
     With `traced` the backward walk is recorded too, where the library can tell it.
     """
     record = _Record()
-    watch = {"gradient": _observe_gradients, "steps": _observe_steps, "module": _observe_module}
+    watch = {
+        "gradient": _observe_gradients,
+        "steps": _observe_steps,
+        "module": _observe_module,
+        "test": _observe_test,
+    }
     generator = _global_generator()
     start = time.perf_counter()
     failure = None
@@ -231,6 +236,12 @@ def _observe_module(trial: Trial, _: Loss | None, record: _Record) -> None:
             seen[f"state.{part}"] = pack(library.value(state))
         flags = [bool(getattr(part, "training", False)) for part in layer.modules()]
         record.log.append({**seen, "state.training": pack(flags)})
+
+
+def _observe_test(trial: Trial, _: Loss | None, record: _Record) -> None:
+    """A test asserts by itself; all there is to see is whether it raises."""
+    record.phase = "the test"
+    trial.call({})
 
 
 # ----- What else can be seen -----

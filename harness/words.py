@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-PageKind = Literal["break", "variant", "myth", "control"]
+PageKind = Literal["break", "variant", "myth", "exercise", "control"]
 Loss = Literal["uniform", "weighted"]
 Outcome = Literal[
     "silent-corruption",

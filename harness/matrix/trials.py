@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from harness.diagnostics import Diagnostic
 from harness.matrix.record import FalseAlarm
 from harness.page import Pardon
+from harness.probe import ProbeKind
 from harness.report import EngineReport, Report, RunReport
 
 
@@ -16,7 +16,7 @@ from harness.report import EngineReport, Report, RunReport
 class Size:
     """How large a probe is: a smaller one is a better witness."""
 
-    kind: Literal["gradient", "steps", "module"]
+    kind: ProbeKind
     elements: int
     """In its leaves."""
 

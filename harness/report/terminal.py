@@ -86,11 +86,16 @@ def show_diff(console: Screen, diff: str, sites: Sequence[SiteReport]) -> None:
 
 def show_report(console: Screen, report: Report, probes: Sequence[Probe]) -> None:
     """A table a probe, then what the page said."""
-    docs = {probe.name: probe.doc.splitlines()[0] for probe in probes}
-    for name, runs in groupby(report.runs, key=lambda run: run.probe):
-        console.print(_probe_table(name, docs[name], list(runs), console.say))
+    show_runs(console, report.runs, probes)
     _show_skipped(console, report)
     _show_verdict(console, report)
+
+
+def show_runs(console: Screen, runs: Sequence[RunReport], probes: Sequence[Probe]) -> None:
+    """A table a probe."""
+    docs = {probe.name: probe.doc.splitlines()[0] for probe in probes}
+    for name, group in groupby(runs, key=lambda run: run.probe):
+        console.print(_probe_table(name, docs[name], list(group), console.say))
 
 
 def _probe_table(name: str, doc: str, runs: list[RunReport], say: Language) -> RenderableType:

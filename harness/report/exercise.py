@@ -1,0 +1,106 @@
+"""An exercise on a terminal: the suite and how it fares; a learner's probe and how far it came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.markdown import Markdown
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from harness.attempt import Attack
+from harness.exercise import ExerciseReport, passes
+from harness.page import Page
+from harness.probe import Probe
+from harness.report.terminal import Screen, show_runs
+
+
+def show_exercise(
+    console: Screen, page: Page, report: ExerciseReport, *, hints: bool = False
+) -> None:
+    """The suite, where it passes and fails, and the task; not the answer."""
+    _show_heading(console, report)
+    _show_section(console, page, "The suite")
+    _show_suite(console, report)
+    _show_section(console, page, "The break")
+    _show_section(console, page, "Your task")
+    if hints:
+        _show_section(console, page, "Hints")
+    console.print("Write your probe into a file, and have it judged:")
+    console.print(f"  harness exercise {report.exercise} my_probe.py", style="bold")
+    console.print(f"  harness exercise {report.exercise} --hints", style="dim")
+    console.print(f"  harness show {report.exercise} --answer", style="dim")
+    if not report.agrees:
+        console.print(Text("\nThe suite does not fare as the page says.", "bold red"))
+
+
+def _show_heading(console: Screen, report: ExerciseReport) -> None:
+    where = f"{report.exercise}, on {report.engine.name}"
+    console.print(Text.assemble((report.title, "bold"), f"\n{where}\n"))
+
+
+def _show_section(console: Screen, page: Page, heading: str) -> None:
+    if text := page.section(heading):
+        console.print(Text(heading, "bold"))
+        console.print(Padding(Markdown(text), (0, 0, 1, 2)))
+
+
+def _show_suite(console: Screen, report: ExerciseReport) -> None:
+    """Where it runs, and what became of each test there."""
+    clean = [test.failure for test in report.suite if test.failure]
+    console.print(_verdict("On the unbroken engine", not clean))
+    for failure in clean:
+        console.print(Text(f"    {failure}", "red"))
+    for name in report.breaks:
+        console.print(_verdict(f"With {name}", passes(report.suite, name)))
+        table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
+        table.add_column(no_wrap=True)
+        table.add_column(ratio=1, style="dim")
+        for test in report.suite:
+            table.add_row(test.test, test.on[name].why)
+        console.print(Padding(table, (0, 0, 0, 4)))
+    for name in report.kills:
+        tests = [test.test for test in report.suite if not test.on[name].passes]
+        console.print(_verdict(f"With {name}", not tests), Text(", ".join(tests), "dim"))
+    console.print()
+
+
+def _verdict(where: str, good: bool) -> Text:
+    said = ("the suite passes", "green") if good else ("the suite FAILS", "red")
+    return Text.assemble(f"  {where}: ", said)
+
+
+def show_attempt(
+    console: Screen, page: Page, report: ExerciseReport, probes: Sequence[Probe]
+) -> None:
+    """What a learner's probes did, why they do not kill, and the lesson once they do."""
+    _show_heading(console, report)
+    unsound = [one for one in report.probes if one.problems]
+    for one in unsound:
+        console.print(Text(f"{one.probe} is no sound probe", "bold red"))
+        for problem in one.problems:
+            console.print(Padding(Text(problem), (0, 0, 0, 2)))
+    if unsound:
+        console.print("\nA probe has to pass on the unbroken engine before it can accuse another.")
+        return
+    for attack in report.attacks:
+        console.print(Text(f"Against {attack.break_}\n", "bold underline"))
+        show_runs(console, attack.runs, probes)
+        _show_attack(console, attack)
+    if report.killed:
+        console.print()
+        _show_section(console, page, "Lesson")
+        console.print(f"harness show {report.exercise} --answer compares it with ours", style="dim")
+
+
+def _show_attack(console: Screen, attack: Attack) -> None:
+    name = attack.break_
+    if attack.killed_by:
+        who = "; ".join(f"{probe} ({', '.join(by)})" for probe, by in attack.killed_by.items())
+        console.print(Text.assemble((f"{name} is dead", "bold green"), f": {who}"))
+        return
+    console.print(Text.assemble((f"{name} lives", "bold red"), f": {attack.stage}. {attack.why}."))
+    if attack.stage == "not-reached":
+        places = dict.fromkeys(f"`{site.scope}` in {site.file}" for site in attack.sites)
+        console.print(f"  The changed code is in {', '.join(places)}.", markup=False)
