@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from harness.attempt import attack, bare, try_clean
 from harness.bench import Bench
@@ -19,7 +23,7 @@ from harness.exercise import (
     run_suite,
 )
 from harness.finding import Finding, finding_from
-from harness.lab import run_lab
+from harness.lab import Experiment, run_lab
 from harness.page import Page
 from harness.probe import Probe
 
@@ -168,16 +172,26 @@ def _check_answer(
 def _check_variants(
     page: Page, answer: Sequence[Probe], catalogue: Catalogue, engine: Engine, bench: Bench
 ) -> Iterator[Finding]:
-    """A rewrite that is as correct passes the answer; one that does not apply cannot say."""
-    for variant in catalogue.pages()[0]:
-        if variant.front.kind != "variant":
-            continue
-        try:
-            report = run_lab(bare(variant, catalogue, engine, answer), bench)
-        except DoesNotApply:
-            continue
-        for run in report.runs:
+    """A rewrite that is as correct passes the answer."""
+    for variant in _variants(catalogue, engine, bench):
+        for run in run_lab(replace(variant, probes=tuple(answer)), bench).runs:
             for name, message in run.alarms.items() if run.outcome != "convention" else ():
-                problem = f"`{name}` raises an alarm on the correct `{variant.id}`: {message}"
+                problem = f"`{name}` raises an alarm on the correct `{variant.page.id}`: {message}"
                 remedy = f"choose other values in `{run.probe}`: it kills what is right as well"
                 yield Finding(page.path, answer[0].line, problem, remedy)
+
+
+_READY: WeakKeyDictionary[Bench, tuple[tuple[Path, ...], list[Experiment]]] = WeakKeyDictionary()
+
+
+def _variants(catalogue: Catalogue, engine: Engine, bench: Bench) -> list[Experiment]:
+    """The rewrites that apply to this engine: patched once for all pages that share the bench."""
+    roots, ready = _READY.get(bench, ((), []))
+    if roots != catalogue.roots:
+        ready = []
+        for page in catalogue.pages()[0]:
+            with contextlib.suppress(DoesNotApply):
+                if page.front.kind == "variant":
+                    ready.append(bare(page, catalogue, engine, ()))
+        _READY[bench] = catalogue.roots, ready
+    return ready

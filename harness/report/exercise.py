@@ -100,7 +100,7 @@ def _show_attack(console: Screen, attack: Attack) -> None:
         who = "; ".join(f"{probe} ({', '.join(by)})" for probe, by in attack.killed_by.items())
         console.print(Text.assemble((f"{name} is dead", "bold green"), f": {who}"))
         return
-    console.print(Text.assemble((f"{name} lives", "bold red"), f": {attack.stage}. {attack.why}."))
+    console.print(Text.assemble((f"{name} lives", "bold red"), f": {attack.stage}: {attack.why}"))
     if attack.stage == "not-reached":
         places = dict.fromkeys(f"`{site.scope}` in {site.file}" for site in attack.sites)
         console.print(f"  The changed code is in {', '.join(places)}.", markup=False)
