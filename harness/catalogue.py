@@ -108,8 +108,11 @@ class Catalogue:
         """
         page = read_page(self.path(page_id, kind or "page"))
         if kind is not None and page.front.kind != kind:
+            is_one, other = (
+                f"{'an' if each == 'exercise' else 'a'} {each}" for each in (page.front.kind, kind)
+            )
             raise UsageError(
-                f"`{page_id}` is a {page.front.kind}, not a {kind}\n"
+                f"`{page_id}` is {is_one}, not {other}\n"
                 "  remedy: `harness list` shows which pages are of which kind"
             )
         return page

@@ -272,7 +272,7 @@ def new_page(
         str | None, typer.Option(help="The folder it goes to: `broadcasting`.")
     ] = None,
     level: Annotated[int | None, typer.Option(help="1 (first lesson) to 3 (expert).")] = None,
-    kind: Annotated[str | None, typer.Option(help="break, variant or myth.")] = None,
+    kind: Annotated[str | None, typer.Option(help="break, variant, myth or exercise.")] = None,
     scope: Annotated[
         str | None,
         typer.Option(help="Where the patch looks: `add.vjp`; the whole engine if empty."),

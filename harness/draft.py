@@ -67,10 +67,10 @@ def ask(given: Given, families: Iterable[str]) -> Given:
             shown = default not in ("", None)
             answers[name] = typer.prompt(words, default, show_default=shown, type=kind)
 
-    question("kind", "Kind (break, variant, myth)", "break")
+    question("kind", "Kind (break, variant, myth, exercise)", "break")
     question("family", f"Family, the folder it goes to ({', '.join(families)}, ...)", None)
     question("level", "Level, 1 (first lesson) to 3 (expert)", 1, int)
-    if answers["kind"] != "myth":
+    if answers["kind"] not in ("myth", "exercise"):
         question("before", "The code as it is, in one line (Enter: I write the patch in the page)")
     if answers["before"]:
         question("after", "The code as it shall be")

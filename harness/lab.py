@@ -20,7 +20,7 @@ from harness.catalogue import Catalogue
 from harness.claims import hold_claims
 from harness.diagnostics import Alarm, Observation, Silent, Skipped, Verdict
 from harness.engine import Engine
-from harness.errors import PageError
+from harness.errors import PageError, UsageError
 from harness.evidence import fingerprint, first_divergence, margin
 from harness.outcome import Judgement, judge
 from harness.page import Page
@@ -93,6 +93,11 @@ def put(page: Page, engine: Engine) -> Patched:
     if page.front.transformer:
         return apply_transformer(_transformer(page, page.front.transformer), engine.sources)
     blocks = page.diffs(engine.name)
+    if not blocks and page.front.kind in ("myth", "exercise"):
+        raise UsageError(
+            f"the {page.front.kind} `{page.id}` changes no engine\n"
+            f"  remedy: `harness {page.front.kind} {page.id}`"
+        )
     if not blocks:
         raise PageError(
             page.path,

@@ -22,6 +22,9 @@ from harness.prose import OPTIONAL, sections_of
 from harness.report import Report, RunReport
 from harness.store import open_store
 
+UNPATCHED = ("myth", "exercise")
+"""Kinds of pages that change no engine."""
+
 
 def write_page(
     draft: Draft, folder: Path, catalogue: Catalogue, engine: Engine
@@ -43,7 +46,7 @@ def write_page(
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8") as file:
         file.write(_page(draft, None))
-    if draft.kind == "myth" or not draft.before:
+    if draft.kind in UNPATCHED or not draft.before:
         return path, None
     try:
         report = _observe(draft, path, catalogue, engine)
@@ -68,10 +71,11 @@ def next_steps(draft: Draft, path: Path, extra: bool, trouble: BreaklabError | N
         "diff": "what the patch changes in the engine's own code",
         "break": "what happens, probe by probe",
         "myth": "what the program prints",
+        "exercise": "what becomes of each test",
         "check": "what is left to write, and what does not hold",
     }
-    for foreign in ("diff", "break") if draft.kind == "myth" else ("myth",):
-        del steps[foreign]
+    own = (draft.kind,) if draft.kind in UNPATCHED else ("diff", "break")
+    steps = {command: steps[command] for command in (*own, "check")}
     lines = [f"  harness {command} {draft.id}{option}" for command in steps]
     width = max(map(len, lines))
     listed = (f"{line:{width}}   {why}" for line, why in zip(lines, steps.values(), strict=True))
@@ -95,7 +99,10 @@ def _front(draft: Draft, report: Report | None) -> Iterator[str]:
     yield f"level  = {draft.level}"
     if draft.kind != "variant":
         yield "sources = []"
-    if draft.kind == "myth":
+    if draft.kind == "exercise":
+        yield "breaks  = []"
+        yield "kills   = []"
+    if draft.kind in UNPATCHED:
         return
     yield "\n[expect]"
     if draft.probes and report is None:
@@ -143,7 +150,7 @@ def _observed_claims(report: Report) -> tuple[str, str]:
 
 
 def _body(draft: Draft) -> Iterator[str]:
-    hints = _HINTS | _VARIANT_HINTS if draft.kind == "variant" else _HINTS
+    hints = _HINTS | {"variant": _VARIANT_HINTS, "exercise": _EXERCISE_HINTS}.get(draft.kind, {})
     optional = OPTIONAL.get(draft.kind, frozenset({"Probes", "References"}))
     yield f"# {draft.id.replace('-', ' ').capitalize()}"
     yield "<!-- Say it as a learner would: a title of a few words. -->"
@@ -159,7 +166,12 @@ def _block(section: str, draft: Draft) -> str:
     if section == "The program":
         program = "```python\n# the shortest program that shows what really happens\n```"
         return f"{program}\n\n```text\nwhat it prints, to the letter\n```"
-    if section != "The break":
+    if section == "The suite":
+        return "```python\ndef test_something(lib):\n    assert lib is not None\n```"
+    if section == "Answer":
+        probe = 'def answer(x=(3,)):\n    """What it exercises, in a line."""\n    return x'
+        return f"```python\n{probe}\n```"
+    if section != "The break" or draft.kind in UNPATCHED:
         return ""
     before, after = draft.before, draft.after
     if not before:
@@ -190,4 +202,12 @@ _HINTS: dict[str, str] = {
 _VARIANT_HINTS: dict[str, str] = {
     "The break": "No break: a rewrite that is as correct. What was changed, and who writes it so.",
     "Diagnostic": "Nothing may raise an alarm. What to know of your own engine.",
+}
+_EXERCISE_HINTS: dict[str, str] = {
+    "The suite": "The tests as a course would write them, blind for one reason.",
+    "The break": "What passes, in words, with a link to its page; what the suite does catch.",
+    "Your task": "What to write, and what to say before it is run.",
+    "Hints": "A list, the first of them no more than a nudge.",
+    "Answer": "Why it kills, with the numbers that you saw; why the suite could not.",
+    "Lesson": "What holds beyond this suite, in a sentence or two.",
 }

@@ -18,7 +18,7 @@ from harness.exercise import ExerciseReport, Fate, read_suite, run_exercise, wit
 from harness.exercise_check import check_exercise
 from harness.finding import Finding
 from harness.page import Page, read_page
-from harness.prose import EXERCISE_SECTIONS
+from harness.prose import EXERCISE_SECTIONS, check_prose
 from harness.sandbox import Limits
 from harness.store import Store
 from tests.harness.command import harness
@@ -131,6 +131,21 @@ def test_that_looks_away(lib):
 
 
 @pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('["mul-ignore-upstream"]', '["mul-ignore-upstream", "sub-sign"]'),
+        ('["mul-swapped-operands"]', '["mul-swapped-operands", "mean-missing-n"]'),
+        ("[6.0]", "[5.0]"),
+    ],
+)
+def test_a_suite_that_fares_otherwise_than_the_page_says_is_told(
+    tmp_path: Path, bench: Bench, old: str, new: str
+) -> None:
+    page = page_of(tmp_path, exercise_with((old, new)))
+    assert not run_exercise(page, CATALOGUE, ENGINE, bench).agrees
+
+
+@pytest.mark.parametrize(
     ("body", "failure"),
     [
         ("    import os\n    os._exit(3)", "ProcessExit"),
@@ -216,6 +231,10 @@ def test_the_answer_kills(tmp_path: Path, bench: Bench) -> None:
     [
         (probe_that("return x.exp()"), "not-reached"),
         (probe_that("return x * x"), "not-infected"),
+        (
+            probe_that("return x * x") + probe_that("return x.exp()").replace("mine", "other"),
+            "not-infected",  # the furthest of all probes
+        ),
         (probe_that("return x * 2.0 - x * 2.0"), "not-propagated"),
         (
             probe_that("(x * x.exp()).sum().backward(); yield {'x': x.grad}"),
@@ -227,7 +246,7 @@ def test_a_probe_that_does_not_kill_is_told_how_far_the_fault_came(
     tmp_path: Path, bench: Bench, probe: str, stage: str
 ) -> None:
     report = attempt(tmp_path, probe, bench)
-    assert [one.problems for one in report.probes] == [[]]
+    assert not any(one.problems for one in report.probes)
     (attack,) = report.attacks
     assert (report.killed, attack.killed_by, attack.stage) == (False, {}, stage)
     assert attack.why
@@ -385,6 +404,11 @@ def test_nothing_is_found_on_a_sound_exercise(tmp_path: Path, bench: Bench) -> N
         ),
         (with_test("    _slope(lib, [2.0])"), "no assertion of `test_more` fails", FIRST_LINE),
         (
+            with_test("    lib.tensor([0.0], requires_grad=True).sigmoid().backward()"),
+            "no assertion of `test_more` fails",  # it raises where all is wrong
+            FIRST_LINE,
+        ),
+        (
             with_test("    assert lib.tensor([2.0]).shape == (1,)"),
             "no assertion of `test_more` fails",
             FIRST_LINE,
@@ -430,6 +454,13 @@ def test_each_mistake_is_found_at_its_line(
     assert hits[0].exit_status > 0
 
 
+def test_an_answer_that_is_not_sound_is_held_against_nothing_more(
+    tmp_path: Path, bench: Bench
+) -> None:
+    text = with_answer(ANSWER.replace("a * b", "a * b.sum(5)"))
+    assert len(found(tmp_path, text, bench)) == 1
+
+
 def test_an_unknown_break_hides_nothing_of_the_front(tmp_path: Path, bench: Bench) -> None:
     text = exercise_with(
         ('["mul-swapped-operands"]', '["nothing-of-the-kind"]'),
@@ -445,6 +476,18 @@ def test_the_check_of_pages_wants_every_section(tmp_path: Path, bench: Bench, he
     (tmp_path / "mul-swapped-operands.md").unlink()
     check = check_page(ID, open_catalogue([tmp_path]), ENGINE, bench)
     assert f"no section `{heading}`" in [finding.problem for finding in check.findings]
+
+
+def test_the_prose_of_an_exercise_is_checked_as_that_of_every_page(tmp_path: Path) -> None:
+    assert check_prose(page_of(tmp_path)) == []
+    for old, new, problems in (
+        ('["std"]', "[]", ["no sources"]),
+        (ANSWER, "", []),
+        ("## Answer", "```python\npass\n```\n\n## Answer", ["a ```python block outside"]),
+        ("## Hints", "```diff\n-a\n+b\n```\n\n## Hints", []),  # the check of exercises says so
+    ):
+        seen = [one.problem for one in check_prose(page_of(tmp_path, exercise_with((old, new))))]
+        assert [said[: len(words)] for said, words in zip(seen, problems, strict=True)] == problems
 
 
 def test_keys_of_an_exercise_stand_on_no_other_page(tmp_path: Path) -> None:
@@ -524,6 +567,13 @@ def test_bad_input_is_one_message_and_status_2(tmp_path: Path) -> None:
         assert done.stderr.startswith("harness: ")
         assert "remedy: " in done.stderr
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["break", "diff"])
+def test_an_exercise_is_no_break(command: str) -> None:
+    done = harness(command, "only-trees")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "remedy: `harness exercise only-trees`" in done.stderr
 
 
 def test_the_json_has_the_suite_and_the_verdict(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from harness.errors import UsageError
 from harness.new_page import next_steps, write_page
 from harness.page import Page, read_page
 from harness.store import Store
+from harness.words import PageKind
 from tests.harness.command import harness
 
 PATCH = ["--scope", "add", "--before", "unbroadcast($g, $s)", "--after", "$g"]
@@ -31,7 +32,7 @@ def new(folder: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str]
     return done, read_page(path) if path.exists() else None
 
 
-@pytest.mark.parametrize("kind", ["break", "variant", "myth"])
+@pytest.mark.parametrize("kind", ["break", "variant", "myth", "exercise"])
 def test_a_page_of_each_kind_passes_the_schema_and_every_comment_is_found(
     tmp_path: Path, kind: str
 ) -> None:
@@ -148,10 +149,13 @@ def test_the_next_steps_are_commands_that_run(tmp_path: Path) -> None:
         assert harness(*words[1:]).stderr == ""
 
 
-def test_the_next_steps_of_a_myth_are_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["myth", "exercise"])
+def test_the_next_steps_of_a_myth_and_of_an_exercise_are_their_own(
+    tmp_path: Path, kind: PageKind
+) -> None:
     path, trouble = tmp_path / "f" / "mine.md", None
-    steps = next_steps(Draft("mine", "f", "myth"), path, False, trouble)
-    assert [row.split()[1] for row in steps.splitlines() if "harness" in row] == ["myth", "check"]
+    steps = next_steps(Draft("mine", "f", kind), path, False, trouble)
+    assert [row.split()[1] for row in steps.splitlines() if "harness" in row] == [kind, "check"]
 
 
 @pytest.mark.parametrize(
@@ -229,7 +233,7 @@ def test_on_a_terminal_what_was_not_given_is_asked(tmp_path: Path) -> None:
     ]
     shown = on_a_terminal(["new", "mine", "--breaks", str(tmp_path)], answers)
     page = read_page(tmp_path / "broadcasting" / "mine.md")
-    assert "Kind (break, variant, myth) [break]:" in shown
+    assert "Kind (break, variant, myth, exercise) [break]:" in shown
     assert (page.front.kind, page.front.level) == ("break", 2)
     assert "@@ add @@\n-unbroadcast($g, $s)\n+$g\n" in page.fences[0].text
     assert page.expect[None].keys() == {"add-new-axis", "add-scalar"}
