@@ -184,7 +184,7 @@ def run_suite(page: Page, catalogue: Catalogue, engine: Engine, bench: Bench) ->
 def fates(experiment: Experiment, bench: Bench) -> dict[str, Fate]:
     """What becomes of each test."""
     trails = bench.trails(experiment.clean, experiment.broken.sites, experiment.probes)
-    runs = bench.broken(experiment.broken, experiment.probes)
+    runs = bench.broken(experiment.clean, experiment.broken, experiment.probes)
     return {run.probe: _fate(run, trails[run.probe, None]) for run in runs}
 
 
