@@ -27,8 +27,8 @@ from harness.lab import Experiment, run_lab
 from harness.page import Page
 from harness.probe import Probe
 
-FOREIGN_KEYS = ("sites", "transformer", "expect", "diagnostics", "pardon", "needs")
-"""Keys of the front matter that say something about a patch or a program; there is none."""
+FOREIGN_KEYS = ("sites", "transformer", "expect", "diagnostics", "pardon")
+"""Keys of the front matter that say something about a patch; an exercise has none."""
 
 CONTROL = "sabotage"
 """The page that makes the engine wrong everywhere: what passes there as well cannot fail."""
@@ -56,7 +56,7 @@ def check_exercise(
 def _check_front(page: Page) -> Iterator[Finding]:
     for key in FOREIGN_KEYS:
         if getattr(page.front, key):
-            remedy = "leave it out: it says something of a patch or a program"
+            remedy = "leave it out: it says something of a patch, and an exercise has none"
             yield Finding(page.path, page.line_of(key), f"key `{key}` on an exercise", remedy)
     for key, why in (
         ("breaks", "say which breaks pass the suite"),
