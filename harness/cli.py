@@ -401,13 +401,14 @@ def _break_training(
     from harness.report.terminal import open_console
     from harness.report.training import begin_training, show_training
     from harness.store import open_store
-    from harness.training.lab import SEEDS, run_training
+    from harness.training.lab import choose_seeds, run_training
 
+    chosen = choose_seeds(seeds)
     experiment = _training(catalogue, page, on)
     shown = _in_language(catalogue, experiment.page, language)
     console = open_console(language=language)
     predicted = {} if json else begin_training(console, shown, experiment, predict)
-    report = run_training(experiment, open_store(keep), range(SEEDS if seeds is None else seeds))
+    report = run_training(experiment, open_store(keep), chosen)
     if json:
         _print_json(report)
     else:

@@ -14,7 +14,7 @@ def deep(lib, seed=0):
     for _ in range(4):
         layers += [lib.nn.Linear(32, 32, rng=model_rng), lib.nn.ReLU()]
     model = lib.nn.Sequential(*layers, lib.nn.Linear(32, 1, rng=model_rng))
-    epochs, warmup_steps = 20, 50
+    epochs, warmup_steps = 20, 100
     batches = lib.data.DataLoader(x, y, batch_size=20, shuffle=True, rng=order_rng)
     optimizer = lib.optim.Adam(model.parameters(), lr=0.05)
     steps = epochs * len(batches)

@@ -29,11 +29,7 @@ def run_training(
     Raises UsageError for fewer than two seeds, PageError for a metric that the recipe does not log
     and for a patch that never runs, EnvironmentProblem where the clean recipe fails.
     """
-    if len(seeds) < 2:
-        raise UsageError(
-            f"--seeds is {len(seeds)}, and one run cannot show how runs differ\n"
-            f"  remedy: take at least 2; {SEEDS} are usual"
-        )
+    choose_seeds(len(seeds))
     start = time.perf_counter()
     clean, broken = run_both(experiment.recipe, experiment.clean, experiment.broken, seeds, store)
     _refuse_unknown(experiment, metrics_of(clean))
@@ -62,6 +58,16 @@ def run_training(
         one_run_accuses=accuses,
         runs_needed=min(needed, default=None),
     )
+
+
+def choose_seeds(count: int | None) -> Sequence[int]:
+    """So many seeds, as many as usual for None. Raises UsageError for fewer than two."""
+    if count is not None and count < 2:
+        raise UsageError(
+            f"--seeds is {count}, and one run cannot show how runs differ\n"
+            f"  remedy: take at least 2; {SEEDS} are usual"
+        )
+    return range(SEEDS if count is None else count)
 
 
 def _refuse_unknown(experiment: TrainingExperiment, known: Sequence[str]) -> None:
