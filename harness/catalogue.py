@@ -132,6 +132,11 @@ class Catalogue:
         return pages, mistakes
 
     @cached_property
+    def many_seeded(self) -> frozenset[str]:
+        """The ids of the pages that need many seeds; see `harness.training`."""
+        return frozenset(page.id for page in self.pages()[0] if page.front.recipe)
+
+    @cached_property
     def shared_probes(self) -> dict[str, Probe]:
         """The probes that every page may use, by name."""
         found = (

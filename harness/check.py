@@ -30,6 +30,8 @@ from harness.probe import Probe
 from harness.prose import check_prose
 from harness.report import Report
 from harness.store import open_store
+from harness.training.check import check_training
+from harness.training.record import TrainingReport
 from harness.translation import check_probe_lines, check_translation
 
 
@@ -39,7 +41,7 @@ class PageCheck(msgspec.Struct, frozen=True):
     page: str
     path: str
     findings: list[Finding]
-    reports: list[Report]
+    reports: list[Report | TrainingReport]
     """One an engine: the bare one, and each variant that the page speaks of."""
     seconds: float
 
@@ -50,20 +52,23 @@ class PageCheck(msgspec.Struct, frozen=True):
 
 
 def check_pages(
-    catalogue: Catalogue, engine: Engine, ids: Sequence[str] = ()
+    catalogue: Catalogue, engine: Engine, ids: Sequence[str] = (), *, training: bool = False
 ) -> Iterator[PageCheck]:
     """Check the pages of these ids; without any, all pages, and translations of no page.
+
+    Of all pages those that need many seeds are left out; with `training` it is only them.
 
     Raises UsageError for an id that is not there, before anything is checked.
     """
     for page_id in ids:
         catalogue.path(page_id)
     bench = Bench(open_store())
-    if not ids:
+    many = catalogue.many_seeded
+    if not ids and not training:
         _prepare_bench(bench, catalogue, engine)
-    for page_id in ids or sorted(catalogue.files):
+    for page_id in ids or sorted(many if training else catalogue.files.keys() - many):
         yield check_page(page_id, catalogue, engine, bench)
-    if not ids:
+    if not ids and not training:
         for page_id in sorted(catalogue.translated.keys() - catalogue.files.keys()):
             yield _check_orphans(page_id, catalogue)
 
@@ -90,7 +95,7 @@ def check_page(page_id: str, catalogue: Catalogue, engine: Engine, bench: Bench)
     start = time.perf_counter()
     path = str(catalogue.path(page_id))
     findings: list[Finding] = []
-    reports: list[Report] = []
+    reports: list[Report | TrainingReport] = []
     try:
         page = catalogue.page(page_id)
         findings += check_prose(page)
@@ -100,13 +105,16 @@ def check_page(page_id: str, catalogue: Catalogue, engine: Engine, bench: Bench)
             findings += check_myth(page)
         elif page.front.kind == "exercise":
             findings += check_exercise(page, catalogue, engine, bench)
+        elif page.front.recipe:
+            findings += check_training(page, catalogue, engine, bench.store, reports)
         else:
             known, unknown = check_names(page, catalogue)
             for language, translation in catalogue.translations(page_id).items():
                 lines = catalogue.phrases(language)
                 findings += check_probe_lines(translation, catalogue.probes_for(known), lines)
-            reports, unrun = _run(known, catalogue, engine, bench)
-            findings += [*unknown, *unrun, *check_observed(known, reports)]
+            observed, unrun = _run(known, catalogue, engine, bench)
+            reports += observed
+            findings += [*unknown, *unrun, *check_observed(known, observed)]
     except BreaklabError as error:
         findings.append(finding_from(error, path))
     except Exception as error:

@@ -7,6 +7,7 @@ so that `harness --help` and `harness list` start at once.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from harness.report import Report
     from harness.report.language import Language
     from harness.report.terminal import Screen
+    from harness.training.experiment import TrainingExperiment
 
 
 def _end(status: int) -> None:
@@ -132,7 +134,9 @@ def diff(page: PageId, on: Variant = None, breaks: Breaks = None, json: Json = F
     """Show what a page changes in the engine's own code."""
     from harness.report.terminal import open_console, show_diff
 
-    experiment = _experiment(_catalogue(breaks), page, on, ())
+    catalogue = _catalogue(breaks)
+    many = catalogue.page(page).front.recipe
+    experiment = (_training if many else _experiment)(catalogue, page, on)
     if json:
         sites, text = experiment.sites, experiment.diff
         _print_json({"schema": 1, "break": page, "sites": sites, "diff": text})
@@ -153,6 +157,10 @@ def break_engine(
     ] = False,
     no_cache: NoCache = False,
     lang: Lang = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option("--seeds", metavar="N", help="How many, of a page that needs many (20)."),
+    ] = None,
 ) -> int:
     """Put a break into the engine, in memory, and see what happens probe by probe."""
     from harness.bench import Bench
@@ -161,6 +169,13 @@ def break_engine(
 
     catalogue = _catalogue(breaks)
     language = _language(catalogue, lang, json)
+    predict = not (no_predict or json) and sys.stdin.isatty() and sys.stdout.isatty()
+    if catalogue.page(page).front.recipe:
+        if probe:
+            raise UsageError(f"`{page}` has no probes: it is a whole training\n  remedy: --seeds N")
+        return _break_training(catalogue, page, on, seeds, language, predict, json, not no_cache)
+    if seeds is not None:
+        raise UsageError(f"`{page}` does not need many seeds\n  remedy: leave --seeds out")
     try:
         experiment = _experiment(catalogue, page, on, probe or ())
     except DoesNotApply:
@@ -174,7 +189,6 @@ def break_engine(
     else:
         from harness.report.terminal import open_console
 
-        predict = not no_predict and sys.stdin.isatty() and sys.stdout.isatty()
         shown = _in_language(catalogue, experiment.page, language)
         console = open_console(language=language)
         report = _break_on_terminal(console, shown, experiment, bench, predict)
@@ -241,17 +255,23 @@ def check(
         list[str] | None, typer.Argument(metavar="[ID]...", help="Pages; all where none is named.")
     ] = None,
     breaks: Breaks = None,
+    training: Annotated[
+        bool, typer.Option("--training", help="All pages that need many seeds, and only them.")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Hold pages against observation, on the engine and on every variant that they speak of."""
     from harness.check import check_pages
     from harness.engine import find_engine
-    from harness.report.findings import show_check, show_summary
+    from harness.report.findings import show_check, show_left_out, show_summary
     from harness.report.terminal import open_console
 
-    console, start = open_console(), time.perf_counter()
+    console, start, catalogue = open_console(), time.perf_counter(), _catalogue(breaks)
+    if training and pages:
+        remedy = "leave --training out: a page that is named is checked as it needs"
+        raise UsageError(f"--training, and {pages[0]} is named\n  remedy: {remedy}")
     checks: list[PageCheck] = []
-    for one in check_pages(_catalogue(breaks), find_engine(), pages or ()):
+    for one in check_pages(catalogue, find_engine(), pages or (), training=training):
         checks.append(one)
         if not json:
             show_check(console, one)
@@ -261,6 +281,7 @@ def check(
         reports = [report for one in checks for report in one.reports]
         _print_json({"schema": 1, "pages": entries, "reports": reports, "seconds": seconds})
     else:
+        show_left_out(console, 0 if pages or training else len(catalogue.many_seeded))
         show_summary(console, checks, seconds)
     return max((one.exit_status for one in checks), default=0)
 
@@ -349,12 +370,14 @@ def show_kill_matrix(
     from harness.engine import find_engine
     from harness.matrix import verdict
     from harness.matrix.gather import plan_matrix
+    from harness.report.findings import show_left_out
     from harness.report.matrix_markdown import write_markdown
     from harness.report.matrix_terminal import show_accepted, show_matrix
     from harness.report.terminal import open_console
 
     write_junit = _junit_writer() if junit else None
-    plan = plan_matrix(_catalogue(breaks), find_engine(), on=on, ids=ids or (), family=family)
+    catalogue = _catalogue(breaks)
+    plan = plan_matrix(catalogue, find_engine(), on=on, ids=ids or (), family=family)
     start = time.perf_counter()
     trials = _try_all(plan, keep=not no_cache)
     accepted = verdict.accept(plan, trials) if accept else None
@@ -366,6 +389,7 @@ def show_kill_matrix(
         if accepted is not None:
             show_accepted(console, accepted)
         show_matrix(console, matrix, verbose=verbose)
+        show_left_out(console, len(catalogue.many_seeded))
     if markdown:
         write_markdown(matrix, markdown)
     if junit and write_junit:
@@ -375,6 +399,8 @@ def show_kill_matrix(
 
 def main() -> None:
     """Run the command line and end the process with its exit status."""
+    # What is run here is small: NumPy's threads would spend their time waiting for one another.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     traceback = "--traceback" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--traceback"]
     try:
@@ -393,7 +419,7 @@ def _catalogue(breaks: list[Path] | None) -> Catalogue:
 
 
 def _experiment(
-    catalogue: Catalogue, page: str, variant: str | None, probes: Sequence[str]
+    catalogue: Catalogue, page: str, variant: str | None, probes: Sequence[str] = ()
 ) -> Experiment:
     from harness.engine import find_engine
     from harness.lab import prepare
@@ -406,6 +432,42 @@ def _experiment(
         )
     on = catalogue.page(variant, "variant") if variant else None
     return prepare(found, catalogue, find_engine(), variant=on, probes=probes)
+
+
+def _training(catalogue: Catalogue, page: str, variant: str | None) -> TrainingExperiment:
+    from harness.engine import find_engine
+    from harness.training.experiment import prepare_training
+
+    on = catalogue.page(variant, "variant") if variant else None
+    return prepare_training(catalogue.page(page), catalogue, find_engine(), variant=on)
+
+
+def _break_training(
+    catalogue: Catalogue,
+    page: str,
+    on: str | None,
+    seeds: int | None,
+    language: Language,
+    predict: bool,
+    json: bool,
+    keep: bool,
+) -> int:
+    from harness.report.terminal import open_console
+    from harness.report.training import begin_training, show_training
+    from harness.store import open_store
+    from harness.training.lab import choose_seeds, run_training
+
+    chosen = choose_seeds(seeds)
+    experiment = _training(catalogue, page, on)
+    shown = _in_language(catalogue, experiment.page, language)
+    console = open_console(language=language)
+    predicted = {} if json else begin_training(console, shown, experiment, predict)
+    report = run_training(experiment, open_store(keep), chosen)
+    if json:
+        _print_json(report)
+    else:
+        show_training(console, shown, report, predicted)
+    return 0 if report.agrees else 1
 
 
 def _language(catalogue: Catalogue, code: str | None, json: bool) -> Language:

@@ -52,6 +52,8 @@ class FrontMatter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expect: dict[str, Any] = {}
     diagnostics: dict[str, Any] = {}
     pardon: Pardon | None = None
+    recipe: Annotated[str, msgspec.Meta(pattern=MODULE)] | None = None
+    """The training that a break of the training tier changes; see `harness.training`."""
     needs: tuple[Annotated[str, msgspec.Meta(pattern=MODULE)], ...] = ()
     """What a myth's program imports beside NumPy and minigrad; it is not run without."""
     breaks: tuple[str, ...] = ()
@@ -247,6 +249,7 @@ _REMEDIES = {
     "pardon": f'`reason = "..."`, one of {", ".join(get_args(PardonReason))}, and '
     '`sentence = "..."`, which says why no diagnostic can catch it',
     "diagnostics": '`caught_by = ["shape"]` and `missed_by = ["loss-falls"]`',
+    "recipe": 'the name of a training that the patch changes: `recipe = "classify"`',
     "needs": 'the modules that a myth\'s program imports beside NumPy: `needs = ["torch"]`',
     "breaks": 'the breaks that pass an exercise\'s suite: `breaks = ["assign-not-accumulate"]`',
     "kills": 'breaks that the suite of an exercise catches: `kills = ["mul-ignore-upstream"]`',
@@ -275,6 +278,8 @@ class _FrontReader:
     def expect(self, front: FrontMatter) -> dict[str | None, ProbeTable]:
         """Split the tables of variants from the engine's own entries."""
         tables: dict[str | None, ProbeTable] = {None: {}}
+        if front.recipe:
+            return tables  # it speaks of metrics: `harness.training.experiment`
         for key, value in front.expect.items():
             if isinstance(value, dict) and not value.keys() & set(LOSSES):
                 tables[key] = {

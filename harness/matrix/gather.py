@@ -87,7 +87,7 @@ def plan_matrix(
     if mistakes:
         raise mistakes[0]
     variant = catalogue.page(on, "variant") if on else None
-    breaks = [page for page in pages if page.front.kind == "break"]
+    breaks = [page for page in pages if page.front.kind == "break" and not page.front.recipe]
     wanted = _select(catalogue, breaks, ids, family)
 
     def entries(chosen: Iterable[Page]) -> tuple[Entry, ...]:
@@ -108,7 +108,11 @@ def _select(
     catalogue: Catalogue, breaks: list[Page], ids: Sequence[str], family: str | None
 ) -> list[Page]:
     for page in ids:
-        catalogue.page(page, "break")
+        if catalogue.page(page, "break").front.recipe:
+            raise UsageError(
+                f"`{page}` needs many seeds, and no diagnostic is asked about it\n"
+                f"  remedy: `harness break {page}` shows what its log tells"
+            )
     families = {page.front.family for page in breaks}
     if family is not None and family not in families:
         near = difflib.get_close_matches(family, sorted(families), n=1)

@@ -46,6 +46,13 @@ def _near(path: str) -> str:
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
+def show_left_out(console: Console, count: int) -> None:
+    """That pages which need many seeds were left out, and what runs them."""
+    if count:
+        words = f"{count} pages that need many seeds are left out: harness check --training"
+        console.print(Text(words, "dim"))
+
+
 def show_summary(console: Console, checks: Sequence[PageCheck], seconds: float) -> None:
     """How many pages hold, in the last line."""
     failed = sum(check.exit_status != 0 for check in checks)

@@ -1,0 +1,161 @@
+"""A break of the training tier on a terminal: a metric a row, correct beside broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from harness.page import Page
+from harness.report.language import Language
+from harness.report.terminal import Screen, show_diff, show_first_section, show_heading
+from harness.training.experiment import TrainingExperiment
+from harness.training.record import Band, MetricReport, TrainingReport
+from harness.training.statistics import Verdict
+
+STYLES: dict[Verdict, tuple[str, str]] = {
+    "higher": ("↑", "bold magenta"),
+    "lower": ("↓", "bold magenta"),
+    "same": ("=", "yellow"),
+    "unclear": ("?", "dim"),
+}
+"""A sign and a style for each verdict: colour is never the only difference."""
+
+Predictions = Mapping[str, Verdict]
+
+
+def begin_training(
+    console: Screen, page: Page, experiment: TrainingExperiment, predict: bool
+) -> Predictions:
+    """What one sees before anything runs, and with `predict` what one expects of each metric."""
+    show_heading(console, page, experiment.engine)
+    show_first_section(console, page)
+    show_diff(console, experiment.diff, experiment.sites)
+    return _ask(console, list(experiment.expectation.moves)) if predict else {}
+
+
+def show_training(
+    console: Screen, page: Page, report: TrainingReport, predicted: Predictions
+) -> None:
+    """The table, what one run would have told, the lesson, and what was predicted."""
+    say = console.say
+    for line in _crash_lines(report, say):
+        console.print(line)
+    if report.metrics:
+        console.print(_table(report, say))
+        legend = say("median (lowest to highest); * in no log: measured on data of later")
+        console.print(Text(f"{legend}\n", "dim"))
+        console.print(Text(say("Would one run have told you?"), "bold"))
+        console.print(Padding(Text(_one_run(report, say)), (0, 0, 1, 2)))
+    _show_lesson(console, page)
+    if report.agrees:
+        console.print(
+            Text(say("As the page says."), "green"), Text(f"{report.seconds:.1f} s", "dim")
+        )
+    else:
+        console.print(Text(say("Not as the page says."), "bold red"))
+    if predicted:
+        _show_score(console, predicted, report)
+
+
+def _table(report: TrainingReport, say: Language) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(say("{}, {} seeds", report.recipe, report.seeds), no_wrap=True)
+    for heading in ("correct", "broken", ""):
+        table.add_column(say(heading), no_wrap=True)
+    table.add_column(say("outside"), justify="right", no_wrap=True)
+    for one in report.metrics:
+        name = Text(one.metric, "bold") if one.in_log else Text(f"{one.metric}*")
+        share = f"{one.one_run_tells:.0%}" if one.in_log else ""
+        table.add_row(name, _band(one.clean), _band(one.broken), _verdict(one.verdict, say), share)
+        for remark in _remarks(one, say):
+            table.add_row("", remark)
+    return table
+
+
+def _band(band: Band) -> str:
+    if band.low == band.high:
+        return f"{band.median:.3g}"
+    return f"{band.median:.3g} ({band.low:.3g} to {band.high:.3g})"
+
+
+def _verdict(verdict: Verdict, say: Language) -> Text:
+    sign, style = STYLES[verdict]
+    return Text(f"{sign} {say(verdict)}", style)
+
+
+def _remarks(one: MetricReport, say: Language) -> Iterator[Text]:
+    if one.better_than_correct:
+        yield Text(say("better than correct"), "bold yellow")
+    if one.agrees is False:
+        yield Text(say("the page says {}", say(str(one.expected))), "bold red reverse")
+
+
+def _crash_lines(report: TrainingReport, say: Language) -> Iterator[Text]:
+    crash = report.crash
+    if crash.count:
+        yield Text(say("✗ {} of {} runs crash", crash.count, report.seeds), "bold red")
+        yield Text(f"{crash.evidence}\n")
+    if not crash.agrees:
+        yield Text(say("the page says {}", say(f"crash: {crash.expected}")), "bold red reverse")
+
+
+def _one_run(report: TrainingReport, say: Language) -> str:
+    told = say(
+        "{} of the broken logs have something outside of what the correct runs of the other seeds "
+        "span; so have {} of the correct ones.",
+        f"{report.one_run_tells:.0%}",
+        f"{report.one_run_accuses:.0%}",
+    )
+    if report.runs_needed is None:
+        return f"{told} {say('No metric in the log was shown to differ.')}"
+    more = say(
+        "Comparing {} runs of each kind shows the difference four times out of five, by the metric "
+        "in the log that shows it best.",
+        report.runs_needed,
+    )
+    return f"{told} {more}"
+
+
+def _show_lesson(console: Screen, page: Page) -> None:
+    from rich.markdown import Markdown  # slow to import
+
+    headings = list(page.headings)
+    lesson = next((one for one in headings if one in ("Lesson", console.say("Lesson"))), None)
+    if lesson:
+        console.print(Text(lesson, "bold"))
+        console.print(Padding(Markdown(page.section(lesson)), (0, 0, 1, 2)))
+
+
+# ----- The learner's prediction -----
+
+
+def _ask(console: Screen, metrics: Sequence[str]) -> Predictions:
+    """Ask which way each metric goes."""
+    say = console.say
+    words: dict[str, Verdict] = {"l": "lower", "h": "higher", "s": "same"}
+    console.print(Text(say("What do you predict?"), "bold"))
+    console.print(say("  l lower · h higher · s same; Enter skips a metric, Ctrl-D all the others"))
+    predicted = {}
+    for metric in metrics:
+        try:
+            answer = console.input(f"  {metric} > ").strip().lower()[:1]
+        except EOFError:
+            break
+        if answer in words:
+            predicted[metric] = words[answer]
+    console.print()
+    return predicted
+
+
+def _show_score(console: Screen, predicted: Predictions, report: TrainingReport) -> None:
+    say, seen = console.say, {one.metric: one.verdict for one in report.metrics}
+    console.print(Text(say("\nYour predictions"), "bold"))
+    for metric, said in predicted.items():
+        hit = said == seen.get(metric)
+        sign = Text(say("  right  " if hit else "  wrong  "), "green" if hit else "red")
+        console.print(sign.append(f"{metric}: {say(said)}", "default"))
+    right = sum(said == seen.get(metric) for metric, said in predicted.items())
+    console.print(say("  {} of {} right\n", right, len(predicted)))

@@ -1,0 +1,120 @@
+"""A page's patch, put into its recipe: what is to be run, and what the page says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Any, Literal
+
+import msgspec
+
+from harness.catalogue import Catalogue
+from harness.engine import Engine
+from harness.errors import EnvironmentProblem, PageError
+from harness.lab import put
+from harness.page import Page
+from harness.patch import Patch, Patched, apply_patch, combine, parse_patch, rename
+from harness.report import EngineReport, SiteReport
+from harness.training.recipe import Recipe, find_recipe
+
+Move = Literal["lower", "higher", "same"]
+Crash = Literal["never", "sometimes", "always"]
+
+
+class Expectation(msgspec.Struct, frozen=True):
+    """What a page says of its metrics, and of how often the broken training crashes."""
+
+    moves: Mapping[str, Move]
+    crash: Crash = "never"
+
+
+@dataclass(frozen=True)
+class TrainingExperiment:
+    """A page's patch put into a recipe, or into the engine below it, ready to be run."""
+
+    page: Page
+    recipe: Recipe
+    expectation: Expectation
+    variant: str | None
+    clean: Engine
+    broken: Engine
+    diff: str
+
+    @property
+    def engine(self) -> EngineReport:
+        """Which engine it is, for reports."""
+        return EngineReport(self.clean.name, self.variant)
+
+    @property
+    def sites(self) -> list[SiteReport]:
+        """Where recipe and engine are patched, for reports."""
+        return [SiteReport(site.file, site.line, site.scope) for site in self.broken.sites]
+
+
+def prepare_training(
+    page: Page, catalogue: Catalogue, engine: Engine, *, variant: Page | None = None
+) -> TrainingExperiment:
+    """Put the page's patch into its recipe; nothing is executed.
+
+    Raises PageError and HunkError for a page that cannot be used, DoesNotApply where the patch has
+    no site, EnvironmentProblem without SciPy.
+    """
+    if not find_spec("scipy"):
+        raise EnvironmentProblem(
+            f"`{page.id}` is judged over many seeds, by tests of SciPy, which is not installed\n"
+            "  remedy: pip install 'breaklab[training]'"
+        )
+    expectation = read_expectation(page)
+    recipe = find_recipe(page, catalogue.roots)
+    bare = engine if variant is None else engine.patched(put(variant, engine))
+    clean = recipe.beside(bare)
+    patched = _put(page, recipe, clean)
+    return TrainingExperiment(
+        page=page,
+        recipe=recipe,
+        expectation=expectation,
+        variant=variant.id if variant else None,
+        clean=clean,
+        broken=clean.patched(patched),
+        diff=patched.diff(),
+    )
+
+
+def read_expectation(page: Page) -> Expectation:
+    """The front matter's `[expect]`, whose keys are metrics and `crash`. Raises PageError."""
+    said = dict(page.front.expect)
+    crash = _convert(page, "crash", said.pop("crash", "never"), Crash)
+    moves = {metric: _convert(page, metric, word, Move) for metric, word in said.items()}
+    return Expectation(moves, crash)
+
+
+def _convert(page: Page, key: str, word: object, kind: Any) -> Any:
+    try:
+        return msgspec.convert(word, kind)
+    except msgspec.ValidationError as error:
+        words = '"sometimes" or "always"' if key == "crash" else '"lower", "higher" or "same"'
+        problem, line = f"key `expect.{key}` is wrong: {error}", page.line_of("expect", key)
+        raise PageError(page.path, line, problem, f"write {words}") from None
+
+
+def _put(page: Page, recipe: Recipe, engine: Engine) -> Patched:
+    """The page's patch; a hunk that names no file is one for the recipe."""
+    parts = [
+        parse_patch(block.text, path=page.path, line=block.line)
+        for block in page.diffs(engine.name)
+    ]
+    if not parts:
+        remedy = "write the change as a ```diff block under `## The break`"
+        raise PageError(page.path, page.body_line, "no patch", remedy)
+    patch = rename(combine(parts, page.front.sites), engine.names)
+    return apply_patch(_at_home(patch, recipe.file), engine.sources)
+
+
+def _at_home(patch: Patch, file: str) -> Patch:
+    hunks = []
+    for hunk in patch.hunks:
+        scopes = hunk.scope.alternatives
+        homely = tuple(each if each.file else replace(each, file=file) for each in scopes)
+        hunks.append(replace(hunk, scope=replace(hunk.scope, alternatives=homely)))
+    return replace(patch, hunks=tuple(hunks))

@@ -1,0 +1,167 @@
+"""A page of the training tier in, a report out: the tier's `run_lab`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from harness.catalogue import nearest
+from harness.errors import PageError, UsageError
+from harness.run import Run
+from harness.store import Store
+from harness.training.experiment import Crash, TrainingExperiment
+from harness.training.record import HIDDEN, Band, CrashReport, MetricReport, TrainingReport
+from harness.training.statistics import Comparison, Sample, compare, holm, outside, runs_needed
+from harness.training.trials import is_better, metric_values, metrics_of, reaches, run_both
+from harness.words import Outcome
+
+SEEDS = 20
+"""As many runs as DeepCrime takes: see `statistics.MATTERS`."""
+
+
+def run_training(
+    experiment: TrainingExperiment, store: Store, seeds: Sequence[int] = range(SEEDS)
+) -> TrainingReport:
+    """Run both sides with every seed, compare, and hold it against the page.
+
+    Raises UsageError for fewer than two seeds, PageError for a metric that the recipe does not log
+    and for a patch that never runs, EnvironmentProblem where the clean recipe fails.
+    """
+    choose_seeds(len(seeds))
+    start = time.perf_counter()
+    clean, broken = run_both(experiment.recipe, experiment.clean, experiment.broken, seeds, store)
+    _refuse_unknown(experiment, metrics_of(clean))
+    _refuse_unreached(experiment, clean, broken, seeds[0], store)
+    crash = _crash_report(experiment.expectation.crash, broken)
+    ended = [pair for pair in zip(clean, broken, strict=True) if not pair[1].failure]
+    metrics, tells, accuses = _compare_all(experiment, ended) if len(ended) > 1 else ([], 0.0, 0.0)
+    needed = [one.runs_needed for one in metrics if one.in_log and one.runs_needed]
+    unseen = experiment.expectation.moves.keys() - {one.metric for one in metrics}
+    said = [one.agrees for one in metrics] + [crash.agrees]
+    return TrainingReport(
+        schema=1,
+        break_=experiment.page.id,
+        kind=experiment.page.front.kind,
+        engine=experiment.engine,
+        recipe=experiment.recipe.name,
+        seeds=len(seeds),
+        sites=experiment.sites,
+        diff=experiment.diff,
+        headline=_headline(crash, metrics),
+        agrees=False not in said and not unseen,
+        seconds=round(time.perf_counter() - start, 3),
+        crash=crash,
+        metrics=metrics,
+        one_run_tells=tells,
+        one_run_accuses=accuses,
+        runs_needed=min(needed, default=None),
+    )
+
+
+def choose_seeds(count: int | None) -> Sequence[int]:
+    """So many seeds, as many as usual for None. Raises UsageError for fewer than two."""
+    if count is not None and count < 2:
+        raise UsageError(
+            f"--seeds is {count}, and one run cannot show how runs differ\n"
+            f"  remedy: take at least 2; {SEEDS} are usual"
+        )
+    return range(SEEDS if count is None else count)
+
+
+def _refuse_unknown(experiment: TrainingExperiment, known: Sequence[str]) -> None:
+    page = experiment.page
+    for metric in experiment.expectation.moves:
+        if metric not in known:
+            raise PageError(
+                page.path,
+                page.line_of("expect", metric),
+                f"key `expect.{metric}` names nothing that `{experiment.recipe.name}` logs",
+                f"{nearest(metric, known)}it logs {', '.join(known)}; or say `crash`",
+            )
+
+
+def _refuse_unreached(
+    experiment: TrainingExperiment,
+    clean: Sequence[Run],
+    broken: Sequence[Run],
+    seed: int,
+    store: Store,
+) -> None:
+    """A log that differs proves that the change ran; where none does, its sites are watched."""
+    if any(one.log != other.log or other.failure for one, other in zip(clean, broken, strict=True)):
+        return
+    if not reaches(experiment.recipe, experiment.broken, seed, store):
+        page, name = experiment.page, experiment.recipe.name
+        problem = f"the recipe `{name}` never runs the changed code"
+        remedy = "name a recipe that does, or change another place"
+        raise PageError(page.path, page.line_of("recipe"), problem, remedy)
+
+
+def _crash_report(expected: Crash, broken: Sequence[Run]) -> CrashReport:
+    failed = [run for run in broken if run.failure]
+    seen: Crash = "never" if not failed else "always" if len(failed) == len(broken) else "sometimes"
+    evidence = f"{failed[0].probe}: {failed[0].failure}" if failed else ""
+    return CrashReport(len(failed), seen, expected, seen == expected, evidence)
+
+
+def _headline(crash: CrashReport, metrics: Sequence[MetricReport]) -> Outcome:
+    """The word of the core that fits: what moves does so silently."""
+    if any(one.verdict in ("lower", "higher") for one in metrics):
+        return "silent-corruption"
+    return "crash" if crash.count else "disguised-correct"
+
+
+# ----- Metrics -----
+
+
+def _compare_all(
+    experiment: TrainingExperiment, pairs: Sequence[tuple[Run, Run]]
+) -> tuple[list[MetricReport], float, float]:
+    """Every metric, and the shares of broken and of clean runs of which a log has any outside."""
+    clean, broken = ([pair[side] for pair in pairs] for side in (0, 1))
+    names = metrics_of(clean)
+    samples = {name: (metric_values(clean, name), metric_values(broken, name)) for name in names}
+    compared = {name: compare(*both) for name, both in samples.items()}
+    adjusted = dict(zip(names, holm([one.p for one in compared.values()]), strict=True))
+    reports = [
+        _metric_report(experiment, name, *samples[name], compared[name], adjusted[name])
+        for name in names
+    ]
+    logged = [samples[name] for name in names if not name.startswith(HIDDEN)]
+    tells = np.any([outside(broken_, clean_) for clean_, broken_ in logged], axis=0).mean()
+    accuses = np.any([outside(clean_, clean_) for clean_, _ in logged], axis=0).mean()
+    return reports, float(tells), float(accuses)
+
+
+def _metric_report(
+    experiment: TrainingExperiment,
+    name: str,
+    clean: Sample,
+    broken: Sample,
+    compared: Comparison,
+    p: float,
+) -> MetricReport:
+    verdict, in_log = compared.verdict(p), not name.startswith(HIDDEN)
+    expected = experiment.expectation.moves.get(name)
+    return MetricReport(
+        metric=name,
+        in_log=in_log,
+        clean=_band(clean),
+        broken=_band(broken),
+        verdict=verdict,
+        expected=expected,
+        agrees=None if expected is None else expected == verdict,
+        effect=compared.effect,
+        interval=compared.interval,
+        p=p,
+        one_run_tells=float(outside(broken, clean).mean()),
+        one_run_accuses=float(outside(clean, clean).mean()),
+        runs_needed=runs_needed(compared.effect) if verdict in ("lower", "higher") else None,
+        better_than_correct=in_log and is_better(name, verdict),
+    )
+
+
+def _band(values: Sample) -> Band:
+    return Band(float(values.min()), float(np.median(values)), float(values.max()))

@@ -1,0 +1,109 @@
+"""Recipes: whole trainings, read without being run.
+
+A recipe is a generator function in `recipes/NAME.py` of a folder of pages, called as its file:
+
+    def classify(lib, seed=0):
+        '''What is learned, in a line.'''
+        ...
+        yield {"loss": ..., "validation_loss": ...}      # an entry of the log: names and numbers
+
+`lib` is the engine's module, and everything random comes from `seed`. In an engine under test the
+recipe is one more source file, so a page's patch applies to it as to any other.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.catalogue import nearest
+from harness.engine import Engine
+from harness.errors import PageError
+from harness.page import Page, read_text
+from harness.probe import Probe
+
+FOLDER = "recipes"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe's text and where it stands."""
+
+    name: str
+    text: str
+
+    @property
+    def file(self) -> str:
+        """Its place among an engine's source files."""
+        return f"{FOLDER}/{self.name}.py"
+
+    def beside(self, engine: Engine) -> Engine:
+        """The engine with the recipe as one more source file."""
+        files = {f"{FOLDER}/__init__.py": "", self.file: self.text}
+        return replace(engine, sources={**engine.sources, **files})
+
+    def probe(self, seed: int) -> Probe:
+        """The run of the recipe with one seed, as a probe of steps."""
+        source = (
+            f"from {FOLDER}.{self.name} import {self.name}\n\n\n"
+            f"def seed_{seed}(lib):\n    yield from {self.name}(lib, seed={seed})\n"
+        )
+        return Probe(
+            name=f"seed-{seed}",
+            doc=f"The recipe with the seed {seed}.",
+            kind="steps",
+            leaves=(),
+            function=f"seed_{seed}",
+            source=source,
+            path=f"<seed {seed}>",
+            line=1,
+            takes_lib=True,
+        )
+
+
+def find_recipe(page: Page, roots: Sequence[Path]) -> Recipe:
+    """The recipe that a page names, from the first root that has it.
+
+    Raises PageError where no root has it, or where it is none.
+    """
+    name = page.front.recipe
+    assert name is not None, "only a page with a recipe comes here"
+    files: dict[str, Path] = {}
+    for root in roots:
+        for path in sorted((root / FOLDER).glob("*.py")):
+            files.setdefault(path.stem, path)
+    if name not in files:
+        raise PageError(
+            page.path,
+            page.line_of("recipe"),
+            f"key `recipe` names `{name}`, and there is no such recipe",
+            f"{nearest(name, files)}a recipe is a file `{FOLDER}/NAME.py` in a folder of pages; "
+            f"there are {', '.join(sorted(files)) or 'none'}",
+        )
+    return read_recipe(name, read_text(files[name]), str(files[name]))
+
+
+def read_recipe(name: str, text: str, path: str) -> Recipe:
+    """Check that the text defines a recipe of that name. Raises PageError where it does not."""
+    try:
+        module = ast.parse(text)
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", 1) or 1
+        raise PageError(path, line, f"the recipe is not Python: {error}", "correct it") from None
+    functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
+    function = functions.get(name)
+    remedy = f"define `def {name}(lib, seed=0):`, with a docstring, and `yield` entries of its log"
+    if function is None:
+        raise PageError(path, 1, f"the recipe has no function `{name}`", remedy)
+    arguments = [argument.arg for argument in function.args.args]
+    yields = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function))
+    for wrong, problem in (
+        (arguments != ["lib", "seed"], f"takes ({', '.join(arguments)}), not (lib, seed)"),
+        (not yields, "yields no log"),
+        (not ast.get_docstring(function), "has no docstring"),
+    ):
+        if wrong:
+            raise PageError(path, function.lineno, f"the recipe `{name}` {problem}", remedy)
+    return Recipe(name, text)

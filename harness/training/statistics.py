@@ -1,0 +1,144 @@
+"""What a number of paired runs can show: tests, effect sizes, bands, and runs that are needed.
+
+Two samples are *paired* by seed: `clean[i]` and `broken[i]` come from the same seed, hence from the
+same data and the same first weights where the change leaves them alone. Pairing decides how small a
+difference can be shown; whether it *matters* is measured against the spread between seeds, which is
+what somebody who trains once has to live with. No value may be NaN: see `trials.metric_values`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Sample = NDArray[np.float64]
+
+Verdict = Literal["lower", "higher", "same", "unclear"]
+"""`same` says that a difference of the size that matters is excluded; `unclear`, that these runs
+neither show a difference nor exclude one."""
+
+LEVEL = 0.05
+"""How often all metrics of a break that does nothing may yield a false alarm, at most."""
+
+MATTERS = 0.14
+"""The smallest distance of A from 1/2 that counts: 0.64 is a "medium" effect in Vargha and Delaney,
+2000, and belongs to normal samples half a standard deviation apart, DeepCrime's limit (Humbatova,
+Jahangirova and Tonella, DeepCrime: Mutation Testing of Deep Learning Systems, 2021)."""
+
+POWER = 0.8
+RESAMPLES = 9_999
+"""Exact where the signs of all differences can be flipped in fewer ways: up to 13 pairs."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One metric, before the correction for there being several."""
+
+    effect: float
+    """A: the chance that a broken run is above a clean one, ties counting half."""
+    interval: tuple[float, float]
+    """Of A, with 90 % confidence."""
+    p: float
+
+    def verdict(self, adjusted_p: float) -> Verdict:
+        """What the runs show, given the p value corrected for the number of metrics."""
+        if adjusted_p <= LEVEL and abs(self.effect - 0.5) >= MATTERS:
+            return "higher" if self.effect > 0.5 else "lower"
+        low, high = self.interval
+        return "same" if max(0.5 - low, high - 0.5) < MATTERS else "unclear"
+
+
+def compare(clean: Sample, broken: Sample) -> Comparison:
+    """Compare two paired samples of the same length, infinities allowed."""
+    return Comparison(effect(clean, broken), interval(clean, broken), signed_rank(clean, broken))
+
+
+def signed_rank(clean: Sample, broken: Sample) -> float:
+    """The two-sided p value of Wilcoxon's signed-rank test, by flipping the signs of differences.
+
+    Ties and zeros, of which accuracies have many, stay valid that way; ranks, so that one run that
+    diverges does not decide. Sources: Wilcoxon, Individual Comparisons by Ranking Methods, 1945;
+    zeros: Pratt, 1959; a p value from draws is never 0: Phipson and Smyth, 2010.
+    """
+    from scipy import stats  # an extra, and slow to import
+
+    with np.errstate(invalid="ignore"):
+        differences = np.where(clean == broken, 0.0, broken - clean)
+    ranks = np.sign(differences) * stats.rankdata(np.abs(differences))
+    test = stats.permutation_test(
+        (ranks,),
+        np.sum,
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=RESAMPLES,
+        rng=np.random.default_rng(0),
+    )
+    return float(test.pvalue)
+
+
+def effect(clean: Sample, broken: Sample) -> float:
+    """A: the share of all pairs, also of unlike seeds, in which the broken run is above.
+
+    Source: Vargha and Delaney, A Critique and Improvement of the CL Common Language Effect Size
+    Statistics, 2000; for software: Arcuri and Briand, 2011.
+    """
+    return float(_above(clean, broken).mean())
+
+
+def interval(clean: Sample, broken: Sample) -> tuple[float, float]:
+    """A's 90 % percentile bootstrap interval; seeds are drawn, so that pairs stay pairs.
+
+    An interval of 90 % inside the limits shows equivalence at 5 % (two one-sided tests: Schuirmann,
+    1987). Source of the bootstrap: Efron and Tibshirani, 1993, chapter 13.
+    """
+    count = len(clean)
+    drawn = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), size=2_000)
+    effects = ((drawn @ _above(clean, broken)) * drawn).sum(1) / count**2
+    low, high = np.quantile(effects, [0.05, 0.95])
+    return float(low), float(high)
+
+
+def _above(clean: Sample, broken: Sample) -> Sample:
+    """1 where the broken run of a row is above the clean one of a column, 1/2 where it is equal."""
+    above: Sample = np.greater.outer(broken, clean) + 0.5 * np.equal.outer(broken, clean)
+    return above
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """P values of several tests, corrected so that *any* false alarm is as rare as stated.
+
+    Source: Holm, A Simple Sequentially Rejective Multiple Test Procedure, 1979.
+    """
+    corrected, largest = [0.0] * len(values), 0.0
+    for done, index in enumerate(np.argsort(values, kind="stable")):
+        largest = max(largest, min(1.0, (len(values) - done) * values[index]))
+        corrected[index] = largest
+    return corrected
+
+
+def outside(runs: Sample, clean: Sample) -> NDArray[np.bool_]:
+    """Which of the runs are outside what the clean runs of all *other* seeds span.
+
+    A run is never compared with a band that its own pair helped to make, so clean runs can be asked
+    as well: of n + 1 alike runs without ties, one is outside the others with chance 2 / (n + 1)
+    (Wilks, Determination of Sample Sizes for Setting Tolerance Limits, 1941).
+    """
+    others = np.array([np.delete(clean, i) for i in range(len(clean))])
+    return (runs < others.min(1)) | (runs > others.max(1))
+
+
+def runs_needed(effect: float) -> int:
+    """How many runs of each kind, unpaired, show such an effect with 80 % power at 5 %.
+
+    Source: Noether, Sample Size Determination for Some Common Nonparametric Tests, 1987, for the
+    Wilcoxon-Mann-Whitney test; at least 4, with which its exact p value can fall below 5 %.
+    """
+    normal = NormalDist()
+    both = normal.inv_cdf(1 - 0.05 / 2) + normal.inv_cdf(POWER)
+    return max(4, math.ceil(both**2 / (6 * (effect - 0.5) ** 2)))

@@ -1,0 +1,173 @@
+"""Running a recipe with many seeds, on the clean and on the broken side, in a process a core.
+
+The runs are those of probes of steps: the same sandbox, and the same store.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_all_start_methods, get_context
+
+import msgspec
+import numpy as np
+
+from harness.engine import Engine
+from harness.errors import EnvironmentProblem
+from harness.run import Failure, Run
+from harness.sandbox import EngineDoesNotLoad, Limits, run_isolated
+from harness.store import Store, keys_of
+from harness.training.recipe import Recipe
+from harness.training.statistics import Sample
+from harness.worker import Job
+
+LIMITS = Limits(seconds=10.0)
+"""For one run; a recipe takes some tenths of a second."""
+
+HIGHER_IS_BETTER = ("accuracy", "recall")
+LOWER_IS_BETTER = ("loss", "error")
+"""Last words of the names of metrics that say how good a model is."""
+
+
+def is_better(metric: str, verdict: str) -> bool:
+    """Whether a metric that moved this way speaks for the broken training."""
+    word = metric.rpartition("_")[2]
+    return (word in HIGHER_IS_BETTER and verdict == "higher") or (
+        word in LOWER_IS_BETTER and verdict == "lower"
+    )
+
+
+def metric_values(runs: Sequence[Run], metric: str) -> Sample:
+    """The last value of a metric in each run's log.
+
+    What is no number, or was never logged, counts as infinitely bad: it must not help a break.
+    """
+    word = metric.rpartition("_")[2]
+    worst = -math.inf if word in HIGHER_IS_BETTER else math.inf
+    values = np.array([_last(run, metric) for run in runs])
+    return np.where(np.isnan(values), worst, values)
+
+
+def metrics_of(runs: Iterable[Run]) -> list[str]:
+    """The names that the runs log, in the order in which they first do."""
+    return list(dict.fromkeys(name for run in runs for entry in run.log for name in entry))
+
+
+def _last(run: Run, metric: str) -> float:
+    logged = [entry[metric] for entry in run.log if metric in entry]
+    return float(logged[-1].numpy().reshape(-1)[0]) if logged else math.nan
+
+
+def run_both(
+    recipe: Recipe,
+    clean: Engine,
+    broken: Engine,
+    seeds: Sequence[int],
+    store: Store,
+    limits: Limits = LIMITS,
+) -> tuple[list[Run], list[Run]]:
+    """The recipe's runs with these seeds on both engines, in the order of the seeds.
+
+    Raises EnvironmentProblem where the clean one fails with a seed.
+    """
+    jobs = [_job(recipe, engine, seeds) for engine in (clean, broken)]
+    first, second = _run_kept(jobs, store, limits)
+    for run in first:
+        if run.failure or not run.log:
+            why = run.failure or "it logs nothing"
+            raise EnvironmentProblem(
+                f"the recipe `{recipe.name}` fails unpatched, with {run.probe}: {why}\n"
+                "  remedy: mend the recipe; a break is compared with a training that works"
+            )
+        for name, value in (pair for entry in run.log for pair in entry.items()):
+            if math.prod(value.shape) != 1:
+                raise EnvironmentProblem(
+                    f"the recipe `{recipe.name}` logs `{name}` of shape {value.shape}\n"
+                    "  remedy: log one number under each name"
+                )
+    return first, second
+
+
+def reaches(recipe: Recipe, broken: Engine, seed: int, store: Store) -> bool:
+    """Whether the patched code runs at all: asked of one run, with its sites marked."""
+    job = msgspec.structs.replace(_job(recipe, broken, [seed]), sites=broken.sites)
+    ((run,),) = _run_kept([job], store, LIMITS)
+    return bool(run.reached)
+
+
+def _job(recipe: Recipe, engine: Engine, seeds: Sequence[int]) -> Job:
+    """Without marks at the sites, which would slow a training down and leave its results alone."""
+    return Job(
+        dialect=engine.dialect,
+        root=str(engine.root),
+        sources=dict(engine.sources),
+        sites=(),
+        probes=tuple(recipe.probe(seed) for seed in seeds),
+        items=tuple((index, None) for index in range(len(seeds))),
+    )
+
+
+# ----- In a process a core -----
+
+
+def _run_kept(jobs: Sequence[Job], store: Store, limits: Limits) -> list[list[Run]]:
+    """As `store.run_kept` for several jobs, whose unknown runs are shared out among the cores."""
+    keys = [keys_of(job) for job in jobs]
+    known = store.recall(key for some in keys for key in some)
+    pieces: list[tuple[list[bytes], Job]] = []
+    for job, its_keys in zip(jobs, keys, strict=True):
+        unknown = [i for i, key in enumerate(its_keys) if key not in known]
+        for part in range(_cores()):
+            mine = unknown[part :: _cores()]
+            if mine:
+                items = tuple(job.items[i] for i in mine)
+                piece = msgspec.structs.replace(job, items=items)
+                pieces.append(([its_keys[i] for i in mine], piece))
+    for (its_keys, _), runs in zip(
+        pieces, _side_by_side([piece for _, piece in pieces], limits), strict=True
+    ):
+        fresh = dict(zip(its_keys, runs, strict=True))
+        store.keep(fresh)
+        known |= fresh
+    return [[known[key] for key in some] for some in keys]
+
+
+def _side_by_side(jobs: Sequence[Job], limits: Limits) -> Iterator[list[Run]]:
+    processes = min(_cores(), len(jobs))
+    if processes < 2 or "fork" not in get_all_start_methods():
+        yield from (_run(job, limits) for job in jobs)
+        return
+    pool = ProcessPoolExecutor(processes, get_context("fork"), initializer=_ignore_interrupts)
+    try:
+        yield from pool.map(partial(_run_interruptibly, limits=limits), jobs)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _run_interruptibly(job: Job, limits: Limits) -> list[Run]:
+    """Ctrl-C ends the run that is going on, and its child with it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return _run(job, limits)
+    finally:
+        _ignore_interrupts()
+
+
+def _run(job: Job, limits: Limits) -> list[Run]:
+    try:
+        return run_isolated(job, limits)
+    except EngineDoesNotLoad as error:
+        failure: Failure = error.failure
+        return [Run(job.probes[index].name, None, failure=failure) for index, _ in job.items]
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,393 @@
+"""A page of the training tier: what it changes, what is reported, and what is refused."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from harness import bench as bench_module
+from harness.catalogue import open_catalogue
+from harness.check import PageCheck, check_page, check_pages
+from harness.engine import find_engine
+from harness.errors import EnvironmentProblem, HunkError, PageError, UsageError
+from harness.sandbox import Limits
+from harness.store import Store
+from harness.training import experiment as experiment_module
+from harness.training import trials
+from harness.training.experiment import prepare_training
+from harness.training.lab import run_training
+from tests.harness.command import harness
+from tests.harness.training.made import (
+    NOISE,
+    SHIFT,
+    UP,
+    experiment,
+    instead,
+    metric,
+    report_on,
+    write_page,
+)
+
+pytest.importorskip("scipy.stats")
+
+
+def checked(folder: Path, diff: str = SHIFT, expect: str = UP, **more: str) -> PageCheck:
+    catalogue = write_page(folder, diff, expect, **more)
+    return check_page("moved", catalogue, find_engine(), bench_module.Bench(Store(None)))
+
+
+def told(check: PageCheck) -> str:
+    return "\n".join(f"{one.line}: {one.problem} | {one.remedy}" for one in check.findings)
+
+
+# ----- What is seen -----
+
+
+def test_a_shift_is_seen_metric_by_metric(tmp_path: Path) -> None:
+    report = report_on(write_page(tmp_path))
+    assert (report.agrees, report.headline, report.recipe) == (True, "silent-corruption", "noise")
+    assert {one.metric: one.verdict for one in report.metrics} == {
+        "loss": "higher",
+        "accuracy": "higher",
+        "steps": "same",
+        "deployed_loss": "same",
+    }
+    moved = metric(report, "loss")
+    assert moved.broken.median == pytest.approx(moved.clean.median + 3)
+    assert moved.effect > 0.9
+    assert report.one_run_tells > 0.5 > report.one_run_accuses
+
+
+def test_better_than_correct_is_said_of_what_improves_where_a_developer_looks(
+    tmp_path: Path,
+) -> None:
+    report = report_on(write_page(tmp_path))
+    better = {one.metric: one.better_than_correct for one in report.metrics}
+    assert better == {"loss": False, "accuracy": True, "steps": False, "deployed_loss": False}
+
+
+def test_what_is_deployed_is_in_no_log_and_helps_nobody_who_reads_one(tmp_path: Path) -> None:
+    text = NOISE.replace('"deployed_loss": rng.standard_normal()', '"deployed_loss": draw + shift')
+    text = text.replace('{"loss": draw / divisor, "accuracy": draw / divisor, "steps": 7}', "{}")
+    text = text.replace("yield {}", 'yield {"loss": rng.standard_normal()}')
+    report = report_on(write_page(tmp_path, expect='deployed_loss = "higher"', text=text))
+    assert (metric(report, "deployed_loss").verdict, report.runs_needed) == ("higher", None)
+    assert report.one_run_tells == report.one_run_accuses
+
+
+def test_runs_are_paired_by_seed(tmp_path: Path) -> None:
+    """A shift of a tenth, far inside the spread: shown, since each pair shows it, and too small."""
+    report = report_on(write_page(tmp_path, instead("rng.standard_normal() + 0.1"), ""))
+    assert metric(report, "loss").p < 0.01
+    assert metric(report, "loss").verdict == "same"
+
+
+def test_a_patch_of_the_engine_runs_below_the_recipe(tmp_path: Path) -> None:
+    text = NOISE.replace('"steps": 7', '"steps": lib.tensor([3.0]).relu().item()')
+    diff = "@@ elementwise.py::relu @@\n-$a > 0\n+$a > 5"
+    report = report_on(write_page(tmp_path, diff, 'steps = "lower"\nloss = "same"', text=text))
+    assert report.agrees
+    assert [site.file for site in report.sites] == ["minigrad/elementwise.py"]
+
+
+def test_a_hunk_without_a_file_is_for_the_recipe_alone(tmp_path: Path) -> None:
+    catalogue = write_page(tmp_path, "@@ @@\n-$a.standard_normal()\n+1.0", "")
+    assert {site.file for site in experiment(catalogue).sites} == {"recipes/noise.py"}
+
+
+def test_the_break_can_be_put_into_a_variant_of_the_engine(tmp_path: Path) -> None:
+    catalogue = write_page(tmp_path)
+    variant = catalogue.page("float32-data", "variant")
+    prepared = prepare_training(catalogue.page("moved"), catalogue, find_engine(), variant=variant)
+    assert run_training(prepared, Store(None), range(8)).engine.variant == "float32-data"
+
+
+def test_the_same_seeds_give_the_same_report_from_any_number_of_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue = write_page(tmp_path)
+    several = report_on(catalogue)
+    monkeypatch.setattr(trials, "_cores", lambda: 1)
+    assert report_on(catalogue).metrics == several.metrics
+
+
+def test_what_is_stored_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, prepared = Store(None), experiment(write_page(tmp_path))
+    first = run_training(prepared, store, range(4))
+    ran: list[int] = []
+    whole = trials._side_by_side
+
+    def counted(jobs, limits):  # type: ignore[no-untyped-def]
+        ran.extend(len(job.items) for job in jobs)
+        return whole(jobs, limits)
+
+    monkeypatch.setattr(trials, "_side_by_side", counted)
+    assert run_training(prepared, store, range(4)).metrics == first.metrics
+    assert ran == []
+    run_training(prepared, store, range(6))
+    assert sum(ran) == 4  # two more seeds, on two sides
+
+
+# ----- Runs that do not end well -----
+
+
+def test_a_crash_with_some_seeds_leaves_the_others_to_be_compared(tmp_path: Path) -> None:
+    diff = instead("3.0 + rng.standard_normal() / (seed != 3)")
+    check = checked(tmp_path, diff, UP + '\ncrash = "sometimes"')
+    assert told(check) == ""
+    (report,) = check.reports
+    assert (report.crash.count, report.seeds) == (1, 20)
+    assert "ZeroDivisionError" in report.crash.evidence
+
+
+def test_a_crash_that_the_page_does_not_state_is_a_finding(tmp_path: Path) -> None:
+    check = checked(tmp_path, instead("1 / 0"), 'steps = "same"')
+    assert "says that it crashes never; observed: always, 20 of 20 runs" in told(check)
+    assert 'write `crash = "always"`' in told(check)
+    assert "too few broken runs ended" in told(check)
+
+
+def test_a_crash_that_does_not_come_is_a_finding(tmp_path: Path) -> None:
+    check = checked(tmp_path, expect=UP + '\ncrash = "always"')
+    assert "says that it crashes always; observed: never" in told(check)
+
+
+def test_a_recipe_that_hangs_is_ended(tmp_path: Path) -> None:
+    diff = "@@ noise @@\n-range(entries)\n+iter(int, 1)"
+    diff += "\n\n@@ noise @@\n-rng.standard_normal() + shift\n+[0 for _ in iter(int, 1)]"
+    prepared = experiment(write_page(tmp_path, diff))
+    clean, broken = trials.run_both(
+        prepared.recipe, prepared.clean, prepared.broken, [0], Store(None), Limits(seconds=0.5)
+    )
+    assert clean[0].failure is None
+    assert broken[0].failure is not None
+    assert broken[0].failure.type == "TimeLimit"
+
+
+def test_what_is_no_number_is_infinitely_bad_and_never_a_gain(tmp_path: Path) -> None:
+    diff = instead('float("nan")')
+    report = report_on(write_page(tmp_path, diff, 'loss = "higher"\naccuracy = "lower"'))
+    assert report.agrees
+    assert metric(report, "loss").broken.low == math.inf
+    assert metric(report, "accuracy").broken.high == -math.inf
+    assert not any(one.better_than_correct for one in report.metrics)
+    assert report.one_run_tells == 1
+
+
+def test_a_metric_that_is_never_logged_counts_as_no_number(tmp_path: Path) -> None:
+    diff = "@@ noise @@\n-shift, divisor, entries = 0.0, 1.0, 2\n+shift, divisor, entries = 0.0, 1.0, 0"
+    assert metric(report_on(write_page(tmp_path, diff, "")), "loss").verdict == "higher"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("entries = 0.0, 1.0, 2", "entries = 0.0, 0.0, 2", "ZeroDivisionError"),
+        ("    for _ in", "    return\n    for _ in", "it logs nothing"),
+        ('"steps": 7', '"steps": [7, 8]', r"logs `steps` of shape \(2,\)"),
+    ],
+)
+def test_a_recipe_that_does_not_work_unpatched_is_no_page_s_fault(
+    tmp_path: Path, old: str, new: str, words: str
+) -> None:
+    text = NOISE.replace("rng.standard_normal() + shift", "1 + shift").replace(old, new)
+    diff = "@@ noise @@\n-rng.standard_normal()\n+5.0"
+    with pytest.raises(EnvironmentProblem, match=words):
+        report_on(write_page(tmp_path, diff, "", text=text), range(2))
+
+
+# ----- What is refused -----
+
+
+def test_a_patch_that_never_runs_is_refused_and_one_without_effect_is_not(tmp_path: Path) -> None:
+    text = NOISE.replace("    for _", "    if seed < 0:\n        shift = 1.0\n    for _")
+    never = "@@ noise @@\n-shift = 1.0\n+shift = 2.0"
+    with pytest.raises(PageError, match="never runs the changed code"):
+        report_on(write_page(tmp_path, never, "", text=text))
+    idle = "@@ noise @@\n-range(entries)\n+range(0, entries)"
+    report = report_on(write_page(tmp_path, idle, 'loss = "same"'))
+    assert (report.headline, report.agrees, report.runs_needed) == ("disguised-correct", True, None)
+    assert report.one_run_tells == report.one_run_accuses
+
+
+def test_one_seed_shows_no_spread(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--seeds is 1"):
+        report_on(write_page(tmp_path), range(1))
+
+
+def test_two_seeds_never_show_a_difference(tmp_path: Path) -> None:
+    assert metric(report_on(write_page(tmp_path), range(2)), "loss").verdict == "unclear"
+
+
+@pytest.mark.parametrize(
+    ("expect", "line", "words"),
+    [
+        ('loss = "up"', 9, "Invalid enum value 'up'"),
+        ('loss = { weighted = "higher" }', 9, "key `expect.loss` is wrong"),
+        ('crash = "often"', 9, "key `expect.crash` is wrong"),
+        ('los = "higher"', 9, "did you mean `loss`"),
+    ],
+)
+def test_a_wrong_expectation_names_its_line(
+    tmp_path: Path, expect: str, line: int, words: str
+) -> None:
+    check = checked(tmp_path, expect=expect)
+    assert f"{line}: " in told(check)
+    assert words in told(check)
+    assert check.exit_status == 2
+
+
+def test_an_unknown_recipe_names_the_nearest(tmp_path: Path) -> None:
+    check = checked(tmp_path, recipe="nois")
+    assert "5: key `recipe` names `nois`" in told(check)
+    assert "did you mean `noise`" in told(check)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("def noise", "def nose", "has no function `noise`"),
+        ("(lib, seed=0)", "(lib, sed=0)", r"takes \(lib, sed\)"),
+        ("yield {", "_ = {", "yields no log"),
+        ('    """No training', '    # """No training', "has no docstring"),
+        ("for _ in", "for in", "is not Python"),
+    ],
+)
+def test_a_text_that_is_no_recipe_is_refused(
+    tmp_path: Path, old: str, new: str, words: str
+) -> None:
+    catalogue = write_page(tmp_path, text=NOISE.replace(old, new))
+    with pytest.raises(PageError, match=words):
+        experiment(catalogue)
+
+
+def test_a_patch_that_does_not_fit_the_recipe_names_the_page(tmp_path: Path) -> None:
+    check = checked(tmp_path, "@@ noise @@\n-no_such_thing\n+0")
+    assert "matches nothing" in told(check)
+    with pytest.raises(HunkError, match="promises 3 sites"):
+        write_page(tmp_path, SHIFT)
+        path = tmp_path / "moved.md"
+        path.write_text(path.read_text().replace("recipe  =", "sites = 3\nrecipe  ="))
+        experiment(open_catalogue([tmp_path]))
+
+
+def test_without_scipy_the_remedy_is_named_and_nothing_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(experiment_module, "find_spec", lambda _: None)
+    check = checked(tmp_path)
+    assert "pip install 'breaklab[training]'" in told(check)
+    assert (check.exit_status, check.reports) == (3, [])
+
+
+# ----- The check -----
+
+
+def test_a_sound_page_holds(tmp_path: Path) -> None:
+    check = checked(tmp_path)
+    assert (told(check), check.exit_status) == ("", 0)
+
+
+@pytest.mark.parametrize(
+    ("expect", "words"),
+    [
+        ('loss = "lower"', "says lower of `loss`; observed: higher, A = "),
+        ('steps = "higher"', "says higher of `steps`; observed: same, A = 0.50"),
+        ("", "states nothing of any metric"),
+        (UP + '\n[diagnostics]\ncaught_by = ["crash"]', "key `diagnostics` on a page with a rec"),
+    ],
+)
+def test_a_page_that_is_not_so_fails(tmp_path: Path, expect: str, words: str) -> None:
+    check = checked(tmp_path, expect=expect)
+    assert words in told(check)
+    assert check.exit_status == 1
+
+
+def test_the_check_of_all_pages_runs_one_tier_or_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue = write_page(tmp_path)
+    asked: list[str] = []
+
+    def note(page_id: str, *_: object) -> PageCheck:
+        asked.append(page_id)
+        return PageCheck(page_id, "", [], [], 0)
+
+    monkeypatch.setattr("harness.check.check_page", note)
+    monkeypatch.setattr("harness.check._prepare_bench", lambda *_: None)
+    list(check_pages(catalogue, find_engine(), training=True))
+    many = set(asked)
+    asked.clear()
+    list(check_pages(catalogue, find_engine()))
+    assert "moved" in many
+    assert "skip-unbroadcast" in asked
+    assert not many & set(asked)
+    assert many | set(asked) >= catalogue.files.keys()
+
+
+# ----- The command line -----
+
+
+def test_the_command_shows_the_table_and_what_one_run_would_have_told(tmp_path: Path) -> None:
+    write_page(tmp_path)
+    shown = harness("break", "moved", "--breaks", str(tmp_path), "--seeds", "12", "--no-cache")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    for words in (
+        "Predict the loss",
+        "+    shift, divisor, entries = 3.0, 1.0, 2",
+        "noise, 12 seeds",
+        "↑ higher",
+        "= same",
+        "better than correct",
+        "deployed_loss*",
+        "of the broken logs",
+        "Train more than once.",
+        "As the page says.",
+    ):
+        assert words in shown.stdout
+
+
+def test_the_command_says_where_page_and_observation_part(tmp_path: Path) -> None:
+    write_page(tmp_path, expect='loss = "lower"')
+    shown = harness("break", "moved", "--breaks", str(tmp_path), "--seeds", "8", "--no-cache")
+    assert shown.returncode == 1
+    assert "the page says lower" in shown.stdout
+    assert "Not as the page says." in shown.stdout
+
+
+def test_json_is_schema_1_with_the_keys_of_every_break(tmp_path: Path) -> None:
+    write_page(tmp_path)
+    shown = harness("break", "moved", "--breaks", str(tmp_path), "--json", "--seeds", "8")
+    report = json.loads(shown.stdout)
+    assert report.keys() >= {"schema", "break", "kind", "engine", "sites", "diff", "headline"}
+    assert (report["schema"], report["break"], report["seeds"]) == (1, "moved", 8)
+    assert report["metrics"][0].keys() >= {"metric", "clean", "broken", "verdict", "expected", "p"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("break", "moved", "--seeds", "1"), "--seeds is 1"),
+        (("break", "moved", "--probe", "add-new-axis"), "has no probes"),
+        (("break", "skip-unbroadcast", "--seeds", "5"), "does not need many seeds"),
+        (("check", "moved", "--training"), "leave --training out"),
+        (("matrix", "moved"), "no diagnostic is asked about it"),
+    ],
+)
+def test_a_wrong_command_is_one_message_with_its_remedy(
+    tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    write_page(tmp_path)
+    shown = harness(*arguments, "--breaks", str(tmp_path))
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert words in shown.stderr
+    assert "remedy:" in shown.stderr
+
+
+def test_list_and_diff_know_the_page(tmp_path: Path) -> None:
+    write_page(tmp_path)
+    assert "moved" in harness("list", "--breaks", str(tmp_path)).stdout
+    shown = harness("diff", "moved", "--breaks", str(tmp_path)).stdout
+    assert "recipes/noise.py" in shown
+    assert "+    shift, divisor, entries = 3.0, 1.0, 2" in shown
