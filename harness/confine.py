@@ -17,6 +17,8 @@ import os
 import signal
 import struct
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -90,25 +92,33 @@ def _most_processes(limits: Limits) -> int:
 _NEWNS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
 _MS_NOSUID, _MS_NODEV, _MS_REC, _MS_PRIVATE = 0x2, 0x4, 0x4000, 0x40000
 _SYS_MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE, _ATTR_RDONLY = 442, -100, 0x8000, 0x1
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def confine(scratch: Path, limits: Limits) -> bool:
-    """Go on in a process of a world of its own, of which `scratch` is the only writable part.
+    """Go on in a process that is confined: `scratch` is the only part of the disk it can change.
 
-    Returns in that process, whose end the present one then shares; True if the kernel granted the
-    world, False if it did not, and then this is still the same process. Limits are set either way.
+    Returns in that process; the present one looks after it, and ends as it does. True if the kernel
+    granted a world of its own. If not, the disk is not protected, and what leaves the process group
+    is found by its descent. Limits are set either way.
     """
-    granted = sys.platform == "linux" and _leave(scratch, limits)
-    if granted:
-        _become_the_second_process(limits)
+    granted = False
+    if sys.platform == "linux":
+        granted = _leave(scratch, limits)
+        _stand_aside(granted, _most_processes(limits))
     os.chdir(scratch)
     limit(limits)
     return granted
 
 
+def die_with_parent() -> None:
+    """Have this process killed when the one that started it ends, however that ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def _leave(scratch: Path, limits: Limits) -> bool:
-    """Leave the namespaces of the parent, all or none; children will be in the new ones."""
+    """Leave the namespaces of the parent; children will be in new ones. False if it is denied."""
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
     try:
@@ -122,18 +132,16 @@ def _leave(scratch: Path, limits: Limits) -> bool:
         _check(libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None))
         here, size = os.fsencode(scratch), f"size={limits.file_size}".encode()
         _check(libc.mount(b"tmpfs", here, b"tmpfs", _MS_NOSUID | _MS_NODEV, size))
-        _set_attributes(libc, b"/", _AT_RECURSIVE, set_=_ATTR_RDONLY)
-        _set_attributes(libc, here, 0, clear=_ATTR_RDONLY)
+        _set_attributes(libc, b"/", _AT_RECURSIVE, _ATTR_RDONLY, 0)
+        _set_attributes(libc, here, 0, 0, _ATTR_RDONLY)
     except (OSError, AttributeError):
         return False
     return True
 
 
-def _set_attributes(
-    libc: ctypes.CDLL, path: bytes, flags: int, *, set_: int = 0, clear: int = 0
-) -> None:
-    """Make mounts read-only or writable; `struct mount_attr` is four 64-bit numbers."""
-    attributes = struct.pack("QQQQ", set_, clear, 0, 0)
+def _set_attributes(libc: ctypes.CDLL, path: bytes, flags: int, given: int, taken: int) -> None:
+    """Change the attributes of mounts; `struct mount_attr` is four numbers of 64 bits."""
+    attributes = struct.pack("QQQQ", given, taken, 0, 0)
     _check(libc.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, path, flags, attributes, len(attributes)))
 
 
@@ -143,62 +151,71 @@ def _check(result: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def _become_the_second_process(limits: Limits) -> None:
-    """Return in the second process of the new world; the first one looks after it.
+def _stand_aside(granted: bool, most: int) -> None:
+    """Return in another process, and look after it in this one.
 
-    The engine must not be the first itself: that one cannot be killed by signals from inside, so a
-    segmentation fault there would look like something else.
+    In a world of its own there is a first process in between, whose end is the end of all others.
+    The engine must not be the first itself: signals from inside cannot kill that one, so that an
+    abort there would look like something else.
     """
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     reader, writer = os.pipe()
-    first = os.fork()
-    if first:
-        os.close(writer)
-        _end_as(reader, first)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if granted:
+        first = os.fork()
+        if first:
+            os.close(writer)
+            said = os.read(reader, 4)
+            os.waitpid(first, 0)
+            _end_as(int.from_bytes(said, "big") if said else signal.SIGKILL)
+        die_with_parent()
+    else:
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    waited = {signal.SIGCHLD, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, waited)
+    engine = os.fork()
+    if engine and granted:
+        status = _look_after(engine, waited, lambda: _ever_started() > most)
+        os.write(writer, status.to_bytes(4, "big"))
+        os._exit(0)
+    if engine:
+        status = _look_after(engine, waited, lambda: len(_descendants()) > most)
+        _kill_descendants()
+        _end_as(status)
     os.close(reader)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    second = os.fork()
-    if second:
-        _look_after(second, writer, _most_processes(limits))
     os.close(writer)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, waited)
 
 
-def _end_as(reader: int, first: int) -> NoReturn:
-    """End as the engine's process did, of which the first process reports the status."""
-    said = os.read(reader, 4)
-    os.waitpid(first, 0)
-    code = os.waitstatus_to_exitcode(int.from_bytes(said, "big")) if len(said) == 4 else 1
+def _look_after(engine: int, waited: set[signal.Signals], grown: Callable[[], bool]) -> int:
+    """Wait for the engine's process; its wait status, or that of a kill where too many started."""
+    while True:
+        woken = signal.sigtimedwait(waited, 0.05)
+        status = _reap(engine)
+        if status is not None:
+            return status
+        if grown() or (woken and woken.si_signo == signal.SIGTERM):
+            return signal.SIGKILL  # a wait status is the signal's number
+
+
+def _reap(engine: int) -> int | None:
+    """Collect whoever has ended; the wait status of the engine's process once it has."""
+    while True:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == engine:
+            return status
+        if pid == 0:
+            return None
+
+
+def _end_as(status: int) -> NoReturn:
+    """End with this wait status."""
+    code = os.waitstatus_to_exitcode(status)
     if code < 0:
-        if resource is not None:
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        signal.signal(-code, signal.SIG_DFL) if -code not in (9, 19) else None
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError):  # of some signals nobody can change what they do
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
-    os._exit(max(code, 0))
-
-
-def _look_after(second: int, writer: int, most: int) -> NoReturn:
-    """Wait for the engine's process, and end the world with it, or when it has grown too large."""
-    status = None
-    while status is None:
-        signal.sigtimedwait({signal.SIGCHLD}, 0.05)
-        status = _reap(second)
-        if status is None and _ever_started() > most:
-            status = signal.SIGKILL  # as a wait status: ended by this signal
-    os.write(writer, status.to_bytes(4, "big"))
-    os._exit(0)
-
-
-def _reap(second: int) -> int | None:
-    """Collect whoever has ended; the status of the second process once it has."""
-    with contextlib.suppress(ChildProcessError):
-        while True:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if pid == second:
-                return status
-            if pid == 0:
-                break
-    return None
+    os._exit(code if code >= 0 else 1)
 
 
 def _ever_started() -> int:
@@ -207,3 +224,33 @@ def _ever_started() -> int:
         return int(Path("/proc/sys/kernel/ns_last_pid").read_text(encoding="ascii"))
     except (OSError, ValueError):
         return 0
+
+
+def _descendants() -> list[int]:
+    """The processes that descend from this one; what lost its parent has become our child."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):  # it may have ended meanwhile
+                after_name = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2]
+                children.setdefault(int(after_name.split()[1]), []).append(int(entry.name))
+    found, pending = [], [os.getpid()]
+    while pending:
+        pending += (below := children.get(pending.pop(), []))
+        found += below
+    return found
+
+
+def _kill_descendants() -> None:
+    """Kill all, and whatever they start meanwhile, for at most a second."""
+    for _ in range(100):
+        found = _descendants()
+        if not found:
+            return
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.01)
