@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from harness.confine import Limits
 from harness.diagnostics import Skipped
 from harness.engine import Dialect
 from harness.probe import Probe, ProbeKind
 from harness.run import Run
-from harness.sandbox import EngineDoesNotLoad, Limits
+from harness.sandbox import EngineDoesNotLoad
 from harness.store import Store, run_kept
 from harness.words import Loss
 from harness.worker import Job
@@ -56,7 +57,7 @@ HIPS = Independent(
 
 LIBRARIES = {"torch": TORCH, "autograd": HIPS}
 
-IMPORT_LIMIT = Limits(seconds=120.0)
+IMPORT_LIMIT = Limits(seconds=120.0, cpu_seconds=120)
 """A first import of PyTorch from a slow disk takes its time."""
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from harness.answers import ask_library, why_missing
+from harness.confine import Limits
 from harness.coverage import homes
 from harness.diagnostics import DIAGNOSTICS, Diagnostic, Observation, Skipped, Verdict, ask
 from harness.engine import Engine
@@ -19,7 +20,7 @@ from harness.errors import EnvironmentProblem
 from harness.patch import Site
 from harness.probe import Probe
 from harness.run import Run, TraceStep
-from harness.sandbox import EngineDoesNotLoad, Limits
+from harness.sandbox import EngineDoesNotLoad
 from harness.store import Store, keys_of, run_kept
 from harness.words import Loss
 from harness.worker import Job

@@ -47,6 +47,8 @@ class Limits:
     open_files: int = 128
     processes: int = 64
     """Processes and threads that may ever be started, beyond a few for each processor."""
+    own_world: bool = True
+    """Ask the kernel for namespaces; without, what it does where it grants none."""
 
 
 # ----- Limits of one process -----
@@ -104,7 +106,7 @@ def confine(scratch: Path, limits: Limits) -> bool:
     """
     granted = False
     if sys.platform == "linux":
-        granted = _leave(scratch, limits)
+        granted = limits.own_world and _leave(scratch, limits)
         _stand_aside(granted, _most_processes(limits))
     os.chdir(scratch)
     limit(limits)

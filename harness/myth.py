@@ -17,11 +17,12 @@ from importlib.util import find_spec
 import msgspec
 
 from harness.answers import IMPORT_LIMIT, LIBRARIES
+from harness.confine import Limits
 from harness.errors import PageError
 from harness.finding import Finding
 from harness.page import Fence, Page
 from harness.program import Program
-from harness.sandbox import Limits, run_program
+from harness.sandbox import run_program
 
 SECTION = "The program"
 

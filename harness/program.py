@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from harness.confine import Limits
 from harness.run import Failure
 from harness.trial import line_within, message_of
 
@@ -25,6 +26,7 @@ class Program(msgspec.Struct, frozen=True, tag="program"):
     line: int
     needs: tuple[str, ...] = ()
     """The modules that it imports beside NumPy and the engine."""
+    limits: Limits = Limits()
 
 
 class Printed(msgspec.Struct, frozen=True):

@@ -1,8 +1,8 @@
 """Running a task in a child process that can do no harm to this one.
 
 The child is forked where that can be done, and else a fresh interpreter; both speak the same
-frames. It has a process group of its own, a scratch working directory, a time limit a probe, and it
-is killed whole. After any abnormal end the remaining probes start in a fresh child.
+frames, one for each ticket that they are asked with. It is confined (see `harness.confine`) and
+killed whole. After any abnormal end the remaining probes start in a fresh child.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO, Protocol
 
 import msgspec
 
+from harness.confine import Limits
 from harness.loader import compile_ahead
 from harness.program import Ended, Printed, Program
 from harness.run import Failure, Run
-from harness.worker import KINDS, Frame, Job, Loaded, Task, quiet, serve
+from harness.worker import TICKET, Frame, Job, Loaded, Task, be_the_child, decode_frame
 
 LARGEST_FRAME = 64 * 1024 * 1024
 """Bytes; a child that announces more is not believed."""
@@ -37,16 +39,11 @@ LARGEST_FRAME = 64 * 1024 * 1024
 MOST_PRINTED = 8_000
 """Bytes; a program that prints more is stopped."""
 
+START_UP = 60.0
+"""Seconds that a fresh interpreter may take to come to its task, on a busy machine."""
+
 UNREPEATABLE = {"TimeLimit", "ProcessExit", "MemoryError"} | {each.name for each in signal.Signals}
 """Types of failures that depend on the machine and the day as well as on the program."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a child may use."""
-
-    seconds: float = 10.0
-    """For the import of the engine, for each run with its measurements, or for a whole program."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,8 @@ def run_isolated(job: Job, limits: Limits | None = None, *, fork: bool | None = 
 
     Raises EngineDoesNotLoad where no probe could even start.
     """
-    limits = limits or Limits()
+    if limits:
+        job = msgspec.structs.replace(job, limits=limits)
     start = _starter(job, fork)
     runs: list[Run] = []
     while len(runs) < len(job.items):
@@ -78,7 +76,7 @@ def run_isolated(job: Job, limits: Limits | None = None, *, fork: bool | None = 
         with _scratch() as folder:
             child = start(rest, folder)
             try:
-                runs += _listen(child, rest, limits)
+                runs += _listen(child, rest)
             finally:
                 child.end()
     return runs
@@ -88,10 +86,12 @@ def run_program(
     program: Program, limits: Limits | None = None, *, fork: bool | None = None
 ) -> Printout:
     """What the program prints to standard output, whatever happens."""
+    if limits:
+        program = msgspec.structs.replace(program, limits=limits)
     with _scratch() as folder:
         child = _starter(program, fork)(program, folder)
         try:
-            return _collect(child, limits or Limits())
+            return _collect(child, program.limits)
         finally:
             child.end()
 
@@ -112,34 +112,32 @@ def _can_fork(task: Task) -> bool:
     return hasattr(os, "fork") and not any(name in sys.modules for name in libraries)
 
 
-def _listen(child: _Child, job: Job, limits: Limits) -> Iterator[Run]:
+def _listen(child: _Child, job: Job) -> Iterator[Run]:
     """The child's runs, up to its end; an abnormal end is the run that was going on."""
-    frames = _Reader(child.pipe)
-    first = frames.next(limits.seconds)
-    if isinstance(first, Loaded) and first.failure is None:
-        for index, loss in job.items:
-            probe, frame = job.probes[index].name, frames.next(limits.seconds)
-            if isinstance(frame, Run) and (frame.probe, frame.loss) == (probe, loss):
-                yield frame
-                continue
-            failure = _why(child, frame, limits, "the run")
-            yield Run(probe, loss, failure=failure)
-            return
-    else:
+    first = child.ask(child.start_up + job.limits.seconds)
+    if not isinstance(first, Loaded) or first.failure is not None:
         reported = first.failure if isinstance(first, Loaded) else None
-        raise EngineDoesNotLoad(reported or _why(child, first, limits, "the import"))
+        raise EngineDoesNotLoad(reported or _why(child, first, job.limits, "the import"))
+    for index, loss in job.items:
+        probe, frame = job.probes[index].name, child.ask(job.limits.seconds)
+        if not (isinstance(frame, Run) and (frame.probe, frame.loss) == (probe, loss)):
+            yield Run(probe, loss, failure=_why(child, frame, job.limits, "the run"))
+            return
+        yield frame
 
 
 def _collect(child: _Child, limits: Limits) -> Printout:
     """What arrives until the program ends, or has had its time or its share of text."""
-    frames, printed, failure = _Reader(child.pipe), b"", None
-    end = time.monotonic() + limits.seconds
-    while isinstance(frame := frames.next(max(0.0, end - time.monotonic())), Printed):
+    printed, failure = b"", None
+    end = time.monotonic() + child.start_up + limits.seconds
+    frame = child.ask(child.start_up + limits.seconds)
+    while isinstance(frame, Printed):
         printed += frame.data
         if len(printed) > MOST_PRINTED:
             message = f"stopped after {MOST_PRINTED} bytes of text"
             failure = Failure("the program", "OutputLimit", message)
             break
+        frame = child.next(max(0.0, end - time.monotonic()))
     else:
         if isinstance(frame, Ended):
             failure = frame.failure
@@ -157,119 +155,174 @@ def _why(child: _Child, frame: object, limits: Limits, phase: str) -> Failure:
     if isinstance(frame, _Late):
         return Failure(phase, "TimeLimit", f"not done after {limits.seconds:g} seconds")
     status = child.end()
+    said = f"; the last that it printed: {child.last_words}" if child.last_words else ""
+    if isinstance(frame, _Garbage):
+        message = "something that is no result, or not the one that was asked for, was sent"
+        return Failure(phase, "ForgedResult", message)
+    if status == -getattr(signal, "SIGXCPU", 0):
+        message = f"more than {limits.cpu_seconds} seconds of processor time"
+        return Failure(phase, "ProcessorTimeLimit", message)
     if status < 0:
-        return Failure(phase, signal.Signals(-status).name, "the process was killed by a signal")
-    return Failure(phase, "ProcessExit", f"the process ended with status {status}")
+        name = signal.Signals(-status).name
+        killed = "the process was killed by a signal"
+        if name == "SIGKILL":
+            killed += ", as one that starts too many others is"
+        return Failure(phase, name, killed + said)
+    return Failure(phase, "ProcessExit", f"the process ended with status {status}{said}")
 
 
 class _Late:
     """In place of a frame that did not arrive in time."""
 
 
-class _Reader:
-    """Frames from a pipe, read by a thread so that waiting for one can have a limit."""
+class _Garbage:
+    """In place of bytes that are no frame, or not the one that was asked for."""
 
-    def __init__(self, pipe: IO[bytes]) -> None:
-        self._frames: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
-        threading.Thread(target=self._read, args=(pipe,), daemon=True).start()
 
-    def next(self, seconds: float) -> Frame | _Late | None:
-        """The next frame, None at the end (or at anything that is no frame)."""
+class _Child:
+    """A started child: what it is asked, what it answers, and how to be rid of it."""
+
+    def __init__(
+        self, process: _Process, asked: int, pipe: int, printed: int, start_up: float = 0.0
+    ) -> None:
+        """It may take `start_up` seconds before it does what it is asked."""
+        self.start_up = start_up
+        self._process, self._asked, self._ticket = process, asked, b""
+        self._frames: queue.Queue[bytes | None] = queue.Queue(maxsize=1)
+        self._printed = b""
+        self._readers = [
+            threading.Thread(target=read, args=(os.fdopen(descriptor, "rb"),), daemon=True)
+            for read, descriptor in ((self._read, pipe), (self._overhear, printed))
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    @property
+    def last_words(self) -> str:
+        """The end of what it printed, on one line."""
+        return " ".join(_visible(self._printed.decode(errors="backslashreplace")).split())[-200:]
+
+    def ask(self, seconds: float) -> Answer:
+        """Ask for the next frame, and wait for it."""
+        self._ticket = os.urandom(TICKET)
+        with contextlib.suppress(OSError):  # it has ended, or closed what it should not have
+            os.write(self._asked, self._ticket)
+        return self.next(seconds)
+
+    def next(self, seconds: float) -> Answer:
+        """Another frame to the same question; None where the child has ended."""
         try:
-            return self._frames.get(timeout=seconds)
+            body = self._frames.get(timeout=seconds)
         except queue.Empty:
             return _Late()
-
-    def _read(self, pipe: IO[bytes]) -> None:
-        with pipe, contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
-            while (head := pipe.read(4)) and len(head) == 4:
-                length = int.from_bytes(head, "big")
-                body = pipe.read(length) if 0 < length <= LARGEST_FRAME else b""
-                if len(body) != length or body[:1] not in KINDS:
-                    break
-                self._frames.put(msgspec.msgpack.decode(body[1:], type=KINDS[body[:1]]))
-        self._frames.put(None)
-
-
-class _Child(Protocol):
-    """A started child: where it writes, and how to be rid of it."""
-
-    pipe: IO[bytes]
+        return None if body is None else decode_frame(body, self._ticket) or _Garbage()
 
     def end(self) -> int:
-        """Kill its process group, wait for it; its exit status, negative for a signal."""
+        """Kill all that belongs to it, and wait; its exit status, negative for a signal."""
+        status = self._process.end()
+        with contextlib.suppress(OSError):
+            os.close(self._asked)
+        for _ in range(100):
+            if not any(reader.is_alive() for reader in self._readers):
+                break
+            with contextlib.suppress(queue.Empty):  # so that a reader comes to the end of its pipe
+                self._frames.get(timeout=0.01)
+        return status
+
+    def _read(self, pipe: IO[bytes]) -> None:
+        """Frames, one after the other and not ahead of time, up to the first that is none."""
+        with pipe, contextlib.suppress(OSError, ValueError):
+            while len(head := pipe.read(4)) == 4:
+                length = int.from_bytes(head, "big")
+                body = pipe.read(length) if length <= LARGEST_FRAME else b""
+                self._frames.put(body)
+                if len(body) != length:
+                    break
+        self._frames.put(None)
+
+    def _overhear(self, printed: IO[bytes]) -> None:
+        """Whatever the child prints; only the end is kept."""
+        with printed, contextlib.suppress(OSError, ValueError):
+            while piece := printed.read1(65536):  # type: ignore[attr-defined]
+                self._printed = (self._printed + piece)[-2000:]
+
+
+class _Process(Protocol):
+    """How to be rid of a process."""
+
+    def end(self) -> int:
+        """Kill it with all that belongs to it, and wait; as often as you like."""
         ...
 
 
 class _Forked:
-    def __init__(self, pid: int, pipe: IO[bytes]) -> None:
-        self.pid, self.pipe, self._status = pid, pipe, None
-
-    _status: int | None
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._status: int | None = None
 
     def end(self) -> int:
         if self._status is None:
-            ended, status = _reap_soon(self.pid)
-            _kill_group(self.pid)
+            ended, status = self._reap_soon()
+            if not ended:
+                # Whoever looks after the engine takes its descendants along.
+                _signal(os.kill, self.pid, signal.SIGTERM)
+                ended, status = self._reap_soon()
+            _signal(os.killpg, self.pid, signal.SIGKILL)
             if not ended:
                 _, status = os.waitpid(self.pid, 0)
             self._status = os.waitstatus_to_exitcode(status)
         return self._status
 
+    def _reap_soon(self) -> tuple[int, int]:
+        """Wait for it to end by itself, but not for long."""
+        for pause in (0.0002, 0.0005, 0.001, *[0.002] * 50):
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            if ended:
+                return ended, status
+            time.sleep(pause)
+        return 0, 0
 
-def _reap_soon(pid: int) -> tuple[int, int]:
-    """Wait for a child that has closed its pipe to end by itself, but not for long."""
-    for _ in range(50):
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
-            return ended, status
-        threading.Event().wait(0.002)
-    return 0, 0
+
+class _Spawned:
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+
+    def end(self) -> int:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(0.1)
+        self.process.terminate()  # whoever looks after the engine takes its descendants along
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(0.1)
+        if hasattr(os, "killpg"):
+            _signal(os.killpg, self.process.pid, signal.SIGKILL)
+        self.process.kill()
+        return self.process.wait()
 
 
-def _kill_group(leader: int) -> None:
+def _signal(send: Callable[[int, int], None], whom: int, what: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)
+        send(whom, what)
 
 
 def _fork(task: Task, folder: Path) -> _Child:
     if isinstance(task, Job):
         compile_ahead(Path(task.root), task.sources, task.sites)
-    reader, writer = os.pipe()
+    (asked, ask), (read, write), (overhear, printed) = os.pipe(), os.pipe(), os.pipe()
     with warnings.catch_warnings():
         # Python 3.12 warns of threads at a fork; the only ones are NumPy's idle pool and our
         # readers, and the child touches neither.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:
-        status = 1
         with contextlib.suppress(BaseException):
             os.setpgid(0, 0)
-            os.closerange(3, writer)  # whatever else the parent has open is not the child's
-            os.closerange(writer + 1, os.sysconf("SC_OPEN_MAX"))
-            os.chdir(folder)
-            quiet()
-            serve(task, writer)
-            status = 0
-        os._exit(status)
-    os.close(writer)
+            be_the_child(task, folder, asked, write, printed)
+        os._exit(1)
+    for descriptor in (asked, write, printed):
+        os.close(descriptor)
     with contextlib.suppress(PermissionError, ProcessLookupError):
         os.setpgid(pid, pid)  # both sides do it, so that neither can come too late
-    return _Forked(pid, os.fdopen(reader, "rb"))
-
-
-class _Spawned:
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdout is not None
-        self.process, self.pipe = process, process.stdout
-
-    def end(self) -> int:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(0.1)
-        if hasattr(os, "killpg"):
-            _kill_group(self.process.pid)
-        self.process.kill()
-        return self.process.wait()
+    return _Child(_Forked(pid), ask, read, overhear)
 
 
 def _spawn(task: Task, folder: Path) -> _Child:
@@ -277,23 +330,51 @@ def _spawn(task: Task, folder: Path) -> _Child:
         [sys.executable, "-B", "-m", "harness.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         cwd=folder,
         env=os.environ
         | {"PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)},
         start_new_session=True,
     )
-    assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError):
-        process.stdin.write(msgspec.msgpack.encode(task))
-        process.stdin.close()
-    return _Spawned(process)
+    ask, read, overhear = (
+        _taken(stream) for stream in (process.stdin, process.stdout, process.stderr)
+    )
+    data = msgspec.msgpack.encode(task)
+    with contextlib.suppress(OSError):  # it has ended already, and its status will say how
+        view = memoryview(len(data).to_bytes(8, "big") + data)
+        while view:
+            view = view[os.write(ask, view) :]
+    return _Child(_Spawned(process), ask, read, overhear, START_UP)
+
+
+def _taken(stream: IO[bytes] | None) -> int:
+    """The descriptor of a pipe to a process, which its object no longer closes."""
+    assert stream is not None
+    with stream:
+        return os.dup(stream.fileno())
+
+
+Answer = Frame | _Late | _Garbage | None
+"""What comes of asking a child for a frame; None where it has ended."""
 
 
 @contextlib.contextmanager
 def _scratch() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="breaklab-"))
+    _sweep()
+    folder = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-"))
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@cache
+def _sweep() -> None:
+    """Remove, once, the scratch folders of processes that were killed before they could do it."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
+        owner = folder.name.removeprefix(_SCRATCH).partition("-")[0]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists() and Path("/proc/self").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+_SCRATCH = "breaklab-"

@@ -25,10 +25,11 @@ import numpy as np
 from platformdirs import user_cache_path
 
 import harness
+from harness.confine import Limits
 from harness.leaves import SEED
 from harness.probe import Probe
 from harness.run import Run
-from harness.sandbox import UNREPEATABLE, Limits, run_isolated
+from harness.sandbox import UNREPEATABLE, run_isolated
 from harness.words import Loss
 from harness.worker import Job
 
@@ -104,12 +105,14 @@ def run_kept(job: Job, store: Store, limits: Limits | None = None) -> list[Run]:
 
     Raises EngineDoesNotLoad where something had to be run and could not even start.
     """
+    if limits:
+        job = msgspec.structs.replace(job, limits=limits)
     keys = keys_of(job)
     known = store.recall(keys)
     unknown = [i for i, key in enumerate(keys) if key not in known]
     if unknown:
         rest = msgspec.structs.replace(job, items=tuple(job.items[i] for i in unknown))
-        fresh = {keys[i]: run for i, run in zip(unknown, run_isolated(rest, limits), strict=True)}
+        fresh = {keys[i]: run for i, run in zip(unknown, run_isolated(rest), strict=True)}
         store.keep(fresh)
         known |= fresh
     return [known[key] for key in keys]
@@ -126,6 +129,7 @@ def keys_of(job: Job) -> list[bytes]:
             job.answer_key,
             job.traced,
             job.covered,
+            job.limits,
             _versions(job.dialect.distribution or job.dialect.module),
         )
     )

@@ -7,18 +7,21 @@ It runs in a forked child, or as `python -m harness.worker` where there is no fo
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import importlib
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 import numpy as np
 from numpy.random import mtrand
 
+from harness.confine import Limits, allow_time, confine, die_with_parent
 from harness.coverage import Coverage
 from harness.diagnostics import DIAGNOSTICS
 from harness.engine import Dialect
@@ -53,6 +56,7 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     """Record the backward walks."""
     covered: bool = False
     """Record which of the engine's functions are called."""
+    limits: Limits = Limits()
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -62,7 +66,7 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 def work(job: Job) -> Iterator[Loaded | Run]:
-    """Do the job, frame by frame."""
+    """Do the job, frame by frame; each is begun when it is asked for."""
     recorder = Recorder()
     recorder.install()
     coverage = Coverage({str(Path(job.root) / file) for file in job.sources})
@@ -161,53 +165,134 @@ KINDS: dict[bytes, type[Frame]] = {b"L": Loaded, b"R": Run, b"P": Printed, b"E":
 
 _BYTES = {kind: byte for byte, kind in KINDS.items()}
 
+VERSION = 2
+"""Of the form in which frames travel."""
 
-def encode_frame(frame: Frame) -> bytes:
-    """A frame as it travels: four bytes of length (big-endian), a kind, and the record."""
-    body = _BYTES[type(frame)] + msgspec.msgpack.encode(frame)
+TICKET = 8
+"""Bytes of a ticket: the random number with which the parent asks for a frame, and which the frame
+has to carry. Whoever writes frames that were not asked for cannot know it."""
+
+
+def encode_frame(frame: Frame, ticket: bytes) -> bytes:
+    """A frame as it travels: four bytes of length (big-endian), version, kind, ticket, record."""
+    body = bytes([VERSION]) + _BYTES[type(frame)] + ticket + msgspec.msgpack.encode(frame)
     return len(body).to_bytes(4, "big") + body
 
 
-def serve(task: Task, pipe: int) -> None:
-    """Do the task and write the frames to the file descriptor `pipe`."""
+def decode_frame(body: bytes, ticket: bytes) -> Frame | None:
+    """What a frame's body says; None where it is none, or not the one that was asked for."""
+    head, kind, said = body[:1], body[1:2], body[2 : 2 + TICKET]
+    if head != bytes([VERSION]) or kind not in KINDS or said != ticket:
+        return None
+    try:
+        return msgspec.msgpack.decode(body[2 + TICKET :], type=KINDS[kind])
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+def serve(task: Task, asked: int, pipe: int) -> None:
+    """Do the task: read tickets from the file descriptor `asked`, write frames to `pipe`."""
     # A forked child has its parent's settings, which may make exceptions of NumPy's warnings.
     warnings.simplefilter("ignore")
     np.seterr(all="warn")
-    send = _sender(pipe)
     if isinstance(task, Program):
-        send(execute(task, send))
-    else:
-        for frame in work(task):
-            send(frame)
+        ticket = _take(asked, task.limits)
+        _send(pipe, execute(task, lambda printed: _send(pipe, printed, ticket)), ticket)
+        return
+    frames = work(task)
+    for _ in range(1 + len(task.items)):
+        ticket = _take(asked, task.limits)
+        frame = next(frames, None)
+        if frame is None:  # the engine did not load, and that was said
+            return
+        _send(pipe, frame, ticket)
 
 
-def _sender(pipe: int) -> Callable[[Frame], None]:
-    def send(frame: Frame) -> None:
-        view = memoryview(encode_frame(frame))
-        while view:
-            view = view[os.write(pipe, view) :]
+def _take(asked: int, limits: Limits) -> bytes:
+    """Wait for a ticket; from then on, time counts."""
+    ticket = _read_exactly(asked, TICKET)
+    allow_time(limits)
+    return ticket
 
-    return send
+
+def _send(pipe: int, frame: Frame, ticket: bytes) -> None:
+    view = memoryview(encode_frame(frame, ticket))
+    while view:
+        view = view[os.write(pipe, view) :]
 
 
 def main() -> None:
-    """Read a task from standard input and serve it on standard output."""
-    task: Task = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Task)
-    pipe = os.dup(1)
-    quiet()
-    serve(task, pipe)
-    os._exit(0)
+    """Read a task from standard input, and be the child that does it."""
+    length = int.from_bytes(_read_exactly(0, 8), "big")
+    task: Task = msgspec.msgpack.decode(_read_exactly(0, length), type=Task)
+    be_the_child(task, Path.cwd(), os.dup(0), os.dup(1), os.dup(2))
 
 
-def quiet() -> None:
-    """Nothing that a broken engine prints reaches the terminal; it reads nothing either."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nothing, stream)
+def _read_exactly(descriptor: int, count: int) -> bytes:
+    """That many bytes; the process ends where there are fewer: nobody wants to know any more."""
+    data = b""
+    while len(data) < count:
+        more = os.read(descriptor, count - len(data))
+        if not more:
+            os._exit(0)
+        data += more
+    return data
+
+
+def be_the_child(task: Task, scratch: Path, asked: int, pipe: int, printed: int) -> NoReturn:
+    """Do the task, confined, and end the process.
+
+    What the engine prints goes to the file descriptor `printed`; it reads nothing.
+    """
+    status = 1
+    with contextlib.suppress(BaseException):
+        die_with_parent()
+        _close_others({asked, pipe, printed})
+        _redirect(printed)
+        _scrub(scratch)
+        if isinstance(task, Program) or task.sources:
+            confine(scratch, task.limits)
+        else:  # a library that is installed, and trusted; it may need more than we know
+            os.chdir(scratch)
+        serve(task, asked, pipe)
+        status = 0
+    os._exit(status)
+
+
+def _close_others(kept: set[int]) -> None:
+    """Whatever else the parent has open is not the child's."""
+    before = 2
+    for descriptor in sorted(kept):
+        os.closerange(before + 1, descriptor)
+        before = descriptor
+    os.closerange(before + 1, os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else 256)
+
+
+def _redirect(printed: int) -> None:
+    """Nothing that a broken engine prints reaches the terminal."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for stream, target in enumerate((nothing, printed, printed)):
+        os.dup2(target, stream)
+    os.close(nothing)
+    os.close(printed)
     # A forked child has its parent's Python streams, which may lead elsewhere than to 0, 1 and 2.
-    sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", buffering=1, errors="backslashreplace", closefd=False)
     sys.stderr = sys.stdout
     faulthandler.disable()
+
+
+def _scrub(scratch: Path) -> None:
+    """An environment that says nothing about the user, and leads nowhere but to the scratch."""
+    kept = {name: value for name, value in os.environ.items() if name in KEPT}
+    os.environ.clear()
+    os.environ |= kept | dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(scratch))
+
+
+KEPT = {"PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "SYSTEMROOT"} | {
+    f"{library}_NUM_THREADS" for library in ("OMP", "OPENBLAS", "MKL")
+}
+"""The variables that a child may know."""
 
 
 if __name__ == "__main__":

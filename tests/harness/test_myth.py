@@ -10,13 +10,14 @@ import pytest
 from harness.bench import Bench
 from harness.catalogue import open_catalogue
 from harness.check import check_page
+from harness.confine import Limits
 from harness.engine import find_engine
 from harness.errors import PageError
 from harness.finding import Finding
 from harness.myth import LONGEST, agree, check_myth, compare_lines, find_exhibit, run_myth
 from harness.page import Page, read_page
 from harness.program import Program
-from harness.sandbox import MOST_PRINTED, Limits, Printout, run_program
+from harness.sandbox import MOST_PRINTED, Printout, run_program
 from harness.store import Store
 from tests.harness.command import harness
 from tests.harness.sound_myth import OUTPUT, PROGRAM, SOUND_MYTH, myth_that, myth_with

@@ -1,19 +1,22 @@
 """The sandbox: whatever a broken engine does becomes a run, and the parent goes on."""
 
+import contextlib
 import importlib
 import os
 import sys
 import tempfile
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 
+from harness.confine import Limits
 from harness.engine import Dialect
-from harness.sandbox import EngineDoesNotLoad, Limits, run_isolated
+from harness.sandbox import EngineDoesNotLoad, run_isolated
 from tests.harness.engines import TINY, tiny_job
 
 QUICK = Limits(seconds=3.0)
@@ -59,13 +62,16 @@ def test_both_ways_observe_the_same() -> None:
         ("sys.exit(0)", "SystemExit"),
         ("os._exit(0)", "ProcessExit"),
         ("os.kill(os.getpid(), 11)", "SIGSEGV"),
-        ("[0 for _ in iter(int, 1)]", "TimeLimit"),
+        ("[0 for _ in iter(int, 1)]", "ProcessorTimeLimit"),
+        ("import time; time.sleep(60)", "TimeLimit"),
+        ("bytearray(1 << 40)", "MemoryError"),
     ],
 )
 def test_an_abnormal_end_is_that_runs_failure_and_the_others_go_on(
     fork: bool, does: str, type_: str
 ) -> None:
-    runs = run_isolated(tiny_job(backward_that(does)), Limits(seconds=1.5), fork=fork)
+    limits = Limits(seconds=3.0, cpu_seconds=1)
+    runs = run_isolated(tiny_job(backward_that(does)), limits, fork=fork)
     assert [run.failure.type if run.failure else None for run in runs] == [
         *(type_, type_, None, None, None)
     ]
@@ -93,41 +99,59 @@ def test_what_a_broken_engine_prints_stays_out_of_the_terminal(
         ("import no_such_module_anywhere", "ModuleNotFoundError in the import"),
         ("def", "SyntaxError in the import"),
         ("import os; os._exit(3)", "the process ended with status 3"),
-        ("while True: pass", "not done after"),
+        ("while True: pass", "more than 1 seconds of processor time"),
+        ("import time; time.sleep(60)", "not done after"),
+        ("print('last words'); import os; os._exit(3)", "printed: last words"),
     ],
 )
 def test_an_engine_that_does_not_load_says_why(fork: bool, text: str, words: str) -> None:
     with pytest.raises(EngineDoesNotLoad, match=words):
-        run_isolated(tiny_job(text), Limits(seconds=1.5), fork=fork)
+        run_isolated(tiny_job(text), Limits(seconds=3.0, cpu_seconds=1), fork=fork)
 
 
+LEFT_BEHIND = {
+    "a child": "subprocess.Popen(['sleep', {mark!r}])",
+    "another session": "subprocess.Popen(['sleep', {mark!r}], start_new_session=True)",
+    "a daemon": (
+        "os.fork() or (os.setsid(), os.fork() and os._exit(0), "
+        "os.execvp('sleep', ['sleep', {mark!r}]))"
+    ),
+}
+
+
+@pytest.mark.parametrize("own_world", [True, False])
+@pytest.mark.parametrize("what", LEFT_BEHIND)
 def test_no_process_and_no_file_is_left(
-    fork: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fork: bool, own_world: bool, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A child that leaves a sleeping grandchild and a file in its working directory."""
-    note = tmp_path / "pid"
-    does = (
-        "import subprocess; child = subprocess.Popen(['sleep', '60']); open('litter', 'w'); "
-        f"open({str(note)!r}, 'w').write(str(child.pid)); os._exit(0)"
-    )
+    mark = f"60.{os.getpid()}{fork:d}{own_world:d}{len(what)}"
+    does = f"import subprocess; open('litter', 'w'); {LEFT_BEHIND[what]}".format(mark=mark)
     (tmp_path / "scratch").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
-    run_isolated(tiny_job(backward_that(does)), QUICK, fork=fork)
+    limits = replace(QUICK, own_world=own_world)
+    runs = run_isolated(tiny_job(backward_that(does)), limits, fork=fork)
+    assert [run.failure for run in runs] == [None] * 5
     assert list((tmp_path / "scratch").iterdir()) == []
     deadline = time.monotonic() + 5
-    while is_running(int(note.read_text())) and time.monotonic() < deadline:
+    while is_running(mark) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert not is_running(int(note.read_text()))
+    assert not is_running(mark)
 
 
-def is_running(pid: int) -> bool:
-    """Whether the process is there and is more than an entry that waits for its reaper."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    stat = Path(f"/proc/{pid}/stat")
-    return not stat.exists() or ") Z " not in stat.read_text()
+def is_running(mark: str) -> bool:
+    """Whether a process with this argument is there, and is more than an entry to be reaped."""
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and mark.encode() in (entry / "cmdline").read_bytes():
+                return True
+    return False
+
+
+def test_a_second_process_that_goes_on_as_the_first_is_not_believed(fork: bool) -> None:
+    runs = run_isolated(tiny_job(backward_that("os.fork()")), QUICK, fork=fork)
+    types = [run.failure.type if run.failure else None for run in runs]
+    assert set(types) <= {None, "ForgedResult"}
+    assert types[2:] == [None] * 3
 
 
 def test_garbage_in_the_pipe_is_not_believed(fork: bool) -> None:

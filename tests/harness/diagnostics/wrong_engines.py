@@ -5,11 +5,12 @@ from dataclasses import replace
 from importlib import import_module
 
 from harness.answers import LIBRARIES
+from harness.confine import Limits
 from harness.diagnostics import DIAGNOSTICS, Observation, Skipped, Verdict, ask
 from harness.engine import Engine, find_engine
 from harness.probe import Probe, read_probes
 from harness.run import Run
-from harness.sandbox import Limits, run_isolated
+from harness.sandbox import run_isolated
 from harness.trial import Library, Trial, observe
 from harness.words import Loss
 from harness.worker import Job
