@@ -114,7 +114,7 @@ def _can_fork(task: Task) -> bool:
 
 def _listen(child: _Child, job: Job) -> Iterator[Run]:
     """The child's runs, up to its end; an abnormal end is the run that was going on."""
-    first = child.ask(child.start_up + job.limits.seconds)
+    first = child.ask(job.limits.seconds)
     if not isinstance(first, Loaded) or first.failure is not None:
         reported = first.failure if isinstance(first, Loaded) else None
         raise EngineDoesNotLoad(reported or _why(child, first, job.limits, "the import"))
@@ -129,8 +129,8 @@ def _listen(child: _Child, job: Job) -> Iterator[Run]:
 def _collect(child: _Child, limits: Limits) -> Printout:
     """What arrives until the program ends, or has had its time or its share of text."""
     printed, failure = b"", None
-    end = time.monotonic() + child.start_up + limits.seconds
-    frame = child.ask(child.start_up + limits.seconds)
+    end = time.monotonic() + limits.seconds
+    frame = child.ask(limits.seconds)
     while isinstance(frame, Printed):
         printed += frame.data
         if len(printed) > MOST_PRINTED:
@@ -182,11 +182,7 @@ class _Garbage:
 class _Child:
     """A started child: what it is asked, what it answers, and how to be rid of it."""
 
-    def __init__(
-        self, process: _Process, asked: int, pipe: int, printed: int, start_up: float = 0.0
-    ) -> None:
-        """It may take `start_up` seconds before it does what it is asked."""
-        self.start_up = start_up
+    def __init__(self, process: _Process, asked: int, pipe: int, printed: int) -> None:
         self._process, self._asked, self._ticket = process, asked, b""
         self._frames: queue.Queue[bytes | None] = queue.Queue(maxsize=1)
         self._printed = b""
@@ -201,6 +197,12 @@ class _Child:
     def last_words(self) -> str:
         """The end of what it printed, on one line."""
         return " ".join(_visible(self._printed.decode(errors="backslashreplace")).split())[-200:]
+
+    def wait_until_it_is_there(self) -> None:
+        """Wait for the empty frame that a fresh interpreter sends before it is asked anything."""
+        with contextlib.suppress(queue.Empty):
+            if self._frames.get(timeout=START_UP) is None:
+                self._frames.put(None)  # it has ended, which is for the one who asks to hear
 
     def ask(self, seconds: float) -> Answer:
         """Ask for the next frame, and wait for it."""
@@ -344,7 +346,9 @@ def _spawn(task: Task, folder: Path) -> _Child:
         view = memoryview(len(data).to_bytes(8, "big") + data)
         while view:
             view = view[os.write(ask, view) :]
-    return _Child(_Spawned(process), ask, read, overhear, START_UP)
+    child = _Child(_Spawned(process), ask, read, overhear)
+    child.wait_until_it_is_there()
+    return child
 
 
 def _taken(stream: IO[bytes] | None) -> int:

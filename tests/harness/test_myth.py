@@ -24,6 +24,7 @@ from tests.harness.sound_myth import OUTPUT, PROGRAM, SOUND_MYTH, myth_that, myt
 from tests.harness.sound_page import SOUND, write_page
 
 QUICK = Limits(seconds=1.5)
+SHORT = Limits(cpu_seconds=1)
 ID = "np-sum-flattens"
 
 
@@ -61,14 +62,15 @@ def test_what_is_printed_comes_back_as_it_was_printed(fork: bool) -> None:
         ("print(1\n", "", "SyntaxError", "line 11"),
         ("print(1, flush=True)\nimport os; os._exit(3)", "1\n", "ProcessExit", "status 3"),
         ("print(1)\nimport os; os.kill(os.getpid(), 11)", "1\n", "SIGSEGV", "by a signal"),
-        ("print(1)\nwhile True: pass", "1\n", "TimeLimit", "not done after 1.5 seconds"),
+        ("print(1)\nimport time; time.sleep(60)", "1\n", "TimeLimit", "not done after 1.5 seconds"),
+        ("print(1)\nwhile True: pass", "1\n", "ProcessorTimeLimit", "more than 1 seconds"),
         ("print(1)\nimport sys; sys.stdout.close()", "1\n", "ValueError", "closed file"),
     ],
 )
 def test_an_abnormal_end_is_told_and_what_was_printed_before_is_kept(
     fork: bool, source: str, printed: str, type_: str, words: str
 ) -> None:
-    limits = QUICK if type_ == "TimeLimit" else Limits()
+    limits = {"TimeLimit": QUICK, "ProcessorTimeLimit": SHORT}.get(type_, Limits())
     printout = ran(source, fork=fork, limits=limits)
     assert printout.failure is not None
     assert (printout.text, printout.failure.type) == (printed, type_)
