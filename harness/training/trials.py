@@ -16,16 +16,17 @@ from multiprocessing import get_all_start_methods, get_context
 import msgspec
 import numpy as np
 
+from harness.confine import Limits
 from harness.engine import Engine
 from harness.errors import EnvironmentProblem
 from harness.run import Failure, Run
-from harness.sandbox import EngineDoesNotLoad, Limits, run_isolated
+from harness.sandbox import EngineDoesNotLoad, run_isolated
 from harness.store import Store, keys_of
 from harness.training.recipe import Recipe
 from harness.training.statistics import Sample
 from harness.worker import Job
 
-LIMITS = Limits(seconds=10.0)
+LIMITS = Limits()
 """For one run; a recipe takes some tenths of a second."""
 
 HIGHER_IS_BETTER = ("accuracy", "recall")

@@ -11,6 +11,7 @@ from harness.attempt import LARGEST_FILE, LARGEST_LEAF, read_attempt, try_clean
 from harness.bench import Bench
 from harness.catalogue import open_catalogue
 from harness.check import check_page
+from harness.confine import Limits
 from harness.diagnostics import DIAGNOSTICS
 from harness.engine import find_engine
 from harness.errors import BreaklabError, PageError, UsageError
@@ -19,7 +20,6 @@ from harness.exercise_check import check_exercise
 from harness.finding import Finding
 from harness.page import Page, read_page
 from harness.prose import EXERCISE_SECTIONS, check_prose
-from harness.sandbox import Limits
 from harness.store import Store
 from tests.harness.command import harness
 from tests.harness.sound_exercise import (

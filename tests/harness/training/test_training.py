@@ -9,9 +9,9 @@ import pytest
 from harness import bench as bench_module
 from harness.catalogue import open_catalogue
 from harness.check import PageCheck, check_page, check_pages
+from harness.confine import Limits
 from harness.engine import find_engine
 from harness.errors import EnvironmentProblem, HunkError, PageError, UsageError
-from harness.sandbox import Limits
 from harness.store import Store
 from harness.training import experiment as experiment_module
 from harness.training import trials
