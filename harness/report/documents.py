@@ -36,7 +36,12 @@ def catalogue_index() -> str:
     sections = [("The track for beginners", _track(catalogue))]
     breaks = [page for page in pages if page.front.kind == "break"]
     for family, group in groupby(breaks, key=lambda page: page.front.family):
-        sections.append((f"Breaks: {family}", _breaks(catalogue, group, committed)))
+        of_family = list(group)
+        if all(page.front.recipe for page in of_family):
+            table = _trainings(catalogue, of_family)
+        else:
+            table = _breaks(catalogue, of_family, committed)
+        sections.append((f"Breaks: {family}", table))
     others = (page for page in pages if page.front.kind != "break")
     for kind, group in groupby(others, key=lambda page: page.front.kind):
         sections.append((f"{kind.capitalize()}s", _others(catalogue, group)))
@@ -65,6 +70,15 @@ def _breaks(catalogue: Catalogue, pages: Iterable[Page], committed: Mapping[str,
             )
         )
     return _table(("page", "level", "what it does", "headline", "caught by", "blind"), rows)
+
+
+def _trainings(catalogue: Catalogue, pages: Iterable[Page]) -> str:
+    """Breaks of a recipe: which numbers in the log move, and which way."""
+    rows = []
+    for page in pages:
+        moves = ", ".join(f"{metric} {said}" for metric, said in page.front.expect.items())
+        rows.append((_link(catalogue, page), str(page.front.level), page.title, moves))
+    return _table(("page", "level", "what it does", "over 20 seeds"), rows)
 
 
 def _others(catalogue: Catalogue, pages: Iterable[Page]) -> str:

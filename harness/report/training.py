@@ -61,8 +61,8 @@ def show_training(
 
 
 def _table(report: TrainingReport, say: Language) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(say("{}, {} seeds", report.recipe, report.seeds), no_wrap=True)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(say("{} seeds", report.seeds), no_wrap=True)
     for heading in ("correct", "broken", ""):
         table.add_column(say(heading), no_wrap=True)
     table.add_column(say("outside"), justify="right", no_wrap=True)
@@ -78,7 +78,7 @@ def _table(report: TrainingReport, say: Language) -> Table:
 def _band(band: Band) -> str:
     if band.low == band.high:
         return f"{band.median:.3g}"
-    return f"{band.median:.3g} ({band.low:.3g} to {band.high:.3g})"
+    return f"{band.median:.3g} ({band.low:.3g}..{band.high:.3g})"
 
 
 def _verdict(verdict: Verdict, say: Language) -> Text:
@@ -96,10 +96,10 @@ def _remarks(one: MetricReport, say: Language) -> Iterator[Text]:
 def _crash_lines(report: TrainingReport, say: Language) -> Iterator[Text]:
     crash = report.crash
     if crash.count:
-        yield Text(say("✗ {} of {} runs crash", crash.count, report.seeds), "bold red")
+        yield Text("✗ " + say("{} of {} runs crash", crash.count, report.seeds), "bold red")
         yield Text(f"{crash.evidence}\n")
     if not crash.agrees:
-        yield Text(say("the page says {}", say(f"crash: {crash.expected}")), "bold red reverse")
+        yield Text(say("the page says {}", f"crash: {say(crash.expected)}"), "bold red reverse")
 
 
 def _one_run(report: TrainingReport, say: Language) -> str:
@@ -137,7 +137,8 @@ def _ask(console: Screen, metrics: Sequence[str]) -> Predictions:
     say = console.say
     words: dict[str, Verdict] = {"l": "lower", "h": "higher", "s": "same"}
     console.print(Text(say("What do you predict?"), "bold"))
-    console.print(say("  l lower · h higher · s same; Enter skips a metric, Ctrl-D all the others"))
+    choices = " · ".join(f"{letter} {say(word)}" for letter, word in words.items())
+    console.print(f"  {choices}; {say('Enter skips a metric, Ctrl-D all the others')}")
     predicted = {}
     for metric in metrics:
         try:
@@ -152,10 +153,10 @@ def _ask(console: Screen, metrics: Sequence[str]) -> Predictions:
 
 def _show_score(console: Screen, predicted: Predictions, report: TrainingReport) -> None:
     say, seen = console.say, {one.metric: one.verdict for one in report.metrics}
-    console.print(Text(say("\nYour predictions"), "bold"))
+    console.print(Text(f"\n{say('Your predictions')}", "bold"))
     for metric, said in predicted.items():
         hit = said == seen.get(metric)
-        sign = Text(say("  right  " if hit else "  wrong  "), "green" if hit else "red")
+        sign = Text(f"  {say('right' if hit else 'wrong')}  ", "green" if hit else "red")
         console.print(sign.append(f"{metric}: {say(said)}", "default"))
     right = sum(said == seen.get(metric) for metric, said in predicted.items())
-    console.print(say("  {} of {} right\n", right, len(predicted)))
+    console.print(f"  {say('{} of {} right', right, len(predicted))}\n")

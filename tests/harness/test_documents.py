@@ -56,3 +56,10 @@ def test_only_what_stands_between_the_markers_is_replaced() -> None:
     assert with_text(page, "new\n") == f"before\n{START}new\n{END}after\n"
     with pytest.raises(ValueError, match="no markers"):
         with_text("before and after\n", "new\n")
+
+
+def test_every_link_of_the_readme_leads_somewhere() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    links = [part.partition(")")[0] for part in readme.split("](")[1:]]
+    assert len(links) > 40
+    assert [link for link in links if not (ROOT / link).exists()] == []
