@@ -337,7 +337,7 @@ def test_the_command_shows_the_table_and_what_one_run_would_have_told(tmp_path: 
     for words in (
         "Predict the loss",
         "+    shift, divisor, entries = 3.0, 1.0, 2",
-        "noise, 12 seeds",
+        "12 seeds",
         "↑ higher",
         "= same",
         "better than correct",
