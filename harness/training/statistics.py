@@ -130,7 +130,8 @@ def outside(runs: Sample, clean: Sample) -> NDArray[np.bool_]:
     (Wilks, Determination of Sample Sizes for Setting Tolerance Limits, 1941).
     """
     others = np.array([np.delete(clean, i) for i in range(len(clean))])
-    return (runs < others.min(1)) | (runs > others.max(1))
+    found: NDArray[np.bool_] = (runs < others.min(1)) | (runs > others.max(1))
+    return found
 
 
 def runs_needed(effect: float) -> int:
