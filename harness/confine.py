@@ -38,7 +38,7 @@ class Limits:
     seconds: float = 60.0
     """Of the clock, for the import of the engine, for each run with its measurements, or for a
     whole program: for what waits and does not work."""
-    cpu_seconds: int = 5
+    cpu_seconds: int = 3
     """Of processor time, likewise; whole seconds, as the kernel counts them."""
     memory: int = 2048 * _MIB
     """Bytes of address space, beyond what the child starts with."""
