@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from harness.report import Report
     from harness.report.language import Language
     from harness.report.terminal import Screen
+    from harness.store import Store
     from harness.training.experiment import TrainingExperiment
 
 
@@ -374,12 +375,13 @@ def show_kill_matrix(
     from harness.report.matrix_markdown import write_markdown
     from harness.report.matrix_terminal import show_accepted, show_matrix
     from harness.report.terminal import open_console
+    from harness.store import open_store
 
     write_junit = _junit_writer() if junit else None
     catalogue = _catalogue(breaks)
-    plan = plan_matrix(catalogue, find_engine(), on=on, ids=ids or (), family=family)
-    start = time.perf_counter()
-    trials = _try_all(plan, keep=not no_cache)
+    start, store = time.perf_counter(), open_store(not no_cache)
+    plan = plan_matrix(catalogue, find_engine(), on=on, ids=ids or (), family=family, store=store)
+    trials = _try_all(plan, store, kept=not no_cache)
     accepted = verdict.accept(plan, trials) if accept else None
     matrix = verdict.judge_trials(plan, trials, time.perf_counter() - start)
     if json:
@@ -518,20 +520,19 @@ def _say_what_is_next(console: Screen, catalogue: Catalogue, page: str) -> None:
         console.print(console.say("Next on the track: {}", f"harness break {following}"))
 
 
-def _try_all(plan: Plan, *, keep: bool) -> Trials:
+def _try_all(plan: Plan, store: Store, *, kept: bool) -> Trials:
     """Run the plan with a progress line; Ctrl-C stops at once and says what was finished."""
     from harness.bench import Bench
     from harness.matrix.gather import try_all
     from harness.report.matrix_terminal import Progress
-    from harness.store import open_store
 
     with Progress(len(plan.entries)) as progress:
         try:
-            return try_all(plan, Bench(open_store(keep), select=True), watch=progress.watch)
+            return try_all(plan, Bench(store, select=True), watch=progress.watch)
         except KeyboardInterrupt:
             done = f"{progress.done} of {len(plan.entries)} pages were finished"
-            kept = " and are kept: the same command goes on from there" if keep else ""
-            print(f"harness: stopped; {done}{kept}", file=sys.stderr)
+            on = " and are kept: the same command goes on from there" if kept else ""
+            print(f"harness: stopped; {done}{on}", file=sys.stderr)
             raise typer.Exit(130) from None
 
 

@@ -50,6 +50,7 @@ class Store:
 
     def __init__(self, path: Path | None) -> None:
         self._memory: dict[bytes, Run] = {}
+        self._notes: dict[bytes, bytes] = {}
         self._path = path
         self._open: tuple[int, sqlite3.Connection | None] = (0, None)
 
@@ -81,7 +82,20 @@ class Store:
             with contextlib.suppress(sqlite3.Error), file:
                 file.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?)", rows)
 
-    def _read(self, keys: list[bytes]) -> Iterable[tuple[bytes, bytes]]:
+    def recall_notes(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Those of the notes that are there: what was concluded from runs, by its own keys."""
+        return {**self._notes, **dict(self._read(list(keys), "notes"))}
+
+    def keep_notes(self, notes: Mapping[bytes, bytes]) -> None:
+        """Keep what was concluded."""
+        file = self._file
+        if file is None:
+            self._notes |= notes
+        else:
+            with contextlib.suppress(sqlite3.Error), file:
+                file.executemany("INSERT OR REPLACE INTO notes VALUES (?, ?)", notes.items())
+
+    def _read(self, keys: list[bytes], table: str = "runs") -> Iterable[tuple[bytes, bytes]]:
         file = self._file
         if not file:
             return
@@ -90,7 +104,7 @@ class Store:
             marks = ",".join("?" * len(some))
             with contextlib.suppress(sqlite3.Error):
                 found = file.execute(
-                    f"SELECT key, run FROM runs WHERE key IN ({marks})",
+                    f"SELECT * FROM {table} WHERE key IN ({marks})",
                     some,
                 )
                 yield from found.fetchall()
@@ -177,8 +191,10 @@ def _open(path: Path) -> sqlite3.Connection | None:
         file.execute("PRAGMA journal_mode=WAL")
         file.execute("PRAGMA synchronous=NORMAL")
         file.execute("CREATE TABLE IF NOT EXISTS runs (key BLOB PRIMARY KEY, run BLOB)")
+        file.execute("CREATE TABLE IF NOT EXISTS notes (key BLOB PRIMARY KEY, note BLOB)")
         if path.stat().st_size > LARGEST:
             file.execute("DELETE FROM runs")
+            file.execute("DELETE FROM notes")
             file.commit()
             file.execute("VACUUM")
     except (OSError, sqlite3.Error):

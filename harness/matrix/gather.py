@@ -10,7 +10,7 @@ import difflib
 import math
 import os
 import signal
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_all_start_methods, get_context
@@ -25,11 +25,13 @@ from harness.diagnostics import Alarm
 from harness.engine import Engine
 from harness.errors import DoesNotApply, UsageError
 from harness.lab import Experiment, prepare, report_absence, run_lab
+from harness.matrix.known import Known, digest_of, key_of, recall, remember
 from harness.matrix.record import FalseAlarm
 from harness.matrix.trials import Size, Trials, Tried
 from harness.page import Page
 from harness.probe import Probe
 from harness.report import EngineReport, Report
+from harness.store import Store
 
 Watch = Callable[[int, str], None]
 """Told how many pages are done, and which one was the last."""
@@ -37,12 +39,14 @@ Watch = Callable[[int, str], None]
 
 @dataclass(frozen=True)
 class Entry:
-    """A page to try: its experiment, or the report that its patch finds no site."""
+    """A page to try: its experiment, what came of it before, or that its patch finds no site."""
 
     page: Page
     root: Path
     """The catalogue root that it comes from."""
-    experiment: Experiment | Report
+    key: bytes
+    """What stands for all that the result depends on."""
+    experiment: Experiment | Known | Report
     foreign: frozenset[str]
     """Probes from neither its own root nor the bundled one: not part of its committed row."""
 
@@ -74,8 +78,11 @@ def plan_matrix(
     on: str | None = None,
     ids: Sequence[str] = (),
     family: str | None = None,
+    store: Store | None = None,
 ) -> Plan:
     """Put every page's patch into the engine; nothing is executed.
+
+    What the `store` knows to come of a page is taken from there.
 
     On a variant, that variant is the clean engine, and other rewrites are left out: they are
     written for the engine as it is. Every page is tried on every shared probe and on its own.
@@ -90,8 +97,16 @@ def plan_matrix(
     breaks = [page for page in pages if page.front.kind == "break" and not page.front.recipe]
     wanted = _select(catalogue, breaks, ids, family)
 
+    base = digest_of(catalogue, engine, variant)
+
     def entries(chosen: Iterable[Page]) -> tuple[Entry, ...]:
-        return tuple(_entry(page, catalogue, engine, variant) for page in chosen)
+        keys = {page.id: key_of(base, page) for page in chosen}
+        known = recall(store, keys.values()) if store else {}
+        return tuple(
+            _entry(page, keys[page.id], known, catalogue, engine, variant)
+            for page in pages
+            if page.id in keys
+        )
 
     return Plan(
         engine=EngineReport(engine.name, on),
@@ -127,13 +142,21 @@ def _select(
     ]
 
 
-def _entry(page: Page, catalogue: Catalogue, engine: Engine, variant: Page | None) -> Entry:
-    names = [*catalogue.shared_probes, *(probe.name for probe in page.probes)]
-    experiment: Experiment | Report
-    try:
-        experiment = prepare(page, catalogue, engine, variant=variant, probes=names)
-    except DoesNotApply:
-        experiment = report_absence(page, engine, variant.id if variant else None)
+def _entry(
+    page: Page,
+    key: bytes,
+    known: Mapping[bytes, Known],
+    catalogue: Catalogue,
+    engine: Engine,
+    variant: Page | None,
+) -> Entry:
+    experiment: Experiment | Known | Report | None = known.get(key)
+    if experiment is None:
+        names = [*catalogue.shared_probes, *(probe.name for probe in page.probes)]
+        try:
+            experiment = prepare(page, catalogue, engine, variant=variant, probes=names)
+        except DoesNotApply:
+            experiment = report_absence(page, engine, variant.id if variant else None)
     root = _root(page.path, catalogue.roots)
     at_home = {root, Path(bundled.__file__).parent}
     foreign = frozenset(
@@ -141,7 +164,7 @@ def _entry(page: Page, catalogue: Catalogue, engine: Engine, variant: Page | Non
         for name, probe in catalogue.shared_probes.items()
         if _root(probe.path, catalogue.roots) not in at_home
     )
-    return Entry(page, root, experiment, foreign)
+    return Entry(page, root, key, experiment, foreign)
 
 
 def _root(path: str, roots: Collection[Path]) -> Path:
@@ -174,7 +197,12 @@ def try_all(
     found_in_turn = _side_by_side(plan, bench, processes or _cores())
     for done, (entry, found) in enumerate(found_in_turn, start=1):
         tried[entry.page.id] = found
-        _listen_to_clean(clean, entry, found, bench)
+        if isinstance(entry.experiment, Known):
+            heard = entry.experiment.clean
+        else:
+            heard = _listen_to_clean(entry, found, bench)
+            remember(bench.store, entry.key, found.report, heard)
+        clean = {**heard, **clean}
         watch(done, entry.page.id)
     return Trials(
         engine=plan.engine,
@@ -196,19 +224,28 @@ def _side_by_side(plan: Plan, bench: Bench, processes: int) -> Iterator[tuple[En
 
     The processes are forked once the bench knows the clean engine, so that none asks again.
     """
-    first = next((e.experiment for e in plan.entries if isinstance(e.experiment, Experiment)), None)
+    fresh = [e for e in plan.entries if not isinstance(e.experiment, Known)]
+    first = next((e.experiment for e in fresh if isinstance(e.experiment, Experiment)), None)
     if first is not None:
         bench.clean(first.clean, first.probes)
-    if processes < 2 or "fork" not in get_all_start_methods():
-        yield from ((entry, _try(entry, bench)) for entry in plan.entries)
+    results: Iterator[Tried] = (_try(entry, bench) for entry in fresh)
+    if processes < 2 or len(fresh) < 2 or "fork" not in get_all_start_methods():
+        yield from _in_turn(plan.entries, results)
         return
-    _INHERITED.append((plan.entries, bench))
+    _INHERITED.append((fresh, bench))
     pool = ProcessPoolExecutor(processes, get_context("fork"), initializer=_ignore_interrupts)
     try:
-        yield from zip(plan.entries, pool.map(_try_nth, range(len(plan.entries))), strict=True)
+        yield from _in_turn(plan.entries, pool.map(_try_nth, range(len(fresh))))
     finally:
         pool.shutdown(cancel_futures=True)
         _INHERITED.pop()
+
+
+def _in_turn(entries: Iterable[Entry], fresh: Iterator[Tried]) -> Iterator[tuple[Entry, Tried]]:
+    """All entries in their order: what is known, and in between what had to be tried."""
+    for entry in entries:
+        known = entry.experiment
+        yield entry, _tried(entry, known.report) if isinstance(known, Known) else next(fresh)
 
 
 _INHERITED: list[tuple[Sequence[Entry], Bench]] = []
@@ -230,26 +267,29 @@ def _try_nth(index: int) -> Tried:
 
 
 def _try(entry: Entry, bench: Bench) -> Tried:
-    page, experiment = entry.page, entry.experiment
-    return Tried(
-        family=page.front.family,
-        report=experiment if isinstance(experiment, Report) else run_lab(experiment, bench),
-        pardon=page.front.pardon,
-        own={probe.name: _size(probe) for probe in page.probes},
-    )
+    experiment = entry.experiment
+    assert not isinstance(experiment, Known)
+    report = experiment if isinstance(experiment, Report) else run_lab(experiment, bench)
+    return _tried(entry, report)
 
 
-def _listen_to_clean(
-    clean: dict[str, list[FalseAlarm]], entry: Entry, tried: Tried, bench: Bench
-) -> None:
-    """Add what the diagnostics say of the unpatched engine on probes not in `clean` yet."""
-    if isinstance(entry.experiment, Report):
-        return
-    keys = {probe.name: tried.probe_key(probe.name) for probe in entry.experiment.probes}
-    fresh = [probe for probe in entry.experiment.probes if keys[probe.name] not in clean]
-    for (probe, loss), known in bench.clean(entry.experiment.clean, fresh).items():
-        clean.setdefault(keys[probe], []).extend(
-            FalseAlarm("clean", name, keys[probe], loss, verdict.message)
+def _tried(entry: Entry, report: Report) -> Tried:
+    page = entry.page
+    own = {probe.name: _size(probe) for probe in page.probes}
+    return Tried(page.front.family, report, page.front.pardon, own)
+
+
+def _listen_to_clean(entry: Entry, tried: Tried, bench: Bench) -> dict[str, list[FalseAlarm]]:
+    """What the diagnostics say of the unpatched engine, by probe."""
+    experiment = entry.experiment
+    if not isinstance(experiment, Experiment):
+        return {}
+    heard: dict[str, list[FalseAlarm]] = {}
+    for (probe, loss), known in bench.clean(experiment.clean, experiment.probes).items():
+        key = tried.probe_key(probe)
+        heard.setdefault(key, []).extend(
+            FalseAlarm("clean", name, key, loss, verdict.message)
             for name, verdict in known.verdicts.items()
             if isinstance(verdict, Alarm)
         )
+    return heard

@@ -1,0 +1,110 @@
+"""What came of a page before is taken from the store, and only as long as nothing has changed."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.bench import Bench
+from harness.catalogue import Catalogue
+from harness.lab import Experiment
+from harness.matrix import Matrix, gather, known
+from harness.matrix.gather import plan_matrix, try_all
+from harness.matrix.verdict import judge_trials
+from harness.report import Report
+from harness.store import Store
+from tests.harness.engines import tiny_engine
+from tests.harness.matrix.tiny import DIAGNOSTICS, ENGINE, SQUARE, page, write_pages
+
+
+@pytest.fixture
+def catalogue(tmp_path: Path) -> Catalogue:
+    return write_pages(tmp_path / "pages")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "runs.sqlite")
+
+
+def matrix(catalogue: Catalogue, store: Store, engine: str = ENGINE) -> Matrix:
+    plan = plan_matrix(Catalogue(catalogue.roots), tiny_engine(engine), store=store)
+    return judge_trials(plan, try_all(plan, Bench(store, DIAGNOSTICS), processes=1), 0.0)
+
+
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The pages that are tried from now on, in turn."""
+    seen: list[str] = []
+    lab = gather.run_lab
+
+    def noted(experiment: Experiment, bench: Bench) -> Report:
+        seen.append(experiment.page.id)
+        return lab(experiment, bench)
+
+    monkeypatch.setattr(gather, "run_lab", noted)
+    return seen
+
+
+EVERYTHING = {"no-op", "sabotage", "squared-by-hand", "half", "flat", "unused"}
+
+
+def test_nothing_is_tried_again_and_the_matrix_is_the_same(
+    catalogue: Catalogue, store: Store, tried: list[str]
+) -> None:
+    first = matrix(catalogue, store)
+    assert set(tried) == EVERYTHING
+    tried.clear()
+    assert matrix(catalogue, store) == first
+    assert tried == []
+
+
+def test_a_page_that_changes_is_tried_alone(
+    catalogue: Catalogue, store: Store, tried: list[str]
+) -> None:
+    matrix(catalogue, store)
+    changed = page("half", "break", "values", "@@ backward @@\n-2 * $x\n+3 * $x")
+    (catalogue.roots[0] / "half.md").write_text(changed, encoding="utf-8")
+    tried.clear()
+    matrix(catalogue, store)
+    assert tried == ["half"]
+
+
+@pytest.mark.parametrize("what", ["the engine", "a shared probe", "our own code", "a library"])
+def test_what_all_pages_depend_on_lets_all_be_tried(
+    what: str,
+    catalogue: Catalogue,
+    store: Store,
+    tried: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    matrix(catalogue, store)
+    tried.clear()
+    engine = ENGINE
+    if what == "the engine":
+        engine += "\n# changed\n"
+    if what == "a shared probe":
+        changed = SQUARE.replace("[1.0, 2.0, 3.0]", "[1.0, 2.0]")
+        (catalogue.roots[0] / "probes" / "squares.py").write_text(changed, encoding="utf-8")
+    if what == "our own code":
+        monkeypatch.setattr(known, "_code", lambda: b"another")
+    if what == "a library":
+        monkeypatch.setattr(known, "_version", lambda _: "0.0.0")
+    matrix(catalogue, store, engine)
+    assert set(tried) == EVERYTHING
+
+
+def test_what_another_day_may_bring_otherwise_is_not_kept(
+    catalogue: Catalogue, store: Store, tried: list[str]
+) -> None:
+    ends = page("half", "break", "v", "@@ backward @@\n-2 * $x\n+__import__('os')._exit(3) or $x")
+    (catalogue.roots[0] / "half.md").write_text(ends, encoding="utf-8")
+    matrix(catalogue, store)
+    tried.clear()
+    matrix(catalogue, store)
+    assert tried == ["half"]
+
+
+def test_a_note_that_cannot_be_read_is_no_note(catalogue: Catalogue, store: Store) -> None:
+    plan = plan_matrix(catalogue, tiny_engine(ENGINE))
+    store.keep_notes({entry.key: b"garbage" for entry in plan.entries})
+    assert matrix(catalogue, store) == matrix(catalogue, Store(None))
