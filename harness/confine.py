@@ -17,9 +17,11 @@ import os
 import signal
 import struct
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
@@ -106,7 +108,9 @@ def confine(scratch: Path, limits: Limits) -> bool:
     """
     granted = False
     if sys.platform == "linux":
-        granted = limits.own_world and _leave(scratch, limits)
+        granted = limits.own_world and worlds_are_granted()
+        if granted:
+            _leave(scratch, limits)
         _stand_aside(granted, _most_processes(limits))
     os.chdir(scratch)
     limit(limits)
@@ -119,26 +123,43 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _leave(scratch: Path, limits: Limits) -> bool:
-    """Leave the namespaces of the parent; children will be in new ones. False if it is denied."""
+@cache
+def worlds_are_granted() -> bool:
+    """Whether the kernel grants all that `_leave` asks for: a process that ends at once tries it.
+
+    Half a world would be worse than none, and there is no way back out of it.
+    """
+    if sys.platform != "linux":
+        return False
+    child = os.fork()
+    if child == 0:
+        status = 1
+        with contextlib.suppress(BaseException):
+            _leave(Path(tempfile.gettempdir()), Limits())
+            status = 0
+        os._exit(status)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def _leave(scratch: Path, limits: Limits) -> None:
+    """Leave the namespaces of the parent; children will be in the new ones.
+
+    Raises OSError or AttributeError where the kernel or the C library does not let it.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
-    try:
-        _check(libc.unshare(_NEWUSER | _NEWNS | _NEWPID | _NEWNET | _NEWIPC))
-        for name, text in (
-            ("setgroups", "deny"),
-            ("uid_map", f"{user} {user} 1"),
-            ("gid_map", f"{group} {group} 1"),
-        ):
-            Path("/proc/self", name).write_text(text, encoding="ascii")
-        _check(libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None))
-        here, size = os.fsencode(scratch), f"size={limits.file_size}".encode()
-        _check(libc.mount(b"tmpfs", here, b"tmpfs", _MS_NOSUID | _MS_NODEV, size))
-        _set_attributes(libc, b"/", _AT_RECURSIVE, _ATTR_RDONLY, 0)
-        _set_attributes(libc, here, 0, 0, _ATTR_RDONLY)
-    except (OSError, AttributeError):
-        return False
-    return True
+    _check(libc.unshare(_NEWUSER | _NEWNS | _NEWPID | _NEWNET | _NEWIPC))
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
+        Path("/proc/self", name).write_text(text, encoding="ascii")
+    _check(libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None))
+    here, size = os.fsencode(scratch), f"size={limits.file_size}".encode()
+    _check(libc.mount(b"tmpfs", here, b"tmpfs", _MS_NOSUID | _MS_NODEV, size))
+    _set_attributes(libc, b"/", _AT_RECURSIVE, _ATTR_RDONLY, 0)
+    _set_attributes(libc, here, 0, 0, _ATTR_RDONLY)
 
 
 def _set_attributes(libc: ctypes.CDLL, path: bytes, flags: int, given: int, taken: int) -> None:

@@ -27,7 +27,7 @@ from typing import IO, Protocol
 
 import msgspec
 
-from harness.confine import Limits
+from harness.confine import Limits, worlds_are_granted
 from harness.loader import compile_ahead
 from harness.program import Ended, Printed, Program
 from harness.run import Failure, Run
@@ -309,6 +309,7 @@ def _signal(send: Callable[[int, int], None], whom: int, what: int) -> None:
 def _fork(task: Task, folder: Path) -> _Child:
     if isinstance(task, Job):
         compile_ahead(Path(task.root), task.sources, task.sites)
+    worlds_are_granted()  # found out here, once for all children
     (asked, ask), (read, write), (overhear, printed) = os.pipe(), os.pipe(), os.pipe()
     with warnings.catch_warnings():
         # Python 3.12 warns of threads at a fork; the only ones are NumPy's idle pool and our

@@ -19,7 +19,7 @@ from harness.engine import Dialect
 from harness.sandbox import EngineDoesNotLoad, run_isolated
 from tests.harness.engines import TINY, tiny_job
 
-QUICK = Limits(seconds=3.0)
+QUICK = Limits(seconds=30.0)
 
 
 @pytest.fixture(params=[True, False], ids=["forked", "spawned"])
@@ -70,7 +70,7 @@ def test_both_ways_observe_the_same() -> None:
 def test_an_abnormal_end_is_that_runs_failure_and_the_others_go_on(
     fork: bool, does: str, type_: str
 ) -> None:
-    limits = Limits(seconds=3.0, cpu_seconds=1)
+    limits = Limits(seconds=3.0) if type_ == "TimeLimit" else Limits(cpu_seconds=1)
     runs = run_isolated(tiny_job(backward_that(does)), limits, fork=fork)
     assert [run.failure.type if run.failure else None for run in runs] == [
         *(type_, type_, None, None, None)
@@ -105,8 +105,9 @@ def test_what_a_broken_engine_prints_stays_out_of_the_terminal(
     ],
 )
 def test_an_engine_that_does_not_load_says_why(fork: bool, text: str, words: str) -> None:
+    limits = Limits(seconds=3.0) if "sleep" in text else Limits(cpu_seconds=1)
     with pytest.raises(EngineDoesNotLoad, match=words):
-        run_isolated(tiny_job(text), Limits(seconds=3.0, cpu_seconds=1), fork=fork)
+        run_isolated(tiny_job(text), limits, fork=fork)
 
 
 LEFT_BEHIND = {
