@@ -159,7 +159,9 @@ def test_a_test_that_ends_its_process_fails_and_takes_no_other_with_it(
 ) -> None:
     text = exercise_with(("def test_mean", f"def test_evil(lib):\n{body}\n\n\ndef test_mean"))
     report = run_exercise(page_of(tmp_path, text), CATALOGUE, ENGINE, quick)
-    assert [(test.failure or "passes").split()[0] for test in report.suite] == [
+    # Which of the two limits on time comes first depends on how busy the machine is.
+    told = [(test.failure or "passes").removeprefix("Processor") for test in report.suite]
+    assert [words.split()[0] for words in told] == [
         "passes",
         failure,
         "passes",
