@@ -19,6 +19,7 @@ from harness.bench import Bench
 from harness.catalogue import Catalogue, nearest
 from harness.engine import Engine
 from harness.errors import BreaklabError, PageError
+from harness.exercise import read_answer
 from harness.exercise_check import check_exercise
 from harness.finding import Finding, finding_from
 from harness.lab import prepare, run_lab
@@ -81,7 +82,7 @@ def _prepare_bench(bench: Bench, catalogue: Catalogue, engine: Engine) -> None:
     probes: dict[str, list[Probe]] = {}
     for page in catalogue.pages()[0]:
         with contextlib.suppress(PageError):  # a finding, when it is that page's turn
-            for probe in catalogue.probes_for(page):
+            for probe in (*catalogue.probes_for(page), *read_answer(page)):
                 known = probes.setdefault(probe.name, [])
                 known += [probe] if probe not in known else []
     bench.clean(engine, [known[0] for known in probes.values() if len(known) == 1])

@@ -183,9 +183,11 @@ def run_suite(page: Page, catalogue: Catalogue, engine: Engine, bench: Bench) ->
 
 def fates(experiment: Experiment, bench: Bench) -> dict[str, Fate]:
     """What becomes of each test."""
-    trails = bench.trails(experiment.clean, experiment.broken.sites, experiment.probes)
     runs = bench.broken(experiment.clean, experiment.broken, experiment.probes)
-    return {run.probe: _fate(run, trails[run.probe, None]) for run in runs}
+    unnoticed = {run.probe for run in runs if run.reached and not run.failure}
+    tests = [test for test in experiment.probes if test.name in unnoticed]
+    trails = bench.trails(experiment.clean, experiment.broken.sites, tests)
+    return {run.probe: _fate(run, trails.get((run.probe, None), {})) for run in runs}
 
 
 def _fate(run: Run, trail: Mapping[str, int]) -> Fate:

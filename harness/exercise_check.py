@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -173,25 +173,38 @@ def _check_variants(
     page: Page, answer: Sequence[Probe], catalogue: Catalogue, engine: Engine, bench: Bench
 ) -> Iterator[Finding]:
     """A rewrite that is as correct passes the answer, one with another choice at a kink as well."""
-    for variant in _variants(catalogue, engine, bench):
-        for run in run_lab(replace(variant, probes=tuple(answer)), bench).runs:
+    rewrites = _rewrites(catalogue, engine, bench)
+    for variant in rewrites.experiments:
+        for run in run_lab(replace(variant, probes=tuple(answer)), rewrites.bench).runs:
             for name, message in run.alarms.items():
                 problem = f"`{name}` raises an alarm on the correct `{variant.page.id}`: {message}"
                 remedy = f"choose other values in `{run.probe}`: it kills what is right as well"
                 yield Finding(page.path, answer[0].line, problem, remedy)
 
 
-_READY: WeakKeyDictionary[Bench, tuple[tuple[Path, ...], list[Experiment]]] = WeakKeyDictionary()
+@dataclass(frozen=True)
+class _Rewrites:
+    """The variants that apply to an engine, patched."""
+
+    roots: tuple[Path, ...]
+    """Of the catalogue that they are from."""
+    bench: Bench
+    """One that runs only what comes to a change: most have nothing to do with an answer."""
+    experiments: list[Experiment]
 
 
-def _variants(catalogue: Catalogue, engine: Engine, bench: Bench) -> list[Experiment]:
-    """The rewrites that apply to this engine: patched once for all pages that share the bench."""
-    roots, ready = _READY.get(bench, ((), []))
-    if roots != catalogue.roots:
-        ready = []
+_READY: WeakKeyDictionary[Bench, _Rewrites] = WeakKeyDictionary()
+"""Made once for all pages of a check, which share a bench."""
+
+
+def _rewrites(catalogue: Catalogue, engine: Engine, bench: Bench) -> _Rewrites:
+    ready = _READY.get(bench)
+    if ready is None or ready.roots != catalogue.roots:
+        found = []
         for page in catalogue.pages()[0]:
             with contextlib.suppress(DoesNotApply):
                 if page.front.kind == "variant":
-                    ready.append(bare(page, catalogue, engine, ()))
-        _READY[bench] = catalogue.roots, ready
+                    found.append(bare(page, catalogue, engine, ()))
+        selective = Bench(bench.store, bench.diagnostics, bench.limits, select=True)
+        ready = _READY[bench] = _Rewrites(catalogue.roots, selective, found)
     return ready

@@ -47,7 +47,7 @@ def bench() -> Bench:
 
 @pytest.fixture
 def quick() -> Bench:
-    return Bench(Store(None), ALONE, Limits(seconds=1.0))
+    return Bench(Store(None), ALONE, Limits(cpu_seconds=1))
 
 
 def page_of(folder: Path, text: str = SOUND_EXERCISE) -> Page:
@@ -150,7 +150,7 @@ def test_a_suite_that_fares_otherwise_than_the_page_says_is_told(
     [
         ("    import os\n    os._exit(3)", "ProcessExit"),
         ("    import os\n    os.kill(os.getpid(), 11)", "SIGSEGV"),
-        ("    while True:\n        pass", "TimeLimit"),
+        ("    while True:\n        pass", "ProcessorTimeLimit"),
         ("    raise KeyboardInterrupt", "KeyboardInterrupt"),
     ],
 )
@@ -299,7 +299,7 @@ def test_a_probe_that_hangs_is_stopped_and_asked_nothing_more(tmp_path: Path, qu
     start = time.monotonic()
     report = attempt(tmp_path, probe_that("while True: pass"), quick)
     assert "TimeLimit" in report.probes[0].problems[0]
-    assert time.monotonic() - start < 15
+    assert time.monotonic() - start < 60
     assert report.killed is False
 
 
