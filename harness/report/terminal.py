@@ -121,9 +121,10 @@ def _rows(run: RunReport, say: Language) -> Iterator[tuple[str, Text]]:
         yield "first seen", Text(say(run.first_divergence))
     if run.caught_by:
         yield "caught by", Text(", ".join(run.caught_by), "green")
-    if finite := [margin for margin in run.margins.values() if math.isfinite(margin)]:
-        over = "{} to {} orders of magnitude over the clean engine's noise"
-        yield "", Text(say(over, f"{min(finite):.0f}", f"{max(finite):.0f}"), "dim")
+    if finite := [f"{margin:.0f}" for margin in sorted(run.margins.values()) if margin < math.inf]:
+        span = finite[0] if finite[0] == finite[-1] else say("{} to {}", finite[0], finite[-1])
+        over = say("{} orders of magnitude over the clean engine's noise", span)
+        yield "", Text(over, "dim")
     if run.missed_by and run.outcome != "disguised-correct":
         yield "missed by", Text(", ".join(run.missed_by), "red")
     for diagnostic, message in run.wrong_reason.items():
