@@ -122,7 +122,7 @@ def _rows(run: RunReport, say: Language) -> Iterator[tuple[str, Text]]:
     if run.caught_by:
         yield "caught by", Text(", ".join(run.caught_by), "green")
     if finite := [f"{margin:.0f}" for margin in sorted(run.margins.values()) if margin < math.inf]:
-        span = finite[0] if finite[0] == finite[-1] else say("{} to {}", finite[0], finite[-1])
+        span = "-".join(dict.fromkeys((finite[0], finite[-1])))
         over = say("{} orders of magnitude over the clean engine's noise", span)
         yield "", Text(over, "dim")
     if run.missed_by and run.outcome != "disguised-correct":
