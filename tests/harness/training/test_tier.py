@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness import bench as bench_module
@@ -59,6 +60,15 @@ def test_a_shift_is_seen_metric_by_metric(tmp_path: Path) -> None:
     assert report.one_run_tells > 0.5 > report.one_run_accuses
 
 
+def test_a_metric_is_the_last_value_under_its_name(tmp_path: Path) -> None:
+    lasts = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        lasts.append([rng.standard_normal() for _ in range(2)][-1])
+    band = metric(report_on(write_page(tmp_path), range(6)), "loss").clean
+    assert (band.low, band.high) == (min(lasts), max(lasts))
+
+
 def test_better_than_correct_is_said_of_what_improves_where_a_developer_looks(
     tmp_path: Path,
 ) -> None:
@@ -92,7 +102,9 @@ def test_a_patch_of_the_engine_runs_below_the_recipe(tmp_path: Path) -> None:
 
 
 def test_a_hunk_without_a_file_is_for_the_recipe_alone(tmp_path: Path) -> None:
-    catalogue = write_page(tmp_path, "@@ @@\n-$a.standard_normal()\n+1.0", "")
+    catalogue = write_page(
+        tmp_path, "@@ @@\n-np.random.default_rng($a)\n+np.random.default_rng(1)", ""
+    )
     assert {site.file for site in experiment(catalogue).sites} == {"recipes/noise.py"}
 
 
