@@ -162,6 +162,7 @@ def test_a_crash_with_some_seeds_leaves_the_others_to_be_compared(tmp_path: Path
     (report,) = check.reports
     assert (report.crash.count, report.seeds) == (1, 20)
     assert "ZeroDivisionError" in report.crash.evidence
+    assert not report_on(write_page(tmp_path, diff)).agrees
 
 
 def test_a_crash_that_the_page_does_not_state_is_a_finding(tmp_path: Path) -> None:
