@@ -108,6 +108,8 @@ def test_holm_by_hand() -> None:
         (0.55, (0.52, 0.58), 0.001, "same"),  # shown, and too small to matter
         (0.62, (0.55, 0.70), 0.001, "unclear"),  # shown, and perhaps too small to matter
         (0.5, (0.3, 0.7), 1.0, "unclear"),  # nothing shown, nothing excluded
+        (0.5, (0.3, 0.6), 1.0, "unclear"),  # nothing excluded below
+        (0.5, (0.4, 0.7), 1.0, "unclear"),  # nothing excluded above
         (0.5, (0.4, 0.6), 1.0, "same"),
     ],
 )

@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness import bench as bench_module
@@ -12,6 +13,7 @@ from harness.check import PageCheck, check_page, check_pages
 from harness.confine import Limits
 from harness.engine import find_engine
 from harness.errors import EnvironmentProblem, HunkError, PageError, UsageError
+from harness.matrix.gather import plan_matrix
 from harness.store import Store
 from harness.training import experiment as experiment_module
 from harness.training import trials
@@ -59,12 +61,29 @@ def test_a_shift_is_seen_metric_by_metric(tmp_path: Path) -> None:
     assert report.one_run_tells > 0.5 > report.one_run_accuses
 
 
+def test_a_metric_is_the_last_value_under_its_name(tmp_path: Path) -> None:
+    lasts = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        lasts.append([rng.standard_normal() for _ in range(2)][-1])
+    band = metric(report_on(write_page(tmp_path), range(6)), "loss").clean
+    assert (band.low, band.high) == (min(lasts), max(lasts))
+
+
 def test_better_than_correct_is_said_of_what_improves_where_a_developer_looks(
     tmp_path: Path,
 ) -> None:
-    report = report_on(write_page(tmp_path))
+    text = NOISE.replace('"deployed_loss": rng.standard_normal()', '"deployed_accuracy": draw')
+    report = report_on(write_page(tmp_path, text=text))
+    assert {one.verdict for one in report.metrics} == {"higher", "same"}
     better = {one.metric: one.better_than_correct for one in report.metrics}
-    assert better == {"loss": False, "accuracy": True, "steps": False, "deployed_loss": False}
+    assert better == {"loss": False, "accuracy": True, "steps": False, "deployed_accuracy": False}
+
+
+def test_several_metrics_are_several_chances_of_a_false_alarm(tmp_path: Path) -> None:
+    """All 8 pairs go up, which has p = 2 / 2**8; of four metrics it is the first."""
+    report = report_on(write_page(tmp_path), range(8))
+    assert metric(report, "loss").p == pytest.approx(4 * 2 / 2**8)
 
 
 def test_what_is_deployed_is_in_no_log_and_helps_nobody_who_reads_one(tmp_path: Path) -> None:
@@ -92,15 +111,19 @@ def test_a_patch_of_the_engine_runs_below_the_recipe(tmp_path: Path) -> None:
 
 
 def test_a_hunk_without_a_file_is_for_the_recipe_alone(tmp_path: Path) -> None:
-    catalogue = write_page(tmp_path, "@@ @@\n-$a.standard_normal()\n+1.0", "")
+    catalogue = write_page(
+        tmp_path, "@@ @@\n-np.random.default_rng($a)\n+np.random.default_rng(1)", ""
+    )
     assert {site.file for site in experiment(catalogue).sites} == {"recipes/noise.py"}
 
 
 def test_the_break_can_be_put_into_a_variant_of_the_engine(tmp_path: Path) -> None:
-    catalogue = write_page(tmp_path)
+    catalogue = write_page(tmp_path, text=NOISE.replace("7", "lib.tensor([1.0]).data.itemsize"))
     variant = catalogue.page("float32-data", "variant")
     prepared = prepare_training(catalogue.page("moved"), catalogue, find_engine(), variant=variant)
-    assert run_training(prepared, Store(None), range(8)).engine.variant == "float32-data"
+    report = run_training(prepared, Store(None), range(8))
+    assert report.engine.variant == "float32-data"
+    assert metric(report, "steps").clean.median == 4
 
 
 def test_the_same_seeds_give_the_same_report_from_any_number_of_processes(
@@ -139,6 +162,7 @@ def test_a_crash_with_some_seeds_leaves_the_others_to_be_compared(tmp_path: Path
     (report,) = check.reports
     assert (report.crash.count, report.seeds) == (1, 20)
     assert "ZeroDivisionError" in report.crash.evidence
+    assert not report_on(write_page(tmp_path, diff)).agrees
 
 
 def test_a_crash_that_the_page_does_not_state_is_a_finding(tmp_path: Path) -> None:
@@ -146,6 +170,13 @@ def test_a_crash_that_the_page_does_not_state_is_a_finding(tmp_path: Path) -> No
     assert "says that it crashes never; observed: always, 20 of 20 runs" in told(check)
     assert 'write `crash = "always"`' in told(check)
     assert "too few broken runs ended" in told(check)
+    assert not check.reports[0].agrees
+
+
+def test_a_stated_metric_that_nothing_is_left_to_judge_by_does_not_agree(tmp_path: Path) -> None:
+    diff = instead("1 / 0")
+    assert report_on(write_page(tmp_path, diff, 'crash = "always"')).agrees
+    assert not report_on(write_page(tmp_path, diff, 'crash = "always"\nsteps = "same"')).agrees
 
 
 def test_a_crash_that_does_not_come_is_a_finding(tmp_path: Path) -> None:
@@ -158,7 +189,7 @@ def test_a_recipe_that_hangs_is_ended(tmp_path: Path) -> None:
     diff += "\n\n@@ noise @@\n-rng.standard_normal() + shift\n+[0 for _ in iter(int, 1)]"
     prepared = experiment(write_page(tmp_path, diff))
     clean, broken = trials.run_both(
-        prepared.recipe, prepared.clean, prepared.broken, [0], Store(None), Limits(seconds=0.5)
+        prepared.recipe, prepared.clean, prepared.broken, [0], Store(None), Limits(seconds=3)
     )
     assert clean[0].failure is None
     assert broken[0].failure is not None
@@ -244,6 +275,15 @@ def test_an_unknown_recipe_names_the_nearest(tmp_path: Path) -> None:
     assert "did you mean `noise`" in told(check)
 
 
+def test_a_folder_of_one_s_own_has_the_first_word_on_a_recipe(tmp_path: Path) -> None:
+    catalogue = write_page(
+        tmp_path, "@@ classify @@\n-0.0\n+3.0", 'loss = "higher"', recipe="classify"
+    )
+    own = NOISE.replace("def noise", "def classify")
+    (tmp_path / "recipes" / "classify.py").write_text(own, encoding="utf-8")
+    assert experiment(catalogue).recipe.text == own
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -325,6 +365,12 @@ def test_the_check_of_all_pages_runs_one_tier_or_the_other(
     assert "skip-unbroadcast" in asked
     assert not many & set(asked)
     assert many | set(asked) >= catalogue.files.keys()
+
+
+def test_the_matrix_leaves_the_tier_out(tmp_path: Path) -> None:
+    catalogue = write_page(tmp_path)
+    with pytest.raises(UsageError, match="no family `training`"):
+        plan_matrix(catalogue, find_engine(), family="training")
 
 
 # ----- The command line -----
