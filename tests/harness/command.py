@@ -24,6 +24,6 @@ def harness(
         encoding="utf-8",
         cwd=cwd,
         env=_ENVIRONMENT | environment,
-        timeout=120,
+        timeout=600,
         check=False,
     )
