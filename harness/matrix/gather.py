@@ -225,9 +225,8 @@ def _side_by_side(plan: Plan, bench: Bench, processes: int) -> Iterator[tuple[En
     The processes are forked once the bench knows the clean engine, so that none asks again.
     """
     fresh = [e for e in plan.entries if not isinstance(e.experiment, Known)]
-    first = next((e.experiment for e in fresh if isinstance(e.experiment, Experiment)), None)
-    if first is not None:
-        bench.clean(first.clean, first.probes)
+    experiments = [e.experiment for e in fresh if isinstance(e.experiment, Experiment)]
+    _meet_clean(bench, experiments)
     results: Iterator[Tried] = (_try(entry, bench) for entry in fresh)
     if processes < 2 or len(fresh) < 2 or "fork" not in get_all_start_methods():
         yield from _in_turn(plan.entries, results)
@@ -239,6 +238,20 @@ def _side_by_side(plan: Plan, bench: Bench, processes: int) -> Iterator[tuple[En
     finally:
         pool.shutdown(cancel_futures=True)
         _INHERITED.pop()
+
+
+def _meet_clean(bench: Bench, experiments: Sequence[Experiment]) -> None:
+    """Make the bench know the unpatched engine on all probes, so that each library starts once.
+
+    Probes of different pages may have one name; those take another turn.
+    """
+    waiting = [(one.clean, probe) for one in experiments for probe in one.probes]
+    while waiting:
+        turn: dict[str, Probe] = {}
+        for _, probe in waiting:
+            turn.setdefault(probe.name, probe)
+        bench.clean(waiting[0][0], list(turn.values()))
+        waiting = [(clean, probe) for clean, probe in waiting if turn[probe.name] != probe]
 
 
 def _in_turn(entries: Iterable[Entry], fresh: Iterator[Tried]) -> Iterator[tuple[Entry, Tried]]:
