@@ -27,7 +27,7 @@ def test_a_shape_that_no_array_has_is_refused(shape: list[int]) -> None:
 
 def is_refused(array: dict[str, object]) -> bool:
     """Whether a child that sends it is not believed."""
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(msgspec.ValidationError):
         msgspec.convert(array, Array)
     ticket = bytes(TICKET)
     run = msgspec.msgpack.encode({"probe": "p", "loss": None, "output": array})
