@@ -76,11 +76,7 @@ def read_attempt(path: Path) -> tuple[Probe, ...]:
         wrong = f"is larger than {LARGEST_FILE} bytes" if path.is_file() else "is no file"
         raise UsageError(f"{path} {wrong}\n  remedy: a probe is a short function in a .py file")
     text = read_text(path)
-    try:
-        probes = read_probes(text, str(path))
-    except (RecursionError, MemoryError):
-        problem, remedy = "nested too deeply to be read", "write a probe as a plain function"
-        raise PageError(str(path), 1, problem, remedy) from None
+    probes = read_probes(text, str(path))
     refuse_twins(probes)
     if not probes:
         remedy = "define one at the top level: `def my_probe(x=(4, 3)):`, with a docstring"

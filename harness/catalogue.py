@@ -8,7 +8,7 @@ pages at any depth (`family/id.md`) and shared probes in `probes/*.py`.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import entry_points
@@ -82,6 +82,7 @@ class Catalogue:
             path = root / "probes" / f"{language}.toml"
             if path.is_file():
                 phrases |= read_table(path)
+                _check_phrases(phrases, path)
         return phrases
 
     @cached_property
@@ -211,6 +212,21 @@ def _package_folder(package: str) -> Path:
             f"the package of pages `{package}` is not installed\n  remedy: install it again"
         )
     return Path(next(iter(spec.submodule_search_locations)))
+
+
+def _check_phrases(phrases: Mapping[str, str], path: Path) -> None:
+    """Raise PageError where a translation asks for parts that its English phrase does not have."""
+    for english, said in phrases.items():
+        parts = [""] * english.count("{}")
+        try:
+            if parts:
+                said.format(*parts)
+        except (LookupError, ValueError, AttributeError, TypeError) as error:
+            rows = read_text(path).splitlines()
+            line = next((n for n, row in enumerate(rows, 1) if english in row), 1)
+            problem = f"`{said}` is no translation of `{english}`: {error}"
+            remedy = "write `{0}`, `{1}` ... where the parts of the phrase go, and `{{` for a brace"
+            raise PageError(str(path), line, problem, remedy) from None
 
 
 def _by_name(probes: Iterable[Probe]) -> dict[str, Probe]:

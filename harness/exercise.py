@@ -22,7 +22,7 @@ from harness.engine import Engine
 from harness.errors import PageError
 from harness.lab import Experiment
 from harness.page import Page
-from harness.probe import Probe, read_probes
+from harness.probe import Probe, parse_python, plain, read_probes
 from harness.report import EngineReport
 from harness.run import Run
 from harness.trail import infected
@@ -142,13 +142,7 @@ def read_answer(page: Page) -> tuple[Probe, ...]:
 
 
 def _read_tests(text: str, path: str, line: int) -> Iterator[Probe]:
-    try:
-        module = ast.parse(text)
-    except (SyntaxError, ValueError) as error:
-        at = line + (getattr(error, "lineno", 1) or 1) - 1
-        remedy = "correct the code at that line"
-        raise PageError(path, at, f"the suite is not Python: {error}", remedy) from None
-    for node in module.body:
+    for node in parse_python(text, path, line, "suite").body:
         if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
             continue
         arguments = ast.unparse(node.args)
@@ -156,7 +150,7 @@ def _read_tests(text: str, path: str, line: int) -> Iterator[Probe]:
             problem = f"`def {node.name}({arguments})` is no test"
             remedy = "write `def test_...(lib):`; helpers start with an underscore"
             raise PageError(path, line + node.lineno - 1, problem, remedy)
-        doc = ast.get_docstring(node) or ""
+        doc = plain(ast.get_docstring(node) or "")
         yield Probe(node.name, doc, "test", (), node.name, text, path, line, takes_lib=True)
 
 

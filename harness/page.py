@@ -202,7 +202,7 @@ def read_table(path: Path) -> dict[str, str]:
     name = str(path)
     try:
         return msgspec.toml.decode(read_text(path), type=dict[str, str])
-    except (msgspec.DecodeError, tomllib.TOMLDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         found = re.search(r"at line (\d+)", str(error))
         line = int(found.group(1)) if found else 1
         raise PageError(
@@ -266,7 +266,7 @@ class _FrontReader:
     def front(self) -> FrontMatter:
         try:
             table = tomllib.loads(self.toml)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:  # too long a number, too many brackets
             found = re.search(r"at line (\d+)", str(error))
             line = 1 + (int(found.group(1)) if found else 1)
             raise PageError(

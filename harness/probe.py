@@ -27,8 +27,9 @@ Names that start with an underscore are helpers, not probes. The same text runs 
 from __future__ import annotations
 
 import ast
+import warnings
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from harness.errors import PageError
 from harness.words import LOSSES, Loss
@@ -90,13 +91,7 @@ def read_probes(text: str, path: str, line: int = 1) -> tuple[Probe, ...]:
     Raises PageError, with the line in the file at `path`, for text that is no Python and for
     functions that are no probes.
     """
-    try:
-        module = ast.parse(text)
-    except (SyntaxError, ValueError) as error:
-        at = line + (getattr(error, "lineno", 1) or 1) - 1
-        raise PageError(
-            path, at, f"the probe is not Python: {error}", "correct the code at that line"
-        ) from None
+    module = parse_python(text, path, line, "probe")
     functions = [node for node in module.body if isinstance(node, ast.FunctionDef)]
     return tuple(
         _read_probe(function, text, path, line)
@@ -105,12 +100,30 @@ def read_probes(text: str, path: str, line: int = 1) -> tuple[Probe, ...]:
     )
 
 
+def parse_python(text: str, path: str, line: int, what: str) -> ast.Module:
+    """The syntax tree of a text that starts at `line` of the file at `path`; it is a `what`.
+
+    Raises PageError, with the line, for what is no Python, or goes deeper than Python can read.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of "\d" in somebody's text
+            return ast.parse(text)
+    except (SyntaxError, ValueError) as error:
+        at = line + (getattr(error, "lineno", 1) or 1) - 1
+        problem, remedy = f"the {what} is not Python: {error}", "correct the code at that line"
+        raise PageError(path, at, problem, remedy) from None
+    except (RecursionError, MemoryError):  # which of the two depends on what is nested
+        problem, remedy = f"the {what} is nested too deeply to be read", "say it with less nesting"
+        raise PageError(path, line, problem, remedy) from None
+
+
 def _read_probe(function: ast.FunctionDef, text: str, path: str, line: int) -> Probe:
     def mistake(problem: str, remedy: str) -> PageError:
         return PageError(path, line + function.lineno - 1, problem, remedy)
 
-    doc = ast.get_docstring(function)
-    if not doc:
+    doc = plain(ast.get_docstring(function) or "")
+    if not doc.strip():
         raise mistake(
             f"the probe `{function.name}` has no docstring",
             "say in one line what it exercises; the learner reads it",
@@ -132,7 +145,7 @@ def _read_probe(function: ast.FunctionDef, text: str, path: str, line: int) -> P
     leaves, resume_at = [], None
     for argument, default in zip(spec.args[first_leaf:], spec.defaults, strict=True):
         if argument.arg == "resume_at" and isinstance(default, ast.Constant):
-            resume_at = default.value if type(default.value) is int else None
+            resume_at = default.value if _is_whole(default.value) else None
             continue
         leaf = _read_leaf(argument.arg, default)
         if leaf is None:
@@ -172,13 +185,23 @@ def _read_leaf(name: str, default: ast.expr) -> Leaf | None:
     try:
         value = ast.literal_eval(default)
         if isinstance(value, tuple):
-            whole = all(type(n) is int and n >= 0 for n in value)
+            whole = all(_is_whole(n) and n >= 0 for n in value)
             return Leaf(name, shape=value, values=None) if whole else None
         if isinstance(value, list | float | int):
             return Leaf(name, shape=None, values=value) if _is_rectangular(value) else None
-    except ValueError:
+    except (ValueError, TypeError):  # no literal; a set or a dict of what these cannot hold
         pass
     return None
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    """Whether it is a whole number that an array can hold."""
+    return type(value) is int and -(2**63) <= value < 2**63
+
+
+def plain(text: str) -> str:
+    """The text as it can be printed and sent: escapes for halves of surrogate pairs."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _read_dtype(annotation: ast.expr | None) -> str | None:
@@ -201,7 +224,7 @@ def _is_rectangular(value: object) -> bool:
     """Whether it is a number, or a list of numbers or lists that are all of one shape."""
 
     def shape(part: object) -> tuple[int, ...] | None:
-        if type(part) in (int, float):
+        if type(part) is float or _is_whole(part):
             return ()
         if not isinstance(part, list):
             return None

@@ -7,6 +7,8 @@ nothing that arrives is ever unpickled or evaluated. `Array` is the only way for
 from __future__ import annotations
 
 import math
+import re
+import sys
 from typing import Any
 
 import msgspec
@@ -20,6 +22,12 @@ NumericArray = NDArray[Any]
 _KINDS = "biufc"
 """Array kinds that may travel: booleans and numbers. Never objects, strings or records."""
 
+_DTYPE = re.compile(rf"[<>|=][{_KINDS}]\d{{1,2}}")
+"""The dtypes that `pack` writes. NumPy reads more, `(2,)f8` and `f8,f8`, and `,` as bad syntax."""
+
+MOST_AXES = 64
+"""Of an array in NumPy."""
+
 
 class Array(msgspec.Struct, frozen=True):
     """A NumPy array of numbers, as it travels."""
@@ -30,11 +38,14 @@ class Array(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Refuse what does not add up, so that a forged record cannot become an array."""
-        dtype = np.dtype(self.dtype)
-        if dtype.kind not in _KINDS or any(n < 0 for n in self.shape):
+        if not _DTYPE.fullmatch(self.dtype) or any(n < 0 for n in self.shape):
             raise ValueError(f"an array of {self.dtype} with shape {self.shape} cannot travel")
-        if len(self.data) != dtype.itemsize * math.prod(self.shape):
+        size = np.dtype(self.dtype).itemsize
+        if len(self.data) != size * math.prod(self.shape):
             raise ValueError(f"{len(self.data)} bytes are no {self.dtype} array {self.shape}")
+        # Also where another length is 0, and there are no bytes at all.
+        if len(self.shape) > MOST_AXES or size * math.prod(filter(None, self.shape)) > sys.maxsize:
+            raise ValueError(f"no array has the shape {self.shape}")
 
     def numpy(self) -> NumericArray:
         """The array itself, read-only, with its dtype and shape."""

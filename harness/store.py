@@ -31,7 +31,7 @@ from harness.probe import Probe
 from harness.run import Run
 from harness.sandbox import UNREPEATABLE, run_isolated
 from harness.words import Loss
-from harness.worker import Job
+from harness.worker import Job, decode_record
 
 LARGEST = 512 * 1024 * 1024
 """Bytes; a larger file is emptied when it is opened."""
@@ -66,8 +66,8 @@ class Store:
         wanted = list(keys)
         found = {key: self._memory[key] for key in wanted if key in self._memory}
         for key, data in self._read([key for key in wanted if key not in found]):
-            with contextlib.suppress(msgspec.MsgspecError, ValueError):
-                found[key] = msgspec.msgpack.decode(data, type=Run)
+            if isinstance(data, bytes) and (run := decode_record(data, Run)):
+                found[key] = run
         return found
 
     def keep(self, runs: Mapping[bytes, Run]) -> None:

@@ -95,7 +95,7 @@ def _check_fingerprint(toml: str, text: Text, page: Page) -> Iterator[Finding]:
     line = f'`of = "{fingerprint(page)}"`'
     try:
         front = msgspec.convert(tomllib.loads(toml), TranslationFront)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+    except (ValueError, RecursionError) as error:
         problem = f"the front matter is not that of a translation: {error}"
         yield text.finding(1, problem, f"once it is reviewed, it is one line: {line}")
         return

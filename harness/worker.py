@@ -15,7 +15,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import msgspec
 import numpy as np
@@ -155,6 +155,8 @@ def _measure(job: Job, trial: Trial, run: Run) -> dict[str, Measured]:
     return measured
 
 
+Record = TypeVar("Record", bound=msgspec.Struct)
+
 Task = Job | Program
 """What a child is there for."""
 
@@ -184,9 +186,14 @@ def decode_frame(body: bytes, ticket: bytes) -> Frame | None:
     head, kind, said = body[:1], body[1:2], body[2 : 2 + TICKET]
     if head != bytes([VERSION]) or kind not in KINDS or said != ticket:
         return None
+    return decode_record(body[2 + TICKET :], KINDS[kind])
+
+
+def decode_record(data: bytes, kind: type[Record]) -> Record | None:
+    """The record that the bytes are; None where they are none."""
     try:
-        return msgspec.msgpack.decode(body[2 + TICKET :], type=KINDS[kind])
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return msgspec.msgpack.decode(data, type=kind)
+    except (ValueError, RecursionError):
         return None
 
 

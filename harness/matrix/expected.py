@@ -57,7 +57,7 @@ def read_committed(file: Path) -> dict[str, Committed] | None:
         return msgspec.convert(table, dict[str, Committed])
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         remedy = f"restore it from version control, or delete it and run `{ACCEPT}`"
         raise PageError(str(file), 1, f"no committed matrix: {error}", remedy) from None
 
@@ -87,10 +87,11 @@ def write_committed(file: Path, rows: Mapping[str, Committed]) -> None:
 def _table(name: str, row: Committed) -> str:
     """A row as TOML, a line for each diagnostic so that a change of one is a change of a line.
 
-    JSON's strings, lists of strings and booleans are TOML's too.
+    JSON's strings, lists of strings and booleans are TOML's too, but for its escapes by halves.
     """
-    lines = [f"headline = {json.dumps(row.headline)}", f"survived = {json.dumps(row.survived)}"]
-    lines += [f"caught_by.{who} = {json.dumps(probes)}" for who, probes in row.caught_by.items()]
+    caught = {f"caught_by.{who}": probes for who, probes in row.caught_by.items()}
+    said = {"headline": row.headline, "survived": row.survived, **caught}
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in said.items()]
     return f"\n[{name}]\n" + "".join(f"{line}\n" for line in lines)
 
 

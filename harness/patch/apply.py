@@ -19,7 +19,7 @@ from harness.patch.patched import Patched, Site
 from harness.patch.reader import BOM
 from harness.patch.render import UnfitBinding
 from harness.patch.scope import Alternative
-from harness.patch.side import quiet_parse
+from harness.patch.side import TOO_DEEP, quiet_parse
 from harness.patch.source import Source, read_source
 from harness.patch.tree import Node, scope_of
 
@@ -60,11 +60,15 @@ def apply_patch(patch: Patch, sources: Mapping[str, str]) -> Patched:
 
 
 def matches(hunk: Hunk, root: Node) -> list[Match]:
-    """A hunk's matches below a module or definition."""
-    if hunk.is_expression:
-        assert hunk.before.expression is not None
-        return list(find_expressions(hunk.before.expression, root))
-    return list(find_statements(hunk.pattern, root))
+    """A hunk's matches below a module or definition. Raises `HunkError` for a pattern too long."""
+    try:
+        if hunk.is_expression:
+            assert hunk.before.expression is not None
+            return list(find_expressions(hunk.before.expression, root))
+        return list(find_statements(hunk.pattern, root))
+    except RecursionError:
+        remedy = "write the part that changes, and `$name` for what stands around it"
+        raise hunk.error("this hunk is too long to be looked for", remedy) from None
 
 
 # ----- finding -----
@@ -76,6 +80,10 @@ def _read(file: str, text: str) -> Source:
     except cst.ParserSyntaxError as error:
         problem = f"{file}:{error.raw_line}: this file of the engine is not Python: {error.message}"
         raise EnvironmentProblem(f"{problem}\n  remedy: repair the file, or leave it out") from None
+    except RecursionError:
+        problem = f"{file}: this file of the engine is {TOO_DEEP}"
+        remedy = "break its longest expression up, or leave the file out"
+        raise EnvironmentProblem(f"{problem}\n  remedy: {remedy}") from None
 
 
 def _find(hunk: Hunk, sources: Mapping[str, str]) -> list[Found]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
+from itertools import combinations, islice, product
 
 import libcst as cst
 
@@ -22,6 +22,9 @@ from harness.patch.tree import Node
 
 _HOLE, _RUN, _GAP = "__hole_", "__run_", "__gap__"
 _RUN_FORMS = ("*{0}", "**{0}", "{0}", "{0}={0}")
+_MOST_TRIES = 300
+"""Forms of all runs of a side that are tried; four runs have 256."""
+
 _IN_SEQUENCES = {"args", "elements", "params", "slice"}
 _SIGIL = re.compile(
     r"""
@@ -34,6 +37,9 @@ _SIGIL = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _ENCODED = re.compile(rf"\*{{0,2}}{_RUN}(\w+?)(?:={_RUN}\1)?\b|{_HOLE}(\w+)|{_GAP}")
+
+
+TOO_DEEP = "nested too deeply to be read"
 
 
 class UnreadableSide(Exception):
@@ -134,7 +140,7 @@ def read_side(rows: Sequence[tuple[int, str]], margin: int, sign: str) -> Side:
     text = "".join(f"{code}\n" for _, code in lines)
     pieces, runs = _encode(text, numbers)
     failure: SyntaxError | None = None
-    for forms in product(_RUN_FORMS, repeat=len(runs)):
+    for forms in islice(_forms(len(runs)), _MOST_TRIES):
         names = [form.format(_RUN + run) for form, run in zip(forms, runs, strict=True)]
         code = "".join(a + b for a, b in zip(pieces, [*names, ""], strict=True))
         try:
@@ -148,14 +154,28 @@ def read_side(rows: Sequence[tuple[int, str]], margin: int, sign: str) -> Side:
     raise _unreadable(failure, numbers, sign)
 
 
+def _forms(runs: int) -> Iterator[tuple[str, ...]]:
+    """A form for each run: first all the most common, then ever more of them another."""
+    for others in range(runs + 1):
+        for places in combinations(range(runs), others):
+            for chosen in product(_RUN_FORMS[1:], repeat=others):
+                forms = dict(zip(places, chosen, strict=True))
+                yield tuple(forms.get(run, _RUN_FORMS[0]) for run in range(runs))
+
+
 def quiet_parse(text: str) -> ast.Module:
-    """`ast.parse` without warnings about the code. Raises `SyntaxError`, for null bytes too."""
+    """`ast.parse` without warnings about the code.
+
+    Raises `SyntaxError`, also for null bytes and for what is nested too deeply to be read.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             return ast.parse(text.removeprefix(BOM))
         except ValueError as error:
             raise SyntaxError(str(error)) from None
+        except (RecursionError, MemoryError):  # which of the two depends on what is nested
+            raise SyntaxError(TOO_DEEP) from None
 
 
 def _side(code: str, rows: Sequence[int]) -> Side:
@@ -164,6 +184,8 @@ def _side(code: str, rows: Sequence[int]) -> Side:
         source = parse_source(code)
     except cst.ParserSyntaxError as error:
         raise SyntaxError(error.message, ("", error.raw_line, 0, "")) from None
+    except RecursionError:  # our own tree has more levels than Python's
+        raise SyntaxError(TOO_DEEP) from None
     holes: dict[str, Node] = {}
     for node in source.root.walk():
         node.hole = _hole(node)

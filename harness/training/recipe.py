@@ -22,7 +22,7 @@ from harness.catalogue import nearest
 from harness.engine import Engine
 from harness.errors import PageError
 from harness.page import Page, read_text
-from harness.probe import Probe
+from harness.probe import Probe, parse_python
 
 FOLDER = "recipes"
 
@@ -87,11 +87,7 @@ def find_recipe(page: Page, roots: Sequence[Path]) -> Recipe:
 
 def read_recipe(name: str, text: str, path: str) -> Recipe:
     """Check that the text defines a recipe of that name. Raises PageError where it does not."""
-    try:
-        module = ast.parse(text)
-    except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", 1) or 1
-        raise PageError(path, line, f"the recipe is not Python: {error}", "correct it") from None
+    module = parse_python(text, path, 1, "recipe")
     functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
     function = functions.get(name)
     remedy = f"define `def {name}(lib, seed=0):`, with a docstring, and `yield` entries of its log"

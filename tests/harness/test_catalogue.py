@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.catalogue import open_catalogue
+from harness.catalogue import Catalogue, open_catalogue
 from harness.errors import PageError, UsageError
 
 PAGE = '+++\nid = "{id}"\nkind = "{kind}"\nfamily = "f"\n[expect]\n{expect}+++\n# Title\n'
@@ -90,3 +90,14 @@ def test_a_file_of_probes_that_is_no_text_is_a_mistake(tmp_path: Path) -> None:
     (tmp_path / "probes" / "mine.py").write_bytes(b"\xff\xfe")
     with pytest.raises(PageError, match="save it as UTF-8"):
         _ = open_catalogue([tmp_path]).shared_probes
+
+
+@pytest.mark.parametrize("said", ["{2}", "{x}", "{", "{0.x}"])
+def test_a_translation_that_asks_for_parts_that_are_not_there_is_a_mistake(
+    tmp_path: Path, said: str
+) -> None:
+    (tmp_path / "probes").mkdir()
+    table = f'"plain" = "{{"\n"step {{}}" = "paso {said}"\n'
+    (tmp_path / "probes" / "es.toml").write_text(table, encoding="utf-8")
+    with pytest.raises(PageError, match=r"es\.toml:2: .*(?s:.*)remedy"):
+        Catalogue((tmp_path,)).phrases("es")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import PageError
-from harness.page import read_page
+from harness.page import read_page, read_table
 
 SOUND = """\
 +++
@@ -130,6 +130,8 @@ def test_the_page_holds_its_own_probes(tmp_path: Path) -> None:
         ),
         ('["crash"]', "[1]", 17, "key `diagnostics.in-place.caught_by` is wrong"),
         ("# A `break`\n", "", 19, "no title"),
+        ("level  = 2", f"level = {'9' * 5000}", 2, "not TOML: Exceeds the limit"),
+        ("level  = 2", f"level = {'[' * 3000}", 2, "not TOML: maximum recursion depth"),
     ],
 )
 def test_a_mistake_names_file_line_key_and_remedy(
@@ -158,6 +160,11 @@ def test_a_page_that_is_no_text_is_a_mistake(tmp_path: Path) -> None:
         ("def f(a=[[1.0], [2.0, 3.0]]):\n    'doc'\n    return a\n", "neither a shape nor values"),
         ("def f(*a):\n    'doc'\n    return a\n", "more than plain arguments"),
         ("def f(:\n", "not Python"),
+        ("def f(a=" + "not " * 9000 + "1):\n    'doc'\n", "nested too deeply"),
+        ("def f(a={[]: 1}):\n    'doc'\n    return a\n", "neither a shape nor values"),
+        (f"def f(a=({2**63},)):\n    'doc'\n", "neither a shape nor values"),
+        (f"def f(a=[1, {10**30}]):\n    'doc'\n", "neither a shape nor values"),
+        ("def f(a=(2,)):\n    ' '\n", "no docstring"),
     ],
 )
 def test_a_mistake_in_a_probe_names_its_line(tmp_path: Path, probe: str, words: str) -> None:
@@ -167,3 +174,15 @@ def test_a_mistake_in_a_probe_names_its_line(tmp_path: Path, probe: str, words: 
         _ = page.probes
     assert words in caught.value.problem
     assert text.splitlines()[caught.value.line - 1].startswith("def f(")
+
+
+def test_what_a_docstring_cannot_print_is_shown_as_an_escape(tmp_path: Path) -> None:
+    text = SOUND.replace('"What it exercises."', r'"Half of a pair: \ud800."')
+    (probe,) = read_page(write(tmp_path, text)).probes
+    assert probe.doc == r"Half of a pair: \ud800."
+
+
+@pytest.mark.parametrize("text", ["a = 1", "a", "a = " + "[" * 3000, "a = " + "9" * 5000])
+def test_a_table_that_is_none_of_strings_is_a_mistake(tmp_path: Path, text: str) -> None:
+    with pytest.raises(PageError, match="remedy"):
+        read_table(write(tmp_path, text, "track.toml"))

@@ -1,6 +1,7 @@
 """The store: what was run before is not run again, and whatever it depends on is in its key."""
 
 import ast
+import contextlib
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
@@ -161,3 +162,15 @@ def _imported(file: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     return names
+
+
+@pytest.mark.parametrize(
+    "row", [None, 7, "text", b"", b"\xc1", b"\x81" + b"\xa1z" + b"\x91" * 5000, b"\x80"]
+)
+def test_a_row_that_is_no_run_is_not_there(tmp_path: Path, row: object) -> None:
+    path = tmp_path / "runs.sqlite"
+    kept = Store(path)
+    kept.keep({b"one": Run("p", None), b"other": Run("q", None)})
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE runs SET run = ? WHERE key = ?", (row, b"one"))
+    assert kept.recall([b"one", b"other"]) == {b"other": Run("q", None)}

@@ -29,7 +29,7 @@ ROWS = st.dictionaries(
         Committed,
         st.sampled_from(OUTCOMES),
         st.booleans(),
-        st.dictionaries(WORDS, st.lists(WORDS, min_size=1)),
+        st.dictionaries(WORDS, st.lists(WORDS | st.just("probe-of-𠮷"), min_size=1)),
     ),
 )
 
@@ -70,7 +70,9 @@ def test_nothing_is_committed_where_there_is_no_file(tmp_path: Path) -> None:
     assert committed_file(tmp_path, "in-place").name == "matrix.in-place.toml"
 
 
-@pytest.mark.parametrize("text", ["not TOML", '[a]\nheadline = "fine"\nsurvived = true', "[a]\n"])
+@pytest.mark.parametrize(
+    "text", ["not TOML", '[a]\nheadline = "fine"\nsurvived = true', "[a]\n", f"a = {'[' * 3000}"]
+)
 def test_a_spoilt_file_is_a_mistake_with_a_remedy(tmp_path: Path, text: str) -> None:
     (tmp_path / "matrix.toml").write_text(text, encoding="utf-8")
     with pytest.raises(PageError, match=r"matrix\.toml.*(?s:.*)harness matrix --accept"):

@@ -294,3 +294,18 @@ def test_a_transformer_changes_what_the_notation_cannot_say(
 def test_a_transformer_that_changes_nothing_does_not_apply() -> None:
     with pytest.raises(DoesNotApply, match="Double changes nothing"):
         apply_transformer(Double, {"m.py": "x\n"})
+
+
+def test_an_engine_that_is_nested_too_deeply_is_a_problem_with_a_remedy() -> None:
+    patch = parse_patch("@@ @@\n-x\n+y\n", path="page.md", line=1)
+    with pytest.raises(
+        EnvironmentProblem, match=r"m\.py: this file .* nested too deeply(?s:.*)remedy"
+    ):
+        apply_patch(patch, {"m.py": "z = x" + "[x]" * 400 + "\n"})
+
+
+def test_a_hunk_that_is_too_long_to_be_looked_for_is_refused() -> None:
+    chain = " < ".join(["x"] * 3000)
+    patch = parse_patch(f"@@ @@\n-{chain}\n+y\n", path="page.md", line=1)
+    with pytest.raises(HunkError, match=r"too long to be looked for(?s:.*)remedy"):
+        apply_patch(patch, {"m.py": f"z = {chain}\n"})

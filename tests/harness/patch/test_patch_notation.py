@@ -7,10 +7,15 @@ import pytest
 from harness.errors import HunkError
 from harness.patch import parse_patch
 
+DEEP = "not " * 9000
+LONG = "x" + ".a" * 400
+
 
 @pytest.mark.parametrize(
     ("text", "line", "problem", "remedy"),
     [
+        (f"@@ @@\n-{DEEP}x\n+y\n", 6, "the - side is not Python: nested too deeply", "must be"),
+        (f"@@ @@\n-{LONG}\n+y\n", 6, "the - side is not Python: nested too deeply", "must be"),
         ("", 5, "the diff block is empty", "write a hunk"),
         (
             "-a\n+b\n",
@@ -139,3 +144,16 @@ def test_two_sides_of_one_expression_each_are_an_expression_hunk(
 ) -> None:
     (hunk,) = parse_patch(f"@@ @@\n{text}", path="page.md", line=1).hunks
     assert hunk.is_expression is expression
+
+
+def test_many_runs_in_code_that_is_no_python_are_refused_as_soon_as_one() -> None:
+    """Each run has four forms; all combinations of twelve would take an hour."""
+    runs = ", ".join(f"$...a{i}" for i in range(12))
+    with pytest.raises(HunkError, match="never closed"):
+        parse_patch(f"@@ @@\n-f({runs}\n+y\n", path="page.md", line=5)
+
+
+def test_many_runs_are_read_where_all_but_few_are_arguments_of_calls() -> None:
+    calls = " + ".join(f"f($...a{i})" for i in range(10))
+    patch = parse_patch(f"@@ @@\n-{calls} + g({{1: 2, $...b}})\n+y\n", path="page.md", line=5)
+    assert len(patch.hunks[0].before.holes) == 11

@@ -1,0 +1,59 @@
+"""What a reader may answer: a sound result, or one error that the user can solve; and soon."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TypeVar
+
+from harness.errors import BreaklabError, PageError
+
+Result = TypeVar("Result")
+
+PATIENCE = 30.0
+"""Seconds; what is read here takes some thousandths."""
+
+
+class Hangs(BaseException):
+    """Nothing came of it in time; not an `Exception`, which a reader might take for its own."""
+
+
+def read(reader: Callable[[], Result], text: str | None = None) -> Result | None:
+    """What the reader says; None where it refuses, in the way in which it has to refuse.
+
+    With the `text` of the file, the line of the error must be one of its lines, or follow the last.
+    """
+    try:
+        with in_time():
+            return reader()
+    except BreaklabError as error:
+        refused = error
+    problem, remedy, _ = str(refused).partition("remedy: ")
+    assert problem.strip(), refused
+    assert remedy, refused
+    if isinstance(refused, PageError) and text is not None:
+        assert 1 <= refused.line <= lines_of(text) + 1, refused
+    return None
+
+
+def lines_of(text: str) -> int:
+    """How many lines there are at most, whatever counts as the end of one."""
+    return max(1, len(text.splitlines()), len(text.split("\n")))
+
+
+@contextmanager
+def in_time() -> Iterator[None]:
+    """Raise `Hangs` inside after `PATIENCE`, also in the middle of a regular expression."""
+
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  the protocol's arguments
+        raise Hangs(f"not done after {PATIENCE} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

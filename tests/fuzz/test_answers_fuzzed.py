@@ -1,0 +1,349 @@
+"""What a child sends, what the store gives back, what programs read: bytes that nobody trusts."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness import sandbox
+from harness.confine import Limits
+from harness.program import Ended, Printed, Program
+from harness.report import ClaimReport, EngineReport, Report, RunReport, SiteReport
+from harness.report.json import to_json
+from harness.run import Array, Failure, Measured, Run, TraceStep, pack
+from harness.store import Store
+from harness.words import LOSSES, OUTCOMES
+from harness.worker import KINDS, TICKET, VERSION, Frame, Loaded, decode_frame, encode_frame
+from tests.fuzz.changes import spoiled
+from tests.fuzz.sound import in_time
+from tests.harness.engines import tiny_job
+
+FEW = settings(max_examples=max(1, settings.default.max_examples // 2))
+"""Of the profile that was asked for."""
+
+A_TICKET = bytes(range(TICKET))
+
+# ----- Records, sound and not -----
+
+texts = st.text(max_size=8)
+dtypes = st.sampled_from(["<f8", "<f4", "<i8", "|b1", "<c16", "|u1"])
+shapes = st.lists(st.integers(0, 3), max_size=3).map(tuple)
+arrays = st.builds(lambda dtype, shape: pack(np.ones(shape, dtype)), dtypes, shapes)
+failures = st.builds(Failure, texts, st.sampled_from(["ValueError", "SIGSEGV", ""]), texts)
+named = st.dictionaries(st.sampled_from(["a", "b", "loss"]), arrays, max_size=2)
+runs = st.builds(
+    Run,
+    probe=st.sampled_from(["square", "steps", ""]),
+    loss=st.sampled_from([None, *LOSSES]),
+    leaves=named,
+    output=st.none() | arrays,
+    gradients=st.dictionaries(st.sampled_from(["a", "b"]), st.none() | arrays, max_size=2),
+    log=st.lists(named, max_size=2),
+    trace=st.lists(
+        st.builds(
+            TraceStep,
+            st.integers(0, 9),
+            texts,
+            st.just((0, None)),
+            arrays,
+            arrays,
+            st.tuples(arrays, st.none()),
+        ),
+        max_size=1,
+    ),
+    failure=st.none() | failures,
+    reached=st.lists(st.integers(0, 3), max_size=2),
+    trail=st.dictionaries(texts, st.integers(0, 2**32), max_size=2),
+    measured=st.dictionaries(
+        texts,
+        st.builds(Measured, named, st.dictionaries(texts, st.floats(), max_size=1)),
+        max_size=1,
+    ),
+)
+frames: st.SearchStrategy[Frame] = st.one_of(
+    st.builds(Loaded, st.none() | failures),
+    runs,
+    st.builds(Printed, st.binary(max_size=20)),
+    st.builds(Ended, st.none() | failures),
+)
+junk = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(2**63), 2**64 - 1),
+        st.floats(),
+        texts,
+        st.binary(max_size=9),
+        st.sampled_from(
+            [",", "O", "V8", "<M8[s]", "f8,f8", "(2,)f8", "f8", ">f8", "e", "[", "1" * 99]
+        ),
+    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def mistaken(data: st.DataObject, record: object) -> object:
+    """A record as plain values, one of which is something else."""
+    if data.draw(st.integers(0, 2)) and isinstance(record, dict | list) and record:
+        keys: Sequence[Any] = list(record) if isinstance(record, dict) else range(len(record))
+        key = data.draw(st.sampled_from(keys))
+        changed = record.copy()
+        changed[key] = mistaken(data, record[key])
+        return changed
+    return data.draw(junk)
+
+
+def records(data: st.DataObject, record: object) -> bytes:
+    """A record as it travels, or something like it."""
+    how = data.draw(st.sampled_from(["sound", "mistaken", "spoiled", "junk", "bytes"]), label="how")
+    if how == "mistaken":
+        plain = msgspec.msgpack.decode(msgspec.msgpack.encode(record))
+        return msgspec.msgpack.encode(mistaken(data, plain))
+    if how == "spoiled":
+        return spoiled(data, msgspec.msgpack.encode(record), 2)
+    if how == "junk":
+        return msgspec.msgpack.encode(data.draw(junk))
+    if how == "bytes":
+        return data.draw(st.binary(max_size=40))
+    return msgspec.msgpack.encode(record)
+
+
+def is_sound(record: object) -> None:
+    """It travels on, and each of its arrays is one."""
+    again = msgspec.msgpack.decode(msgspec.msgpack.encode(record), type=type(record))
+    assert msgspec.msgpack.encode(again) == msgspec.msgpack.encode(record)
+    for array in arrays_in(record):
+        assert array.numpy().shape == array.shape
+        assert np.asarray(array.numpy()).dtype.kind in "biufc"
+
+
+def arrays_in(record: object) -> Iterator[Array]:
+    if isinstance(record, Array):
+        yield record
+        return
+    if isinstance(record, msgspec.Struct):
+        record = [getattr(record, name) for name in record.__struct_fields__]
+    if isinstance(record, dict):
+        record = list(record.values())
+    if isinstance(record, list | tuple):
+        for part in record:
+            yield from arrays_in(part)
+
+
+# ----- Frames, and streams of them -----
+
+
+@given(st.data(), frames)
+def test_a_body_is_a_frame_or_nothing(data: st.DataObject, frame: Frame) -> None:
+    kind = data.draw(st.sampled_from([*KINDS, b"", b"X"]))
+    body = bytes([VERSION]) + kind + A_TICKET + records(data, frame)
+    if data.draw(st.booleans()):
+        body = spoiled(data, body, 1)
+    with in_time():
+        decoded = decode_frame(body, A_TICKET)
+    if decoded is not None:
+        is_sound(decoded)
+
+
+@given(st.data(), st.lists(st.lists(frames, max_size=4), max_size=3))
+def test_whatever_a_child_sends_there_is_one_run_for_each_item(
+    data: st.DataObject, children: list[list[Frame]]
+) -> None:
+    job = msgspec.structs.replace(tiny_job(), limits=Limits(seconds=0.2))
+    streams = [[piece(data, frame) for frame in [Loaded(), *child]] for child in children]
+    with playing(streams), in_time():
+        try:
+            found = sandbox.run_isolated(job)
+        except sandbox.EngineDoesNotLoad:
+            return
+    wanted = [(job.probes[index].name, loss) for index, loss in job.items]
+    assert [(run.probe, run.loss) for run in found] == wanted
+    for run in found:
+        is_sound(run)
+
+
+@FEW
+@given(st.data(), st.lists(frames, max_size=6))
+def test_whatever_a_program_sends_there_is_a_printout(
+    data: st.DataObject, sent: list[Frame]
+) -> None:
+    program = Program("", "page.md", 1, limits=Limits(seconds=0.2))
+    with playing([[piece(data, frame) for frame in sent]]), in_time():
+        printout = sandbox.run_program(program)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", printout.text)
+    assert len(printout.text) <= 4 * sandbox.MOST_PRINTED
+
+
+Piece = tuple[bool, Frame | bytes]
+"""Whether it waits for a ticket, and a frame that will carry it or bytes as they are."""
+
+
+def piece(data: st.DataObject, frame: Frame) -> Piece:
+    """What a child does next."""
+    asks = data.draw(st.sampled_from([True, True, True, False]))
+    how = data.draw(st.sampled_from(["sound", "sound", "framed", "raw", "long"]))
+    if how == "sound":
+        return asks, frame
+    if how == "framed":
+        body = bytes([VERSION]) + b"R" + A_TICKET + records(data, frame)
+        return asks, len(body).to_bytes(4, "big") + body
+    if how == "long":
+        return asks, data.draw(st.integers(0, 2**32 - 1)).to_bytes(4, "big") + b"\0" * 9
+    return asks, spoiled(data, encode_frame(frame, A_TICKET), 2)
+
+
+@contextlib.contextmanager
+def playing(streams: Sequence[Sequence[Piece]]) -> Iterator[None]:
+    """Every child that is started plays the next of the streams; further ones end at once."""
+    waiting = list(streams)
+
+    def start(task: object, folder: Path) -> sandbox._Child:  # noqa: ARG001  as `_fork`
+        (asked, ask), (read, write), (overhear, printed) = os.pipe(), os.pipe(), os.pipe()
+        stream = waiting.pop(0) if waiting else []
+        player = threading.Thread(target=play, args=(stream, asked, write), daemon=True)
+        player.start()
+        os.close(printed)
+        return sandbox._Child(_Played(player), ask, read, overhear)
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(sandbox, "_starter", lambda task, fork: start)  # noqa: ARG005
+    try:
+        yield
+    finally:
+        patch.undo()
+
+
+class _Played:
+    """In place of a process."""
+
+    def __init__(self, player: threading.Thread) -> None:
+        self.player = player
+
+    def end(self) -> int:
+        return 0
+
+
+def play(stream: Sequence[Piece], asked: int, write: int) -> None:
+    """Be the child: wait for tickets, send, and end."""
+    ticket = A_TICKET
+    with contextlib.suppress(OSError):
+        for asks, sent in stream:
+            if asks and len(ticket := os.read(asked, TICKET)) < TICKET:
+                break
+            os.write(write, sent if isinstance(sent, bytes) else encode_frame(sent, ticket))
+    os.close(write)
+    os.close(asked)
+
+
+# ----- The store -----
+
+
+@given(st.data(), st.lists(runs, min_size=1, max_size=3))
+def test_a_row_of_the_store_is_a_run_or_is_not_there(data: st.DataObject, kept: list[Run]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "runs.sqlite"
+        keys = [bytes([index]) * 32 for index in range(len(kept))]
+        Store(path).keep(dict(zip(keys, kept, strict=True)))
+        rows = [(records(data, run), key) for key, run in zip(keys, kept, strict=True)]
+        rows += [(data.draw(st.sampled_from([None, 1, 1.5, "text", b""])), keys[-1])]
+        with contextlib.closing(sqlite3.connect(path)) as file, file:
+            file.executemany("UPDATE runs SET run = ? WHERE key = ?", rows[: len(kept)])
+            if data.draw(st.booleans()):
+                file.execute("UPDATE runs SET run = ? WHERE key = ?", rows[-1])
+        with in_time():
+            found = Store(path).recall([*keys, b"unknown"])
+        assert found.keys() <= set(keys)
+        for run in found.values():
+            is_sound(run)
+
+
+@FEW
+@given(st.data(), st.lists(runs, min_size=1, max_size=3))
+def test_a_file_of_the_store_that_is_spoiled_gives_runs_or_forgets(
+    data: st.DataObject, kept: list[Run]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "runs.sqlite"
+        rows = {bytes([index]) * 32: run for index, run in enumerate(kept)}
+        Store(path).keep(rows)
+        with contextlib.closing(sqlite3.connect(path)) as file:
+            file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        path.write_bytes(spoiled(data, path.read_bytes()))
+        with in_time():
+            store = Store(path)
+            for run in store.recall(rows).values():
+                is_sound(run)
+            store.keep(rows)
+            store.recall(rows)
+
+
+# ----- What programs read -----
+
+words = st.text(max_size=8)
+names = st.lists(words, max_size=2)
+said = st.dictionaries(words, words, max_size=2)
+reports = st.builds(
+    Report,
+    schema=st.just(1),
+    break_=words,
+    kind=words,
+    engine=st.builds(EngineReport, words, st.none() | words),
+    sites=st.lists(st.builds(SiteReport, words, st.integers(1, 99), words), max_size=2),
+    diff=words,
+    headline=st.sampled_from(OUTCOMES),
+    agrees=st.booleans(),
+    seconds=st.floats(0, 1e9),
+    runs=st.lists(
+        st.builds(
+            RunReport,
+            probe=words,
+            loss=st.sampled_from([None, *LOSSES]),
+            outcome=st.sampled_from(OUTCOMES),
+            kind=st.none() | words,
+            evidence=words,
+            stage=st.just("revealed"),
+            why=words,
+            fingerprint=st.none() | words,
+            first_divergence=st.none() | words,
+            better_than_correct=st.booleans(),
+            expected=st.none() | st.sampled_from(OUTCOMES),
+            agrees=st.none() | st.booleans(),
+            caught_by=names,
+            missed_by=names,
+            skipped=said,
+            alarms=said,
+            wrong_reason=said,
+            margins=st.dictionaries(words, st.floats(), max_size=2),
+        ),
+        max_size=2,
+    ),
+    claims=st.lists(
+        st.builds(ClaimReport, words, words, st.none() | st.booleans(), words), max_size=1
+    ),
+    missing=said,
+)
+
+
+@FEW
+@given(reports)
+def test_a_report_comes_back_from_its_json(report: Report) -> None:
+    text = to_json(report)
+    plain = json.loads(text, parse_constant=pytest.fail)
+    assert {"schema", "break", "runs"} <= plain.keys()
+    back = msgspec.json.decode(text, type=Report)
+    assert to_json(back) == text
