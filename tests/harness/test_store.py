@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import os
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +15,7 @@ import pytest
 
 import harness
 from harness import store
-from harness.run import Failure, Run
+from harness.run import Failure, Run, pack
 from harness.store import Store, keys_of, run_kept
 from harness.worker import Job
 from tests.harness.engines import PROBES, TINY, tiny_job
@@ -112,11 +113,114 @@ def test_a_run_that_cannot_be_read_is_run_again(tmp_path: Path) -> None:
     assert [run.gradients for run in again] == [run.gradients for run in first]
 
 
-@pytest.mark.parametrize("obstacle", ["a file in the way", "no database"])
-def test_a_store_that_cannot_be_used_costs_only_time(obstacle: str, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way of SQLite" * 99)
-    path = tmp_path / "file" / "runs" if obstacle == "a file in the way" else tmp_path / "file"
-    assert len(run_kept(tiny_job(), Store(path))) == len(tiny_job().items)
+KEPT = {bytes([n] * 32): Run(f"p{n}", None, gradients={"a": pack(np.ones(99))}) for n in range(99)}
+
+
+def garbage(path: Path) -> None:
+    path.write_text("no SQLite at all" * 99)
+
+
+def half_of_it(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def holes_in_it(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[4096:] = bytes(len(data) - 4096)
+    path.write_bytes(data)
+
+
+def another_table(path: Path) -> None:
+    with sqlite3.connect(path) as file:
+        file.execute("DROP TABLE runs")
+        file.execute("CREATE TABLE runs (name TEXT)")
+    file.close()
+
+
+@pytest.mark.parametrize("damage", [garbage, half_of_it, holes_in_it, another_table])
+def test_a_damaged_store_is_put_aside_with_one_warning_and_made_anew(
+    damage: Callable[[Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "runs"
+    Store(path).keep(KEPT)
+    with sqlite3.connect(path) as file:
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    file.close()
+    damage(path)
+    store = Store(path)
+    assert len(store.recall(KEPT)) < len(KEPT)
+    store.keep(KEPT)
+    said = capsys.readouterr().err
+    assert said.count("harness:") == 1
+    assert "is damaged" in said
+    assert "runs.damaged" in said
+    assert (tmp_path / "runs.damaged").exists()
+    assert Store(path).recall(KEPT) == KEPT
+    assert capsys.readouterr().err == ""
+
+
+def a_file_in_the_way(folder: Path) -> Path:
+    (folder / "file").write_text("no folder")
+    return folder / "file" / "runs"
+
+
+def a_folder_in_its_place(folder: Path) -> Path:
+    (folder / "runs").mkdir()
+    return folder / "runs"
+
+
+def a_pipe_in_its_place(folder: Path) -> Path:
+    os.mkfifo(folder / "runs")
+    return folder / "runs"
+
+
+def no_disk_at_all(_: Path) -> Path:
+    return Path("/proc/breaklab/runs")
+
+
+OBSTACLES = [a_file_in_the_way, a_folder_in_its_place, a_pipe_in_its_place, no_disk_at_all]
+
+
+@pytest.mark.parametrize("obstacle", OBSTACLES)
+def test_a_store_that_cannot_be_used_costs_only_time_and_says_so_once(
+    obstacle: Callable[[Path], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store(obstacle(tmp_path))
+    for _ in range(2):
+        store.keep(KEPT)
+        assert store.recall(KEPT) == KEPT
+    assert capsys.readouterr().err.count("runs cannot be kept") == 1
+
+
+def test_a_full_disk_costs_only_time_and_is_spoken_of_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store(tmp_path / "runs")
+    store.keep({b"first": Run("p", None)})
+    assert store._file is not None
+    store._file.connection.execute("PRAGMA max_page_count = 3")  # what a full disk says: FULL
+    for _ in range(2):
+        store.keep(KEPT)
+    assert store.recall([b"first", *KEPT]) == {b"first": Run("p", None), **KEPT}
+    assert "is full" in capsys.readouterr().err
+
+
+def test_processes_that_share_a_damaged_store_speak_of_it_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "runs"
+    first, second = Store(path), Store(path)
+    first.keep(KEPT)
+    assert second.recall(KEPT) == KEPT
+    with sqlite3.connect(path) as file:
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    file.close()
+    holes_in_it(path)
+    for each in (first, second, first, second):
+        each.recall(KEPT)
+        each.keep(KEPT)
+    assert Store(path).recall(KEPT) == KEPT
+    assert capfd.readouterr().err.count("harness:") == 1
 
 
 def test_a_store_that_has_grown_too_large_starts_anew(
