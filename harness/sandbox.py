@@ -183,7 +183,8 @@ class _Child:
     """A started child: what it is asked, what it answers, and how to be rid of it."""
 
     def __init__(self, process: _Process, asked: int, pipe: int, printed: int) -> None:
-        self._process, self._asked, self._ticket = process, asked, b""
+        self._process, self._ticket = process, b""
+        self._asked: int | None = asked
         self._frames: queue.Queue[bytes | None] = queue.Queue(maxsize=1)
         self._printed = b""
         self._readers = [
@@ -207,8 +208,9 @@ class _Child:
     def ask(self, seconds: float) -> Answer:
         """Ask for the next frame, and wait for it."""
         self._ticket = os.urandom(TICKET)
-        with contextlib.suppress(OSError):  # it has ended, or closed what it should not have
-            os.write(self._asked, self._ticket)
+        if self._asked is not None:
+            with contextlib.suppress(OSError):  # it has ended, or closed what it should not have
+                os.write(self._asked, self._ticket)
         return self.next(seconds)
 
     def next(self, seconds: float) -> Answer:
@@ -222,8 +224,10 @@ class _Child:
     def end(self) -> int:
         """Kill all that belongs to it, and wait; its exit status, negative for a signal."""
         status = self._process.end()
-        with contextlib.suppress(OSError):
-            os.close(self._asked)
+        if self._asked is None:
+            return status
+        os.close(self._asked)
+        self._asked = None  # the number may be another file's by now
         for _ in range(100):
             if not any(reader.is_alive() for reader in self._readers):
                 break

@@ -181,3 +181,24 @@ def test_a_library_that_is_loaded_here_gets_an_interpreter_of_its_own(
             importlib.import_module("colorsys")
         (run,) = run_isolated(job)
         assert run.log[0]["forked"].numpy() == (not loaded and hasattr(os, "fork"))
+
+
+def test_the_end_of_a_child_closes_no_file_that_has_its_number_now(fork: bool) -> None:
+    """An abnormal end is looked into, and then the child is ended once more."""
+    closed: list[int] = []
+    in_vain: list[int] = []
+    close = os.close
+
+    def noted(descriptor: int) -> None:
+        closed.append(descriptor)
+        try:
+            close(descriptor)
+        except OSError:
+            in_vain.append(descriptor)
+            raise
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "close", noted)
+        run_isolated(tiny_job(backward_that("os._exit(3)")), QUICK, fork=fork)
+    assert closed
+    assert in_vain == []
