@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from typing import Literal
 
 from harness.errors import EnvironmentProblem
 from harness.patch import Patched, Site
@@ -35,6 +36,23 @@ class Dialect:
     """As `backward`, with the graph kept for another; None where the library has no such thing."""
     trace: str | None = None
     """A context that gives the list in which a backward walk is recorded, as `minigrad.trace()`."""
+    pull: str | None = None
+    """Of a functional engine: a pair of `function(data)` and of what pulls a cotangent back."""
+    kind: Literal["arrays", "scalars", "functional"] | None = None
+    """How a foreign engine computes; None for one that speaks PyTorch's names by itself."""
+    functions: tuple[str, ...] = ()
+    """Modules with functions of tensors, beside the one that is named."""
+    names: dict[str, str | tuple[str, ...]] = field(default_factory=dict)
+    """What a foreign engine calls differently: our name, its name or names."""
+
+    @property
+    def expressions(self) -> dict[str, str]:
+        """Everything that is said in Python."""
+        return {name: said for name in SPOKEN if (said := getattr(self, name)) is not None}
+
+
+SPOKEN = ("leaf", "value", "gradient", "backward", "backward_again", "trace", "pull")
+"""The fields of a dialect that are expressions."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +63,14 @@ class Engine:
     dialect: Dialect
     root: Path
     sources: Mapping[str, str]
-    names: Mapping[str, str] = field(default_factory=dict)
-    """What it calls differently: our name, its name."""
+    names: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    """What it calls differently: our name, its name or names."""
     sites: tuple[Site, ...] = ()
     """The sites of the last patch: their execution is what a run proves."""
+    foreign: bool = False
+    """It is not ours: what pages say of it is a comparison."""
+    like: str | None = None
+    """The variant of our engine that adds gradients up as this one does."""
 
     def patched(self, patch: Patched) -> Engine:
         """The same engine after a patch."""

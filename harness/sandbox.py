@@ -31,6 +31,7 @@ from harness.confine import Limits, worlds_are_granted
 from harness.loader import compile_ahead
 from harness.program import Ended, Printed, Program
 from harness.run import Failure, Run
+from harness.survey import STEPS, Survey, Surveyed
 from harness.worker import TICKET, Frame, Job, Loaded, Task, be_the_child, decode_frame
 
 LARGEST_FRAME = 64 * 1024 * 1024
@@ -94,6 +95,26 @@ def run_program(
             return _collect(child, program.limits)
         finally:
             child.end()
+
+
+def run_survey(task: Survey, *, fork: bool | None = None) -> list[Surveyed]:
+    """What each step of a survey found; the last has a failure where not all could be done."""
+    found: list[Surveyed] = []
+    with _scratch() as folder:
+        child = _starter(task, fork)(task, folder)
+        try:
+            for step in STEPS:
+                frame = child.ask(task.limits.seconds)
+                if not isinstance(frame, Surveyed):
+                    dialect = found[-1].dialect if found else task.dialect
+                    failure = _why(child, frame, task.limits, step)
+                    frame = Surveyed(step, dialect, task.name, failure)
+                found.append(frame)
+                if frame.failure:
+                    break
+        finally:
+            child.end()
+    return found
 
 
 def _starter(task: Task, fork: bool | None) -> Callable[[Task, Path], _Child]:

@@ -191,7 +191,7 @@ def keys_of(job: Job) -> list[bytes]:
             _versions(job.dialect.distribution or job.dialect.module),
         )
     )
-    engine = hashlib.sha256(common + _own_code()).digest()
+    engine = hashlib.sha256(common + own_code()).digest()
     return [_key(engine, job.probes[index], loss) for index, loss in job.items]
 
 
@@ -211,7 +211,7 @@ def _versions(distribution: str) -> tuple[str, str, str]:
 
 
 @cache
-def _own_code() -> bytes:
+def own_code() -> bytes:
     """What stands for our own part in a run: every file of the harness but the faces."""
     folder = Path(harness.__file__).parent
     files = [

@@ -7,9 +7,9 @@ that a difference between two runs is never a difference between two observers.
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
 from functools import lru_cache
 from itertools import combinations, product
 from types import CodeType, ModuleType
@@ -29,12 +29,12 @@ class Library:
     """A loaded module, spoken to through its dialect."""
 
     def __init__(self, dialect: Dialect, module: ModuleType) -> None:
-        self.module = module
-        self._names = {**vars(module), module.__name__: module}
+        self.module: Any = module
+        top = module.__name__.partition(".")[0]
+        self._names = {"np": np, top: sys.modules[top], **vars(module)}
         self._code = {
             what: compile(said, f"<{what} of {dialect.module}>", "eval")
-            for what, said in asdict(dialect).items()
-            if what not in ("module", "distribution") and said is not None
+            for what, said in dialect.expressions.items()
         }
 
     def leaf(self, data: NumericArray) -> Any:
@@ -54,6 +54,16 @@ class Library:
     def backward(self, t: Any, cotangent: NumericArray) -> None:
         """Run the library's backward pass from `t`."""
         self._say("backward", t=t, cotangent=cotangent)
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        given: tuple[Any, ...],
+        leaves: Mapping[str, Any],
+        **options: Any,
+    ) -> Any:
+        """What a probe's function returns for these leaves."""
+        return function(*given, **leaves, **options)
 
     def can(self, what: str) -> bool:
         """Whether the dialect has words for this."""
@@ -95,7 +105,7 @@ class Trial:
     def call(self, leaves: Mapping[str, Any], **options: Any) -> Any:
         """What the probe returns for these leaves."""
         given = (self.library.module,) if self.probe.takes_lib else ()
-        return self.function(*given, **leaves, **options)
+        return self.library.call(self.function, given, leaves, **options)
 
     def forward(self, values: Mapping[str, NumericArray]) -> tuple[dict[str, Any], Any]:
         """New leaves, and the probe's output for them."""

@@ -32,6 +32,8 @@ from harness.probe import Probe
 from harness.program import Ended, Printed, Program, execute
 from harness.run import Failure, Measured, Run
 from harness.subgradient import NEARBY, sample_nearby
+from harness.spoken import open_library
+from harness.survey import Survey, Surveyed, survey
 from harness.trail import Recorder
 from harness.trial import Library, Trial, observe
 from harness.words import Loss
@@ -79,7 +81,7 @@ def work(job: Job) -> Iterator[Loaded | Run]:
             if job.sources
             else importlib.import_module(job.dialect.module)
         )
-        library = Library(job.dialect, module)
+        library = open_library(job.dialect, module)
     except BaseException as error:
         yield Loaded(Failure("the import", type(error).__name__, str(error)))
         return
@@ -157,12 +159,18 @@ def _measure(job: Job, trial: Trial, run: Run) -> dict[str, Measured]:
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 
-Task = Job | Program
+Task = Job | Program | Survey
 """What a child is there for."""
 
-Frame = Loaded | Run | Printed | Ended
+Frame = Loaded | Run | Printed | Ended | Surveyed
 
-KINDS: dict[bytes, type[Frame]] = {b"L": Loaded, b"R": Run, b"P": Printed, b"E": Ended}
+KINDS: dict[bytes, type[Frame]] = {
+    b"L": Loaded,
+    b"R": Run,
+    b"P": Printed,
+    b"E": Ended,
+    b"V": Surveyed,
+}
 """The byte that a frame starts with."""
 
 _BYTES = {kind: byte for byte, kind in KINDS.items()}
@@ -206,11 +214,11 @@ def serve(task: Task, asked: int, pipe: int) -> None:
         ticket = _take(asked, task.limits)
         _send(pipe, execute(task, lambda printed: _send(pipe, printed, ticket)), ticket)
         return
-    frames = work(task)
-    for _ in range(1 + len(task.items)):
+    frames: Iterator[Frame] = survey(task) if isinstance(task, Survey) else work(task)
+    while True:
         ticket = _take(asked, task.limits)
         frame = next(frames, None)
-        if frame is None:  # the engine did not load, and that was said
+        if frame is None:
             return
         _send(pipe, frame, ticket)
 

@@ -130,7 +130,7 @@ def test_a_page_that_is_not_translated_is_shown_in_english_and_says_so() -> None
     assert "Hypothesis" in done.stdout
 
 
-def test_show_renders_the_page_and_diff_shows_the_engines_own_code() -> None:
+def test_show_renders_the_page_and_diff_shows_the_enginesown_code() -> None:
     assert "Hypothesis" in harness("show", "skip-unbroadcast").stdout
     done = harness("diff", "skip-unbroadcast")
     assert "a/minigrad/" in done.stdout

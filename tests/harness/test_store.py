@@ -62,7 +62,7 @@ def test_whatever_runs_it_is_in_its_key(what: str, monkeypatch: pytest.MonkeyPat
     if what == "release":
         monkeypatch.setattr(store, "version", lambda _: "0.0.0")
     if what == "own code":
-        monkeypatch.setattr(store, "_own_code", lambda: b"another")
+        monkeypatch.setattr(store, "own_code", lambda: b"another")
     if what == "seed":
         monkeypatch.setattr(store, "SEED", 1)
     assert keys_of(tiny_job())[0] != before

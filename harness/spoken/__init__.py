@@ -1,0 +1,25 @@
+"""Foreign engines by PyTorch's names, so that they run the texts of the probes as they are.
+
+A probe gets a `Tensor` that holds one of the engine's own and hands every operator, method and
+function on to it. Nothing is computed here: what an engine has no word for is `NotSpoken`.
+"""
+
+from types import ModuleType
+
+from harness.engine import Dialect
+from harness.spoken.functional import Functional
+from harness.spoken.library import Foreign, NotSpoken
+from harness.spoken.scalars import Scalars
+from harness.trial import Library
+
+KINDS = {"arrays": Foreign, "scalars": Scalars, "functional": Functional}
+"""How an engine computes: with arrays, with single numbers, or by transforming functions."""
+
+
+
+def open_library(dialect: Dialect, module: ModuleType) -> Library:
+    """The loaded module, ready to be spoken to."""
+    return KINDS[dialect.kind](dialect, module) if dialect.kind else Library(dialect, module)
+
+
+__all__ = ["KINDS", "Foreign", "Functional", "NotSpoken", "Scalars", "open_library"]

@@ -1,0 +1,287 @@
+"""An engine of tensors that hold arrays."""
+
+from __future__ import annotations
+
+import importlib
+import operator
+from collections.abc import Callable
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from harness.engine import Dialect
+from harness.run import NumericArray
+from harness.spoken.calling import call
+from harness.trial import Library
+
+ALIASES: dict[str, tuple[str, ...]] = {
+    "abs": ("absolute",),
+    "add": ("__add__",),
+    "amax": ("max",),
+    "amin": ("min",),
+    "cat": ("concatenate", "concat"),
+    "clamp": ("clip",),
+    "expand": ("broadcast_to",),
+    "matmul": ("__matmul__", "dot"),
+    "movedim": ("moveaxis",),
+    "mul": ("__mul__", "multiply"),
+    "neg": ("__neg__", "negative"),
+    "permute": ("transpose",),
+    "pow": ("__pow__", "power"),
+    "sub": ("__sub__", "subtract"),
+    "T": ("transpose", "t"),
+    "unsqueeze": ("expand_dims",),
+    "view": ("reshape",),
+}
+"""PyTorch's name for an op, and others that mean the same."""
+
+
+class NotSpoken(AttributeError):
+    """The engine has no word for what a probe asks."""
+
+
+class Foreign(Library):
+    """A loaded foreign engine. `module` is what probes know as `lib`."""
+
+    def __init__(self, dialect: Dialect, module: ModuleType) -> None:
+        """Import the modules in which its functions are."""
+        super().__init__(dialect, module)
+        self.dialect = dialect
+        top = module.__name__.partition(".")[0]
+        names = (*dialect.functions, module.__name__, top)
+        self._modules = [importlib.import_module(name) for name in dict.fromkeys(names)]
+        self.module = _Lib(self)
+
+    def leaf(self, data: NumericArray) -> Any:
+        return Tensor(self, super().leaf(data))
+
+    def constant(self, data: Any, dtype: Any = None, **_: Any) -> Any:
+        """A tensor of which no gradient is asked; an array, where it can only be an index."""
+        given = np.array(data, dtype)
+        if given.dtype.kind in "iub":
+            return given
+        return self.leaf(given)
+
+    def value(self, t: Any) -> NumericArray:
+        return super().value(t.held if isinstance(t, Tensor) else t)
+
+    def gradient(self, t: Any) -> NumericArray | None:
+        return super().gradient(t.held)
+
+    def backward(self, t: Any, cotangent: NumericArray) -> None:
+        if not isinstance(t, Tensor):
+            raise NotSpoken("the probe's output is no tensor of the engine")
+        super().backward(t.held, cotangent)
+
+    # ----- What the façade asks -----
+
+    def wrap(self, value: Any) -> Any:
+        """The engine's tensors as ours, also those in tuples and lists; all else as it is."""
+        if isinstance(value, tuple | list):
+            return type(value)(map(self.wrap, value)) if type(value) in (tuple, list) else value
+        return value if self.is_plain(value) else Tensor(self, value)
+
+    def is_plain(self, value: Any) -> bool:
+        """Whether it is no tensor of the engine."""
+        return value is None or isinstance(value, _PLAIN)
+
+    def open(self, value: Any) -> Any:
+        """Our tensors as the engine's."""
+        if isinstance(value, tuple | list):
+            return type(value)(map(self.open, value))
+        return value.held if isinstance(value, Tensor) else value
+
+    def operand(self, value: Any) -> Any:
+        """What stands beside a tensor in an expression: arrays are constants there."""
+        if isinstance(value, np.ndarray):
+            return self.leaf(value.astype(float)).held
+        return self.open(value)
+
+    def names(self, name: str) -> list[str]:
+        """What the engine may call it."""
+        said = self.dialect.names.get(name, ())
+        theirs = (said,) if isinstance(said, str) else said
+        last = [each.rpartition(".")[2] for each in theirs]
+        return [*last, name, *ALIASES.get(name, ())]
+
+    def function(self, name: str) -> Any:
+        """A function or class of that name in the engine's modules; None where there is none."""
+        for spelled in self.names(name):
+            for module in self._modules:
+                found = getattr(module, spelled, None)
+                if callable(found):
+                    return found
+        return None
+
+    def method(self, held: Any, name: str) -> Any:
+        """An attribute of that name; None where there is none."""
+        for spelled in self.names(name):
+            found = getattr(held, spelled, None)
+            if found is not None:
+                return found
+        return None
+
+    def say(self, function: Callable[..., Any], given: Any, options: dict[str, Any]) -> Any:
+        """Call one of the engine's functions on tensors of ours."""
+        opened = {name: self.open(option) for name, option in options.items()}
+        return self.wrap(call(function, [self.open(each) for each in given], opened))
+
+
+_PLAIN = (int, float, complex, str, bytes, dict, slice, np.ndarray, np.generic, np.dtype, type)
+
+
+class _Lib:
+    """The engine as a probe's `lib`: PyTorch's functions under their own names."""
+
+    def __init__(self, library: Foreign) -> None:
+        self._library = library
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name == "tensor":
+            return self._library.constant
+        if name in ("float32", "float64", "int64"):
+            return np.dtype(name)
+        if name == "nn":
+            return _Layers(self)
+        if name in _PARTS:
+            raise NotSpoken(f"the probe asks for `{name}`, which every engine has in its own way")
+        return partial(self._say, name)
+
+    def _say(self, name: str, *given: Any, **options: Any) -> Any:
+        function = self._library.function(name)
+        if function is not None:
+            return self._library.say(function, given, options)
+        if given and isinstance(given[0], Tensor):
+            return getattr(given[0], name)(*given[1:], **options)
+        raise NotSpoken(f"the engine has no function `{name}`")
+
+
+class _Layers:
+    """The engine as a probe's `lib.nn`: functions are known by their names, layers are not."""
+
+    def __init__(self, lib: _Lib) -> None:
+        self.functional = lib
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotSpoken(f"the probe asks for a layer `{name}`, which every engine has its own way")
+
+
+_PARTS = ("optim", "losses", "data", "autograd", "checkpoint", "manual_seed", "GradientTape")
+
+
+class Tensor:
+    """One of the engine's tensors. Every operator is the engine's own."""
+
+    __array_ufunc__ = None  # an array on the left leaves the operator to us
+    __hash__ = object.__hash__
+
+    def __init__(self, library: Foreign, held: Any) -> None:
+        self.library, self.held = library, held
+
+    @property
+    def data(self) -> NumericArray:
+        """What it holds."""
+        return self.library.value(self)
+
+    @property
+    def grad(self) -> NumericArray | None:
+        """What has been accumulated."""
+        return self.library.gradient(self)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+        return np.shape(self.data)
+
+    @property
+    def ndim(self) -> int:
+        """The number of its axes."""
+        return np.ndim(self.data)
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of what it holds."""
+        return self.data.dtype
+
+    def item(self) -> float:
+        """Its only element."""
+        return float(self.data.item())
+
+    def detach(self) -> Any:
+        """A constant that holds the same."""
+        return self.library.constant(self.data)
+
+    def transpose(self, *axes: int) -> Any:
+        """Two axes change places; NumPy's `transpose` takes the order of all."""
+        library = self.library
+        swap = library.method(self.held, "swapaxes") if len(axes) == 2 else None
+        if swap is not None:
+            return library.say(swap, axes, {})
+        return self.__getattr__("transpose")(*axes)
+
+    def backward(self, cotangent: Any = None) -> None:
+        """Walk back from here."""
+        value = self.data
+        given = np.ones_like(value) if cotangent is None else self.library.value(cotangent)
+        self.library.backward(self, given)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = self.library.method(self.held, name)
+        if found is None:
+            function = self.library.function(name)
+            if function is None:
+                raise NotSpoken(f"the engine's tensors have no `{name}`, and there is no function")
+            if name == "T":
+                return self.library.say(function, (self,), {})
+            return lambda *given, **options: self.library.say(function, (self, *given), options)
+        if not callable(found):
+            return self.library.wrap(found)
+        if name == "T":
+            return self.library.say(found, (), {})
+        return lambda *given, **options: self.library.say(found, given, options)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.library.wrap(self.held[self.library.open(key)])
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __neg__(self) -> Any:
+        return self.library.wrap(-self.held)
+
+
+def _binary(symbol: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    apply = getattr(operator, symbol)
+
+    def method(self: Tensor, other: Any) -> Any:
+        return self.library.wrap(apply(self.held, self.library.operand(other)))
+
+    def reflected(self: Tensor, other: Any) -> Any:
+        return self.library.wrap(apply(self.library.operand(other), self.held))
+
+    return method, reflected
+
+
+for _symbol in ("add", "sub", "mul", "truediv", "pow", "matmul", "floordiv", "mod"):
+    _method, _reflected = _binary(_symbol)
+    setattr(Tensor, f"__{_symbol}__", _method)
+    setattr(Tensor, f"__r{_symbol}__", _reflected)
+
+
+def _comparison(symbol: str) -> Callable[[Tensor, Any], NumericArray]:
+    compare = getattr(operator, symbol)
+
+    def method(self: Tensor, other: Any) -> NumericArray:
+        return np.asarray(compare(self.data, other.data if isinstance(other, Tensor) else other))
+
+    return method
+
+
+for _symbol in ("lt", "le", "gt", "ge"):
+    setattr(Tensor, f"__{_symbol}__", _comparison(_symbol))
