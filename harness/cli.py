@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from harness.catalogue import Catalogue
     from harness.check import PageCheck
     from harness.draft import Given
+    from harness.engine import Engine
     from harness.lab import Experiment
     from harness.matrix import Matrix, Trials
     from harness.matrix.gather import Plan
@@ -58,6 +59,14 @@ Breaks = Annotated[
 Variant = Annotated[
     str | None,
     typer.Option("--on", metavar="VARIANT", help="Put the break into this variant of the engine."),
+]
+EngineName = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        help="Another engine: `module:Class`, `path/to/tensor.py:Class`, or a harness.toml.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Run everything anew, and keep nothing.")]
@@ -131,13 +140,19 @@ def show(
 
 
 @app.command()
-def diff(page: PageId, on: Variant = None, breaks: Breaks = None, json: Json = False) -> int:
+def diff(
+    page: PageId,
+    engine: EngineName = None,
+    on: Variant = None,
+    breaks: Breaks = None,
+    json: Json = False,
+) -> int:
     """Show what a page changes in the engine's own code."""
     from harness.report.terminal import open_console, show_diff
 
     catalogue = _catalogue(breaks)
     many = catalogue.page(page).front.recipe
-    experiment = (_training if many else _experiment)(catalogue, page, on)
+    experiment = (_training if many else _experiment)(catalogue, page, on, engine)
     if json:
         sites, text = experiment.sites, experiment.diff
         _print_json({"schema": 1, "break": page, "sites": sites, "diff": text})
@@ -149,6 +164,7 @@ def diff(page: PageId, on: Variant = None, breaks: Breaks = None, json: Json = F
 @app.command("break")
 def break_engine(
     page: PageId,
+    engine: EngineName = None,
     on: Variant = None,
     probe: Probes = None,
     breaks: Breaks = None,
@@ -174,14 +190,16 @@ def break_engine(
     if catalogue.page(page).front.recipe:
         if probe:
             raise UsageError(f"`{page}` has no probes: it is a whole training\n  remedy: --seeds N")
-        return _break_training(catalogue, page, on, seeds, language, predict, json, not no_cache)
+        return _break_training(
+            catalogue, page, on, engine, seeds, language, predict, json, not no_cache
+        )
     if seeds is not None:
         raise UsageError(f"`{page}` does not need many seeds\n  remedy: leave --seeds out")
     try:
-        experiment = _experiment(catalogue, page, on, probe or ())
+        experiment = _experiment(catalogue, page, on, engine, probe or ())
     except DoesNotApply:
         if json:
-            _print_absence(catalogue.page(page), on)
+            _print_absence(catalogue.page(page), on, engine)
         raise
     bench = Bench(open_store(not no_cache), explain=True)
     if json:
@@ -194,7 +212,7 @@ def break_engine(
         console = open_console(language=language)
         report = _break_on_terminal(console, shown, experiment, bench, predict)
         _say_what_is_next(console, catalogue, page)
-    return 0 if report.agrees else 1
+    return 0 if report.agrees or report.engine.foreign else 1
 
 
 @app.command()
@@ -399,6 +417,35 @@ def show_kill_matrix(
     return 0 if matrix.agrees else 1
 
 
+@app.command()
+def doctor(
+    engine: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[ENGINE]", help="`module:Class`, `path/to/tensor.py:Class`, a harness.toml."
+        ),
+    ] = None,
+    breaks: Breaks = None,
+    no_cache: NoCache = False,
+    json: Json = False,
+) -> int:
+    """Try an engine unbroken: how it is built, what is wrong with it, which breaks apply."""
+    from harness.bench import Bench
+    from harness.doctor import diagnose
+    from harness.report.doctor import show_diagnosis
+    from harness.report.terminal import open_console
+    from harness.store import open_store
+    from harness.target import nearest_settings
+
+    said = engine or nearest_settings(Path()) or "minigrad:Tensor"
+    found = diagnose(str(said), _catalogue(breaks), Bench(open_store(not no_cache)))
+    if json:
+        _print_json(found)
+    else:
+        show_diagnosis(open_console(), found)
+    return 0
+
+
 def main() -> None:
     """Run the command line and end the process with its exit status."""
     # What is run here is small: NumPy's threads would spend their time waiting for one another.
@@ -421,9 +468,12 @@ def _catalogue(breaks: list[Path] | None) -> Catalogue:
 
 
 def _experiment(
-    catalogue: Catalogue, page: str, variant: str | None, probes: Sequence[str] = ()
+    catalogue: Catalogue,
+    page: str,
+    variant: str | None,
+    engine: str | None,
+    probes: Sequence[str] = (),
 ) -> Experiment:
-    from harness.engine import find_engine
     from harness.lab import prepare
 
     found = catalogue.page(page)
@@ -433,13 +483,34 @@ def _experiment(
             f"  remedy: `harness myth {page}` runs its program"
         )
     on = catalogue.page(variant, "variant") if variant else None
-    return prepare(found, catalogue, find_engine(), variant=on, probes=probes)
+    return prepare(found, catalogue, _engine(engine, variant), variant=on, probes=probes)
 
 
-def _training(catalogue: Catalogue, page: str, variant: str | None) -> TrainingExperiment:
+def _engine(said: str | None, variant: str | None = None) -> Engine:
+    """The engine that a command is about."""
+    from harness.foreign import open_engine
+    from harness.store import open_store
+
+    engine = open_engine(said, open_store())
+    if variant and engine.foreign:
+        raise UsageError(
+            f"--on {variant}: variants are rewrites of minigrad, and {engine.name} is not\n"
+            "  remedy: leave --on out, or --engine"
+        )
+    return engine
+
+
+def _training(
+    catalogue: Catalogue, page: str, variant: str | None, engine: str | None
+) -> TrainingExperiment:
     from harness.engine import find_engine
     from harness.training.experiment import prepare_training
 
+    if engine is not None:
+        raise UsageError(
+            f"`{page}` is a whole training with minigrad's layers and optimizers\n"
+            "  remedy: leave --engine out"
+        )
     on = catalogue.page(variant, "variant") if variant else None
     return prepare_training(catalogue.page(page), catalogue, find_engine(), variant=on)
 
@@ -448,6 +519,7 @@ def _break_training(
     catalogue: Catalogue,
     page: str,
     on: str | None,
+    engine: str | None,
     seeds: int | None,
     language: Language,
     predict: bool,
@@ -460,7 +532,7 @@ def _break_training(
     from harness.training.lab import choose_seeds, run_training
 
     chosen = choose_seeds(seeds)
-    experiment = _training(catalogue, page, on)
+    experiment = _training(catalogue, page, on, engine)
     shown = _in_language(catalogue, experiment.page, language)
     console = open_console(language=language)
     predicted = {} if json else begin_training(console, shown, experiment, predict)
@@ -548,11 +620,10 @@ def _junit_writer() -> Callable[[Matrix, Path], None]:
     return write_junit
 
 
-def _print_absence(page: Page, variant: str | None) -> None:
-    from harness.engine import find_engine
+def _print_absence(page: Page, variant: str | None, engine: str | None) -> None:
     from harness.lab import report_absence
 
-    _print_json(report_absence(page, find_engine(), variant))
+    _print_json(report_absence(page, _engine(engine, variant), variant))
 
 
 def _print_json(thing: object) -> None:

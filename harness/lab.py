@@ -22,6 +22,7 @@ from harness.diagnostics import Alarm, Observation, Silent, Skipped, Verdict
 from harness.engine import Engine
 from harness.errors import PageError, UsageError
 from harness.evidence import fingerprint, first_divergence, margin
+from harness.fitness import fit
 from harness.outcome import Judgement, judge
 from harness.page import Page
 from harness.patch import Patched, apply_patch, apply_transformer, combine, parse_patch, rename
@@ -43,6 +44,8 @@ class Experiment:
     broken: Engine
     diff: str
     probes: tuple[Probe, ...]
+    left_out: Mapping[str, str] | None = None
+    """On a foreign engine: probes that it cannot be judged by, and why; None before it was tried."""
 
     @cached_property
     def _by_name(self) -> dict[str, Probe]:
@@ -55,7 +58,11 @@ class Experiment:
     @property
     def engine(self) -> EngineReport:
         """Which engine it is, for reports."""
-        return EngineReport(self.clean.name, self.variant)
+        return EngineReport(self.clean.name, self.variant, self.clean.foreign, self.clean.like)
+
+    def expected(self, probe: str, loss: Loss | None) -> Outcome | None:
+        """What the page says; on a foreign engine, of one that adds gradients up as that does."""
+        return self.page.expected(self.variant or self.clean.like, probe, loss)
 
     @property
     def sites(self) -> list[SiteReport]:
@@ -135,6 +142,7 @@ def run_lab(experiment: Experiment, bench: Bench | None = None) -> Report:
     """
     start = time.perf_counter()
     bench = bench or Bench(open_store())
+    experiment = fitted(experiment, bench)
     keys = bench.clean(experiment.clean, experiment.probes)
     runs = bench.broken(experiment.clean, experiment.broken, experiment.probes)
     of_probe = {
@@ -157,6 +165,18 @@ def run_lab(experiment: Experiment, bench: Bench | None = None) -> Report:
         report = _report_run(experiment, bench, run, judged[pair], keys[pair], trails.get(pair, {}))
         reports.append(msgspec.structs.replace(report, **evidence.get(pair, {})))
     return _report(experiment, bench, reports, time.perf_counter() - start)
+
+
+def fitted(experiment: Experiment, bench: Bench) -> Experiment:
+    """The experiment with the probes on which a foreign engine is right while it is unbroken."""
+    if not experiment.clean.foreign or experiment.left_out is not None:
+        return experiment
+    fits = fit(experiment.clean, experiment.probes, bench)
+    return replace(
+        experiment,
+        probes=tuple(each for each in experiment.probes if fits[each.name].verdict == "fits"),
+        left_out={name: each.said for name, each in fits.items() if each.verdict != "fits"},
+    )
 
 
 def _probes_with(
@@ -219,7 +239,7 @@ def _report_run(
     key: Clean,
     trail: Mapping[str, int],
 ) -> RunReport:
-    expected = experiment.page.expected(experiment.variant, run.probe, run.loss)
+    expected = experiment.expected(run.probe, run.loss)
     probe = experiment.probe(run.probe)
     # A run that never came to the patch is the clean one, and all that can be said of it is known.
     is_other = bool(run.reached or run.failure)
@@ -266,7 +286,8 @@ def _report(
     seconds: float,
 ) -> Report:
     names = [diagnostic.name for diagnostic in bench.diagnostics]
-    claims = hold_claims(experiment.page, experiment.variant, names, runs)
+    is_ours = not experiment.clean.foreign
+    claims = hold_claims(experiment.page, experiment.variant, names, runs) if is_ours else []
     said = [run.agrees for run in runs] + [claim.agrees for claim in claims]
     return Report(
         schema=1,
@@ -281,6 +302,7 @@ def _report(
         runs=runs,
         claims=claims,
         missing=bench.missing(),
+        left_out=dict(experiment.left_out or {}),
     )
 
 

@@ -20,6 +20,10 @@ class EngineReport(msgspec.Struct, frozen=True):
 
     name: str
     variant: str | None
+    foreign: bool = False
+    """It is not ours: what a page says of it is a comparison."""
+    like: str | None = None
+    """The variant of ours whose outcomes the page's are compared by."""
 
 
 class RunReport(msgspec.Struct, frozen=True):
@@ -78,3 +82,5 @@ class Report(msgspec.Struct, frozen=True):
     claims: list[ClaimReport]
     missing: dict[str, str] = {}
     """Diagnostics that could not be asked at all: a library is not installed."""
+    left_out: dict[str, str] = {}
+    """Probes that a foreign engine cannot be judged by, and why."""

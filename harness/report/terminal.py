@@ -87,6 +87,7 @@ def show_diff(console: Screen, diff: str, sites: Sequence[SiteReport]) -> None:
 def show_report(console: Screen, report: Report, probes: Sequence[Probe]) -> None:
     """A table a probe, then what the page said."""
     show_runs(console, report.runs, probes)
+    _show_left_out(console, report)
     _show_skipped(console, report)
     _show_verdict(console, report)
 
@@ -138,7 +139,8 @@ def _headline(run: RunReport, say: Language) -> Text:
     if run.better_than_correct:
         text.append(f"  {say('better than correct')}", "bold yellow")
     if run.agrees is False:
-        text.append(f"  {say('the page says {}', say(run.expected or ''))}", "bold red reverse")
+        style = "bold red reverse"
+        text.append(f"  {say('the page says {}', say(run.expected or ''))}", style)
     return text
 
 
@@ -151,6 +153,17 @@ def _merge(runs: list[RunReport]) -> list[tuple[str, RunReport]]:
     if len(runs) > 1 and all(end(run) == end(runs[0]) for run in runs):
         return [("both losses", runs[-1])]
     return [(run.loss or "", run) for run in runs]
+
+
+def _show_left_out(console: Screen, report: Report) -> None:
+    """Probes that say nothing about a foreign engine, by the reason."""
+    say, by_reason = console.say, dict[str, list[str]]()
+    for probe, reason in report.left_out.items():
+        by_reason.setdefault(reason, []).append(probe)
+    for reason, probes in by_reason.items():
+        console.print(Text(say("Left out: {}, since {}", ", ".join(probes), say(reason)), "dim"))
+    if by_reason:
+        console.print()
 
 
 def _show_skipped(console: Screen, report: Report) -> None:
@@ -179,7 +192,9 @@ def _show_verdict(console: Screen, report: Report) -> None:
         if claim.agrees is False:
             said = say("the page says {} {}", say(claim.claim.replace("_", " ")), claim.diagnostic)
             console.print(Text(f"{said}: {claim.evidence}", "bold red"))
-    if all(run.agrees is None for run in report.runs):
+    if report.engine.foreign:
+        console.print(_comparison(report, say))
+    elif all(run.agrees is None for run in report.runs):
         console.print(say("The page states nothing about these probes."))
     elif report.agrees:
         console.print(
@@ -187,6 +202,17 @@ def _show_verdict(console: Screen, report: Report) -> None:
         )
     else:
         console.print(Text(say("Not as the page says."), "bold red"))
+
+
+def _comparison(report: Report, say: Language) -> Text:
+    """How a foreign engine's outcomes compare with the page's."""
+    stated = [run for run in report.runs if run.agrees is not None]
+    if not stated:
+        return Text(say("No probe of this page can be put to this engine, and its patch with it."))
+    same = sum(bool(run.agrees) for run in stated)
+    how = say("in place" if report.engine.like else "out of place")
+    said = "{} of {} runs end as the page says of engines that add gradients up {}."
+    return Text(say(said, same, len(stated), how), "green" if same == len(stated) else "yellow")
 
 
 def show_page(console: Screen, page: Page, *, translated: bool = False) -> None:
