@@ -26,6 +26,7 @@ from harness.engine import Dialect
 from harness.loader import load
 from harness.run import Failure, NumericArray
 from harness.spoken import Foreign, open_library
+from harness.spoken.calling import takes_nothing
 from harness.trial import message_of
 
 Step = Literal["the import", "the class", "the tensors", "the accumulation", "the un-broadcasting"]
@@ -565,21 +566,11 @@ def _gradients(said: str, t: Any, value: str) -> list[str]:
             called = callable(getattr(t, name))
         except Exception:
             continue
-        if called and not _takes_nothing(getattr(t, name)):
+        if called and (re.search("backward|zero", name) or not takes_nothing(getattr(t, name))):
             continue
         place = f"t.{name}()" if called else f"t.{name}"
         forms += [place, f"{place}{within}"]
     return forms
-
-
-def _takes_nothing(function: Any) -> bool:
-    try:
-        inspect.signature(function).bind()
-    except (TypeError, ValueError):
-        return False
-    return "backward" not in getattr(function, "__name__", "") and "zero" not in getattr(
-        function, "__name__", ""
-    )
 
 
 def _guarded(gradient: str) -> str:

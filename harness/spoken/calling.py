@@ -32,6 +32,15 @@ def call(function: Callable[..., Any], given: Sequence[Any], options: dict[str, 
     return function(*_arranged(given, parameters), **respelled)
 
 
+def takes_nothing(function: Callable[..., Any]) -> bool:
+    """Whether it can be called without arguments."""
+    try:
+        inspect.signature(function).bind()
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _as_numpy(options: dict[str, Any]) -> dict[str, Any]:
     return {{"dim": "axis", "keepdim": "keepdims"}.get(k, k): each for k, each in options.items()}
 

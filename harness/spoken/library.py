@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import operator
+import re
 from collections.abc import Callable
+from copy import copy
 from functools import partial
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from harness.engine import Dialect
 from harness.run import NumericArray
-from harness.spoken.calling import call
+from harness.spoken.calling import call, takes_nothing
+from harness.spoken.layers import SGD, Linear, Losses
 from harness.trial import Library
 
 ALIASES: dict[str, tuple[str, ...]] = {
@@ -36,6 +40,9 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "view": ("reshape",),
 }
 """PyTorch's name for an op, and others that mean the same."""
+
+
+OWN_WAY = "the probe asks for what every library has in its own way"
 
 
 class NotSpoken(AttributeError):
@@ -74,6 +81,32 @@ class Foreign(Library):
         if not isinstance(t, Tensor):
             raise NotSpoken("the probe's output is no tensor of the engine")
         super().backward(t.held, cotangent)
+
+    def forget(self, leaf: Any) -> None:
+        """Make a leaf's gradient what it was before the first walk, by its own method if any."""
+        for name in dir(leaf.held):
+            if _CLEARS.fullmatch(name) and callable(getattr(leaf.held, name)):
+                getattr(leaf.held, name)()
+                return
+        place = re.search(r"t\.(\w+)", self.dialect.gradient)
+        try:
+            setattr(leaf.held, place[1] if place else "", copy(leaf.fresh(place[1])))
+        except (AttributeError, TypeError):
+            raise NotSpoken("nothing is known that clears a gradient") from None
+
+    def move(self, leaf: Any, value: NumericArray) -> None:
+        """Let a leaf hold other numbers: a new array where it takes one, else in its memory."""
+        place = re.fullmatch(r"t\.(\w+)", self.dialect.value)
+        with contextlib.suppress(AttributeError, TypeError):
+            if place:
+                setattr(leaf.held, place[1], value)
+        if not np.array_equal(self.value(leaf), value):
+            held = self.value(leaf)
+            if not held.flags.writeable or held.dtype == object:
+                raise NotSpoken(_FIXED)
+            held[...] = value
+        if not np.allclose(self.value(leaf), value):
+            raise NotSpoken(_FIXED)
 
     # ----- What the façade asks -----
 
@@ -129,6 +162,8 @@ class Foreign(Library):
         return self.wrap(call(function, [self.open(each) for each in given], opened))
 
 
+_CLEARS = re.compile(r"_?(zero|clear|null|reset)_?(grad|gradient|gradients)")
+_FIXED = "what a tensor holds cannot be changed from outside"
 _PLAIN = (int, float, complex, str, bytes, dict, slice, np.ndarray, np.generic, np.dtype, type)
 
 
@@ -146,9 +181,13 @@ class _Lib:
         if name in ("float32", "float64", "int64"):
             return np.dtype(name)
         if name == "nn":
-            return _Layers(self)
+            return _Layers(self, self._library)
+        if name == "optim":
+            return SimpleNamespace(SGD=partial(SGD, self._library))
+        if name == "losses":
+            return Losses()
         if name in _PARTS:
-            raise NotSpoken(f"the probe asks for `{name}`, which every engine has in its own way")
+            raise NotSpoken(f"{OWN_WAY}: `{name}`")
         return partial(self._say, name)
 
     def _say(self, name: str, *given: Any, **options: Any) -> Any:
@@ -157,20 +196,20 @@ class _Lib:
             return self._library.say(function, given, options)
         if given and isinstance(given[0], Tensor):
             return getattr(given[0], name)(*given[1:], **options)
-        raise NotSpoken(f"the engine has no function `{name}`")
+        raise NotSpoken(f"the engine has no `{name}`, neither of tensors nor as a function")
 
 
 class _Layers:
     """The engine as a probe's `lib.nn`: functions are known by their names, layers are not."""
 
-    def __init__(self, lib: _Lib) -> None:
-        self.functional = lib
+    def __init__(self, lib: _Lib, library: Foreign) -> None:
+        self.functional, self.Linear = lib, partial(Linear, library)
 
     def __getattr__(self, name: str) -> Any:
-        raise NotSpoken(f"the probe asks for a layer `{name}`, which every engine has its own way")
+        raise NotSpoken(f"{OWN_WAY}: `nn.{name}`")
 
 
-_PARTS = ("optim", "losses", "data", "autograd", "checkpoint", "manual_seed", "GradientTape")
+_PARTS = ("data", "autograd", "checkpoint", "manual_seed", "GradientTape")
 
 
 class Tensor:
@@ -181,6 +220,10 @@ class Tensor:
 
     def __init__(self, library: Foreign, held: Any) -> None:
         self.library, self.held = library, held
+
+    def fresh(self, attribute: str) -> Any:
+        """What a new leaf of this shape has there."""
+        return getattr(self.library.leaf(np.zeros_like(self.data)).held, attribute, None)
 
     @property
     def data(self) -> NumericArray:
@@ -229,6 +272,16 @@ class Tensor:
         given = np.ones_like(value) if cotangent is None else self.library.value(cotangent)
         self.library.backward(self, given)
 
+    @property
+    def T(self) -> Any:  # noqa: N802  PyTorch's name
+        """Both axes of a matrix in the other order."""
+        found = self.library.method(self.held, "T")
+        if found is None:
+            return self.transpose()
+        if not callable(found):
+            return self.library.wrap(found)
+        return self.library.say(found, () if takes_nothing(found) else (0, 1), {})
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -236,14 +289,10 @@ class Tensor:
         if found is None:
             function = self.library.function(name)
             if function is None:
-                raise NotSpoken(f"the engine's tensors have no `{name}`, and there is no function")
-            if name == "T":
-                return self.library.say(function, (self,), {})
+                raise NotSpoken(f"the engine has no `{name}`, neither of tensors nor as a function")
             return lambda *given, **options: self.library.say(function, (self, *given), options)
         if not callable(found):
             return self.library.wrap(found)
-        if name == "T":
-            return self.library.say(found, (), {})
         return lambda *given, **options: self.library.say(found, given, options)
 
     def __getitem__(self, key: Any) -> Any:
