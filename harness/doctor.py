@@ -70,7 +70,7 @@ def diagnose(said: str, catalogue: Catalogue, bench: Bench) -> Diagnosis:
     fits = fit(found.engine, shared, bench)
     return Diagnosis(
         schema=1,
-        engine=found.engine.name,
+        engine=f"{found.target.module}:{found.name}",
         files=len(found.engine.sources),
         kind=found.engine.dialect.kind or "",
         speech=dict(_speech(found)),

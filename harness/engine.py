@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import EnvironmentProblem
-from harness.patch import Patched, Site
+from harness.patch import Names, Patched, Site
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Dialect:
     """How a foreign engine computes; None for one that speaks PyTorch's names by itself."""
     functions: tuple[str, ...] = ()
     """Modules with functions of tensors, beside the one that is named."""
-    names: dict[str, str | tuple[str, ...]] = field(default_factory=dict)
+    names: Names = field(default_factory=dict)
     """What a foreign engine calls differently: our name, its name or names."""
 
     @property
@@ -63,12 +63,13 @@ class Engine:
     dialect: Dialect
     root: Path
     sources: Mapping[str, str]
-    names: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
-    """What it calls differently: our name, its name or names."""
+<<<<<<< HEAD
+    names: Names = field(default_factory=dict)
+    """What it calls differently: our name, its name or the several that it has for it."""
     sites: tuple[Site, ...] = ()
     """The sites of the last patch: their execution is what a run proves."""
     foreign: bool = False
-    """It is not ours: what pages say of it is a comparison."""
+    """It is not the one that the pages are written for, whatever it is called."""
     like: str | None = None
     """The variant of our engine that adds gradients up as this one does."""
 

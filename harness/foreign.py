@@ -83,7 +83,7 @@ def explore(said: str, store: Store) -> Found:
         raise EnvironmentProblem(_trouble(target, steps))
     dialect = steps[-1].dialect
     engine = Engine(
-        name=_short(target, steps[-1].name),
+        name=target.module.partition(".")[0],
         dialect=dialect,
         root=target.root,
         sources=target.sources,
@@ -121,11 +121,6 @@ def _recall(task: Survey, store: Store) -> list[Surveyed]:
     if not steps[-1].failure:
         store.keep_notes({key: msgspec.msgpack.encode(steps)})
     return steps
-
-
-def _short(target: Target, name: str | None) -> str:
-    """What reports call it: the module and the class."""
-    return f"{target.module}:{name}" if name else target.module
 
 
 def _is_in_place(target: Target, steps: Sequence[Surveyed]) -> bool:
