@@ -63,7 +63,6 @@ class Engine:
     dialect: Dialect
     root: Path
     sources: Mapping[str, str]
-<<<<<<< HEAD
     names: Names = field(default_factory=dict)
     """What it calls differently: our name, its name or the several that it has for it."""
     sites: tuple[Site, ...] = ()
