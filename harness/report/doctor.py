@@ -12,76 +12,77 @@ from rich.text import Text
 from harness.doctor import Application, Diagnosis
 from harness.fitness import Fit
 from harness.report.terminal import Screen
+from harness.spoken.words import OWN_WAY
 
-MANY = 6
-"""Names that are listed before the rest is counted."""
+LONGEST = 140
+"""Characters of a reason."""
 
 
 def show_diagnosis(console: Screen, found: Diagnosis) -> None:
     """Everything, in the order in which one would ask."""
     console.print(Text.assemble((found.engine, "bold"), f", {_count(found.files, 'file')}\n"))
-    _show_speech(console, found)
+    console.print(Text("How it is spoken to", "bold"))
+    _show_table(console, found.speech.items())
     for title, lines in (
         ("Storage", found.storage),
         ("How gradients are added up", found.accumulation),
         ("Un-broadcasting", found.unbroadcasting),
     ):
         if lines:
-            _show_lines(console, title, lines)
+            console.print(Text(title, "bold"))
+            for line in lines:
+                _say(console, line)
+            console.print()
     _show_probes(console, found.probes)
     _show_bugs(console, found.bugs)
     _show_breaks(console, found.breaks)
     console.print(Text("harness.toml", "bold"), "to keep, and to correct:\n")
-    console.print(Padding(Text(found.settings), (0, 0, 0, 2)), soft_wrap=True)
+    for line in found.settings.splitlines():
+        console.print(Text(f"  {line}" if line else ""), soft_wrap=True)
 
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _show_lines(console: Screen, title: str, lines: Iterable[str]) -> None:
-    console.print(Text(title, "bold"))
-    for line in lines:
-        console.print(Padding(Text(line), (0, 0, 0, 2)))
-    console.print()
+def _say(console: Screen, said: str | Text, indent: int = 2) -> None:
+    console.print(Padding(said if isinstance(said, Text) else Text(said), (0, 0, 0, indent)))
 
 
-def _grid() -> Table:
+def _show_table(console: Screen, rows: Iterable[tuple[str, str | Text]]) -> None:
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column(style="dim", no_wrap=True)
+    table.add_column(style="dim", max_width=28)
     table.add_column(ratio=1)
-    return table
-
-
-def _show_speech(console: Screen, found: Diagnosis) -> None:
-    console.print(Text("How it is spoken to", "bold"))
-    table = _grid()
-    for what, said in found.speech.items():
-        table.add_row(what, Text(said))
+    for name, said in rows:
+        table.add_row(name, said if isinstance(said, Text) else Text(said))
     console.print(Padding(table, (0, 0, 1, 2)))
+
+
+def _show_reasons(console: Screen, title: str, pairs: list[tuple[str, str]]) -> None:
+    """Names by the reason that they share, the largest group first."""
+    by_reason: dict[str, list[str]] = {}
+    for reason, name in pairs:
+        by_reason.setdefault(reason, []).append(name)
+    if not by_reason:
+        return
+    _say(console, title)
+    for reason, names in sorted(by_reason.items(), key=lambda pair: (-len(pair[1]), pair[0])):
+        bounded = reason if len(reason) <= LONGEST else f"{reason[: LONGEST - 1]}…"
+        _say(console, Text.assemble(bounded, (f": {', '.join(names)}", "dim")), 4)
 
 
 def _show_probes(console: Screen, fits: list[Fit]) -> None:
     usable = sum(each.verdict == "fits" for each in fits)
     console.print(Text("Probes", "bold"))
-    said = f"{usable} of {len(fits)} shared probes come out right on it, and can judge a break."
-    console.print(Padding(Text(said), (0, 0, 0, 2)))
-    for verdict, title in (("lacks", "lacking"), ("differs", "other meaning")):
-        by_reason: dict[str, list[str]] = {}
-        for each in fits:
-            if each.verdict == verdict:
-                by_reason.setdefault(each.said, []).append(each.probe)
-        table = _grid()
-        for reason, probes in sorted(by_reason.items(), key=lambda pair: -len(pair[1])):
-            table.add_row(f"{title}:", Text.assemble(reason, (f"  {_listed(probes)}", "dim")))
-        if by_reason:
-            console.print(Padding(table, (0, 0, 0, 2)))
+    _say(console, f"{usable} of {len(fits)} shared probes come out right, and can judge a break.")
+    lacking = [(each.said, each.probe) for each in fits if each.verdict == "lacks"]
+    apart = [pair for pair in lacking if not pair[0].startswith(OWN_WAY)]
+    if own := len(lacking) - len(apart):
+        _say(console, f"{own} ask for layers, optimizers, data or a tape, which are no part of it.")
+    _show_reasons(console, "It lacks what these ask for:", apart)
+    differing = [(each.said, each.probe) for each in fits if each.verdict == "differs"]
+    _show_reasons(console, "These mean or round something otherwise:", differing)
     console.print()
-
-
-def _listed(names: list[str]) -> str:
-    rest = len(names) - MANY
-    return ", ".join(names[:MANY]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _show_bugs(console: Screen, bugs: list[Fit]) -> None:
@@ -89,35 +90,33 @@ def _show_bugs(console: Screen, bugs: list[Fit]) -> None:
         console.print(Text("No bug was met in it as it is.\n", "green"))
         return
     console.print(Text("What looks wrong in it as it is", "bold"))
-    table = _grid()
-    for each in bugs:
-        table.add_row(each.probe, Text.assemble((f"{each.kind}: ", "magenta"), each.said))
-    console.print(Padding(table, (0, 0, 1, 2)))
+    rows = [(each.probe, Text.assemble((f"{each.kind}: ", "magenta"), each.said)) for each in bugs]
+    _show_table(console, rows)
 
 
 def _show_breaks(console: Screen, breaks: list[Application]) -> None:
     tried = [each for each in breaks if each.sites and each.probes]
-    console.print(Text("Breaks", "bold"))
-    said = f"{len(tried)} of {len(breaks)} can be tried: harness break ID --engine ..."
-    console.print(Padding(Text(said), (0, 0, 0, 2)))
-    table = _grid()
-    for each in tried:
-        table.add_row(each.break_, f"{_places(each)}; {_count(len(each.probes), 'probe')}")
-    console.print(Padding(table, (0, 0, 1, 2)))
     mute = [each for each in breaks if each.sites and not each.probes]
+    absent = [each for each in breaks if not each.sites]
+    console.print(Text("Breaks", "bold"))
+    _say(console, f"{len(tried)} of {len(breaks)} can be tried: harness break ID --engine ...")
+    _show_table(
+        console,
+        [(e.break_, f"{_places(e)}; {_count(len(e.probes), 'probe')}") for e in tried],
+    )
     if mute:
-        console.print(Padding(Text("They apply, but nothing can judge them:"), (0, 0, 0, 2)))
-        table = _grid()
-        for each in mute:
-            table.add_row(each.break_, Text(f"{_places(each)}; {each.reason}"))
-        console.print(Padding(table, (0, 0, 1, 2)))
-    absent = sorted((each for each in breaks if not each.sites), key=lambda each: each.reason)
-    if absent:
-        console.print(Padding(Text("They have no site in it:"), (0, 0, 0, 2)))
-        table = _grid()
-        for reason, group in groupby(absent, key=lambda each: each.reason):
-            table.add_row("", Text.assemble((reason, "dim"), f"  {_listed([e.break_ for e in group])}"))
-        console.print(Padding(table, (0, 0, 1, 2)))
+        _say(console, f"{len(mute)} have a site, but no probe that could judge them:")
+        _show_table(console, [(each.break_, f"{_places(each)}; {each.reason}") for each in mute])
+    missing = [each.break_ for each in absent if MISSING in each.reason]
+    if missing:
+        said = f"{len(missing)} are about code that it does not have:"
+        _say(console, Text.assemble(said, (f" {', '.join(missing)}", "dim")))
+    written = [(each.reason, each.break_) for each in absent if MISSING not in each.reason]
+    _show_reasons(console, f"{len(written)} are about code that it writes otherwise:", written)
+    console.print()
+
+
+MISSING = "no definition is called so"
 
 
 def _places(each: Application) -> str:

@@ -18,6 +18,7 @@ from harness.engine import Dialect
 from harness.run import NumericArray
 from harness.spoken.calling import call, takes_nothing
 from harness.spoken.layers import SGD, Linear, Losses
+from harness.spoken.words import OWN_WAY
 from harness.trial import Library
 
 ALIASES: dict[str, tuple[str, ...]] = {
@@ -40,9 +41,6 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "view": ("reshape",),
 }
 """PyTorch's name for an op, and others that mean the same."""
-
-
-OWN_WAY = "the probe asks for what every library has in its own way"
 
 
 class NotSpoken(AttributeError):
