@@ -84,6 +84,7 @@ Probes = Annotated[
 
 @app.command("list")
 def list_pages(
+    engine: EngineName = None,
     breaks: Breaks = None,
     json: Json = False,
     probes: Annotated[
@@ -99,6 +100,8 @@ def list_pages(
     if track:
         return _list_track(_catalogue(breaks), json)
     pages, mistakes = _catalogue(breaks).pages()
+    if engine:
+        pages = _applicable(pages, _engine(engine))
     if json:
         _print_json({"schema": 1, "pages": [_list_entry(page) for page in pages]})
     else:
@@ -113,6 +116,7 @@ def list_pages(
 @app.command()
 def show(
     page: PageId,
+    engine: EngineName = None,
     lang: Lang = None,
     breaks: Breaks = None,
     json: Json = False,
@@ -136,6 +140,11 @@ def show(
         from harness.report.terminal import open_console, show_page
 
         show_page(open_console(language=language), shown, translated=is_translated)
+    if engine and not json:
+        from harness.report.terminal import show_diff
+
+        experiment = _experiment(catalogue, page, None, engine)
+        show_diff(open_console(language=language), experiment.diff, experiment.sites)
     return 0
 
 
@@ -241,6 +250,7 @@ def exercise(
         typer.Argument(metavar="[FILE]", help="Your probe, a Python file; it is judged."),
     ] = None,
     hints: Annotated[bool, typer.Option("--hints", help="Show the hints.")] = False,
+    engine: EngineName = None,
     breaks: Breaks = None,
     json: Json = False,
     no_cache: NoCache = False,
@@ -248,7 +258,6 @@ def exercise(
     """See tests that a break passes, and write the probe that kills it."""
     from harness.attempt import read_attempt
     from harness.bench import Bench
-    from harness.engine import find_engine
     from harness.exercise import run_exercise
     from harness.report.exercise import show_attempt, show_exercise
     from harness.report.terminal import open_console
@@ -258,7 +267,7 @@ def exercise(
     found = catalogue.page(page, "exercise")
     probes = read_attempt(probe) if probe else ()
     bench = Bench(open_store(not no_cache), explain=True)
-    report = run_exercise(found, catalogue, find_engine(), bench, probes)
+    report = run_exercise(found, catalogue, _engine(engine), bench, probes)
     if json:
         _print_json(report)
     elif probes:
@@ -273,6 +282,7 @@ def check(
     pages: Annotated[
         list[str] | None, typer.Argument(metavar="[ID]...", help="Pages; all where none is named.")
     ] = None,
+    engine: EngineName = None,
     breaks: Breaks = None,
     training: Annotated[
         bool, typer.Option("--training", help="All pages that need many seeds, and only them.")
@@ -281,7 +291,6 @@ def check(
 ) -> int:
     """Hold pages against observation, on the engine and on every variant that they speak of."""
     from harness.check import check_pages
-    from harness.engine import find_engine
     from harness.report.findings import show_check, show_left_out, show_summary
     from harness.report.terminal import open_console
 
@@ -289,8 +298,11 @@ def check(
     if training and pages:
         remedy = "leave --training out: a page that is named is checked as it needs"
         raise UsageError(f"--training, and {pages[0]} is named\n  remedy: {remedy}")
+    found = _engine(engine)
+    if found.foreign and not training:
+        return _compare(catalogue, found, pages or (), json)
     checks: list[PageCheck] = []
-    for one in check_pages(catalogue, find_engine(), pages or (), training=training):
+    for one in check_pages(catalogue, found, pages or (), training=training):
         checks.append(one)
         if not json:
             show_check(console, one)
@@ -329,11 +341,11 @@ def new_page(
             "--breaks", metavar="DIR", help="Where your pages are; ./breaks if it exists."
         ),
     ] = None,
+    engine: EngineName = None,
     json: Json = False,
 ) -> int:
     """Begin a page: the template for its kind, with what the lab observes."""
     from harness.draft import ask, choose_folder, read_draft
-    from harness.engine import find_engine
     from harness.new_page import next_steps, write_page
 
     given: Given = {
@@ -351,7 +363,7 @@ def new_page(
     if not json and sys.stdin.isatty() and sys.stdout.isatty():
         given = ask(given, sorted({path.parent.name for path in catalogue.files.values()}))
     draft = read_draft(page, given)
-    path, trouble = write_page(draft, folder, catalogue, find_engine())
+    path, trouble = write_page(draft, folder, catalogue, _engine(engine))
     if json:
         _print_json({"schema": 1, "page": page, "path": str(path)})
     else:
@@ -368,6 +380,7 @@ def show_kill_matrix(
     family: Annotated[
         str | None, typer.Option("--family", metavar="F", help="Only the breaks of this family.")
     ] = None,
+    engine: EngineName = None,
     on: Variant = None,
     breaks: Breaks = None,
     accept: Annotated[
@@ -386,7 +399,6 @@ def show_kill_matrix(
     json: Json = False,
 ) -> int:
     """Try every break with every diagnostic: who catches what, and is it as committed."""
-    from harness.engine import find_engine
     from harness.matrix import verdict
     from harness.matrix.gather import plan_matrix
     from harness.report.findings import show_left_out
@@ -398,7 +410,10 @@ def show_kill_matrix(
     write_junit = _junit_writer() if junit else None
     catalogue = _catalogue(breaks)
     start, store = time.perf_counter(), open_store(not no_cache)
-    plan = plan_matrix(catalogue, find_engine(), on=on, ids=ids or (), family=family, store=store)
+    found = _engine(engine, on)
+    if found.foreign and accept:
+        raise UsageError(f"nothing is committed for {found.name}\n  remedy: leave --accept out")
+    plan = plan_matrix(catalogue, found, on=on, ids=ids or (), family=family, store=store)
     trials = _try_all(plan, store, kept=not no_cache)
     accepted = verdict.accept(plan, trials) if accept else None
     matrix = verdict.judge_trials(plan, trials, time.perf_counter() - start)
@@ -414,7 +429,7 @@ def show_kill_matrix(
         write_markdown(matrix, markdown)
     if junit and write_junit:
         write_junit(matrix, junit)
-    return 0 if matrix.agrees else 1
+    return 0 if matrix.agrees or found.foreign else 1
 
 
 @app.command()
@@ -459,6 +474,13 @@ def main() -> None:
             raise
         _complain(error)
         sys.exit(error.exit_status)
+
+
+def _applicable(pages: Sequence[Page], engine: Engine) -> list[Page]:
+    """The breaks that have a site in an engine."""
+    from harness.lab import applies
+
+    return [page for page in pages if page.front.kind == "break" and applies(page, engine)]
 
 
 def _catalogue(breaks: list[Path] | None) -> Catalogue:
@@ -590,6 +612,24 @@ def _say_what_is_next(console: Screen, catalogue: Catalogue, page: str) -> None:
     if page in track[:-1]:
         following = track[track.index(page) + 1]
         console.print(console.say("Next on the track: {}", f"harness break {following}"))
+
+
+def _compare(catalogue: Catalogue, engine: Engine, ids: Sequence[str], json: bool) -> int:
+    """Breaks on a foreign engine beside what their pages say; a difference is no failure."""
+    from harness.bench import Bench
+    from harness.compare import breaks_for, compare_pages
+    from harness.report.findings import show_compared
+    from harness.report.terminal import open_console
+    from harness.store import open_store
+
+    console, reports = open_console(), []
+    for report in compare_pages(breaks_for(catalogue, ids), catalogue, engine, Bench(open_store())):
+        reports.append(report)
+        if not json:
+            show_compared(console, report)
+    if json:
+        _print_json({"schema": 1, "reports": reports})
+    return 0
 
 
 def _try_all(plan: Plan, store: Store, *, kept: bool) -> Trials:

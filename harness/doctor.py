@@ -1,4 +1,4 @@
-"""The doctor: what kind of engine this is, what can be tried on it, and what is wrong with it as it is.
+"""The doctor: what kind of engine this is, what can be tried on it, what is wrong with it as it is.
 
 It says nothing that was not seen: every line comes from running the unbroken engine in a child, or
 from putting a page's patch into its source.

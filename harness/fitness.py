@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
@@ -21,6 +22,7 @@ from harness.outcome import judge
 from harness.probe import Probe
 from harness.run import Array, Run, pack
 from harness.sandbox import EngineDoesNotLoad
+from harness.spoken.words import OWN_WAY
 from harness.store import run_kept
 from harness.words import Loss
 
@@ -35,7 +37,7 @@ class Fit(msgspec.Struct, frozen=True):
 
     probe: str
     verdict: Verdict
-    """fits; lacks what it asks; differs in what the output means; bug: a wrong gradient, a crash."""
+    """fits; lacks what it asks; differs in what is meant; bug: a wrong gradient, a crash."""
     said: str = ""
     """The reason, or the witness."""
     kind: str = ""
@@ -47,12 +49,22 @@ ORDER: tuple[Verdict, ...] = ("lacks", "differs", "bug", "fits")
 
 
 def fit(engine: Engine, probes: Sequence[Probe], bench: Bench) -> dict[str, Fit]:
-    """A verdict for each probe, by name."""
+    """A verdict for each probe, by name; what this bench has tried once is known to it."""
+    known = _KNOWN.setdefault(bench, {})
+    keys = {probe.name: (engine.name, probe.name, probe.source) for probe in probes}
+    new = [probe for probe in probes if keys[probe.name] not in known]
+    known |= {keys[name]: found for name, found in _try(engine, new, bench).items()}
+    return {name: known[key] for name, key in keys.items()}
+
+
+_KNOWN: WeakKeyDictionary[Bench, dict[tuple[str, str, str], Fit]] = WeakKeyDictionary()
+
+
+def _try(engine: Engine, probes: Sequence[Probe], bench: Bench) -> dict[str, Fit]:
     asked = [probe for probe in probes if probe.kind in ("gradient", "steps")]
     theirs, ours = (_clean_runs(each, asked, bench) for each in (engine, find_engine()))
     found = {
-        probe.name: Fit(probe.name, "lacks", "the probe asks for a layer's own methods")
-        for probe in probes
+        probe.name: Fit(probe.name, "lacks", f"{OWN_WAY}: a layer's methods") for probe in probes
     }
     for probe in asked:
         keys = {loss: ours[probe.name, loss] for loss in probe.losses}
@@ -91,6 +103,8 @@ def _fit(run: Run, keys: Mapping[Loss | None, Run], loss: Loss | None) -> Fit:
     judged = judge(msgspec.structs.replace(run, reached=[0]), _as_stored(key, run), siblings)
     if judged.outcome in ("disguised-correct", "convention"):
         return Fit(run.probe, "fits")
+    if judged.kind == "aliased":  # no number is wrong, as long as nobody adds in place
+        return Fit(run.probe, "fits", judged.evidence, "aliased")
     if judged.kind == "value" and judged.arrays and _is_slight(*judged.arrays):
         return Fit(run.probe, "differs", f"{judged.evidence}: an epsilon, or another precision")
     if judged.first_divergence == "the output" or judged.kind == "dtype":
@@ -118,5 +132,7 @@ def _as_stored(key: Run, run: Run) -> Run:
         key,
         output=cast(key.output),
         gradients={name: cast(gradient) for name, gradient in key.gradients.items()},
-        log=[{name: pack(a.numpy().astype(kind)) for name, a in entry.items()} for entry in key.log],
+        log=[
+            {name: pack(a.numpy().astype(kind)) for name, a in entry.items()} for entry in key.log
+        ],
     )

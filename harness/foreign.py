@@ -73,8 +73,8 @@ def open_engine(said: str | None, store: Store) -> Engine:
 def explore(said: str, store: Store) -> Found:
     """Find an engine and try it.
 
-    Raises UsageError and EnvironmentProblem, with what was tried and the line of `harness.toml` that
-    would help.
+    Raises UsageError and EnvironmentProblem, with what was tried and the line of `harness.toml`
+    that would help.
     """
     target = locate(said)
     task = Survey(_said_dialect(target), target.name, str(target.root), dict(target.sources))
@@ -187,24 +187,26 @@ def _trouble(target: Target, steps: Sequence[Surveyed]) -> str:
         "the import": _import_remedy(target, failure.type, failure.message),
         "the class": f'name the class of tensors: `target = "{_place(target)}:Tensor"`, '
         f"or one of the functions {', '.join(FUNCTIONAL)}",
-        "the tensors": "say in it how: `leaf = \"Tensor(data, requires_grad=True)\"`, "
+        "the tensors": 'say in it how: `leaf = "Tensor(data, requires_grad=True)"`, '
         '`data = "t.data"`, `grad = "t.grad"`, `backward = "t.backward(cotangent)"`',
     }
     remedy = remedies.get(last.step, "mend the engine: it fails on legal input, unbroken")
-    return (
-        f"the engine `{target.said}` cannot be tried: {said}{tried}\n"
-        f"  remedy: {_line(remedy)}"
-    )
+    return f"the engine `{target.said}` cannot be tried: {said}{tried}\n  remedy: {_line(remedy)}"
 
 
 def _line(remedy: str) -> str:
-    return f"in [engine] of {SETTINGS}, {remedy}" if "`" in remedy[:60] and "=" in remedy else remedy
+    return (
+        f"in [engine] of {SETTINGS}, {remedy}" if "`" in remedy[:60] and "=" in remedy else remedy
+    )
 
 
 def _import_remedy(target: Target, kind: str, message: str) -> str:
     if kind == "ModuleNotFoundError":
         missing = message.rpartition("'")[0].rpartition("'")[2]
-        return f"install {missing or 'it'} into this environment, or `root = \"...\"` if it is a file of the engine's own"
+        return (
+            f"install {missing or 'it'} into this environment; or say from where, if it is a file "
+            'of the engine: `root = "src"`'
+        )
     return f"`python -c 'import {target.module}'` in {target.root} has to work first"
 
 

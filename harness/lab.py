@@ -21,7 +21,7 @@ from harness.catalogue import Catalogue
 from harness.claims import hold_claims
 from harness.diagnostics import Alarm, Observation, Silent, Skipped, Verdict
 from harness.engine import Engine
-from harness.errors import PageError, UsageError
+from harness.errors import BreaklabError, PageError, UsageError
 from harness.evidence import fingerprint, first_divergence, margin
 from harness.fitness import fit
 from harness.outcome import Judgement, judge
@@ -32,7 +32,7 @@ from harness.report import EngineReport, Report, RunReport, SiteReport
 from harness.run import Array, Run, TraceStep
 from harness.stage import stage_of
 from harness.store import open_store
-from harness.words import Outcome, headline
+from harness.words import Loss, Outcome, headline
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Experiment:
     diff: str
     probes: tuple[Probe, ...]
     left_out: Mapping[str, str] | None = None
-    """On a foreign engine: probes that it cannot be judged by, and why; None before it was tried."""
+    """Probes that a foreign engine cannot be judged by, and why; None before it was tried."""
 
     @cached_property
     def _by_name(self) -> dict[str, Probe]:
@@ -114,6 +114,14 @@ def put(page: Page, engine: Engine) -> Patched:
             "write the change as a ```diff block under `## The break`",
         )
     return apply_first(tried, engine.sources)
+
+
+def applies(page: Page, engine: Engine) -> bool:
+    """Whether the page's patch has a site in the engine, and leaves Python there."""
+    try:
+        return not page.front.recipe and bool(put(page, engine).sites)
+    except BreaklabError:
+        return False
 
 
 def _transformer(page: Page, name: str) -> type[cst.CSTTransformer]:
@@ -312,7 +320,7 @@ def report_absence(page: Page, engine: Engine, variant: str | None) -> Report:
         schema=1,
         break_=page.id,
         kind=page.front.kind,
-        engine=EngineReport(engine.name, variant),
+        engine=EngineReport(engine.name, variant, engine.foreign, engine.like),
         sites=[],
         diff="",
         headline="does-not-apply",

@@ -31,8 +31,8 @@ from harness.patch import Site
 from harness.probe import Probe
 from harness.program import Ended, Printed, Program, execute
 from harness.run import Failure, Measured, Run
-from harness.subgradient import NEARBY, sample_nearby
 from harness.spoken import open_library
+from harness.subgradient import NEARBY, sample_nearby
 from harness.survey import Survey, Surveyed, survey
 from harness.trail import Recorder
 from harness.trial import Library, Trial, observe

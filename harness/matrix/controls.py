@@ -46,10 +46,16 @@ def no_op_alarms(trials: Trials) -> list[FalseAlarm]:
 
 
 def control_rows(trials: Trials) -> list[ControlRow]:
-    """What must hold before the matrix is believed, each with what speaks against it."""
+    """What must hold before the matrix is believed, each with what speaks against it.
+
+    A foreign engine has the first of them only: the rewrites and the sabotage are of minigrad.
+    """
     silent = "no diagnostic raises an alarm"
+    clean = ControlRow("clean", f"{silent} about the unpatched engine", [*map(_tell, trials.clean)])
+    if trials.engine.foreign:
+        return [clean]
     return [
-        ControlRow("clean", f"{silent} about the unpatched engine", [*map(_tell, trials.clean)]),
+        clean,
         *(
             ControlRow(
                 row.variant, f"{silent} about this correct rewrite", [*map(_tell, row.alarms)]

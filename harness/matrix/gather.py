@@ -12,7 +12,7 @@ import os
 import signal
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 
@@ -23,8 +23,8 @@ from harness.bench import Bench
 from harness.catalogue import Catalogue
 from harness.diagnostics import Alarm
 from harness.engine import Engine
-from harness.errors import DoesNotApply, UsageError
-from harness.lab import Experiment, prepare, report_absence, run_lab
+from harness.errors import BreaklabError, DoesNotApply, UsageError
+from harness.lab import Experiment, fitted, prepare, report_absence, run_lab
 from harness.matrix.known import Known, digest_of, key_of, recall, remember
 from harness.matrix.record import FalseAlarm
 from harness.matrix.trials import Size, Trials, Tried
@@ -109,9 +109,11 @@ def plan_matrix(
         )
 
     return Plan(
-        engine=EngineReport(engine.name, on),
-        controls=entries(page for page in pages if page.front.kind == "control"),
-        variants=entries(page for page in pages if page.front.kind == "variant" and not on),
+        engine=EngineReport(engine.name, on, engine.foreign, engine.like),
+        controls=entries(p for p in pages if p.front.kind == "control" and not engine.foreign),
+        variants=entries(
+            p for p in pages if p.front.kind == "variant" and not on and not engine.foreign
+        ),
         breaks=entries(wanted),
         shared={name: _size(probe) for name, probe in catalogue.shared_probes.items()},
         roots=catalogue.roots,
@@ -155,7 +157,9 @@ def _entry(
         names = [*catalogue.shared_probes, *(probe.name for probe in page.probes)]
         try:
             experiment = prepare(page, catalogue, engine, variant=variant, probes=names)
-        except DoesNotApply:
+        except BreaklabError as error:
+            if not (engine.foreign or isinstance(error, DoesNotApply)):
+                raise
             experiment = report_absence(page, engine, variant.id if variant else None)
     root = _root(page.path, catalogue.roots)
     at_home = {root, Path(bundled.__file__).parent}
@@ -192,6 +196,8 @@ def try_all(
 
     Raises EnvironmentProblem where the engine does not load.
     """
+    if plan.engine.foreign:
+        plan = replace(plan, breaks=tuple(_fitted(entry, bench) for entry in plan.breaks))
     tried: dict[str, Tried] = {}
     clean: dict[str, list[FalseAlarm]] = {}
     found_in_turn = _side_by_side(plan, bench, processes or _cores())
@@ -238,6 +244,13 @@ def _side_by_side(plan: Plan, bench: Bench, processes: int) -> Iterator[tuple[En
     finally:
         pool.shutdown(cancel_futures=True)
         _INHERITED.pop()
+
+
+def _fitted(entry: Entry, bench: Bench) -> Entry:
+    """With the probes that a foreign engine can be judged by."""
+    if not isinstance(entry.experiment, Experiment):
+        return entry
+    return replace(entry, experiment=fitted(entry.experiment, bench))
 
 
 def _meet_clean(bench: Bench, experiments: Sequence[Experiment]) -> None:

@@ -32,7 +32,8 @@ def judge_trials(plan: Plan, trials: Trials, seconds: float) -> Matrix:
     skipped = skipped_diagnostics(trials)
     known: dict[str, Committed] = {}
     differences: list[Difference] | None = None
-    for root, rows in _rows_at_home(plan, trials).items():
+    at_home = {} if plan.engine.foreign else _rows_at_home(plan, trials)
+    for root, rows in at_home.items():
         committed = read_committed(committed_file(root, plan.engine.variant))
         if committed is not None:
             gone = _gone(plan, rows, committed)

@@ -10,7 +10,10 @@ from rich.padding import Padding
 from rich.text import Text
 
 from harness.check import PageCheck
+from harness.compare import agreement
 from harness.finding import Finding
+from harness.report import Report
+from harness.report.terminal import Screen, outcome_text
 
 
 def show_check(console: Console, check: PageCheck) -> None:
@@ -26,6 +29,20 @@ def show_check(console: Console, check: PageCheck) -> None:
     console.print(line, soft_wrap=True)
     for finding in check.findings:
         _show_finding(console, finding)
+
+
+def show_compared(console: Screen, report: Report) -> None:
+    """What became of one break on a foreign engine, beside what its page says."""
+    same, stated = agreement(report)
+    line = outcome_text(report.headline)
+    line.append(f"  {report.break_}", "bold")
+    if report.sites:
+        line.append(f"  {len(report.sites)} sites", "dim")
+    if stated:
+        line.append(f"  {same} of {stated} runs as the page says")
+    elif report.left_out:
+        line.append(f"  {next(iter(report.left_out.values()))}", "dim")
+    console.print(line, soft_wrap=True)
 
 
 def _show_finding(console: Console, finding: Finding) -> None:

@@ -16,7 +16,6 @@ KINDS = {"arrays": Foreign, "scalars": Scalars, "functional": Functional}
 """How an engine computes: with arrays, with single numbers, or by transforming functions."""
 
 
-
 def open_library(dialect: Dialect, module: ModuleType) -> Library:
     """The loaded module, ready to be spoken to."""
     return KINDS[dialect.kind](dialect, module) if dialect.kind else Library(dialect, module)

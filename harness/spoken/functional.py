@@ -21,16 +21,20 @@ class Functional(Foreign):
     """
 
     def leaf(self, data: NumericArray) -> Any:
+        """A tensor that holds a copy of `data` and asks for a gradient."""
         return _Leaf(self, data.copy())
 
     def constant(self, data: Any, dtype: Any = None, **_: Any) -> Any:
+        """A tensor of which no gradient is asked."""
         given = np.array(data, dtype)
         return given if given.dtype.kind in "iub" else Tensor(self, given)
 
     def value(self, t: Any) -> NumericArray:
+        """What a tensor holds."""
         return np.asarray(t.held if isinstance(t, Tensor) else t)
 
     def gradient(self, t: Any) -> NumericArray | None:
+        """A leaf's gradient."""
         return None if t.gradient is None else np.asarray(t.gradient)
 
     def backward(self, t: Any, cotangent: NumericArray) -> None:
@@ -69,6 +73,7 @@ class Functional(Foreign):
         return super().is_plain(value)
 
     def operand(self, value: Any) -> Any:
+        """What stands beside a tensor in an expression."""
         return self.open(value)
 
     def method(self, held: Any, name: str) -> Any:

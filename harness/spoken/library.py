@@ -60,6 +60,7 @@ class Foreign(Library):
         self.module = _Lib(self)
 
     def leaf(self, data: NumericArray) -> Any:
+        """A tensor that holds a copy of `data` and asks for a gradient."""
         return Tensor(self, super().leaf(data))
 
     def constant(self, data: Any, dtype: Any = None, **_: Any) -> Any:
@@ -70,12 +71,15 @@ class Foreign(Library):
         return self.leaf(given)
 
     def value(self, t: Any) -> NumericArray:
+        """What a tensor holds."""
         return super().value(t.held if isinstance(t, Tensor) else t)
 
     def gradient(self, t: Any) -> NumericArray | None:
+        """A leaf's gradient."""
         return super().gradient(t.held)
 
     def backward(self, t: Any, cotangent: NumericArray) -> None:
+        """Walk back from a tensor."""
         if not isinstance(t, Tensor):
             raise NotSpoken("the probe's output is no tensor of the engine")
         super().backward(t.held, cotangent)
@@ -87,8 +91,9 @@ class Foreign(Library):
                 getattr(leaf.held, name)()
                 return
         place = re.search(r"t\.(\w+)", self.dialect.gradient)
+        name = place[1] if place else "grad"
         try:
-            setattr(leaf.held, place[1] if place else "", copy(leaf.fresh(place[1])))
+            setattr(leaf.held, name, copy(leaf.fresh(name)))
         except (AttributeError, TypeError):
             raise NotSpoken("nothing is known that clears a gradient") from None
 
@@ -172,6 +177,7 @@ class _Lib:
         self._library = library
 
     def __getattr__(self, name: str) -> Any:
+        """The engine's method of that name, or its function."""
         if name.startswith("__"):
             raise AttributeError(name)
         if name == "tensor":
@@ -204,6 +210,7 @@ class _Layers:
         self.functional, self.Linear = lib, partial(Linear, library)
 
     def __getattr__(self, name: str) -> Any:
+        """The engine's method of that name, or its function."""
         raise NotSpoken(f"{OWN_WAY}: `nn.{name}`")
 
 
@@ -281,6 +288,7 @@ class Tensor:
         return self.library.say(found, () if takes_nothing(found) else (0, 1), {})
 
     def __getattr__(self, name: str) -> Any:
+        """The engine's method of that name, or its function."""
         if name.startswith("__"):
             raise AttributeError(name)
         found = self.library.method(self.held, name)
@@ -294,12 +302,15 @@ class Tensor:
         return lambda *given, **options: self.library.say(found, given, options)
 
     def __getitem__(self, key: Any) -> Any:
+        """Its own indexing."""
         return self.library.wrap(self.held[self.library.open(key)])
 
     def __len__(self) -> int:
+        """The length of its first axis."""
         return len(self.data)
 
     def __neg__(self) -> Any:
+        """Its own sign."""
         return self.library.wrap(-self.held)
 
 

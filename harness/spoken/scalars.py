@@ -23,15 +23,18 @@ class Scalars(Foreign):
     """A loaded engine whose dialect speaks of one value each."""
 
     def leaf(self, data: NumericArray) -> Any:
+        """A tensor that holds a copy of `data` and asks for a gradient."""
         return Tensor(self, self._each(lambda x: self._say("leaf", data=float(x)), data))
 
     def value(self, t: Any) -> NumericArray:
+        """What a tensor holds."""
         held = t.held if isinstance(t, Tensor) else t
         if not isinstance(held, np.ndarray) or held.dtype != object:
             return np.asarray(held)
         return self._numbers(lambda each: Library.value(self, each), held)
 
     def gradient(self, t: Any) -> NumericArray | None:
+        """A leaf's gradient."""
         return self._numbers(lambda each: self._say("gradient", t=each), t.held)
 
     def backward(self, t: Any, cotangent: NumericArray) -> None:
@@ -40,11 +43,13 @@ class Scalars(Foreign):
         self._say("backward", t=total)
 
     def is_plain(self, value: Any) -> bool:
+        """Whether it is no tensor of the engine."""
         return super().is_plain(value) and not (
             isinstance(value, np.ndarray) and value.dtype == object
         )
 
     def wrap(self, value: Any) -> Any:
+        """The engine's values as our tensors."""
         wrapped = super().wrap(value)
         if isinstance(wrapped, Tensor) and not isinstance(wrapped.held, np.ndarray):
             alone = np.empty((), object)
@@ -53,6 +58,7 @@ class Scalars(Foreign):
         return wrapped
 
     def operand(self, value: Any) -> Any:
+        """What stands beside a tensor in an expression."""
         return self.open(value)
 
     def method(self, held: Values, name: str) -> Any:
@@ -64,12 +70,16 @@ class Scalars(Foreign):
         first = held.flat[0] if held.size else None
         for spelled in self.names(name):
             if callable(getattr(first, spelled, None)):
-                return lambda *given: self._each(lambda v: getattr(v, spelled)(*given), held)
+                return partial(self._call_each, held, spelled)
         return None
 
     def function(self, name: str) -> Any:
+        """A function of that name, element by element."""
         found = super().function(name)
         return None if found is None else lambda t: self._each(found, t)
+
+    def _call_each(self, held: Values, name: str, *given: Any) -> Values:
+        return self._each(lambda value: getattr(value, name)(*given), held)
 
     def _each(self, function: Any, array: Any) -> Values:
         made = np.empty(np.shape(array), object)

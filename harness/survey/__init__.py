@@ -1,0 +1,12 @@
+"""In the child: try an engine that nobody has described, and find out how to speak to it.
+
+Nothing goes by a project's name. How a tensor is made, read, walked back from and asked for its
+gradient is whatever gives 2 x for the square of x; an un-broadcasting is whatever sums ones((4, 3))
+to (3,); an accumulation style is what the gradient is before and after a second walk.
+"""
+
+from harness.survey.explorer import survey
+from harness.survey.forms import FUNCTIONAL
+from harness.survey.record import STEPS, Reducer, Survey, Surveyed
+
+__all__ = ["FUNCTIONAL", "STEPS", "Reducer", "Survey", "Surveyed", "survey"]

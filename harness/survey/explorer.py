@@ -1,0 +1,394 @@
+"""The steps of a survey, each of which needs what the ones before it found."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from harness.engine import Dialect
+from harness.loader import load
+from harness.run import Failure, NumericArray
+from harness.spoken import Foreign, open_library
+from harness.survey.forms import (
+    FUNCTIONAL,
+    OF_ARRAYS,
+    backwards,
+    classes_of,
+    gradients,
+    guarded,
+    leaves,
+    pulls,
+    values,
+    walks_of,
+)
+from harness.survey.numbers import can_import, drawn, same, state_of
+from harness.survey.record import STEPS, NothingWorked, Reducer, Survey, Surveyed
+from harness.survey.reducing import flaws_of, functions_of, names_in, only_by, reduces
+from harness.trial import message_of
+
+
+def survey(task: Survey) -> Iterator[Surveyed]:
+    """Do the steps in order, up to the first that fails."""
+    warnings.simplefilter("ignore")
+    np.seterr(all="ignore")
+    explorer = _Explorer(task)
+    for step, take in zip(
+        STEPS,
+        (explorer.load, explorer.choose, explorer.speak, explorer.accumulate, explorer.reduce),
+        strict=True,
+    ):
+        try:
+            yield take()
+        except BaseException as error:
+            failure = Failure(step, type(error).__name__, message_of(error))
+            yield Surveyed(step, explorer.dialect, explorer.name, failure, explorer.tried)
+            return
+
+
+OPS: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+}
+
+_FUNCTIONS = "relu|sigmoid|softmax|log_softmax|exp|tanh|sum|mean|where|cat|concatenate"
+_DEFINES = re.compile(rf"^(?:def|class) (?:{_FUNCTIONS})\b", re.M)
+
+
+class _Explorer:
+    """What is known so far."""
+
+    def __init__(self, task: Survey) -> None:
+        self.task, self.dialect, self.name = task, task.dialect, task.name
+        self.tried: list[str] = []
+        self.module: Any = None
+        self.library: Any = None
+        self.shape: tuple[int, ...] = (2, 3)
+
+    # ----- The import and the class -----
+
+    def load(self) -> Surveyed:
+        sys.path.insert(0, self.task.root)
+        self.module = load(self.dialect.module, Path(self.task.root), self.task.sources)
+        return Surveyed("the import", self.dialect, self.name)
+
+    def choose(self) -> Surveyed:
+        """The class of tensors, or the function that differentiates."""
+        if self.name is None:
+            self.name = self._guess()
+        found: Any = self.module
+        for part in self.name.split("."):
+            found = getattr(found, part, None)
+        if found is None or not callable(found):
+            there = ", ".join(classes_of(self.module)) or "none"
+            raise NothingWorked(f"`{self.name}` is not there; classes with a backward: {there}")
+        self.target = found
+        return Surveyed("the class", self.dialect, self.name)
+
+    def _guess(self) -> str:
+        classes = classes_of(self.module)
+        for name in (*classes, *FUNCTIONAL):
+            if name in classes or callable(getattr(self.module, name, None)):
+                return name
+        raise NothingWorked("no class with a backward, and none of " + ", ".join(FUNCTIONAL))
+
+    # ----- How to speak -----
+
+    def speak(self) -> Surveyed:
+        ways: tuple[Callable[[], Dialect | None], ...]
+        if not inspect.isclass(self.target):
+            ways = (self._function, self._arrays, self._numbers)
+        elif any(hasattr(self.target, name) for name in OF_ARRAYS):
+            ways = (self._arrays, self._numbers)
+        else:  # one of numbers may take an array as well, and not know what to do with its shape
+            ways = (self._numbers, self._arrays)
+        for way in ways:
+            if found := way():
+                self.dialect = found
+                break
+        else:
+            raise NothingWorked(self._why())
+        self.dialect = replace(self.dialect, functions=self._modules_of_functions())
+        self.library = open_library(self.dialect, self.module)
+        padded, dtype = self._storage()
+        return Surveyed("the tensors", self.dialect, self.name, padded=padded, dtype=dtype)
+
+    def _why(self) -> str:
+        """Why nothing worked, where that can be seen."""
+        for name, value in vars(self.module).items():
+            if isinstance(value, type) and hasattr(value, "__enter__") and walks_of(value):
+                walk = walks_of(value)[0]
+                return (
+                    f"it records only inside `with {name}()`, and walks back by `{name}.{walk}`: "
+                    "probes compute without such a block, so an engine with a tape is out of reach"
+                )
+        return "no way was found to make a tensor, walk back and read its gradient"
+
+    def _arrays(self) -> Dialect | None:
+        """With an array of two axes; with three where an engine adds one of its own to those."""
+        return self._arrays_of((2, 3)) or self._arrays_of((2, 3, 4))
+
+    def _arrays_of(self, shape: tuple[int, ...]) -> Dialect | None:
+        self.shape = shape
+        x, cotangent = drawn(shape), drawn(shape, 1)
+        top = self.dialect.module.partition(".")[0]
+        modules = {"": self.module, f"{top}.": sys.modules.get(top)}
+        for leaf in leaves(self.dialect.leaf, self.name, self.target, modules):
+            made = self._try(leaf, data=x.copy())
+            if made is None:
+                continue
+            for value in values(self.dialect.value, made):
+                if not same(self._try(value, t=made), x):
+                    continue
+                found = self._walk(leaf, value, x, cotangent)
+                if found:
+                    return found
+        return None
+
+    def _walk(
+        self, leaf: str, value: str, x: NumericArray, cotangent: NumericArray
+    ) -> Dialect | None:
+        for backward in backwards(self.dialect.backward, leaf, self.target, self.module):
+            for use, slope in (("t * t", 2 * x), ("t + t", np.full_like(x, 2.0))):
+                t = self._try(leaf, data=x.copy())
+                y = self._try(use, t=t)
+                if y is None or not self._does(backward, t=y, cotangent=cotangent.copy()):
+                    continue
+                for gradient in gradients(self.dialect.gradient, t, value):
+                    if same(self._try(gradient, t=t), slope * cotangent):
+                        self.tried = []
+                        return replace(
+                            self.dialect,
+                            leaf=leaf,
+                            value=value,
+                            gradient=guarded(gradient),
+                            backward=backward,
+                            kind="arrays",
+                        )
+        return None
+
+    def _numbers(self) -> Dialect | None:
+        for leaf in leaves(self.dialect.leaf, self.name, self.target, {}):
+            a, b = self._try(leaf, data=3.0), self._try(leaf, data=-2.0)
+            if a is None or b is None:
+                continue
+            for value in values(self.dialect.value, a):
+                if not same(self._try(value, t=a), np.array(3.0)):
+                    continue
+                for method in walks_of(self.target):
+                    backward = self.dialect.backward or f"t.{method}()"
+                    a, b = self._try(leaf, data=3.0), self._try(leaf, data=-2.0)
+                    y = self._try("t * u + t * t", t=a, u=b)
+                    if y is None or not self._does(backward, t=y):
+                        continue
+                    for gradient in gradients(self.dialect.gradient, a, value):
+                        if same(self._try(gradient, t=a), np.array(4.0)):
+                            self.tried = []
+                            return replace(
+                                self.dialect,
+                                leaf=leaf,
+                                value=value,
+                                gradient=gradient,
+                                backward=backward,
+                                kind="scalars",
+                            )
+        return None
+
+    def _function(self) -> Dialect | None:
+        x, cotangent = drawn((3,)), drawn((3,), 1)
+        for pull in pulls(self.name or ""):
+            try:
+                output, back = self._say(pull, function=lambda t: t * t, data=x.copy())
+                arrived = back(cotangent)
+            except BaseException as error:
+                self._note(pull, error)
+                continue
+            if same(output, x * x) and same(arrived, 2 * x * cotangent):
+                self.tried = []
+                said = replace(self.dialect, leaf="data", value="t", gradient="t", backward="t")
+                return replace(said, pull=pull, kind="functional")
+        return None
+
+    def _modules_of_functions(self) -> tuple[str, ...]:
+        """Those of the package's modules that define what probes call by a function."""
+        said = list(self.dialect.functions)
+        if self.dialect.kind == "functional":
+            top = self.dialect.module.partition(".")[0]
+            said += [name for name in (f"{top}.numpy",) if can_import(name)]
+        for file, text in self.task.sources.items():
+            if _DEFINES.search(text):
+                name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+                if name not in said and can_import(name):
+                    said.append(name)
+        return tuple(said)
+
+    def _storage(self) -> tuple[str, str]:
+        """How shapes and dtypes are changed by storing them."""
+        changed = []
+        dtype = "float64"
+        for shape in ((), (3,), (2, 3)):
+            try:
+                stored = self.library.value(self.library.leaf(drawn(shape)))
+            except BaseException:
+                changed.append(f"{shape} is refused")
+                continue
+            dtype = str(stored.dtype)
+            if stored.shape != shape:
+                changed.append(f"{shape} is stored as {stored.shape}")
+        return "; ".join(changed), dtype
+
+    # ----- How gradients are added up -----
+
+    def accumulate(self) -> Surveyed:
+        said = Surveyed("the accumulation", self.dialect, self.name)
+        if self.dialect.kind == "functional":
+            return said
+        library: Foreign = self.library
+        x, cotangent = drawn(self.shape), drawn(self.shape, 1)
+        leaf = library.leaf(x)
+        before = state_of(self._raw(leaf))
+        first = self._second_walk(leaf, cotangent)
+        once = None if first is None else np.array(first, copy=True)
+        again = self._second_walk(leaf, cotangent)
+        second = ""
+        if first is not None and again is not None and once is not None:
+            kept = np.shares_memory(np.asarray(first), np.asarray(again))
+            doubled = same(again, 2 * once)
+            second = ("in place" if kept else "rebound") if doubled else "replaced"
+        return msgspec.structs.replace(said, before=before, second=second, shares=self._shares())
+
+    def _raw(self, leaf: Any) -> Any:
+        held = leaf.held
+        first = held.flat[0] if self.dialect.kind == "scalars" else held
+        place = self.dialect.gradient.removeprefix("None if t.grad is None else ")
+        attribute = re.match(r"t\.(\w+)", place)
+        return getattr(first, attribute[1], None) if attribute else None
+
+    def _second_walk(self, leaf: Any, cotangent: NumericArray) -> Any:
+        self.library.backward(leaf * leaf, cotangent.copy())
+        return self.library.gradient(leaf)
+
+    def _shares(self) -> bool:
+        a, b = (self.library.leaf(drawn(self.shape, seed)) for seed in (0, 1))
+        given = drawn(self.shape, 2)
+        try:
+            self.library.backward(a + b, given)
+            one, other = self.library.gradient(a), self.library.gradient(b)
+        except BaseException:
+            return False
+        held = [each for each in (one, other) if each is not None]
+        return len(held) == 2 and bool(
+            np.shares_memory(held[0], held[1]) or np.shares_memory(held[0], given)
+        )
+
+    # ----- How it reduces what broadcasting has stretched -----
+
+    def reduce(self) -> Surveyed:
+        found = [each for each in self._candidates() if each is not None]
+        calls = {op: self._calls(op) for op in OPS}
+        reducers = []
+        for code, reducer in found:
+            callers = {
+                op: sorted({caller for called, caller in pairs if called is code and caller})
+                for op, pairs in calls.items()
+            }
+            used = {op: names for op, names in callers.items() if names}
+            reducers.append(msgspec.structs.replace(reducer, callers=used))
+        return Surveyed(
+            "the un-broadcasting",
+            self.dialect,
+            self.name,
+            reducers=sorted(reducers, key=lambda each: (not each.callers, each.file, each.line)),
+            ops=only_by(calls),
+        )
+
+    def _candidates(self) -> Iterator[tuple[Any, Reducer]]:
+        """The functions that sum ones((4, 3)) to (3,), whatever they are called."""
+        seen = set()
+        files = {str(Path(self.task.root) / file): file for file in self.task.sources}
+        for module in list(sys.modules.values()):
+            if getattr(module, "__file__", None) not in files:
+                continue
+            for owner, name, function in functions_of(module):
+                code = getattr(inspect.unwrap(function), "__code__", None)
+                if code is None or code in seen or code.co_filename not in files:
+                    continue
+                seen.add(code)
+                if "sum" not in names_in(code) and "reduce" not in names_in(code):
+                    continue
+                how = reduces(function, self.library)
+                if how is None:
+                    continue
+                yield (
+                    code,
+                    Reducer(
+                        module=module.__name__,
+                        name=f"{owner}.{name}" if owner else name,
+                        file=files[code.co_filename],
+                        line=code.co_firstlineno,
+                        flaws=flaws_of(how),
+                    ),
+                )
+
+    def _calls(self, op: str) -> list[tuple[Any, str]]:
+        """The engine's code that runs for an op, forward and back, with who called it."""
+        root, calls = self.task.root, []
+
+        def watch(frame: Any, event: str, _: object) -> None:
+            if event == "call" and frame.f_code.co_filename.startswith(root):
+                caller = frame.f_back.f_code if frame.f_back else None
+                inside = caller is not None and caller.co_filename.startswith(root)
+                calls.append((frame.f_code, caller.co_qualname if caller and inside else ""))
+
+        use = OPS[op]
+        try:
+            leaves = {"a": drawn((4, 3)), "b": np.abs(drawn((3,), 1)) + 1.0}
+            made = {name: self.library.leaf(data) for name, data in leaves.items()}
+            sys.setprofile(watch)
+            try:
+                output = self.library.call(use, (), made)
+                self.library.backward(output, np.ones((4, 3)))
+            finally:
+                sys.setprofile(None)
+        except BaseException:
+            return []
+        return calls
+
+    # ----- Trying -----
+
+    def _say(self, expression: str, **given: Any) -> Any:
+        top = self.module.__name__.partition(".")[0]
+        names = {"np": np, top: sys.modules[top], **vars(self.module)}
+        return eval(expression, names, given)  # noqa: S307  it is tried in the sandbox
+
+    def _try(self, expression: str, **given: Any) -> Any:
+        if any(each is None for each in given.values()):
+            return None
+        try:
+            return self._say(expression, **given)
+        except BaseException as error:
+            self._note(expression, error)
+            return None
+
+    def _does(self, expression: str, **given: Any) -> bool:
+        try:
+            self._say(expression, **given)
+        except BaseException as error:
+            self._note(expression, error)
+            return False
+        return True
+
+    def _note(self, expression: str, error: BaseException) -> None:
+        said = f"{expression}: {type(error).__name__}: {message_of(error)}"
+        if said not in self.tried and len(self.tried) < 40:
+            self.tried.append(said[:200])

@@ -1,0 +1,152 @@
+"""What may be said to an engine: the forms in which engines are usually written."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from types import ModuleType
+from typing import Any
+
+from harness.spoken.calling import takes_nothing
+
+MAKERS = ("tensor", "variable", "Variable", "parameter", "Parameter", "array", "as_tensor")
+USUAL = ("Tensor", "Variable", "Value", "Var", "Node", "Parameter")
+OF_ARRAYS = ("shape", "sum", "reshape", "T", "transpose", "__matmul__", "matmul", "ndim")
+FUNCTIONAL = ("make_vjp", "vjp", "value_and_grad", "grad")
+
+
+def classes_of(module: ModuleType) -> list[str]:
+    """The classes of a module from which one can walk back."""
+    found = [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, type) and not name.startswith("_") and walks_of(value, strict=True)
+    ]
+    places = {name: place for place, name in enumerate(USUAL)}
+    return sorted(found, key=lambda name: (places.get(name, len(places)), name))
+
+
+def walks_of(target: Any, *, strict: bool = False) -> list[str]:
+    """The methods that may be the walk back."""
+    names = [name for name in dir(target) if not name.startswith("__")]
+    likely = [name for name in names if re.search(r"backward|backprop|backpass", name)]
+    found = sorted(likely, key=lambda name: (name != "backward", name.startswith("_"), name))
+    if strict:
+        return [name for name in found if not name.startswith("_")]
+    return found or [name for name in names if re.search(r"back|grad", name)]
+
+
+def _parameters(function: Any) -> list[str]:
+    try:
+        return list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def leaves(said: str, name: str | None, target: Any, modules: dict[str, Any]) -> list[str]:
+    """The class itself, then functions that may make one of it."""
+    if said:
+        return [said]
+    makers = {name: target} | {
+        f"{prefix}{maker}": found
+        for prefix, module in modules.items()
+        for maker in MAKERS
+        if callable(found := getattr(module, maker, None)) and found is not target
+    }
+    return [form for spelled, maker in makers.items() for form in _calls_of(spelled, maker)]
+
+
+def _calls_of(name: str | None, maker: Any) -> list[str]:
+    flags = []
+    for each in _parameters(maker):
+        if "grad" in each.lower() and each.lower() not in ("grad", "grad_fn", "gradient"):
+            flags.append(f"{each}=True")
+        if "const" in each.lower():
+            flags.append(f"{each}=False")
+    ends = [*(f", {flag}" for flag in flags), ""]
+    return [f"{name}({data}{end})" for data in ("data", "data.tolist()") for end in ends]
+
+
+def values(said: str, t: Any) -> list[str]:
+    """How to read what a tensor holds."""
+    if said:
+        return [said]
+    usual = ["data", "value", "val", "array", "values", "_data", "_value", "item()", "numpy()"]
+    usual += ["tolist()"]
+    forms = [f"t.{name}" for name in usual if hasattr(t, name.removesuffix("()"))]
+    own = vars(t) if hasattr(t, "__dict__") else {}
+    forms += [f"t.{name}" for name in own if f"t.{name}" not in forms]
+    return [*forms, *(f"{form}.data" for form in forms[:3])]
+
+
+def gradients(said: str, t: Any, value: str) -> list[str]:
+    """How to read a leaf's gradient, once it has one."""
+    if said:
+        return [said]
+    own = [n for n in dir(t) if re.search(r"grad|adj|deriv|cotan", n.lower()) and n[:2] != "__"]
+    names = sorted(own, key=lambda name: (name != "grad", name.startswith("_"), name))
+    within = value.removeprefix("t")
+    forms = []
+    for name in names:
+        try:
+            called = callable(getattr(t, name))
+        except Exception:
+            continue
+        if called and (re.search("backward|zero", name) or not takes_nothing(getattr(t, name))):
+            continue
+        place = f"t.{name}()" if called else f"t.{name}"
+        forms += [place, f"{place}{within}"]
+    return forms
+
+
+def guarded(gradient: str) -> str:
+    """None stays None, where the gradient is inside of something."""
+    place = re.match(r"(t\.\w+)(?:\.|\()", gradient)
+    if place is None or gradient.startswith(f"{place[1]}()"):
+        return gradient
+    return f"None if {place[1]} is None else {gradient}"
+
+
+def backwards(said: str, leaf: str, target: Any, module: ModuleType) -> list[str]:
+    """How to walk back with a cotangent, or by the sum of a weighted output where none is taken."""
+    if said:
+        return [said]
+    asks = re.sub(r"\bdata\b", "cotangent", leaf)
+    forms = []
+    for constant in dict.fromkeys((re.sub(r", \w+=\w+\)$", ")", asks), asks)):
+        forms += _with_constant(constant, target, module)
+    return forms
+
+
+def _with_constant(constant: str, target: Any, module: ModuleType) -> list[str]:
+    forms = []
+    for method in walks_of(target):
+        forms += [f"t.{method}(cotangent)", f"t.{method}({constant})"]
+        for each in _parameters(getattr(target, method)):
+            if re.search(r"grad|seed|cotangent|upstream|dy|dout", each.lower()):
+                forms += [f"t.{method}({each}=cotangent)", f"t.{method}({each}={constant})"]
+        weighed = f"(t * {constant})"
+        forms += [
+            f"{weighed}.sum().{method}()",
+            f"{weighed}.{method}()",
+            f"sum({weighed}).{method}()" if callable(getattr(module, "sum", None)) else "",
+        ]
+    for name in dir(module):
+        if "backward" in name and inspect.isfunction(getattr(module, name)):
+            forms += [f"{name}(t, cotangent)", f"{name}((t * {constant}).sum())"]
+    return list(filter(None, forms))
+
+
+def pulls(name: str) -> list[str]:
+    """How to get the output of a function and what pulls a cotangent back."""
+    one = "(lambda out, back: (out, lambda c: back(c)[0]))"
+    return [
+        f"{name}(function)(data)[::-1]",
+        f"{name}(function)(data)",
+        f"{name}(function, data)[::-1]",
+        f"{name}(function, data)",
+        f"{one}(*{name}(function, data))",
+        f"{one}(*{name}(function, data)[::-1])",
+        f"(function(data), lambda c: {name}(lambda t: (function(t) * c).sum())(data))",
+        f"(function(data), lambda c: {name}(lambda t: (function(t) * c).sum())(data)[1])",
+    ]

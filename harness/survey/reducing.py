@@ -1,0 +1,120 @@
+"""Un-broadcasting by behaviour: whatever sums ones((4, 3)) to (3,), whatever it is called."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from harness.run import NumericArray
+from harness.survey.numbers import same
+from harness.trial import message_of
+
+
+def functions_of(module: ModuleType) -> Iterator[tuple[str, str, Any]]:
+    """The functions of a module and those on its classes, with the class's name."""
+    for name, value in list(vars(module).items()):
+        if inspect.isfunction(value):
+            yield "", name, value
+        elif isinstance(value, type) and value.__module__ == module.__name__:
+            for each in list(vars(value)):
+                found = inspect.getattr_static(value, each)
+                if isinstance(found, staticmethod | classmethod):
+                    yield value.__name__, each, getattr(value, each)
+                elif inspect.isfunction(found) and not each.startswith("__"):
+                    yield value.__name__, each, _on_blank(value, found)
+
+
+def _on_blank(owner: type, function: Any) -> Any:
+    """A method as a function: called on an instance that was never initialised."""
+
+    def call(*given: Any) -> Any:
+        return function(object.__new__(owner), *given)
+
+    call.__wrapped__ = function  # type: ignore[attr-defined]
+    return call
+
+
+def names_in(code: Any) -> set[str]:
+    """The names that code looks up, inner functions included."""
+    inner = [const for const in code.co_consts if hasattr(const, "co_names")]
+    return set(code.co_names).union(*(names_in(each) for each in inner))
+
+
+Reduce = Callable[[NumericArray, tuple[int, ...]], Any]
+
+
+def reduces(function: Any, library: Any) -> Reduce | None:
+    """How to call it so that it sums down to a shape; None where it does not."""
+    opened: Callable[[Any], Any] = library.open
+    ways: Sequence[Reduce] = (
+        lambda g, shape: function(g, shape),
+        lambda g, shape: function(g, np.zeros(shape)),
+        lambda g, shape: function(shape, g),
+        lambda g, shape: function(np.zeros(shape), g),
+        lambda g, shape: function(g, opened(library.leaf(np.zeros(shape)))),
+        lambda g, shape: function(opened(library.leaf(g)), shape),
+        lambda g, shape: function(opened(library.leaf(g)), opened(library.leaf(np.zeros(shape)))),
+        lambda g, shape: function(g, (shape, len(shape), g.dtype, False)),
+        lambda g, shape: function(g, shape, g.shape),
+        lambda g, shape: function(g, g.shape, shape),
+    )
+    for way in ways:
+
+        def plain(g: NumericArray, shape: tuple[int, ...], way: Reduce = way) -> Any:
+            made = way(g, shape)
+            return np.asarray(made) if library.is_plain(made) else library.value(library.wrap(made))
+
+        try:
+            summed = plain(np.ones((4, 3)), (3,))
+            kept = plain(np.ones((2, 3)), (2, 3))
+        except BaseException:
+            continue
+        if same(summed, np.full(3, 4.0)) and same(kept, np.ones((2, 3))):
+            return plain
+    return None
+
+
+def flaws_of(reduce: Reduce) -> list[str]:
+    """The shapes that it gets wrong."""
+    flaws = []
+    for given, wanted in (
+        ((4, 3), (1, 3)),
+        ((4, 3), (4, 1)),
+        ((2, 4, 3), (3,)),
+        ((2, 4, 3), (4, 1)),
+        ((1, 3), (3,)),
+        ((1, 3), (1, 3)),
+        ((4, 3), ()),
+    ):
+        g = np.arange(float(np.prod(given))).reshape(given)
+        right = _summed(g, wanted)
+        try:
+            seen = reduce(g, wanted)
+        except BaseException as error:
+            flaws.append(f"{given} to {wanted}: {type(error).__name__}: {message_of(error)}")
+            continue
+        if seen.shape != wanted:
+            flaws.append(f"{given} to {wanted}: the result has shape {seen.shape}")
+        elif not np.allclose(seen, right):
+            flaws.append(f"{given} to {wanted}: wrong sums")
+    return flaws
+
+
+def _summed(g: NumericArray, shape: tuple[int, ...]) -> NumericArray:
+    """What every un-broadcasting should give: sums over created, then over stretched axes."""
+    g = g.sum(tuple(range(g.ndim - len(shape))))
+    stretched = tuple(i for i, n in enumerate(shape) if n == 1 and g.shape[i] != 1)
+    return np.asarray(g.sum(stretched, keepdims=True))
+
+
+def only_by(calls: dict[str, list[tuple[Any, str]]]) -> dict[str, list[str]]:
+    """The functions that one op runs and no other does."""
+    ran = {op: {code.co_qualname for code, _ in pairs} for op, pairs in calls.items()}
+    return {
+        op: sorted(names - set().union(*(n for other, n in ran.items() if other != op)))
+        for op, names in ran.items()
+    }
