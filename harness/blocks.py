@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.engine import Engine
-from harness.errors import DoesNotApply, HunkError, PageError
+from harness.errors import BreaklabError, DoesNotApply, HunkError, PageError
 from harness.page import Fence, Page
-from harness.patch import Patch, Patched, apply_patch, combine, loosen, parse_patch, rename
+from harness.patch import ABSENT, Patch, Patched, apply_patch, combine, loosen, parse_patch, rename
 
 _KNOWN = re.compile(r"portable|engine=[\w.-]+|sites=[1-9]\d*")
 
@@ -35,19 +35,21 @@ def apply_first(tried: Sequence[Patch], sources: Mapping[str, str]) -> Patched:
     Raises DoesNotApply where none has, with what each looked for; of several, one that is
     ambiguous counts as one that has none.
     """
-    said: list[str] = []
+    said: list[BreaklabError] = []
     for patch in tried:
         try:
             return apply_patch(patch, sources)
-        except DoesNotApply as error:
-            said.append(str(error))
-        except HunkError as error:
+        except (DoesNotApply, HunkError) as error:
             if len(tried) == 1:
                 raise
-            said.append(str(error))
-    if len(said) > 1:
-        said.insert(0, f"none of the {len(said)} portable blocks has a site in this engine")
-    raise DoesNotApply("\n".join(said))
+            said.append(error)
+    reasons = [each.reason for each in said if isinstance(each, DoesNotApply)]
+    title = f"none of the {len(said)} portable blocks has a site in this engine"
+    there = [reason for reason in reasons if ABSENT not in reason]
+    raise DoesNotApply(
+        next(iter([*there, *reasons]), title),
+        lambda: "\n".join([title, *map(str, said), "  `harness doctor` says what kind it is"]),
+    )
 
 
 def check_blocks(page: Page) -> Iterator[PageError]:

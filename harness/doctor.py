@@ -17,6 +17,7 @@ from harness.fitness import Fit, fit
 from harness.foreign import Found, explore
 from harness.lab import put
 from harness.page import Page
+from harness.probe import Probe
 from harness.report import SiteReport
 from harness.survey import Reducer
 
@@ -67,7 +68,7 @@ def diagnose(said: str, catalogue: Catalogue, bench: Bench) -> Diagnosis:
     """
     found = explore(said, bench.store)
     shared = list(catalogue.shared_probes.values())
-    fits = fit(found.engine, shared, bench)
+    fits = _by_style(fit(found.engine, shared, bench), shared, found)
     return Diagnosis(
         schema=1,
         engine=f"{found.target.module}:{found.name}",
@@ -83,6 +84,18 @@ def diagnose(said: str, catalogue: Catalogue, bench: Bench) -> Diagnosis:
         breaks=list(_applications(found, fits, catalogue, bench)),
         settings=_settings(found),
     )
+
+
+def _by_style(fits: dict[str, Fit], probes: Sequence[Probe], found: Found) -> dict[str, Fit]:
+    """No bug is what an engine does by design: a second walk that starts from nothing."""
+    if found.accumulation.second != "replaced":
+        return fits
+    said = "a second walk does not add to the first in this engine"
+    walks = {probe.name for probe in probes if probe.kind == "steps"}
+    return {
+        name: Fit(name, "differs", said) if each.verdict == "bug" and name in walks else each
+        for name, each in fits.items()
+    }
 
 
 def _speech(found: Found) -> Iterator[tuple[str, str]]:
@@ -189,7 +202,7 @@ def _applications(
         try:
             patched = put(page, found.engine)
         except DoesNotApply as error:
-            yield Application(page.id, [], [], _why(error))
+            yield Application(page.id, [], [], error.reason)
             continue
         except BreaklabError as error:  # its patch would not be Python here, say
             yield Application(page.id, [], [], str(error).splitlines()[0].partition(": ")[2])
@@ -210,13 +223,6 @@ def _split(
     verdicts = [known[probe.name] for probe in probes]
     lacking = next((each.said for each in verdicts if each.verdict != "fits"), "it has none")
     return [each.probe for each in verdicts if each.verdict == "fits"], lacking
-
-
-def _why(error: DoesNotApply) -> str:
-    """The line of the message that says what was looked for, and where."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    scope = next((line for line in lines if line.startswith("scope:")), lines[0])
-    return scope.removeprefix("scope: ")
 
 
 # ----- What to keep -----

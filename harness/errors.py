@@ -14,6 +14,8 @@ catches these.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 
 class BreaklabError(Exception):
     """A problem that the user can solve; the message says how."""
@@ -41,6 +43,15 @@ class DoesNotApply(BreaklabError):
     """A hunk that is sound but matches nothing in this engine."""
 
     exit_status = 1
+
+    def __init__(self, reason: str, explain: Callable[[], str] | None = None) -> None:
+        """`reason` in a few words; `explain` looks for what comes nearest, when that is read."""
+        super().__init__(reason)
+        self.reason, self._explain = reason, explain
+
+    def __str__(self) -> str:
+        """The whole message."""
+        return self._explain() if self._explain else self.reason
 
 
 class NotAccepted(BreaklabError):

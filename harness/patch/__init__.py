@@ -6,12 +6,14 @@ The notation is described in the design, section 4, and by example in `tests/har
 """
 
 from harness.patch.apply import apply_patch
+from harness.patch.explain import ABSENT
 from harness.patch.notation import Hunk, Patch, combine, loosen, parse_patch, rename
 from harness.patch.patched import Patched, Site
 from harness.patch.spellings import Names
 from harness.patch.transformer import apply_transformer
 
 __all__ = [
+    "ABSENT",
     "Hunk",
     "Names",
     "Patch",

@@ -45,8 +45,7 @@ def apply_patch(patch: Patch, sources: Mapping[str, str]) -> Patched:
     for hunk in patch.hunks:
         here = _find(hunk, sources)
         if not here:
-            everything = {file: _read(file, text) for file, text in sources.items()}
-            raise does_not_apply(hunk, everything, matches)
+            raise does_not_apply(hunk, sources, _read, matches)
         _refuse_ambiguity(hunk, here)
         found += here
     changed, sites = dict(sources), list[Site]()

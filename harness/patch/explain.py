@@ -13,10 +13,33 @@ from harness.patch.source import Source
 from harness.patch.tree import Node, scope_of
 
 Finder = Callable[[Hunk, Node], Sequence[Match]]
+Reader = Callable[[str, str], Source]
 
 
-def does_not_apply(hunk: Hunk, sources: Mapping[str, Source], find: Finder) -> DoesNotApply:
-    """The error for a hunk without a match: its scope, and the nearest candidates."""
+ABSENT = "no definition is called so"
+"""The reason why a hunk matches nothing, where its scope is not there."""
+
+
+def does_not_apply(
+    hunk: Hunk, texts: Mapping[str, str], read: Reader, find: Finder
+) -> DoesNotApply:
+    """The error for a hunk without a match; what comes nearest is looked for when it is read."""
+    scope = hunk.scope.text or "(the whole module)"
+    inside = any(
+        each.may_be_in(file, text)
+        for file, text in texts.items()
+        for each in hunk.scope.alternatives
+    )
+    reason = f"{scope}: {'the code is not in it' if inside else ABSENT}"
+
+    def explain() -> str:
+        return _explain(hunk, {file: read(file, text) for file, text in texts.items()}, find)
+
+    return DoesNotApply(reason, explain)
+
+
+def _explain(hunk: Hunk, sources: Mapping[str, Source], find: Finder) -> str:
+    """Its scope, and the nearest candidates."""
     scope = hunk.scope.text or "(the whole module)"
     lines = [
         f"{hunk.path}:{hunk.line}: this hunk matches nothing in this engine",
@@ -27,7 +50,7 @@ def does_not_apply(hunk: Hunk, sources: Mapping[str, Source], find: Finder) -> D
         "  remedy: change the scope or the - and context lines to what the engine says, or map the"
         " names in [engine.names]; an engine built otherwise needs its own diff block",
     ]
-    return DoesNotApply("\n".join(lines))
+    return "\n".join(lines)
 
 
 def _indented(title: str, lines: Sequence[str]) -> list[str]:
@@ -48,7 +71,7 @@ def _scope(hunk: Hunk, sources: Mapping[str, Source]) -> str:
     names = {each.name for source in sources.values() for each in source.definitions}
     wanted = [".".join(each.path).strip(".*") for each in hunk.scope.alternatives]
     near = [name for each in wanted for name in _near(each, names)]
-    return "no definition is called so" + (f"; nearest: {', '.join(near[:5])}" if near else "")
+    return ABSENT + (f"; nearest: {', '.join(near[:5])}" if near else "")
 
 
 def _near(wanted: str, names: set[str]) -> list[str]:

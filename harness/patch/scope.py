@@ -61,9 +61,7 @@ class Alternative:
         Most files need not be parsed for that.
         """
         return self.takes_file(file) and all(
-            any(_takes(segment, name) for name in _headed(text))
-            for segment in self.path
-            if segment
+            any(_takes(segment, name) for name in _headed(text)) for segment in self.path if segment
         )
 
     def definitions(self, source: Source) -> tuple[Definition, ...]:

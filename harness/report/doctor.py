@@ -11,6 +11,7 @@ from rich.text import Text
 
 from harness.doctor import Application, Diagnosis
 from harness.fitness import Fit
+from harness.patch import ABSENT
 from harness.report.terminal import Screen
 from harness.spoken.words import OWN_WAY
 
@@ -107,16 +108,13 @@ def _show_breaks(console: Screen, breaks: list[Application]) -> None:
     if mute:
         _say(console, f"{len(mute)} have a site, but no probe that could judge them:")
         _show_table(console, [(each.break_, f"{_places(each)}; {each.reason}") for each in mute])
-    missing = [each.break_ for each in absent if MISSING in each.reason]
+    missing = [each.break_ for each in absent if ABSENT in each.reason]
     if missing:
         said = f"{len(missing)} are about code that it does not have:"
         _say(console, Text.assemble(said, (f" {', '.join(missing)}", "dim")))
-    written = [(each.reason, each.break_) for each in absent if MISSING not in each.reason]
+    written = [(each.reason, each.break_) for each in absent if ABSENT not in each.reason]
     _show_reasons(console, f"{len(written)} are about code that it writes otherwise:", written)
     console.print()
-
-
-MISSING = "no definition is called so"
 
 
 def _places(each: Application) -> str:

@@ -8,8 +8,9 @@ from types import ModuleType
 
 from harness.engine import Dialect
 from harness.spoken.functional import Functional
-from harness.spoken.library import Foreign, NotSpoken
+from harness.spoken.library import Foreign
 from harness.spoken.scalars import Scalars
+from harness.spoken.words import NotSpoken
 from harness.trial import Library
 
 KINDS = {"arrays": Foreign, "scalars": Scalars, "functional": Functional}

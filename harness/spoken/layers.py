@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harness.spoken.words import OWN_WAY, NotSpoken, Partly
+
 if TYPE_CHECKING:
     from harness.spoken.library import Foreign, Tensor
 
 
-class Linear:
+class Linear(Partly):
     """`x @ weight.T + bias`, its first weights drawn as in minigrad and PyTorch."""
 
     def __init__(
@@ -42,8 +44,21 @@ class Linear:
         return [self.weight, self.bias]
 
 
-class SGD:
-    """Gradient descent on leaves, whose memory it changes."""
+class Optimizers(Partly):
+    """The engine as a probe's `lib.optim`."""
+
+    def __init__(self, library: Foreign) -> None:
+        self._library = library
+
+    def SGD(self, parameters: Iterable[Any], lr: float, **further: float) -> SGD:  # noqa: N802
+        """Without momentum and the like, which every library has in its own way."""
+        for name in further:
+            raise NotSpoken(f"{OWN_WAY}: `{name}`")
+        return SGD(self._library, parameters, lr)
+
+
+class SGD(Partly):
+    """Gradient descent on leaves."""
 
     def __init__(self, library: Foreign, parameters: Iterable[Any], lr: float) -> None:
         """`lr` is the learning rate."""
@@ -62,7 +77,7 @@ class SGD:
                 self.library.move(leaf, leaf.data - self.lr * gradient)
 
 
-class Losses:
+class Losses(Partly):
     """Means over all elements."""
 
     def mse(self, prediction: Any, target: Any) -> Any:

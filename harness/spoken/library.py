@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from copy import copy
 from functools import partial
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,8 @@ import numpy as np
 from harness.engine import Dialect
 from harness.run import NumericArray
 from harness.spoken.calling import call, takes_nothing
-from harness.spoken.layers import SGD, Linear, Losses
-from harness.spoken.words import OWN_WAY
+from harness.spoken.layers import Linear, Losses, Optimizers
+from harness.spoken.words import OWN_WAY, NotSpoken, Partly
 from harness.trial import Library
 
 ALIASES: dict[str, tuple[str, ...]] = {
@@ -41,10 +41,6 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "view": ("reshape",),
 }
 """PyTorch's name for an op, and others that mean the same."""
-
-
-class NotSpoken(AttributeError):
-    """The engine has no word for what a probe asks."""
 
 
 class Foreign(Library):
@@ -187,7 +183,7 @@ class _Lib:
         if name == "nn":
             return _Layers(self, self._library)
         if name == "optim":
-            return SimpleNamespace(SGD=partial(SGD, self._library))
+            return Optimizers(self._library)
         if name == "losses":
             return Losses()
         if name in _PARTS:
@@ -203,15 +199,11 @@ class _Lib:
         raise NotSpoken(f"the engine has no `{name}`, neither of tensors nor as a function")
 
 
-class _Layers:
+class _Layers(Partly):
     """The engine as a probe's `lib.nn`: functions are known by their names, layers are not."""
 
     def __init__(self, lib: _Lib, library: Foreign) -> None:
         self.functional, self.Linear = lib, partial(Linear, library)
-
-    def __getattr__(self, name: str) -> Any:
-        """The engine's method of that name, or its function."""
-        raise NotSpoken(f"{OWN_WAY}: `nn.{name}`")
 
 
 _PARTS = ("data", "autograd", "checkpoint", "manual_seed", "GradientTape")
