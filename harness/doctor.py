@@ -136,6 +136,7 @@ _SECOND = {
     "in place": "a second walk adds into the same array",
     "rebound": "a second walk makes a new array",
     "replaced": "a second walk does not add to the first, but replaces it",
+    "refused": "a second walk is refused",
 }
 
 

@@ -96,7 +96,8 @@ def _fit(run: Run, keys: Mapping[Loss | None, Run], loss: Loss | None) -> Fit:
         return Fit(run.probe, "lacks", "the probe asks for a refusal, and refusals are a choice")
     if run.failure:
         said = str(run.failure)
-        if run.failure.type in LACKING:
+        unregistered = run.failure.type == "KeyError" and run.failure.phase == "the forward pass"
+        if run.failure.type in LACKING or unregistered:
             return Fit(run.probe, "lacks", run.failure.message or said)
         return Fit(run.probe, "bug", said, "crash")
     siblings = [_as_stored(other, run) for name, other in keys.items() if name != loss]

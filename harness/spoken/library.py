@@ -43,6 +43,17 @@ ALIASES: dict[str, tuple[str, ...]] = {
 """PyTorch's name for an op, and others that mean the same."""
 
 
+OPERATORS = {
+    "add": ("add",),
+    "sub": ("sub", "subtract"),
+    "mul": ("mul", "multiply"),
+    "truediv": ("div", "divide", "truediv"),
+    "pow": ("pow", "power"),
+    "matmul": ("matmul", "dot"),
+}
+"""What the functions are called in an engine that has no operators."""
+
+
 class Foreign(Library):
     """A loaded foreign engine. `module` is what probes know as `lib`."""
 
@@ -309,11 +320,19 @@ class Tensor:
 def _binary(symbol: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     apply = getattr(operator, symbol)
 
+    def on(library: Foreign, one: Any, other: Any) -> Any:
+        """The operator; or the function, of an engine that has only that."""
+        if not any(hasattr(type(each), f"__{symbol}__") for each in (one, other)):
+            function = next(filter(None, map(library.function, OPERATORS.get(symbol, ()))), None)
+            if function is not None:
+                return library.wrap(function(one, other))
+        return library.wrap(apply(one, other))
+
     def method(self: Tensor, other: Any) -> Any:
-        return self.library.wrap(apply(self.held, self.library.operand(other)))
+        return on(self.library, self.held, self.library.operand(other))
 
     def reflected(self: Tensor, other: Any) -> Any:
-        return self.library.wrap(apply(self.library.operand(other), self.held))
+        return on(self.library, self.library.operand(other), self.held)
 
     return method, reflected
 

@@ -27,6 +27,7 @@ from harness.survey.forms import (
     guarded,
     leaves,
     pulls,
+    uses,
     values,
     walks_of,
 )
@@ -61,7 +62,7 @@ OPS: dict[str, Callable[..., Any]] = {
     "div": lambda a, b: a / b,
 }
 
-_FUNCTIONS = "relu|sigmoid|softmax|log_softmax|exp|tanh|sum|mean|where|cat|concatenate"
+_FUNCTIONS = "relu|sigmoid|softmax|log_softmax|exp|tanh|sum|mean|where|cat|concatenate|mul|multiply"
 _DEFINES = re.compile(rf"^(?:def|class) (?:{_FUNCTIONS})\b", re.M)
 
 
@@ -105,20 +106,14 @@ class _Explorer:
     # ----- How to speak -----
 
     def speak(self) -> Surveyed:
-        ways: tuple[Callable[[], Dialect | None], ...]
-        if not inspect.isclass(self.target):
-            ways = (self._function, self._arrays, self._numbers)
-        elif any(hasattr(self.target, name) for name in OF_ARRAYS):
-            ways = (self._arrays, self._numbers)
-        else:  # one of numbers may take an array as well, and not know what to do with its shape
-            ways = (self._numbers, self._arrays)
-        for way in ways:
+        self.dialect = replace(self.dialect, functions=self._modules_of_functions())
+        transforms = [] if inspect.isclass(self.target) else [self._function]
+        for way in (*transforms, self._arrays, self._numbers):
             if found := way():
                 self.dialect = found
                 break
         else:
             raise NothingWorked(self._why())
-        self.dialect = replace(self.dialect, functions=self._modules_of_functions())
         self.library = open_library(self.dialect, self.module)
         padded, dtype = self._storage()
         return Surveyed("the tensors", self.dialect, self.name, padded=padded, dtype=dtype)
@@ -151,15 +146,29 @@ class _Explorer:
                 if not same(self._try(value, t=made), x):
                     continue
                 found = self._walk(leaf, value, x, cotangent)
-                if found:
+                if found and self._knows_shapes(found):
                     return found
         return None
+
+    def _knows_shapes(self, found: Dialect) -> bool:
+        """One of numbers takes an array as well, and then does not know what its shape means."""
+        if any(hasattr(self.target, name) for name in OF_ARRAYS):
+            return True
+        library = open_library(found, self.module)
+        a, b = library.leaf(drawn((3,))), library.leaf(drawn((4, 3)))
+        try:
+            library.backward(a + b, np.ones((4, 3)))
+            gradient = library.gradient(a)
+            return gradient is not None and gradient.shape == (3,)
+        except Exception:
+            return False
 
     def _walk(
         self, leaf: str, value: str, x: NumericArray, cotangent: NumericArray
     ) -> Dialect | None:
-        for backward in backwards(self.dialect.backward, leaf, self.target, self.module):
-            for use, slope in (("t * t", 2 * x), ("t + t", np.full_like(x, 2.0))):
+        said, functions = self.dialect.backward, (self.dialect.module, *self.dialect.functions)
+        for backward in backwards(said, leaf, self.target, functions):
+            for use, slope in uses(self.dialect, x):
                 t = self._try(leaf, data=x.copy())
                 y = self._try(use, t=t)
                 if y is None or not self._does(backward, t=y, cotangent=cotangent.copy()):
@@ -222,7 +231,7 @@ class _Explorer:
     def _modules_of_functions(self) -> tuple[str, ...]:
         """Those of the package's modules that define what probes call by a function."""
         said = list(self.dialect.functions)
-        if self.dialect.kind == "functional":
+        if not inspect.isclass(self.target):
             top = self.dialect.module.partition(".")[0]
             said += [name for name in (f"{top}.numpy",) if can_import(name)]
         for file, text in self.task.sources.items():
@@ -259,7 +268,10 @@ class _Explorer:
         before = state_of(self._raw(leaf))
         first = self._second_walk(leaf, cotangent)
         once = None if first is None else np.array(first, copy=True)
-        again = self._second_walk(leaf, cotangent)
+        try:
+            again = self._second_walk(leaf, cotangent)
+        except Exception:
+            return msgspec.structs.replace(said, before=before, second="refused")
         second = ""
         if first is not None and again is not None and once is not None:
             kept = np.shares_memory(np.asarray(first), np.asarray(again))
@@ -275,7 +287,11 @@ class _Explorer:
         return getattr(first, attribute[1], None) if attribute else None
 
     def _second_walk(self, leaf: Any, cotangent: NumericArray) -> Any:
-        self.library.backward(leaf * leaf, cotangent.copy())
+        try:
+            output = leaf * leaf
+        except Exception:  # it has no such operator
+            output = leaf + leaf
+        self.library.backward(output, cotangent.copy())
         return self.library.gradient(leaf)
 
     def _shares(self) -> bool:

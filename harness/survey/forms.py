@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
+from harness.engine import Dialect
+from harness.run import NumericArray
 from harness.spoken.calling import takes_nothing
 
 MAKERS = ("tensor", "variable", "Variable", "parameter", "Parameter", "array", "as_tensor")
@@ -107,34 +113,56 @@ def guarded(gradient: str) -> str:
     return f"None if {place[1]} is None else {gradient}"
 
 
-def backwards(said: str, leaf: str, target: Any, module: ModuleType) -> list[str]:
+def uses(dialect: Dialect, x: NumericArray) -> list[tuple[str, NumericArray]]:
+    """Programs of a tensor, each with its derivative at `x`."""
+    square, twice = 2 * x, np.full_like(x, 2.0)
+    forms = [("t * t", square), ("t + t", twice), ("t - -t", twice)]
+    modules = (dialect.module, *dialect.functions)
+    forms += [(f"{function}(t, t)", square) for function in _find(modules, "mul", "multiply")]
+    return forms
+
+
+def _find(modules: Iterable[str], *names: str) -> list[str]:
+    """How functions of these names can be spelled."""
+    return [
+        f"{module}.{name}"
+        for module in modules
+        for name in names
+        if callable(getattr(sys.modules.get(module), name, None))
+    ]
+
+
+def backwards(said: str, leaf: str, target: Any, modules: Iterable[str]) -> list[str]:
     """How to walk back with a cotangent, or by the sum of a weighted output where none is taken."""
     if said:
         return [said]
     asks = re.sub(r"\bdata\b", "cotangent", leaf)
     forms = []
     for constant in dict.fromkeys((re.sub(r", \w+=\w+\)$", ")", asks), asks)):
-        forms += _with_constant(constant, target, module)
+        forms += _with_constant(constant, target, list(modules))
     return forms
 
 
-def _with_constant(constant: str, target: Any, module: ModuleType) -> list[str]:
+def _with_constant(constant: str, target: Any, modules: list[str]) -> list[str]:
+    weighed = [f"(t * {constant})"]
+    weighed += [f"{name}(t, {constant})" for name in _find(modules, "mul", "multiply")]
+    weighed.append(f"(t / {constant.replace('cotangent', '(1 / cotangent)')})")
     forms = []
     for method in walks_of(target):
         forms += [f"t.{method}(cotangent)", f"t.{method}({constant})"]
         for each in _parameters(getattr(target, method)):
             if re.search(r"grad|seed|cotangent|upstream|dy|dout", each.lower()):
                 forms += [f"t.{method}({each}=cotangent)", f"t.{method}({each}={constant})"]
-        weighed = f"(t * {constant})"
-        forms += [
-            f"{weighed}.sum().{method}()",
-            f"{weighed}.{method}()",
-            f"sum({weighed}).{method}()" if callable(getattr(module, "sum", None)) else "",
-        ]
-    for name in dir(module):
-        if "backward" in name and inspect.isfunction(getattr(module, name)):
-            forms += [f"{name}(t, cotangent)", f"{name}((t * {constant}).sum())"]
-    return list(filter(None, forms))
+        for each in weighed:
+            sums = [f"{name}({each})" for name in _find(modules, "sum", "reduce_sum")]
+            forms += [f"{each}.sum().{method}()", *(f"{one}.{method}()" for one in sums)]
+            forms.append(f"{each}.{method}()")
+    for name in modules:
+        for walk in dir(sys.modules[name]):
+            if "backward" in walk and inspect.isfunction(getattr(sys.modules[name], walk)):
+                forms += [f"{name}.{walk}(t, cotangent)"]
+                forms += [f"{name}.{walk}({each}.sum())" for each in weighed[:1]]
+    return forms
 
 
 def pulls(name: str) -> list[str]:

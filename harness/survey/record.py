@@ -59,7 +59,7 @@ class Surveyed(msgspec.Struct, frozen=True):
     before: str = ""
     """A leaf's gradient before the first walk: none, zeros, number."""
     second: str = ""
-    """What a second walk does to it: in place, rebound, replaced."""
+    """What a second walk does to it: in place, rebound, replaced; or it is refused."""
     shares: bool = False
     """A gradient is stored as it arrives, and shares memory with another."""
     dtype: str = "float64"
