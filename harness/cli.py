@@ -623,7 +623,8 @@ def _compare(catalogue: Catalogue, engine: Engine, ids: Sequence[str], json: boo
     from harness.store import open_store
 
     console, reports = open_console(), []
-    for report in compare_pages(breaks_for(catalogue, ids), catalogue, engine, Bench(open_store())):
+    bench = Bench(open_store(), diagnostics=())  # outcomes need none
+    for report in compare_pages(breaks_for(catalogue, ids), catalogue, engine, bench):
         reports.append(report)
         if not json:
             show_compared(console, report)

@@ -1,0 +1,137 @@
+"""What is known of engines that others wrote: the doctor's reports, and breaks put into them.
+
+    python -m tests.engines.documents        # writes docs/engines.md and docs/engines/*.txt
+
+A test holds what is committed against what it would write.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from io import StringIO
+from pathlib import Path
+
+from harness.bench import Bench
+from harness.catalogue import Catalogue, open_catalogue
+from harness.compare import agreement, breaks_for, compare_pages
+from harness.doctor import Diagnosis, diagnose
+from harness.foreign import open_engine
+from harness.report import Report
+from harness.report.doctor import show_diagnosis
+from harness.report.terminal import STYLES, WIDTH, Screen
+from harness.store import open_store
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An engine of the table."""
+
+    title: str
+    target: str
+
+    @property
+    def module(self) -> str:
+        """What has to be installed."""
+        return self.target.partition(":")[0].partition(".")[0]
+
+
+ENGINES = (
+    Listed("HIPS autograd 1.9.1", "autograd:make_vjp"),
+    Listed("mygrad 2.5.0", "mygrad:Tensor"),
+    Listed("micrograd 0.1.0", "micrograd.engine:Value"),
+    Listed("nnetflow 2.0.5", "nnetflow.engine:Tensor"),
+)
+
+
+def installed() -> list[Listed]:
+    """Those of the engines that are here."""
+    return [each for each in ENGINES if find_spec(each.module)]
+
+
+def report_of(diagnosis: Diagnosis) -> str:
+    """The doctor's report as it is read on a terminal of 80 columns, without colour."""
+    text = StringIO()
+    screen = Screen(file=text, width=WIDTH, no_color=True, force_terminal=False, highlight=False)
+    show_diagnosis(screen, diagnosis)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+
+
+def examine(listed: Listed, catalogue: Catalogue, bench: Bench) -> str:
+    """The doctor's report on an engine."""
+    return report_of(diagnose(listed.target, catalogue, bench))
+
+
+def try_breaks(listed: Listed, catalogue: Catalogue, bench: Bench) -> list[Report]:
+    """What every break comes to in an engine."""
+    engine = open_engine(listed.target, bench.store)
+    return list(compare_pages(breaks_for(catalogue), catalogue, engine, bench))
+
+
+def write_table(tried: dict[Listed, list[Report]]) -> str:
+    """Engines by breaks: the headline, the sites, and how many runs end as the page says."""
+    by_break: dict[str, dict[str, Report]] = {}
+    for listed, reports in tried.items():
+        for report in reports:
+            by_break.setdefault(report.break_, {})[listed.title] = report
+    return "\n".join(_table(list(tried), by_break)) + "\n"
+
+
+def _table(engines: Sequence[Listed], by_break: dict[str, dict[str, Report]]) -> Iterator[str]:
+    yield "# Breaks in engines that others wrote"
+    yield ""
+    yield from (INTRODUCTION, "")
+    yield f"| break | {' | '.join(each.title for each in engines)} |"
+    yield f"| --- |{' --- |' * len(engines)}"
+    nowhere = []
+    for name, reports in by_break.items():
+        if not any(report.runs for report in reports.values()):
+            nowhere.append(name)
+            continue
+        cells = " | ".join(_cell(reports[each.title]) for each in engines)
+        yield f"| `{name}` | {cells} |"
+    yield ""
+    yield f"In none of them there is a site, and a probe, for {len(nowhere)} others: the code that"
+    yield "they change is minigrad's own (layers, optimizers, data, modes), or written otherwise."
+    yield ""
+    yield "What the doctor says of each: " + ", ".join(
+        f"[{each.title}](engines/{each.module}.txt)" for each in engines
+    )
+
+
+INTRODUCTION = """\
+Written by `python -m tests.engines.documents`. Each engine is the unmodified release; the breaks are
+put into its source in memory. A cell has the headline (✗ crash, ≠ silent corruption, = disguised as
+correct, · not reached, ~ a convention), the number of sites, and how many runs end as the page says
+of engines that add gradients up as this one does. A crash where the page says silence is no failure:
+it is what this engine does with the same bug. A dash: the break has no site there, or no probe of
+its page can be put to the engine."""
+
+
+def _cell(report: Report) -> str:
+    if not report.runs:
+        return "–"
+    same, stated = agreement(report)
+    sites = f"{len(report.sites)} site{'s' * (len(report.sites) != 1)}"
+    return f"{STYLES[report.headline][0]} {sites}, {same}/{stated}"
+
+
+def main(engines: Iterable[Listed]) -> None:
+    """Write the reports and the table."""
+    catalogue, tried = open_catalogue([]), {}
+    (DOCS / "engines").mkdir(exist_ok=True)
+    for listed in engines:
+        bench = Bench(open_store(), diagnostics=())  # neither the doctor nor outcomes need any
+        text = examine(listed, catalogue, bench)
+        (DOCS / "engines" / f"{listed.module}.txt").write_text(text, encoding="utf-8")
+        tried[listed] = try_breaks(listed, catalogue, bench)
+        print(listed.title, file=sys.stderr)
+    (DOCS / "engines.md").write_text(write_table(tried), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(installed())
