@@ -11,9 +11,12 @@ import contextlib
 import faulthandler
 import importlib
 import os
+import random
+import signal
 import sys
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -26,6 +29,7 @@ from harness.coverage import Coverage
 from harness.diagnostics import DIAGNOSTICS
 from harness.engine import Dialect
 from harness.leaves import SEED
+from harness.leftovers import Process
 from harness.loader import load
 from harness.patch import Site
 from harness.probe import Probe
@@ -33,7 +37,7 @@ from harness.program import Ended, Printed, Program, execute
 from harness.run import Failure, Measured, Run
 from harness.subgradient import NEARBY, sample_nearby
 from harness.trail import Recorder
-from harness.trial import Library, Trial, observe
+from harness.trial import Library, Trial, message_of, observe
 from harness.words import Loss
 
 
@@ -65,7 +69,11 @@ class Loaded(msgspec.Struct, frozen=True):
     failure: Failure | None = None
 
 
-def work(job: Job) -> Iterator[Loaded | Run]:
+class Spent(msgspec.Struct, frozen=True):
+    """In place of a run: one before it changed this process for good, and a fresh one is needed."""
+
+
+def work(job: Job) -> Iterator[Loaded | Run | Spent]:
     """Do the job, frame by frame; each is begun when it is asked for."""
     recorder = Recorder()
     recorder.install()
@@ -73,6 +81,7 @@ def work(job: Job) -> Iterator[Loaded | Run]:
     if job.covered:
         coverage.start()
     mtrand.set_bit_generator(np.random.PCG64(SEED))
+    random.seed(SEED)
     try:
         module = (
             load(job.dialect.module, Path(job.root), job.sources, job.sites)
@@ -81,20 +90,26 @@ def work(job: Job) -> Iterator[Loaded | Run]:
         )
         library = Library(job.dialect, module)
     except BaseException as error:
-        yield Loaded(Failure("the import", type(error).__name__, str(error)))
+        yield Loaded(Failure("the import", type(error).__name__, message_of(error)))
         return
     called = coverage.stop() if job.covered else None
     yield Loaded()
     at_import = set(recorder.executed)
+    process = Process(job.dialect.module.partition(".")[0], Path.cwd()) if job.sources else None
     start = mtrand.get_bit_generator().state
     for index, loss in job.items:
         mtrand.get_bit_generator().state = start
         recorder.clear()
         probe = job.probes[index]
         if job.covered:
-            yield _cover(library, probe, loss, coverage, called)
+            does = partial(_cover, library, probe, loss, coverage, called)
         else:
-            yield _run(job, library, probe, loss, recorder, at_import)
+            does = partial(_run, job, library, probe, loss, recorder, at_import)
+        run, restored = process.isolate(does) if process else (does(), True)
+        yield run
+        if not restored:
+            yield Spent()
+            return
 
 
 def _cover(
@@ -125,7 +140,7 @@ def _run(
     try:
         trial = Trial(library, probe)
     except BaseException as error:
-        failure = Failure("reading the probe", type(error).__name__, str(error))
+        failure = Failure("reading the probe", type(error).__name__, message_of(error))
         return Run(probe.name, loss, failure=failure)
     run = observe(trial, loss, traced=job.traced)
     recorder.paused = True  # what diagnostics run is not the probe
@@ -151,7 +166,7 @@ def _measure(job: Job, trial: Trial, run: Run) -> dict[str, Measured]:
         try:
             measured[name] = measure(trial, run)
         except BaseException as error:  # what a broken engine raises here is an observation too
-            measured[name] = Measured(failure=f"{type(error).__name__}: {error}")
+            measured[name] = Measured(failure=f"{type(error).__name__}: {message_of(error)}")
     return measured
 
 
@@ -160,15 +175,24 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 Task = Job | Program
 """What a child is there for."""
 
-Frame = Loaded | Run | Printed | Ended
+Frame = Loaded | Run | Spent | Printed | Ended
 
-KINDS: dict[bytes, type[Frame]] = {b"L": Loaded, b"R": Run, b"P": Printed, b"E": Ended}
+KINDS: dict[bytes, type[Frame]] = {
+    b"L": Loaded,
+    b"R": Run,
+    b"S": Spent,
+    b"P": Printed,
+    b"E": Ended,
+}
 """The byte that a frame starts with."""
 
 _BYTES = {kind: byte for byte, kind in KINDS.items()}
 
-VERSION = 2
+VERSION = 3
 """Of the form in which frames travel."""
+
+LARGEST_FRAME = 64 * 1024 * 1024
+"""Bytes; who announces more is not believed."""
 
 TICKET = 8
 """Bytes of a ticket: the random number with which the parent asks for a frame, and which the frame
@@ -223,9 +247,24 @@ def _take(asked: int, limits: Limits) -> bytes:
 
 
 def _send(pipe: int, frame: Frame, ticket: bytes) -> None:
-    view = memoryview(encode_frame(frame, ticket))
+    try:
+        body = encode_frame(frame, ticket)
+    except (UnicodeError, msgspec.MsgspecError, TypeError, MemoryError) as error:
+        body = encode_frame(_instead(frame, type(error).__name__, message_of(error)), ticket)
+    if len(body) > LARGEST_FRAME:
+        said = f"{len(body)} bytes, and {LARGEST_FRAME} can be looked at"
+        body = encode_frame(_instead(frame, "ResultTooLarge", said), ticket)
+    view = memoryview(body)
     while view:
         view = view[os.write(pipe, view) :]
+
+
+def _instead(frame: Frame, kind: str, message: str) -> Frame:
+    """What is sent where a frame cannot be."""
+    failure = Failure("sending what was seen", kind, message)
+    return (
+        Run(frame.probe, frame.loss, failure=failure) if isinstance(frame, Run) else Ended(failure)
+    )
 
 
 def main() -> None:
@@ -253,7 +292,8 @@ def be_the_child(task: Task, scratch: Path, asked: int, pipe: int, printed: int)
     What the engine prints goes to the file descriptor `printed`; it reads nothing.
     """
     status = 1
-    with contextlib.suppress(BaseException):
+    try:
+        _default_signals()
         die_with_parent()
         _close_others({asked, pipe, printed})
         _redirect(printed)
@@ -264,7 +304,16 @@ def be_the_child(task: Task, scratch: Path, asked: int, pipe: int, printed: int)
             os.chdir(scratch)
         serve(task, asked, pipe)
         status = 0
+    except BaseException as error:  # only an engine that meddles with our own code gets here
+        with contextlib.suppress(BaseException):
+            os.write(2, f"{type(error).__name__}: {message_of(error)}".encode())
     os._exit(status)
+
+
+def _default_signals() -> None:
+    """What our own command line does on a signal is not for the child to do."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _close_others(kept: set[int]) -> None:
