@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.words import Loss
+from harness.words import Loss, visible
 
 NumericArray = NDArray[Any]
 
@@ -36,15 +36,6 @@ _MANY = msgspec.Meta(max_length=100_000)
 
 LONGEST_MESSAGE = 1000
 """Characters."""
-
-
-def visible(text: str) -> str:
-    """With escapes for what would control a terminal, or hide, instead of being read."""
-    if text.isprintable():
-        return text
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
-    )
 
 
 def _as_read(record: msgspec.Struct, *fields: str) -> None:

@@ -28,7 +28,8 @@ import msgspec
 from harness.confine import Limits, worlds_are_granted
 from harness.loader import compile_ahead
 from harness.program import Ended, Printed, Program
-from harness.run import Failure, Run, visible
+from harness.run import Failure, Run
+from harness.words import visible
 from harness.worker import (
     LARGEST_FRAME,
     TICKET,

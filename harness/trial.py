@@ -29,9 +29,8 @@ from harness.run import (
     Run,
     TraceStep,
     pack,
-    visible,
 )
-from harness.words import Loss
+from harness.words import Loss, visible
 
 
 class Library:
