@@ -345,7 +345,7 @@ def _fork(task: Task, folder: Path) -> _Child:
 
 def _spawn(task: Task, folder: Path) -> _Child:
     process = subprocess.Popen(
-        [sys.executable, "-B", "-m", "harness.worker"],
+        [sys.executable, "-B", "-c", "from harness.worker import main; main()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -2,7 +2,7 @@
 
 A job goes in, frames come out: one that says whether the engine could be loaded, then one a run.
 Or a whole program goes in, and what it prints comes out.
-It runs in a forked child, or as `python -m harness.worker` where there is no fork.
+It runs in a forked child, or in a fresh interpreter that calls `main` where there is no fork.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import random
 import signal
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator
 from functools import partial
@@ -344,13 +345,10 @@ def _scrub(scratch: Path) -> None:
     kept = {name: value for name, value in os.environ.items() if name in KEPT}
     os.environ.clear()
     os.environ |= kept | dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(scratch))
+    tempfile.tempdir = None  # a forked child has what its parent has found out
 
 
 KEPT = {"PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "SYSTEMROOT"} | {
     f"{library}_NUM_THREADS" for library in ("OMP", "OPENBLAS", "MKL")
 }
 """The variables that a child may know."""
-
-
-if __name__ == "__main__":
-    main()
