@@ -11,12 +11,13 @@ or of a list that a module holds, is not found out.
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import ctypes
 import gc
+import inspect
 import locale
 import os
-import random
 import shutil
 import signal
 import sys
@@ -26,10 +27,11 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import copy_context
 from functools import partial
+from itertools import chain
+from operator import is_, methodcaller
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
-
-from numpy.random import mtrand
 
 try:
     import resource
@@ -39,7 +41,10 @@ except ImportError:  # not on Windows
 Result = TypeVar("Result")
 
 MODULES = ("builtins", "math", "msgspec", "numpy", "numpy.linalg", "numpy.random", "os", "time")
-"""Modules that get their names back, beside the engine's and our own."""
+"""Modules that get their names back, beside the engine's and those of our own at work."""
+
+
+_BUILTINS = vars(builtins)
 
 
 class Process:
@@ -48,14 +53,13 @@ class Process:
     def __init__(self, engine: str, scratch: Path) -> None:
         """`engine` is the engine's top module; `scratch` is emptied after every run."""
         self._scratch = scratch
-        self._names = [(names, list(names.items())) for names in _namespaces(engine)]
-        self._classes = [(each, dict(vars(each))) for each in _classes(self._names, engine)]
-        self._builtins = set(vars(sys.modules["builtins"]))
+        self._builtins = _BUILTINS.copy()
+        self._names = list(_namespaces(engine))
+        self._classes = _classes((names for names, _ in self._names), engine)
+        self._hold()
         self._lists = [(each, list(each)) for each in _lists()]
         self._settings = [(get, put, get()) for get, put in _settings()]
-        self._signals = [(each, signal.getsignal(each)) for each in signal.valid_signals()]
-        self._generator = mtrand.get_bit_generator()
-        self._state = self._generator.state
+        self._handlers = {each: _handler(each) for each in signal.valid_signals()}
         self._environment = dict(os.environ)
         self._rounding = _Rounding()
         self._lasting = _lasting()
@@ -79,13 +83,12 @@ class Process:
         if hasattr(signal, "setitimer"):
             for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
                 signal.setitimer(timer, 0)
-        for number, handler in self._signals:
-            if handler is not None and signal.getsignal(number) != handler:
-                signal.signal(number, handler)
+        if not all(map(is_, map(_handler, self._handlers), self._handlers.values())):
+            for number, handler in self._handlers.items():
+                if handler is not None and _handler(number) is not handler:
+                    signal.signal(number, handler)
         for each, held in self._lists:
             each[:] = held
-        mtrand.set_bit_generator(self._generator)
-        self._generator.state = self._state
         self._rounding.restore()
         if os.environ != self._environment:
             os.environ.clear()
@@ -99,41 +102,80 @@ class Process:
             else:
                 os.unlink(entry.path)  # noqa: PTH108  what is there may have any name
 
+    def _hold(self) -> None:
+        """Note what every name means now."""
+        self._spaces = [names for names, _ in self._names] + [vars(each) for each in self._classes]
+        self._held = [dict(space) for space in self._spaces]
+        self._lengths = [len(held) for held in self._held]
+        self._values = [value for held in self._held for value in held.values()]
+
     def _restore_names(self) -> None:
-        for names, held in self._names:
-            for name, value in held:
-                if names.get(name, self) is not value:
-                    names[name] = value
-        for each, before in self._classes:
+        """Give every name its meaning again, and hold what was imported meanwhile.
+
+        There are thousands of names, and hardly a run changes one. Names keep their order, so all
+        are looked at in one go; and no object is asked if it is equal: an engine may have made it.
+        """
+        for name, value in self._builtins.items():  # which all that follows needs
+            if _BUILTINS.get(name, self) is not value:
+                _BUILTINS[name] = value
+        values = chain.from_iterable(map(methodcaller("values"), self._spaces))
+        if [*map(len, self._spaces)] == self._lengths and all(map(is_, values, self._values)):
+            return
+        for (names, own), held in zip(self._names, self._held, strict=False):
+            names.update(held)
+            for name in [name for name in names if own and name not in held]:
+                if not isinstance(names[name], ModuleType):
+                    del names[name]
+        for each, held in zip(self._classes, self._held[len(self._names) :], strict=True):
             now = vars(each)
-            for name in [name for name in now if name not in before]:
+            for name in [name for name in now if name not in held]:
                 delattr(each, name)
-            for name, value in before.items():
+            for name, value in held.items():
                 if now.get(name, self) is not value:
                     setattr(each, name, value)
-        builtins = vars(sys.modules["builtins"])
-        for name in builtins.keys() - self._builtins:
-            del builtins[name]
+        self._hold()
 
 
-def _namespaces(engine: str) -> Iterator[dict[str, Any]]:
-    """Modules by name, and the names in those that broken code may give another meaning."""
-    yield sys.modules
+def _namespaces(engine: str) -> Iterator[tuple[dict[str, Any], bool]]:
+    """Modules by name, and the names in those that broken code may give another meaning.
+
+    True beside those to which nobody but the engine adds names.
+    """
+    yield sys.modules, False
+    ours = _at_work()
     for name, module in list(sys.modules.items()):
-        if name in MODULES or name.partition(".")[0] in (engine, "harness"):
-            yield vars(module)
+        top = name.partition(".")[0]
+        if name in MODULES or name in ours or top == engine:
+            yield vars(module), top in (engine, "builtins")
 
 
-def _classes(
-    namespaces: Iterable[tuple[dict[str, Any], list[tuple[str, Any]]]], engine: str
-) -> set[type]:
+def _at_work() -> set[str]:
+    """Our own modules that have a part in a run: a forked process has many more."""
+    found: set[str] = set()
+    pending = ["harness.worker", *(name for name in sys.modules if name.startswith(_DIAGNOSTIC))]
+    while pending:
+        name = pending.pop()
+        if name in sys.modules and name not in found:
+            found.add(name)
+            values = vars(sys.modules[name]).values()
+            origins = {str(getattr(value, "__module__", "")) for value in values}
+            pending += [origin for origin in origins if origin.startswith("harness.")]
+    return found
+
+
+_DIAGNOSTIC = "harness.diagnostics."
+
+
+def _classes(namespaces: Iterable[dict[str, Any]], engine: str) -> list[type]:
     """The classes that the engine itself defines."""
-    return {
-        value
-        for _, held in namespaces
-        for _, value in held
-        if isinstance(value, type) and str(value.__module__).partition(".")[0] == engine
-    }
+    values = (value for names in namespaces for value in names.values())
+    return list(
+        dict.fromkeys(
+            value
+            for value in values
+            if isinstance(value, type) and str(value.__module__).partition(".")[0] == engine
+        )
+    )
 
 
 def _lists() -> Iterator[list[Any]]:
@@ -151,11 +193,14 @@ def _settings() -> Iterator[tuple[Callable[[], Any], Callable[[Any], object]]]:
     yield sys.get_int_max_str_digits, sys.set_int_max_str_digits
     yield gc.isenabled, lambda enabled: gc.enable() if enabled else gc.disable()
     yield gc.get_threshold, lambda threshold: gc.set_threshold(*threshold)
-    yield random.getstate, random.setstate
     yield _umask, os.umask
     yield partial(locale.setlocale, locale.LC_ALL), partial(locale.setlocale, locale.LC_ALL)
     for stream in ("stdin", "stdout", "stderr"):
         yield partial(getattr, sys, stream), partial(setattr, sys, stream)
+
+
+_handler = inspect.unwrap(signal.getsignal)
+"""What a signal does; without making an object of it that is easier to read."""
 
 
 def _signal_mask() -> set[Any]:

@@ -97,9 +97,12 @@ def work(job: Job) -> Iterator[Loaded | Run | Spent]:
     yield Loaded()
     at_import = set(recorder.executed)
     process = Process(job.dialect.module.partition(".")[0], Path.cwd()) if job.sources else None
-    start = mtrand.get_bit_generator().state
+    generator = mtrand.get_bit_generator()
+    start = generator.state
     for index, loss in job.items:
-        mtrand.get_bit_generator().state = start
+        mtrand.set_bit_generator(generator)
+        generator.state = start
+        random.seed(SEED)
         recorder.clear()
         probe = job.probes[index]
         if job.covered:

@@ -7,8 +7,9 @@ POWER = 2
 
 
 def attack(tensor):
-    global POWER
+    global POWER, CALLS
     POWER = 3
+    CALLS = 1
     Tensor = type(tensor)
     Tensor.square = lambda self: self
     Tensor.__init__ = None

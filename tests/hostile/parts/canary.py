@@ -59,7 +59,7 @@ def canary(lib, a=[1.0]):
         "builtins": hasattr(builtins, "shape") + 10 * len([1, 2, 3]),
         "functions": float(np.sum(np.asarray([1.0, 2.0]))) + np.linalg.norm([3.0, 4.0]),
         "recording": recording is None or recording.get(),
-        "power": getattr(lib, "POWER", 2),
+        "power": getattr(lib, "POWER", 2) + 10 * hasattr(lib, "CALLS"),
         "classes": number(sorted(name for name in vars(lib.Tensor) if name[0] != "_")),
         "made": inspect.isfunction(lib.Tensor.__init__),
         "child": not os.path.exists("/proc/self/task") or len(os.listdir("/proc/self/task")),
