@@ -1,10 +1,10 @@
 """Confinement: what a child process may use, and what of the machine it can see and change.
 
 Limits of the process hold on every POSIX system. On Linux the child gets namespaces of its own as
-well, which need no privilege: it sees no process but its own, no network, and a file system that
-is read-only but for its scratch folder. The first process of such a world takes all others with it
-when it ends, whatever sessions and daemons they have become. Where the kernel does not grant this,
-the limits and the process group have to do; `confine` says which it was.
+well, which need no privilege: it can signal no process but its own, there is no network, and the
+file system is read-only but for its scratch folder. The first process of such a world takes all
+others with it when it ends, whatever sessions and daemons they have become. Where the kernel does
+not grant this, the limits and the process group have to do; `confine` says which it was.
 
 See user_namespaces(7), pid_namespaces(7), mount_setattr(2), setrlimit(2).
 """

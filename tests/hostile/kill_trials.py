@@ -105,6 +105,7 @@ def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
     """What the matrix shows, but for its seconds."""
     out, err = process.communicate(timeout=600)
     assert process.returncode in (0, 1), err
+    assert out, err
     shown: dict[str, Any] = without_seconds(json.loads(out))
     return shown
 

@@ -5,17 +5,22 @@ how that probe may end (`ENDS`: types of failures, None for a run that goes well
 it is). Where the guarantee needs namespaces, `SHARED` says what comes of it without them; None says
 that it must not be tried there.
 
-Every sample stops by itself, so that a guard that fails does not take the machine along.
+Every sample stops by itself, so that a guard that fails does not take the machine along. In fresh
+interpreters the whole takes minutes: those of one kind each are always run, the others with
+`pytest -m "" tests/hostile`.
 """
 
 import ast
 import ctypes
 import os
+import re
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,20 +40,52 @@ SAMPLES = sorted(path.stem for path in (HERE / "engines").glob("*.py"))
 SECONDS = 40.0
 """Far more than any sample takes that is not about time, on a busy machine too."""
 
+ONE_OF_EACH_KIND = {
+    "abort",
+    "close_everything",
+    "daemon_left_behind",
+    "exit_at_once",
+    "forge_another_run",
+    "kill_its_group",
+    "loop_in_python",
+    "memory_at_once",
+    "patch_the_sender",
+    "settings_of_python",
+    "write_its_source",
+}
+"""Samples that are always tried in a fresh interpreter too."""
+
+CASES = [
+    pytest.param(
+        sample,
+        way == "forked",
+        world == "own",
+        id=f"{sample}-{way}-{world}",
+        marks=[pytest.mark.slow] if way == "spawned" and sample not in ONE_OF_EACH_KIND else [],
+    )
+    for sample in SAMPLES
+    for way in ("forked", "spawned")
+    for world in ("own", "shared")
+]
+
 PROBES = (HERE / "parts" / "canary.py").read_text(encoding="utf-8")
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the samples are Linux programs")
 
 
 def engine(sample: str) -> str:
-    """The tiny engine, with the sample's attack in its backward pass where there are 3 numbers."""
+    """The tiny engine with the sample's attack."""
     text = (HERE / "engines" / f"{sample}.py").read_text(encoding="utf-8")
     if sample.startswith("forge_"):
         text = (HERE / "parts" / "forging.py").read_text(encoding="utf-8") + text
+    return f"{text}\n\n{attacked(TINY)}"
+
+
+def attacked(text: str) -> str:
+    """The engine, with a call of `attack` in its backward pass where there are 3 numbers."""
     line = "    def backward(self, cotangent):\n"
-    assert line in TINY
-    hit = f"{line}        if self.data.size == 3:\n            attack(self)\n"
-    return f"{text}\n\n{TINY.replace(line, hit)}"
+    assert line in text
+    return text.replace(line, f"{line}        if self.data.size == 3:\n            attack(self)\n")
 
 
 def settings(sample: str) -> dict[str, Any]:
@@ -72,23 +109,12 @@ def job(text: str, root: Path) -> Job:
     return Job(Dialect("tiny"), str(root), {"tiny.py": text}, (), probes, items)
 
 
-@pytest.fixture(params=[True, False], ids=["forked", "spawned"])
-def fork(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
-
-
-@pytest.fixture(scope="module")
-def unharmed() -> dict[tuple[bool, bool], list[Run]]:
+@cache
+def unharmed(fork: bool, own_world: bool) -> list[Run]:
     """What the other two probes show where nobody attacks."""
-    quiet = "def attack(tensor):\n    pass\n"
-    text = f"{quiet}\n\n{TINY}"
-    return {
-        (fork, own_world): run_isolated(
-            job(text, Path("/nowhere")), Limits(own_world=own_world, seconds=SECONDS), fork=fork
-        )[1:]
-        for fork in (True, False)
-        for own_world in (True, False)
-    }
+    limits = Limits(own_world=own_world, seconds=SECONDS)
+    text = f"def attack(tensor):\n    pass\n\n\n{TINY}"
+    return run_isolated(job(text, Path("/nowhere")), limits, fork=fork)[1:]
 
 
 @pytest.fixture
@@ -147,15 +173,13 @@ def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
     }
 
 
-@pytest.mark.parametrize("own_world", [True, False], ids=["own", "shared"])
-@pytest.mark.parametrize("sample", SAMPLES)
+@pytest.mark.parametrize(("sample", "fork", "own_world"), CASES)
 @pytest.mark.usefixtures("no_orphans")
 def test_it_harms_nothing_but_its_own_run(
     sample: str,
     fork: bool,
     own_world: bool,
     playground: Path,
-    unharmed: dict[tuple[bool, bool], list[Run]],
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     said = settings(sample)
@@ -172,7 +196,7 @@ def test_it_harms_nothing_but_its_own_run(
     assert kind in ends or "any" in ends, attacked.failure
     assert str(attacked.failure).isprintable()
     assert len(str(attacked.failure)) < 5000
-    for run, quiet in zip(others, unharmed[fork, own_world], strict=True):
+    for run, quiet in zip(others, unharmed(fork, own_world), strict=True):
         seen, expected = plain(run), plain(quiet)
         other = {key for key in seen | expected if seen.get(key) != expected.get(key)}
         assert {key: (seen.get(key), expected.get(key)) for key in other} == {}
@@ -186,3 +210,30 @@ def plain(run: Run) -> dict[str, object]:
     said = msgspec.structs.asdict(run)
     log = [{key: seen.numpy().tolist() for key, seen in step.items()} for step in run.log]
     return {**said, "seconds": None, "log": None} | (log[-1] if log else {}) | {"steps": len(log)}
+
+
+GAPS = {
+    "reads": "open({there!r}).read()",
+    "connects": "socket.socket(socket.AF_UNIX).connect({socket!r})",
+}
+"""What `docs/safety.md` says is not guarded."""
+
+
+@pytest.mark.parametrize("gap", GAPS)
+def test_what_the_documentation_calls_a_gap_is_one(gap: str, playground: Path) -> None:
+    there, address = playground / "field" / "home" / ".profile", str(playground / "listens")
+    with socket.socket(socket.AF_UNIX) as listens:
+        listens.bind(address)
+        listens.listen()
+        does = GAPS[gap].format(there=str(there), socket=address)
+        text = f"import socket\n\n\ndef attack(tensor):\n    {does}\n\n\n{attacked(TINY)}"
+        first, *_ = run_isolated(job(text, playground / "field" / "engine"))
+    assert first.failure is None
+
+
+def test_the_documentation_names_samples_that_there_are() -> None:
+    text = (HERE.parents[1] / "docs" / "safety.md").read_text(encoding="utf-8")
+    rows = [line.rsplit("|", 2) for line in text.splitlines() if line.startswith("| ")]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row[1])}
+    assert len(named) > 40
+    assert named <= set(SAMPLES)

@@ -1,7 +1,7 @@
 """Waits, and works not at all."""
 
 ENDS = ["TimeLimit"]
-LIMITS = {"seconds": 4}
+LIMITS = {"seconds": 3}
 
 
 def attack(tensor):
