@@ -19,7 +19,12 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any],
 
 @pytest.mark.parametrize(
     ("number", "group"),
-    [(signal.SIGINT, True), (signal.SIGTERM, False), (signal.SIGKILL, False)],
+    [
+        (signal.SIGINT, True),
+        (signal.SIGTERM, False),
+        (signal.SIGKILL, False),
+        pytest.param(signal.SIGHUP, True, marks=pytest.mark.slow),
+    ],
 )
 def test_a_matrix_that_gets_a_signal_leaves_nothing_and_can_go_on(
     number: signal.Signals, group: bool, reference: tuple[dict[str, Any], float], tmp_path: Path
