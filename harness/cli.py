@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.ending import Terminated, end_on_request
 from harness.errors import BreaklabError, DoesNotApply, EnvironmentProblem, UsageError
 
 if TYPE_CHECKING:
@@ -463,6 +464,7 @@ def doctor(
 
 def main() -> None:
     """Run the command line and end the process with its exit status."""
+    end_on_request()
     # What is run here is small: NumPy's threads would spend their time waiting for one another.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     traceback = "--traceback" in sys.argv
@@ -634,7 +636,7 @@ def _compare(catalogue: Catalogue, engine: Engine, ids: Sequence[str], json: boo
 
 
 def _try_all(plan: Plan, store: Store, *, kept: bool) -> Trials:
-    """Run the plan with a progress line; Ctrl-C stops at once and says what was finished."""
+    """Run the plan with a progress line; if it has to stop, say what was finished."""
     from harness.bench import Bench
     from harness.matrix.gather import try_all
     from harness.report.matrix_terminal import Progress
@@ -642,10 +644,12 @@ def _try_all(plan: Plan, store: Store, *, kept: bool) -> Trials:
     with Progress(len(plan.entries)) as progress:
         try:
             return try_all(plan, Bench(store, select=True), watch=progress.watch)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Terminated) as request:
             done = f"{progress.done} of {len(plan.entries)} pages were finished"
             on = " and are kept: the same command goes on from there" if kept else ""
             print(f"harness: stopped; {done}{on}", file=sys.stderr)
+            if isinstance(request, Terminated):
+                raise
             raise typer.Exit(130) from None
 
 

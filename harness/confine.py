@@ -1,10 +1,10 @@
 """Confinement: what a child process may use, and what of the machine it can see and change.
 
 Limits of the process hold on every POSIX system. On Linux the child gets namespaces of its own as
-well, which need no privilege: it sees no process but its own, no network, and a file system that
-is read-only but for its scratch folder. The first process of such a world takes all others with it
-when it ends, whatever sessions and daemons they have become. Where the kernel does not grant this,
-the limits and the process group have to do; `confine` says which it was.
+well, which need no privilege: it can signal no process but its own, there is no network, and the
+file system is read-only but for its scratch folder. The first process of such a world takes all
+others with it when it ends, whatever sessions and daemons they have become. Where the kernel does
+not grant this, the limits and the process group have to do; `confine` says which it was.
 
 See user_namespaces(7), pid_namespaces(7), mount_setattr(2), setrlimit(2).
 """
@@ -94,9 +94,12 @@ def _most_processes(limits: Limits) -> int:
 # ----- A world of its own -----
 
 _NEWNS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
-_MS_NOSUID, _MS_NODEV, _MS_REC, _MS_PRIVATE = 0x2, 0x4, 0x4000, 0x40000
-_SYS_MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE, _ATTR_RDONLY = 442, -100, 0x8000, 0x1
+_MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_PRIVATE = 0x2, 0x4, 0x1000, 0x4000, 0x40000
+_SYS_MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 442, -100, 0x8000
+_ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 0x1, 0x2, 0x4
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _CAPABILITY_VERSION = 24, 38, 0x20080522
+_HARMLESS_DEVICES = (b"/dev/null", b"/dev/zero", b"/dev/random", b"/dev/urandom")
 
 
 def confine(scratch: Path, limits: Limits) -> bool:
@@ -110,17 +113,32 @@ def confine(scratch: Path, limits: Limits) -> bool:
     if sys.platform == "linux":
         granted = limits.own_world and worlds_are_granted()
         if granted:
+            _go_on_alone()
             _leave(scratch, limits)
         _stand_aside(granted, _most_processes(limits))
+        _give_up_privileges()
     os.chdir(scratch)
     limit(limits)
     return granted
 
 
-def die_with_parent() -> None:
+def die_with_parent(signum: int = signal.SIGKILL) -> None:
     """Have this process killed when the one that started it ends, however that ends."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signum)
+
+
+def _go_on_alone() -> None:
+    """Return in a process of one thread: no other may leave its namespaces.
+
+    A fresh interpreter has the threads of NumPy's linear algebra.
+    """
+    if len(list(Path("/proc/self/task").iterdir())) == 1:
+        return
+    alone = os.fork()
+    if alone:
+        _end_as(os.waitpid(alone, 0)[1])
+    die_with_parent()
 
 
 @cache
@@ -155,11 +173,35 @@ def _leave(scratch: Path, limits: Limits) -> None:
         ("gid_map", f"{group} {group} 1"),
     ):
         Path("/proc/self", name).write_text(text, encoding="ascii")
+    with contextlib.suppress(OSError):  # no worlds within this one, in which it could mount
+        Path("/proc/sys/user/max_user_namespaces").write_text("0", encoding="ascii")
     _check(libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None))
-    here, size = os.fsencode(scratch), f"size={limits.file_size}".encode()
+    here, size = os.fsencode(scratch), f"size={limits.file_size},nr_inodes=4096".encode()
     _check(libc.mount(b"tmpfs", here, b"tmpfs", _MS_NOSUID | _MS_NODEV, size))
-    _set_attributes(libc, b"/", _AT_RECURSIVE, _ATTR_RDONLY, 0)
+    harmless = [path for path in _HARMLESS_DEVICES if _bind_itself(libc, path)]
+    _set_attributes(libc, b"/", _AT_RECURSIVE, _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV, 0)
     _set_attributes(libc, here, 0, 0, _ATTR_RDONLY)
+    for path in harmless:
+        _set_attributes(libc, path, 0, 0, _ATTR_NODEV)
+
+
+def _bind_itself(libc: ctypes.CDLL, path: bytes) -> bool:
+    """Make a mount of this one file, which can then have attributes of its own."""
+    return bool(libc.mount(path, path, None, _MS_BIND, None) == 0)
+
+
+def _give_up_privileges() -> None:
+    """Keep no capability, and let no program that is started gain one.
+
+    Whoever enters a user namespace has them all in there, and could undo what was just set up; and
+    whoever is root on the machine has them anyway.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    for capability in range(64):  # those that this kernel does not know are refused
+        libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    none = struct.pack("6I", *[0] * 6)  # effective, permitted, inheritable: each in two words
+    libc.capset(struct.pack("Ii", _CAPABILITY_VERSION, 0), none)
 
 
 def _set_attributes(libc: ctypes.CDLL, path: bytes, flags: int, given: int, taken: int) -> None:
@@ -181,12 +223,11 @@ def _stand_aside(granted: bool, most: int) -> None:
     The engine must not be the first itself: signals from inside cannot kill that one, so that an
     abort there would look like something else.
     """
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     reader, writer = os.pipe()
     if granted:
         first = os.fork()
         if first:
-            os.close(writer)
+            _let_go_of_all_but(reader)
             said = os.read(reader, 4)
             os.waitpid(first, 0)
             _end_as(int.from_bytes(said, "big") if said else signal.SIGKILL)
@@ -195,7 +236,11 @@ def _stand_aside(granted: bool, most: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     waited = {signal.SIGCHLD, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, waited)
+    if not granted:
+        die_with_parent(signal.SIGTERM)  # which is waited for, so that descendants can be killed
     engine = os.fork()
+    if engine:  # or nobody would see that the engine has closed its end of a pipe
+        _let_go_of_all_but(writer)
     if engine and granted:
         status = _look_after(engine, waited, lambda: _ever_started() > most)
         os.write(writer, status.to_bytes(4, "big"))
@@ -204,9 +249,16 @@ def _stand_aside(granted: bool, most: int) -> None:
         status = _look_after(engine, waited, lambda: len(_descendants()) > most)
         _kill_descendants()
         _end_as(status)
+    die_with_parent()
     os.close(reader)
     os.close(writer)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, waited)
+
+
+def _let_go_of_all_but(kept: int) -> None:
+    """Close every other file."""
+    os.closerange(0, kept)
+    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
 
 
 def _look_after(engine: int, waited: set[signal.Signals], grown: Callable[[], bool]) -> int:

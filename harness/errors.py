@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from harness.words import visible
+
 
 class BreaklabError(Exception):
     """A problem that the user can solve; the message says how."""
@@ -31,8 +33,8 @@ class PageError(BreaklabError):
     """A page that cannot be read: the message starts with ``file:line:``."""
 
     def __init__(self, path: str, line: int, problem: str, remedy: str) -> None:
-        self.path, self.line, self.problem, self.remedy = path, line, problem, remedy
-        super().__init__(f"{path}:{line}: {problem}\n  remedy: {remedy}")
+        self.path, self.line, self.problem, self.remedy = path, line, visible(problem), remedy
+        super().__init__(f"{visible(path)}:{line}: {self.problem}\n  remedy: {remedy}")
 
 
 class HunkError(PageError):

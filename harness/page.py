@@ -31,6 +31,14 @@ UNSTATED = "?"
 ID = "^[a-z0-9]+(-[a-z0-9]+)*$"
 MODULE = r"^[A-Za-z_]\w*$"
 
+LARGEST = 64 * 1024
+"""Bytes in a file of the catalogue; ten times what is read in five minutes."""
+
+MOST_DOTS = 300
+"""In a line of front matter."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
 
 class Pardon(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why no diagnostic catches the break, where none does."""
@@ -148,7 +156,7 @@ class Page:
     @property
     def headings(self) -> list[str]:
         """The second-level headings, as they are written."""
-        return re.findall(r"^## (.+?)\s*$", self.body, re.M)
+        return [heading.rstrip() for heading in re.findall(r"^## (.+)$", self.body, re.M)]
 
     def section(self, heading: str) -> str:
         """The Markdown below a second-level heading, up to the next; empty where there is none."""
@@ -194,18 +202,28 @@ def read_page(path: Path) -> Page:
 
 def read_title(body: str, path: str, line: int) -> str:
     """The first heading of Markdown at `line` of its file. Raises PageError where there is none."""
-    title = re.search(r"^# +(.+?)\s*$", body, re.M)
+    title = re.search(r"^# +(\S.*)$", body, re.M)
     if title is None:
         raise PageError(path, line, "no title", "start the Markdown with `# The break's name`")
-    return title.group(1).replace("`", "")
+    return title.group(1).rstrip().replace("`", "")
 
 
 def read_text(path: Path) -> str:
     """The text of a file of the catalogue. Raises PageError where it is none."""
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        if path.exists() and not path.is_file():  # a pipe would keep us waiting
+            raise PageError(str(path), 1, "it is no file", "give it a name that ends in no `.md`")
+        if path.stat().st_size > LARGEST:
+            size = f"it has {path.stat().st_size} bytes, and {LARGEST} are allowed"
+            raise PageError(str(path), 1, size, "a page is read in five minutes")
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError, RuntimeError) as error:
         raise PageError(str(path), 1, f"cannot be read: {error}", "save it as UTF-8 text") from None
+    if control := _CONTROL.search(text):
+        line = text.count("\n", 0, control.start()) + 1
+        said = f"the control character U+{ord(control[0]):04X} is no text"
+        raise PageError(str(path), line, said, "take it out")
+    return text
 
 
 def read_table(path: Path) -> dict[str, str]:
@@ -276,6 +294,10 @@ class _FrontReader:
 
     def front(self) -> FrontMatter:
         try:
+            for at, row in enumerate(self.toml.splitlines(), start=2):
+                if (dots := row.count(".")) > MOST_DOTS:  # the time for a key grows fast with them
+                    many = f"a line with {dots} dots in the front matter"
+                    raise PageError(self.path, at, many, "break it in several")
             table = tomllib.loads(self.toml)
         except (ValueError, RecursionError) as error:  # too long a number, too many brackets
             found = re.search(r"at line (\d+)", str(error))

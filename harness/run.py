@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import re
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.words import Loss
+from harness.words import Loss, visible
 
 NumericArray = NDArray[Any]
 
@@ -27,6 +27,23 @@ _DTYPE = re.compile(rf"[<>|=][{_KINDS}]\d{{1,2}}")
 
 MOST_AXES = 64
 """Of an array in NumPy."""
+
+Name = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f]*\Z")]
+"""A name that an engine may have given: it will be shown, and must not control a terminal."""
+
+_MANY = msgspec.Meta(max_length=100_000)
+"""Steps of a log or a walk; empty ones would cost little to send and much to receive."""
+
+LONGEST_MESSAGE = 1000
+"""Characters."""
+
+
+def _as_read(record: msgspec.Struct, *fields: str) -> None:
+    """Make these texts of a record visible, and no longer than anybody reads."""
+    for field in fields:
+        said = getattr(record, field)
+        if said and not (said.isprintable() and len(said) <= LONGEST_MESSAGE):
+            msgspec.structs.force_setattr(record, field, visible(said[:LONGEST_MESSAGE]))
 
 
 class Array(msgspec.Struct, frozen=True):
@@ -74,6 +91,10 @@ class Failure(msgspec.Struct, frozen=True):
     where: str = ""
     """The line of the probe that was being executed, where that is known."""
 
+    def __post_init__(self) -> None:
+        """Whoever wrote the message: it can be shown as it is."""
+        _as_read(self, "phase", "type", "message", "where")
+
     def __str__(self) -> str:
         """One sentence."""
         at = f", at `{self.where}`" if self.where else ""
@@ -91,13 +112,17 @@ class Measured(msgspec.Struct, frozen=True):
     failure: str | None = None
     """How the engine failed while it was being measured."""
 
+    def __post_init__(self) -> None:
+        """Whoever wrote them: they can be shown as they are."""
+        _as_read(self, "problem", "failure")
+
 
 class TraceStep(msgspec.Struct, frozen=True):
     """One node of the backward walk, as an engine that records its walk tells it."""
 
     index: int
     """Its place in the topological order: parents have smaller ones than their children."""
-    op: str
+    op: Name
     """Empty for a leaf."""
     parents: tuple[int | None, ...]
     value: Array
@@ -111,20 +136,20 @@ class Run(msgspec.Struct, frozen=True):
 
     probe: str
     loss: Loss | None
-    leaves: dict[str, Array] = {}
+    leaves: dict[Name, Array] = {}
     output: Array | None = None
     cotangent: Array | None = None
     """What the loss hands to the output: ones (uniform) or fixed random numbers (weighted)."""
-    gradients: dict[str, Array | None] = {}
-    log: list[dict[str, Array]] = []
+    gradients: dict[Name, Array | None] = {}
+    log: Annotated[list[dict[Name, Array]], _MANY] = []
     """For probes of steps: one snapshot a step, the state before the first step included."""
-    mutated: dict[str, Array] = {}
+    mutated: dict[Name, Array] = {}
     """Leaves, and `cotangent`, whose memory the run changed: what they hold after it."""
-    shared: list[str] = []
+    shared: Annotated[list[Name], _MANY] = []
     """Which gradients share memory, with what: `a.grad and b.grad`."""
     generator_moved: bool = False
     """Numbers were drawn from NumPy's global generator."""
-    trace: list[TraceStep] = []
+    trace: Annotated[list[TraceStep], _MANY] = []
     """The backward walk, where it was asked for and the engine can tell."""
     failure: Failure | None = None
     reached: list[int] = []

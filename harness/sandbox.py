@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
-import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -32,10 +30,18 @@ from harness.loader import compile_ahead
 from harness.program import Ended, Printed, Program
 from harness.run import Failure, Run
 from harness.survey import STEPS, Survey, Surveyed
-from harness.worker import TICKET, Frame, Job, Loaded, Task, be_the_child, decode_frame
-
-LARGEST_FRAME = 64 * 1024 * 1024
-"""Bytes; a child that announces more is not believed."""
+from harness.words import visible
+from harness.worker import (
+    LARGEST_FRAME,
+    TICKET,
+    Frame,
+    Job,
+    Loaded,
+    Spent,
+    Task,
+    be_the_child,
+    decode_frame,
+)
 
 MOST_PRINTED = 8_000
 """Bytes; a program that prints more is stopped."""
@@ -43,7 +49,11 @@ MOST_PRINTED = 8_000
 START_UP = 60.0
 """Seconds that a fresh interpreter may take to come to its task, on a busy machine."""
 
-UNREPEATABLE = {"TimeLimit", "ProcessExit", "MemoryError"} | {each.name for each in signal.Signals}
+_OF_TIME = {"TimeLimit", "ProcessorTimeLimit"}
+
+UNREPEATABLE = {"TimeLimit", "ProcessExit", "ForgedResult", "MemoryError"} | {
+    each.name for each in signal.Signals
+}
 """Types of failures that depend on the machine and the day as well as on the program."""
 
 
@@ -134,15 +144,22 @@ def _can_fork(task: Task) -> bool:
 
 
 def _listen(child: _Child, job: Job) -> Iterator[Run]:
-    """The child's runs, up to its end; an abnormal end is the run that was going on."""
+    """The child's runs, up to its end; an abnormal end is the run that was going on.
+
+    If one before it may have caused that, it is not believed: what is left starts in a fresh child.
+    """
     first = child.ask(job.limits.seconds)
     if not isinstance(first, Loaded) or first.failure is not None:
         reported = first.failure if isinstance(first, Loaded) else None
         raise EngineDoesNotLoad(reported or _why(child, first, job.limits, "the import"))
-    for index, loss in job.items:
+    for count, (index, loss) in enumerate(job.items):
         probe, frame = job.probes[index].name, child.ask(job.limits.seconds)
+        if count and isinstance(frame, Spent):
+            return
         if not (isinstance(frame, Run) and (frame.probe, frame.loss) == (probe, loss)):
-            yield Run(probe, loss, failure=_why(child, frame, job.limits, "the run"))
+            failure = _why(child, frame, job.limits, "the run")
+            if count == 0 or failure.type in _OF_TIME:
+                yield Run(probe, loss, failure=failure)
             return
         yield frame
 
@@ -164,12 +181,7 @@ def _collect(child: _Child, limits: Limits) -> Printout:
             failure = frame.failure
         else:
             failure = _why(child, frame, limits, "the program")
-    return Printout(_visible(printed[:MOST_PRINTED].decode(errors="backslashreplace")), failure)
-
-
-def _visible(text: str) -> str:
-    """With escapes for what would control a terminal instead of being read."""
-    return re.sub(r"[^\n\t\x20-\x7e\xa0-\U0010ffff]", lambda one: f"\\x{ord(one[0]):02x}", text)
+    return Printout(visible(printed[:MOST_PRINTED].decode(errors="backslashreplace")), failure)
 
 
 def _why(child: _Child, frame: object, limits: Limits, phase: str) -> Failure:
@@ -177,7 +189,7 @@ def _why(child: _Child, frame: object, limits: Limits, phase: str) -> Failure:
         return Failure(phase, "TimeLimit", f"not done after {limits.seconds:g} seconds")
     status = child.end()
     said = f"; the last that it printed: {child.last_words}" if child.last_words else ""
-    if isinstance(frame, _Garbage):
+    if frame is not None:
         message = "something that is no result, or not the one that was asked for, was sent"
         return Failure(phase, "ForgedResult", message)
     if status == -getattr(signal, "SIGXCPU", 0):
@@ -218,7 +230,7 @@ class _Child:
     @property
     def last_words(self) -> str:
         """The end of what it printed, on one line."""
-        return " ".join(_visible(self._printed.decode(errors="backslashreplace")).split())[-200:]
+        return " ".join(visible(self._printed.decode(errors="backslashreplace")).split())[-200:]
 
     def wait_until_it_is_there(self) -> None:
         """Wait for the empty frame that a fresh interpreter sends before it is asked anything."""
@@ -296,6 +308,7 @@ class _Forked:
                 ended, status = self._reap_soon()
             _signal(os.killpg, self.pid, signal.SIGKILL)
             if not ended:
+                _signal(os.kill, self.pid, signal.SIGKILL)  # it may not have got its group yet
                 _, status = os.waitpid(self.pid, 0)
             self._status = os.waitstatus_to_exitcode(status)
         return self._status
@@ -343,19 +356,17 @@ def _fork(task: Task, folder: Path) -> _Child:
         pid = os.fork()
     if pid == 0:
         with contextlib.suppress(BaseException):
-            os.setpgid(0, 0)
+            os.setsid()  # the terminal is not the engine's
             be_the_child(task, folder, asked, write, printed)
         os._exit(1)
     for descriptor in (asked, write, printed):
         os.close(descriptor)
-    with contextlib.suppress(PermissionError, ProcessLookupError):
-        os.setpgid(pid, pid)  # both sides do it, so that neither can come too late
     return _Child(_Forked(pid), ask, read, overhear)
 
 
 def _spawn(task: Task, folder: Path) -> _Child:
     process = subprocess.Popen(
-        [sys.executable, "-B", "-m", "harness.worker"],
+        [sys.executable, "-B", "-c", "from harness.worker import main; main()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -395,7 +406,23 @@ def _scratch() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, however deep it is; no link leads out of it."""
+    pending = [folder]
+    with contextlib.suppress(OSError):
+        for here in pending:
+            for entry in list(os.scandir(here)):
+                path = Path(entry.path)
+                if entry.is_dir(follow_symlinks=False):
+                    path.chmod(0o700)  # and to the top, so that no path grows too long
+                    pending.append(path.rename(folder / os.urandom(8).hex()))
+                else:
+                    path.unlink()
+        for here in reversed(pending):
+            here.rmdir()
 
 
 @cache
@@ -404,7 +431,7 @@ def _sweep() -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
         owner = folder.name.removeprefix(_SCRATCH).partition("-")[0]
         if owner.isdigit() and not Path(f"/proc/{owner}").exists() and Path("/proc/self").exists():
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
 
 
 _SCRATCH = "breaklab-"

@@ -39,10 +39,11 @@ LARGEST = 512 * 1024 * 1024
 """Bytes; a larger file is emptied when it is opened."""
 
 FACES = (
-    *("__main__", "attempt", "bench", "catalogue", "check", "claims", "cli", "draft", "evidence"),
-    *("exercise", "exercise_check", "finding", "lab", "links", "matrix", "myth", "names"),
-    *("new_page", "observed", "outcome", "page", "predict", "prose", "report", "stage", "text"),
-    *("training", "translation"),
+    *("__main__", "attempt", "bench", "blocks", "catalogue", "check", "claims", "cli", "compare"),
+    *("doctor", "draft", "ending", "evidence", "exercise", "exercise_check", "finding", "fitness"),
+    *("foreign", "lab", "links", "matrix", "myth", "names", "new_page", "observed", "outcome"),
+    *("page", "pool", "predict", "prose", "report", "stage", "target", "text", "training"),
+    *("translation",),
 )
 """Modules that no child imports: they choose, judge and show runs, and have no part in them."""
 

@@ -21,8 +21,16 @@ from numpy.random import mtrand
 from harness.engine import Dialect
 from harness.leaves import cotangent_for, draw
 from harness.probe import Probe
-from harness.run import Array, Failure, NumericArray, Run, TraceStep, pack
-from harness.words import Loss
+from harness.run import (
+    LONGEST_MESSAGE,
+    Array,
+    Failure,
+    NumericArray,
+    Run,
+    TraceStep,
+    pack,
+)
+from harness.words import Loss, visible
 
 
 class Library:
@@ -294,7 +302,7 @@ def _pack_step(step: Any) -> TraceStep:
 def message_of(error: BaseException) -> str:
     """The exception's own words on one line, bounded; an exception may fail even to say them."""
     try:
-        words = " ".join(str(error).split())
+        words = visible(" ".join(str(error)[:LONGEST_MESSAGE].split()))
     except BaseException:
         return "(its message cannot be printed)"
     return words if len(words) <= 300 else words[:299] + "…"

@@ -36,3 +36,12 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 def headline(outcomes: set[Outcome]) -> Outcome:
     """The one outcome that names a whole vector of them; no run at all does not apply."""
     return next((outcome for outcome in OUTCOMES if outcome in outcomes), "does-not-apply")
+
+
+def visible(text: str) -> str:
+    """With escapes for what would control a terminal, or hide, instead of being read."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
+    )

@@ -2,7 +2,7 @@
 
 A job goes in, frames come out: one that says whether the engine could be loaded, then one a run.
 Or a whole program goes in, and what it prints comes out.
-It runs in a forked child, or as `python -m harness.worker` where there is no fork.
+It runs in a forked child, or in a fresh interpreter that calls `main` where there is no fork.
 """
 
 from __future__ import annotations
@@ -11,9 +11,13 @@ import contextlib
 import faulthandler
 import importlib
 import os
+import random
+import signal
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -26,6 +30,7 @@ from harness.coverage import Coverage
 from harness.diagnostics import DIAGNOSTICS
 from harness.engine import Dialect
 from harness.leaves import SEED
+from harness.leftovers import Process
 from harness.loader import load
 from harness.patch import Site
 from harness.probe import Probe
@@ -35,7 +40,7 @@ from harness.spoken import open_library
 from harness.subgradient import NEARBY, sample_nearby
 from harness.survey import Survey, Surveyed, survey
 from harness.trail import Recorder
-from harness.trial import Library, Trial, observe
+from harness.trial import Library, Trial, message_of, observe
 from harness.words import Loss
 
 
@@ -67,7 +72,11 @@ class Loaded(msgspec.Struct, frozen=True):
     failure: Failure | None = None
 
 
-def work(job: Job) -> Iterator[Loaded | Run]:
+class Spent(msgspec.Struct, frozen=True):
+    """In place of a run: one before it changed this process for good, and a fresh one is needed."""
+
+
+def work(job: Job) -> Iterator[Loaded | Run | Spent]:
     """Do the job, frame by frame; each is begun when it is asked for."""
     recorder = Recorder()
     recorder.install()
@@ -75,6 +84,7 @@ def work(job: Job) -> Iterator[Loaded | Run]:
     if job.covered:
         coverage.start()
     mtrand.set_bit_generator(np.random.PCG64(SEED))
+    random.seed(SEED)
     try:
         module = (
             load(job.dialect.module, Path(job.root), job.sources, job.sites)
@@ -83,20 +93,29 @@ def work(job: Job) -> Iterator[Loaded | Run]:
         )
         library = open_library(job.dialect, module)
     except BaseException as error:
-        yield Loaded(Failure("the import", type(error).__name__, str(error)))
+        yield Loaded(Failure("the import", type(error).__name__, message_of(error)))
         return
     called = coverage.stop() if job.covered else None
     yield Loaded()
     at_import = set(recorder.executed)
-    start = mtrand.get_bit_generator().state
+    process = Process(job.dialect.module.partition(".")[0], Path.cwd()) if job.sources else None
+    generator = mtrand.get_bit_generator()
+    start = generator.state
     for index, loss in job.items:
-        mtrand.get_bit_generator().state = start
+        mtrand.set_bit_generator(generator)
+        generator.state = start
+        random.seed(SEED)
         recorder.clear()
         probe = job.probes[index]
         if job.covered:
-            yield _cover(library, probe, loss, coverage, called)
+            does = partial(_cover, library, probe, loss, coverage, called)
         else:
-            yield _run(job, library, probe, loss, recorder, at_import)
+            does = partial(_run, job, library, probe, loss, recorder, at_import)
+        run, restored = process.isolate(does) if process else (does(), True)
+        yield run
+        if not restored:
+            yield Spent()
+            return
 
 
 def _cover(
@@ -127,7 +146,7 @@ def _run(
     try:
         trial = Trial(library, probe)
     except BaseException as error:
-        failure = Failure("reading the probe", type(error).__name__, str(error))
+        failure = Failure("reading the probe", type(error).__name__, message_of(error))
         return Run(probe.name, loss, failure=failure)
     run = observe(trial, loss, traced=job.traced)
     recorder.paused = True  # what diagnostics run is not the probe
@@ -153,7 +172,7 @@ def _measure(job: Job, trial: Trial, run: Run) -> dict[str, Measured]:
         try:
             measured[name] = measure(trial, run)
         except BaseException as error:  # what a broken engine raises here is an observation too
-            measured[name] = Measured(failure=f"{type(error).__name__}: {error}")
+            measured[name] = Measured(failure=f"{type(error).__name__}: {message_of(error)}")
     return measured
 
 
@@ -162,11 +181,12 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 Task = Job | Program | Survey
 """What a child is there for."""
 
-Frame = Loaded | Run | Printed | Ended | Surveyed
+Frame = Loaded | Run | Spent | Printed | Ended | Surveyed
 
 KINDS: dict[bytes, type[Frame]] = {
     b"L": Loaded,
     b"R": Run,
+    b"S": Spent,
     b"P": Printed,
     b"E": Ended,
     b"V": Surveyed,
@@ -175,8 +195,11 @@ KINDS: dict[bytes, type[Frame]] = {
 
 _BYTES = {kind: byte for byte, kind in KINDS.items()}
 
-VERSION = 2
+VERSION = 3
 """Of the form in which frames travel."""
+
+LARGEST_FRAME = 64 * 1024 * 1024
+"""Bytes; who announces more is not believed."""
 
 TICKET = 8
 """Bytes of a ticket: the random number with which the parent asks for a frame, and which the frame
@@ -231,9 +254,24 @@ def _take(asked: int, limits: Limits) -> bytes:
 
 
 def _send(pipe: int, frame: Frame, ticket: bytes) -> None:
-    view = memoryview(encode_frame(frame, ticket))
+    try:
+        body = encode_frame(frame, ticket)
+    except (UnicodeError, msgspec.MsgspecError, TypeError, MemoryError) as error:
+        body = encode_frame(_instead(frame, type(error).__name__, message_of(error)), ticket)
+    if len(body) > LARGEST_FRAME:
+        said = f"{len(body)} bytes, and {LARGEST_FRAME} can be looked at"
+        body = encode_frame(_instead(frame, "ResultTooLarge", said), ticket)
+    view = memoryview(body)
     while view:
         view = view[os.write(pipe, view) :]
+
+
+def _instead(frame: Frame, kind: str, message: str) -> Frame:
+    """What is sent where a frame cannot be."""
+    failure = Failure("sending what was seen", kind, message)
+    return (
+        Run(frame.probe, frame.loss, failure=failure) if isinstance(frame, Run) else Ended(failure)
+    )
 
 
 def main() -> None:
@@ -261,7 +299,8 @@ def be_the_child(task: Task, scratch: Path, asked: int, pipe: int, printed: int)
     What the engine prints goes to the file descriptor `printed`; it reads nothing.
     """
     status = 1
-    with contextlib.suppress(BaseException):
+    try:
+        _default_signals()
         die_with_parent()
         _close_others({asked, pipe, printed})
         _redirect(printed)
@@ -272,7 +311,16 @@ def be_the_child(task: Task, scratch: Path, asked: int, pipe: int, printed: int)
             os.chdir(scratch)
         serve(task, asked, pipe)
         status = 0
+    except BaseException as error:  # only an engine that meddles with our own code gets here
+        with contextlib.suppress(BaseException):
+            os.write(2, f"{type(error).__name__}: {message_of(error)}".encode())
     os._exit(status)
+
+
+def _default_signals() -> None:
+    """What our own command line does on a signal is not for the child to do."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _close_others(kept: set[int]) -> None:
@@ -303,13 +351,10 @@ def _scrub(scratch: Path) -> None:
     kept = {name: value for name, value in os.environ.items() if name in KEPT}
     os.environ.clear()
     os.environ |= kept | dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(scratch))
+    tempfile.tempdir = None  # a forked child has what its parent has found out
 
 
 KEPT = {"PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "SYSTEMROOT"} | {
     f"{library}_NUM_THREADS" for library in ("OMP", "OPENBLAS", "MKL")
 }
 """The variables that a child may know."""
-
-
-if __name__ == "__main__":
-    main()

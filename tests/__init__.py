@@ -1,1 +1,1 @@
-"""A package, so that the `tests` that other distributions install do not take its place."""
+"""A package by name: others that are installed may bring a `tests` of their own."""

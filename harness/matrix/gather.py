@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import difflib
 import math
-import os
-import signal
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
-from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +26,7 @@ from harness.matrix.known import Known, digest_of, key_of, recall, remember
 from harness.matrix.record import FalseAlarm
 from harness.matrix.trials import Size, Trials, Tried
 from harness.page import Page
+from harness.pool import cores, side_by_side
 from harness.probe import Probe
 from harness.report import EngineReport, Report
 from harness.store import Store
@@ -200,16 +198,16 @@ def try_all(
         plan = replace(plan, breaks=tuple(_fitted(entry, bench) for entry in plan.breaks))
     tried: dict[str, Tried] = {}
     clean: dict[str, list[FalseAlarm]] = {}
-    found_in_turn = _side_by_side(plan, bench, processes or _cores())
-    for done, (entry, found) in enumerate(found_in_turn, start=1):
-        tried[entry.page.id] = found
-        if isinstance(entry.experiment, Known):
-            heard = entry.experiment.clean
-        else:
-            heard = _listen_to_clean(entry, found, bench)
-            remember(bench.store, entry.key, found.report, heard)
-        clean = {**heard, **clean}
-        watch(done, entry.page.id)
+    with closing(_side_by_side(plan, bench, processes or cores())) as found_in_turn:
+        for done, (entry, found) in enumerate(found_in_turn, start=1):
+            tried[entry.page.id] = found
+            if isinstance(entry.experiment, Known):
+                heard = entry.experiment.clean
+            else:
+                heard = _listen_to_clean(entry, found, bench)
+                remember(bench.store, entry.key, found.report, heard)
+            clean = {**heard, **clean}
+            watch(done, entry.page.id)
     return Trials(
         engine=plan.engine,
         diagnostics=tuple(bench.diagnostics),
@@ -221,11 +219,9 @@ def try_all(
     )
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _side_by_side(plan: Plan, bench: Bench, processes: int) -> Iterator[tuple[Entry, Tried]]:
+def _side_by_side(
+    plan: Plan, bench: Bench, processes: int
+) -> Generator[tuple[Entry, Tried], None, None]:
     """Each entry with what came of it, in their order, whoever tried it.
 
     The processes are forked once the bench knows the clean engine, so that none asks again.
@@ -233,16 +229,12 @@ def _side_by_side(plan: Plan, bench: Bench, processes: int) -> Iterator[tuple[En
     fresh = [e for e in plan.entries if not isinstance(e.experiment, Known)]
     experiments = [e.experiment for e in fresh if isinstance(e.experiment, Experiment)]
     _meet_clean(bench, experiments)
-    results: Iterator[Tried] = (_try(entry, bench) for entry in fresh)
-    if processes < 2 or len(fresh) < 2 or "fork" not in get_all_start_methods():
-        yield from _in_turn(plan.entries, results)
-        return
     _INHERITED.append((fresh, bench))
-    pool = ProcessPoolExecutor(processes, get_context("fork"), initializer=_ignore_interrupts)
     try:
-        yield from _in_turn(plan.entries, pool.map(_try_nth, range(len(fresh))))
+        indices = range(len(fresh))
+        with closing(side_by_side(_try_nth, indices, min(processes, len(fresh)))) as tried:
+            yield from _in_turn(plan.entries, tried)
     finally:
-        pool.shutdown(cancel_futures=True)
         _INHERITED.pop()
 
 
@@ -278,18 +270,9 @@ _INHERITED: list[tuple[Sequence[Entry], Bench]] = []
 """What forked processes find here instead of getting it sent."""
 
 
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
 def _try_nth(index: int) -> Tried:
-    """An interrupt ends the page that is being tried, engine's process and all."""
     entries, bench = _INHERITED[-1]
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        return _try(entries[index], bench)
-    finally:
-        _ignore_interrupts()
+    return _try(entries[index], bench)
 
 
 def _try(entry: Entry, bench: Bench) -> Tried:

@@ -8,7 +8,7 @@ import msgspec
 
 from harness.confine import Limits
 from harness.engine import Dialect
-from harness.run import Failure
+from harness.run import Failure, Name
 
 Step = Literal["the import", "the class", "the tensors", "the accumulation", "the un-broadcasting"]
 
@@ -36,14 +36,14 @@ class Survey(msgspec.Struct, frozen=True, tag="survey"):
 class Reducer(msgspec.Struct, frozen=True):
     """A function of the engine that sums a gradient down to the shape of an operand."""
 
-    module: str
-    name: str
+    module: Name
+    name: Name
     """Qualified: `Tensor.unbroadcast`."""
-    file: str
+    file: Name
     line: int
-    callers: dict[str, list[str]] = {}
+    callers: dict[Name, list[Name]] = {}
     """By op: the functions that called it in a backward pass."""
-    flaws: list[str] = []
+    flaws: list[Name] = []
     """What it gets wrong, each with a witness."""
 
 
@@ -52,22 +52,22 @@ class Surveyed(msgspec.Struct, frozen=True):
 
     step: Step
     dialect: Dialect
-    name: str | None = None
+    name: Name | None = None
     failure: Failure | None = None
-    tried: list[str] = []
+    tried: list[Name] = []
     """What did not work, where nothing did."""
-    before: str = ""
+    before: Name = ""
     """A leaf's gradient before the first walk: none, zeros, number."""
-    second: str = ""
+    second: Name = ""
     """What a second walk does to it: in place, rebound, replaced; or it is refused."""
     shares: bool = False
     """A gradient is stored as it arrives, and shares memory with another."""
-    dtype: str = "float64"
+    dtype: Name = "float64"
     """What float64 is kept as."""
-    padded: str = ""
+    padded: Name = ""
     """How shapes are changed, where they are."""
     reducers: list[Reducer] = []
-    ops: dict[str, list[str]] = {}
+    ops: dict[Name, list[Name]] = {}
     """By op: the functions of the engine that run for it and for no other."""
 
 

@@ -6,12 +6,9 @@ The runs are those of probes of steps: the same sandbox, and the same store.
 from __future__ import annotations
 
 import math
-import os
-import signal
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from functools import partial
-from multiprocessing import get_all_start_methods, get_context
 
 import msgspec
 import numpy as np
@@ -19,6 +16,7 @@ import numpy as np
 from harness.confine import Limits
 from harness.engine import Engine
 from harness.errors import EnvironmentProblem
+from harness.pool import cores, side_by_side
 from harness.run import Failure, Run
 from harness.sandbox import EngineDoesNotLoad, run_isolated
 from harness.store import Store, keys_of
@@ -122,40 +120,19 @@ def _run_kept(jobs: Sequence[Job], store: Store, limits: Limits) -> list[list[Ru
     pieces: list[tuple[list[bytes], Job]] = []
     for job, its_keys in zip(jobs, keys, strict=True):
         unknown = [i for i, key in enumerate(its_keys) if key not in known]
-        for part in range(_cores()):
-            mine = unknown[part :: _cores()]
+        for part in range(cores()):
+            mine = unknown[part :: cores()]
             if mine:
                 items = tuple(job.items[i] for i in mine)
                 piece = msgspec.structs.replace(job, items=items)
                 pieces.append(([its_keys[i] for i in mine], piece))
-    for (its_keys, _), runs in zip(
-        pieces, _side_by_side([piece for _, piece in pieces], limits), strict=True
-    ):
-        fresh = dict(zip(its_keys, runs, strict=True))
-        store.keep(fresh)
-        known |= fresh
+    work, unmade = partial(_run, limits=limits), [piece for _, piece in pieces]
+    with closing(side_by_side(work, unmade, min(cores(), len(unmade)))) as found:
+        for (its_keys, _), runs in zip(pieces, found, strict=True):
+            fresh = dict(zip(its_keys, runs, strict=True))
+            store.keep(fresh)
+            known |= fresh
     return [[known[key] for key in some] for some in keys]
-
-
-def _side_by_side(jobs: Sequence[Job], limits: Limits) -> Iterator[list[Run]]:
-    processes = min(_cores(), len(jobs))
-    if processes < 2 or "fork" not in get_all_start_methods():
-        yield from (_run(job, limits) for job in jobs)
-        return
-    pool = ProcessPoolExecutor(processes, get_context("fork"), initializer=_ignore_interrupts)
-    try:
-        yield from pool.map(partial(_run_interruptibly, limits=limits), jobs)
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _run_interruptibly(job: Job, limits: Limits) -> list[Run]:
-    """Ctrl-C ends the run that is going on, and its child with it."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        return _run(job, limits)
-    finally:
-        _ignore_interrupts()
 
 
 def _run(job: Job, limits: Limits) -> list[Run]:
@@ -164,11 +141,3 @@ def _run(job: Job, limits: Limits) -> list[Run]:
     except EngineDoesNotLoad as error:
         failure: Failure = error.failure
         return [Run(job.probes[index].name, None, failure=failure) for index, _ in job.items]
-
-
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -108,6 +109,26 @@ def test_an_engine_that_does_not_load_says_why(fork: bool, text: str, words: str
     limits = Limits(seconds=3.0) if "sleep" in text else Limits(cpu_seconds=1)
     with pytest.raises(EngineDoesNotLoad, match=words):
         run_isolated(tiny_job(text), limits, fork=fork)
+
+
+def test_a_fresh_interpreter_has_a_world_of_its_own_too(fork: bool) -> None:
+    """NumPy has started threads there, and a process of several cannot leave its namespaces."""
+    numbers = "[line.split()[1:] for line in open('/proc/self/status') if line[:5] == 'NSpid']"
+    text = backward_that(f"raise ValueError(len({numbers}[0]))")
+    lone, shared = (
+        run_isolated(tiny_job(text), Limits(own_world=own_world), fork=fork)[0].failure
+        for own_world in (True, False)
+    )
+    assert lone is not None
+    assert shared is not None
+    if kernel_grants_namespaces():
+        assert int(lone.message) == int(shared.message) + 1
+
+
+def kernel_grants_namespaces() -> bool:
+    return (
+        subprocess.run(["unshare", "-U", "true"], check=False, capture_output=True).returncode == 0
+    )
 
 
 LEFT_BEHIND = {

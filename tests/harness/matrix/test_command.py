@@ -106,7 +106,7 @@ def test_ctrl_c_stops_at_once_and_says_what_was_finished(
     matrix: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The third page is interrupted."""
-    monkeypatch.setattr(gather, "_cores", lambda: 1)
+    monkeypatch.setattr(gather, "cores", lambda: 1)
     lab, tried = gather.run_lab, []
 
     def interrupted(*given: object) -> object:

@@ -131,7 +131,7 @@ def test_the_same_seeds_give_the_same_report_from_any_number_of_processes(
 ) -> None:
     catalogue = write_page(tmp_path)
     several = report_on(catalogue)
-    monkeypatch.setattr(trials, "_cores", lambda: 1)
+    monkeypatch.setattr(trials, "cores", lambda: 1)
     assert report_on(catalogue).metrics == several.metrics
 
 
@@ -139,13 +139,13 @@ def test_what_is_stored_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Mon
     store, prepared = Store(None), experiment(write_page(tmp_path))
     first = run_training(prepared, store, range(4))
     ran: list[int] = []
-    whole = trials._side_by_side
+    whole = trials.side_by_side
 
-    def counted(jobs, limits):  # type: ignore[no-untyped-def]
+    def counted(work, jobs, processes):  # type: ignore[no-untyped-def]
         ran.extend(len(job.items) for job in jobs)
-        return whole(jobs, limits)
+        return whole(work, jobs, processes)
 
-    monkeypatch.setattr(trials, "_side_by_side", counted)
+    monkeypatch.setattr(trials, "side_by_side", counted)
     assert run_training(prepared, store, range(4)).metrics == first.metrics
     assert ran == []
     run_training(prepared, store, range(6))

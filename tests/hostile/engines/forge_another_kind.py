@@ -1,0 +1,7 @@
+"""Sends that the engine is loaded, where a result was asked for."""
+
+ENDS = ["ForgedResult"]
+
+
+def attack(tensor):
+    send(b"\x80", kind=b"L")

@@ -1,0 +1,10 @@
+"""Kills the process that started it, and goes on."""
+
+ENDS = [None]
+SHARED = [None, "SIGKILL"]
+
+
+def attack(tensor):
+    import os
+
+    os.kill(os.getppid(), 9)

@@ -1,0 +1,9 @@
+"""Kills its own process."""
+
+ENDS = ["SIGKILL"]
+
+
+def attack(tensor):
+    import os
+
+    os.kill(os.getpid(), 9)

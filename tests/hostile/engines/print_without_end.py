@@ -1,0 +1,14 @@
+"""Prints for a minute, to both streams."""
+
+ENDS = ["ProcessorTimeLimit", "TimeLimit"]
+LIMITS = {"cpu_seconds": 1, "seconds": 10}
+
+
+def attack(tensor):
+    import os
+    import time
+
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        os.write(1, b"y" * 65536)
+        os.write(2, b"n" * 65536)

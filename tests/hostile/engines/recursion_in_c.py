@@ -1,0 +1,13 @@
+"""A list in lists, so deep that compiled code overflows the stack to print it."""
+
+ENDS = ["SIGSEGV", "RecursionError"]
+
+
+def attack(tensor):
+    import sys
+
+    sys.setrecursionlimit(10**7)
+    deep = []
+    for _ in range(10**6):
+        deep = [deep]
+    repr(deep)

@@ -1,0 +1,7 @@
+"""Calls itself without end."""
+
+ENDS = ["RecursionError"]
+
+
+def attack(tensor):
+    attack(tensor)

@@ -1,0 +1,10 @@
+"""Waits, and works not at all."""
+
+ENDS = ["TimeLimit"]
+LIMITS = {"seconds": 3}
+
+
+def attack(tensor):
+    import time
+
+    time.sleep(60)

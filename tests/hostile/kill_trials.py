@@ -1,0 +1,235 @@
+"""Trials that end a kill matrix by a signal at a random moment, and look at what it leaves behind.
+
+    python -m tests.hostile.kill_trials --trials 30
+
+Each trial starts a small matrix with a store and a folder for scratch folders of its own, sends a
+signal, and then asks: did it end soon, and with the right status; is any of its processes left; is
+the engine's folder as it was; is the store sound; does the same command, started again, go on from
+there, run nothing again that was kept, tidy up, and show the same matrix as one that nobody
+disturbed? That one is shown by two that were at work at the same time, on one store.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import minigrad
+
+ROOT = Path(__file__).parents[2]
+ENGINE = Path(minigrad.__file__).parent
+COMMAND = ("matrix", "--on", "unbroadcast-on-arrival", "--json", "skip-unbroadcast")
+"""On a rewrite of the engine, so that the others are left out: a break, and the controls."""
+
+STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGKILL: -9}
+SOON = 20.0
+"""Seconds, on a busy machine; an idle one takes a tenth of one."""
+
+
+@dataclass
+class Place:
+    """Where a matrix keeps things; its processes are known by it, since they inherit it."""
+
+    folder: Path
+    environment: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name in ("cache", "scratch"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        cache, scratch = str(self.folder / "cache"), str(self.folder / "scratch")
+        kept = {name: value for name, value in os.environ.items() if name not in ("LANG", "LC_ALL")}
+        self.environment = {**kept, "XDG_CACHE_HOME": cache, "TMPDIR": scratch, "COLUMNS": "80"}
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "cache" / "breaklab" / "runs.sqlite"
+
+    @property
+    def scratch(self) -> list[str]:
+        return sorted(path.name for path in (self.folder / "scratch").iterdir())
+
+    def start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.hostile.small_matrix", *COMMAND],
+            cwd=ROOT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def processes(self) -> list[int]:
+        """Those that were started here, whatever has become of them; none that is only an entry."""
+        mark, found = f"XDG_CACHE_HOME={self.folder / 'cache'}".encode(), []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and entry.name != str(os.getpid()):
+                try:
+                    if mark in (entry / "environ").read_bytes().split(b"\0"):
+                        found.append(int(entry.name))
+                except OSError:
+                    pass
+        return found
+
+    def stored(self) -> dict[bytes, int]:
+        """The keys of the runs that are kept, and their rows: what is written again gets another.
+
+        Raises sqlite3.DatabaseError where the store is not sound.
+        """
+        if not self.store.exists():
+            return {}
+        with closing(sqlite3.connect(self.store)) as file:
+            said = file.execute("PRAGMA integrity_check").fetchone()[0]
+            if said != "ok":
+                raise sqlite3.DatabaseError(said)
+            tables = {name for (name,) in file.execute("SELECT name FROM sqlite_master")}
+            if "runs" not in tables:  # it was just being made
+                return {}
+            return dict(file.execute("SELECT key, rowid FROM runs"))
+
+
+def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """What the matrix shows, but for its seconds."""
+    out, err = process.communicate(timeout=600)
+    assert process.returncode in (0, 1), err
+    assert out, err
+    shown: dict[str, Any] = without_seconds(json.loads(out))
+    return shown
+
+
+def without_seconds(thing: Any) -> Any:
+    if isinstance(thing, dict):
+        return {key: without_seconds(value) for key, value in thing.items() if key != "seconds"}
+    return [without_seconds(each) for each in thing] if isinstance(thing, list) else thing
+
+
+def tree(folder: Path) -> str:
+    """A digest of every file below, its name and its bytes."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        digest.update(str(path).encode() + (path.read_bytes() if path.is_file() else b""))
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What was seen of a matrix that got a signal."""
+
+    wrong: list[str]
+    """Nothing, if all is well."""
+    status: int | None = None
+    took: float = 0.0
+    """Seconds from the signal to the end of its last process."""
+    kept: int = 0
+    """Runs, in the store."""
+
+
+def trial(
+    folder: Path, number: signal.Signals, delay: float, reference: dict[str, Any], *, group: bool
+) -> Trial:
+    """A matrix that gets the signal after `delay` seconds.
+
+    With `group`, every process of its group gets it, as from a terminal.
+    """
+    place, before = Place(folder), tree(ENGINE)
+    process = place.start()
+    time.sleep(delay)
+    if process.poll() is None:
+        (os.killpg if group else os.kill)(process.pid, number)
+    start = time.monotonic()
+    try:
+        _, err = process.communicate(timeout=SOON)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return Trial([f"still there {SOON:g} seconds after {number.name}"])
+    while (left := place.processes()) and time.monotonic() - start < SOON:
+        time.sleep(0.01)
+    took, wrong = time.monotonic() - start, []
+    # It may have been done before; or just started, and then the system's default ends it.
+    if process.returncode not in (STATUS[number], 0, 1, -number):
+        wrong.append(f"status {process.returncode} after {number.name}: {err}")
+    if process.returncode in (129, 130, 143) and err.count("\n") > 1:
+        wrong.append(f"said more than one line: {err}")
+    if left:
+        wrong.append(f"processes are left: {left}")
+    if number != signal.SIGKILL and place.scratch:
+        wrong.append(f"scratch folders are left: {place.scratch}")
+    kept = place.stored()
+    if finish(place.start()) != reference:
+        wrong.append("the next run shows another matrix")
+    if not kept.items() <= place.stored().items():
+        wrong.append("what was kept was run again")
+    if place.scratch:
+        wrong.append(f"the next run did not sweep {place.scratch}")
+    if place.store.with_name("runs.sqlite.damaged").exists():
+        wrong.append("the store was put aside")
+    if tree(ENGINE) != before:
+        wrong.append("the engine's folder was changed")
+    return Trial(wrong, process.returncode, took, len(kept))
+
+
+def two_at_once(folder: Path) -> tuple[dict[str, Any], float]:
+    """What two matrices show that share a store, and how many seconds they take."""
+    start, place = time.monotonic(), Place(folder)
+    one, another = place.start(), place.start()
+    shown = finish(one)
+    assert finish(another) == shown
+    assert place.stored()
+    return shown, time.monotonic() - start
+
+
+def undisturbed(folder: Path) -> tuple[dict[str, Any], float]:
+    """The matrix that nobody disturbs, and how many seconds it takes."""
+    start = time.monotonic()
+    return finish(Place(folder).start()), time.monotonic() - start
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--trials", type=int, default=30, help="for each signal")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--signal", choices=[each.name for each in STATUS], help="only this one")
+    given = parser.parse_args()
+    signals = [each for each in STATUS if given.signal in (None, each.name)]
+    rng, failures = random.Random(given.seed), 0
+    with tempfile.TemporaryDirectory() as folder:
+        reference, seconds = undisturbed(Path(folder, "undisturbed"))
+        print(f"undisturbed: {seconds:.1f} seconds", flush=True)
+        shown, took = two_at_once(Path(folder, "two"))
+        failures += shown != reference
+        print(f"two at once: {took:.1f} seconds, {'well' if shown == reference else 'WRONG'}")
+        print("signal   to     after  status  ends after  runs kept")
+        for number in signals:
+            for count in range(given.trials):
+                delay, group = rng.uniform(0.0, seconds), count % 3 == 0
+                here = Path(folder, f"{number.name}-{count}")
+                seen = trial(here, number, delay, reference, group=group)
+                failures += bool(seen.wrong)
+                print(
+                    f"{number.name:8} {'all' if group else 'first':5} {delay:5.1f} s  "
+                    f"{seen.status or 0:6}  {seen.took:8.2f} s  {seen.kept:9}  "
+                    f"{'; '.join(seen.wrong) or 'well'}",
+                    flush=True,
+                )
+    print(f"{failures} of {len(signals) * given.trials} trials went wrong")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

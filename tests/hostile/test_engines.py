@@ -1,0 +1,239 @@
+"""Engines that do harm: that is a failure of their run, and no other is harmed; nothing is left.
+
+A sample is a file in `engines/`: what `attack(tensor)` does in the backward pass of one probe, and
+how that probe may end (`ENDS`: types of failures, None for a run that goes well, "any" for whatever
+it is). Where the guarantee needs namespaces, `SHARED` says what comes of it without them; None says
+that it must not be tried there.
+
+Every sample stops by itself, so that a guard that fails does not take the machine along. In fresh
+interpreters that takes minutes: one of each kind is always tried there, the others with
+`pytest -m "" tests/hostile`.
+"""
+
+import ast
+import ctypes
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.confine import Limits
+from harness.engine import Dialect
+from harness.probe import read_probes
+from harness.run import Run
+from harness.sandbox import run_isolated
+from harness.worker import Job
+from tests.harness.engines import TINY
+
+HERE = Path(__file__).parent
+SAMPLES = sorted(path.stem for path in (HERE / "engines").glob("*.py"))
+SECONDS = 40.0
+"""Far more than any sample takes that is not about time, on a busy machine too."""
+
+ALSO_SPAWNED = {
+    ("own", "abort"),
+    ("own", "close_everything"),
+    ("shared", "daemon_left_behind"),
+    ("own", "exit_at_once"),
+    ("own", "forge_another_run"),
+    ("shared", "kill_its_group"),
+    ("own", "loop_in_python"),
+    ("shared", "memory_at_once"),
+    ("own", "patch_the_sender"),
+    ("own", "settings_of_python"),
+    ("own", "write_its_source"),
+}
+"""One of each kind, which is always tried in a fresh interpreter too."""
+
+CASES = [
+    pytest.param(
+        sample,
+        way == "forked",
+        world == "own",
+        id=f"{sample}-{way}-{world}",
+        marks=[] if way == "forked" or (world, sample) in ALSO_SPAWNED else [pytest.mark.slow],
+    )
+    for sample in SAMPLES
+    for way in ("forked", "spawned")
+    for world in ("own", "shared")
+]
+
+PROBES = (HERE / "parts" / "canary.py").read_text(encoding="utf-8")
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the samples are Linux programs")
+
+
+def engine(sample: str) -> str:
+    """The tiny engine with the sample's attack."""
+    text = (HERE / "engines" / f"{sample}.py").read_text(encoding="utf-8")
+    if sample.startswith("forge_"):
+        text = (HERE / "parts" / "forging.py").read_text(encoding="utf-8") + text
+    return f"{text}\n\n{attacked(TINY)}"
+
+
+def attacked(text: str) -> str:
+    """The engine, with a call of `attack` in its backward pass where there are 3 numbers."""
+    line = "    def backward(self, cotangent):\n"
+    assert line in text
+    return text.replace(line, f"{line}        if self.data.size == 3:\n            attack(self)\n")
+
+
+def settings(sample: str) -> dict[str, Any]:
+    """The names in capitals that the sample gives to constants."""
+    tree = ast.parse((HERE / "engines" / f"{sample}.py").read_text(encoding="utf-8"))
+    found: dict[str, Any] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if name in ("ENDS", "SHARED"):
+                found[name] = ast.literal_eval(node.value)
+            if name == "LIMITS":
+                found[name] = eval(ast.unparse(node.value), {})  # noqa: S307  products, for people
+    return found
+
+
+def job(text: str, root: Path) -> Job:
+    """The attacked probe, one that is not, and one that looks at the process."""
+    probes = read_probes(PROBES, "probes.py")
+    items = ((0, "weighted"), (1, "weighted"), (2, None))
+    return Job(Dialect("tiny"), str(root), {"tiny.py": text}, (), probes, items)
+
+
+@cache
+def unharmed(fork: bool, own_world: bool) -> list[Run]:
+    """What the other two probes show where nobody attacks."""
+    limits = Limits(own_world=own_world, seconds=SECONDS)
+    text = f"def attack(tensor):\n    pass\n\n\n{TINY}"
+    return run_isolated(job(text, Path("/nowhere")), limits, fork=fork)[1:]
+
+
+@pytest.fixture
+def playground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What a sample may try to change, and the folder in which scratch folders are made."""
+    for name, file in (
+        ("engine", "tiny.py"),
+        ("catalogue", "page.md"),
+        ("cache", "runs.sqlite"),
+        ("home", ".profile"),
+    ):
+        (tmp_path / "field" / name).mkdir(parents=True)
+        (tmp_path / "field" / name / file).write_text("# as it was", encoding="utf-8")
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    monkeypatch.setenv("BREAKLAB_SECRET", "a secret")
+    return tmp_path
+
+
+@pytest.fixture
+def no_orphans() -> Iterator[None]:
+    """Whoever loses its parent becomes a child of this process; in the end there must be none."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
+    yield
+    libc.prctl(36, 0)
+    end = time.monotonic() + 5
+    left = True
+    while left and time.monotonic() < end:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            left = False
+        else:
+            time.sleep(0.02)
+    assert not left, children()
+
+
+def children() -> list[str]:
+    """The processes that descend from this one, as they were started."""
+    said = subprocess.run(
+        ["ps", "--ppid", str(os.getpid()), "-o", "pid=,stat=,args="],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return said.stdout.splitlines()
+
+
+def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
+    return {
+        str(path): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize(("sample", "fork", "own_world"), CASES)
+@pytest.mark.usefixtures("no_orphans")
+def test_it_harms_nothing_but_its_own_run(
+    sample: str,
+    fork: bool,
+    own_world: bool,
+    playground: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    said = settings(sample)
+    ends = said["ENDS"] if own_world else said.get("SHARED", said["ENDS"])
+    if ends is None:
+        pytest.skip("only namespaces guard against it")
+    before = contents(playground / "field")
+    limits = Limits(**({"seconds": SECONDS} | said.get("LIMITS", {})), own_world=own_world)
+    start = time.monotonic()
+    runs = run_isolated(job(engine(sample), playground / "field" / "engine"), limits, fork=fork)
+    assert time.monotonic() - start < 2 * SECONDS
+    attacked, *others = runs
+    kind = attacked.failure.type if attacked.failure else None
+    assert kind in ends or "any" in ends, attacked.failure
+    assert str(attacked.failure).isprintable()
+    assert len(str(attacked.failure)) < 5000
+    for run, quiet in zip(others, unharmed(fork, own_world), strict=True):
+        seen, expected = plain(run), plain(quiet)
+        other = {key for key in seen | expected if seen.get(key) != expected.get(key)}
+        assert {key: (seen.get(key), expected.get(key)) for key in other} == {}
+    assert contents(playground / "field") == before
+    assert list((playground / "scratch").iterdir()) == []
+    assert capfd.readouterr() == ("", "")
+
+
+def plain(run: Run) -> dict[str, object]:
+    """All of a run but the time that it took; a log as numbers, which are read more easily."""
+    said = msgspec.structs.asdict(run)
+    log = [{key: seen.numpy().tolist() for key, seen in step.items()} for step in run.log]
+    return {**said, "seconds": None, "log": None} | (log[-1] if log else {}) | {"steps": len(log)}
+
+
+GAPS = {
+    "reads": "open({there!r}).read()",
+    "connects": "socket.socket(socket.AF_UNIX).connect({socket!r})",
+}
+"""What `docs/safety.md` says is not guarded."""
+
+
+@pytest.mark.parametrize("gap", GAPS)
+def test_what_the_documentation_calls_a_gap_is_one(gap: str, playground: Path) -> None:
+    there, address = playground / "field" / "home" / ".profile", str(playground / "listens")
+    with socket.socket(socket.AF_UNIX) as listens:
+        listens.bind(address)
+        listens.listen()
+        does = GAPS[gap].format(there=str(there), socket=address)
+        text = f"import socket\n\n\ndef attack(tensor):\n    {does}\n\n\n{attacked(TINY)}"
+        first, *_ = run_isolated(job(text, playground / "field" / "engine"))
+    assert first.failure is None
+
+
+def test_the_documentation_names_samples_that_there_are() -> None:
+    text = (HERE.parents[1] / "docs" / "safety.md").read_text(encoding="utf-8")
+    rows = [line.rsplit("|", 2) for line in text.splitlines() if line.startswith("| ")]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row[1])}
+    assert len(named) > 40
+    assert named <= set(SAMPLES)

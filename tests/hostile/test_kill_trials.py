@@ -1,0 +1,35 @@
+"""A kill matrix that gets a signal half-way: once for each here, many times by `kill_trials`."""
+
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hostile.kill_trials import STATUS, trial, two_at_once
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], float]:
+    return two_at_once(tmp_path_factory.mktemp("two"))
+
+
+@pytest.mark.parametrize(
+    ("number", "group"),
+    [
+        (signal.SIGINT, True),
+        (signal.SIGTERM, False),
+        (signal.SIGKILL, False),
+        pytest.param(signal.SIGHUP, True, marks=pytest.mark.slow),
+    ],
+)
+def test_a_matrix_that_gets_a_signal_leaves_nothing_and_can_go_on(
+    number: signal.Signals, group: bool, reference: tuple[dict[str, Any], float], tmp_path: Path
+) -> None:
+    shown, seconds = reference
+    seen = trial(tmp_path, number, 0.3 * seconds, shown, group=group)
+    assert seen.wrong == []
+    assert seen.status == STATUS[number]

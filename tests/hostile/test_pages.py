@@ -1,0 +1,149 @@
+"""Pages that do harm: each is refused with one clear message, and keeps nobody waiting.
+
+Those in `pages/` are files; the others are what no repository keeps, or what is large. They are all
+in one folder and checked by one command, so that none may harm the others either.
+"""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.harness.command import harness
+
+HERE = Path(__file__).parent / "pages"
+KEPT = sorted(path.stem for path in HERE.glob("*.md"))
+
+
+def front(path: Path) -> str:
+    """The beginning of a page with the id that its file's name asks for."""
+    return f'+++\nid = "{path.stem}"\nkind = "break"\nfamily = "shapes"\n+++\n# A title\n'
+
+
+def written(*parts: str) -> Callable[[Path], object]:
+    """A page that goes on with these."""
+    return lambda path: path.write_text(front(path) + "".join(parts), encoding="utf-8")
+
+
+def with_front(text: str) -> Callable[[Path], object]:
+    """A page with this line in its front matter."""
+    return lambda path: path.write_text(
+        front(path).replace("+++\n#", f"{text}\n+++\n#"), encoding="utf-8"
+    )
+
+
+def with_title(title: str) -> Callable[[Path], object]:
+    """A page with another title."""
+    return lambda path: path.write_text(front(path).replace("A title", title), encoding="utf-8")
+
+
+def linked_out(path: Path) -> None:
+    (path.parent.parent / "secret").write_text("a secret", encoding="utf-8")
+    path.symlink_to(path.parent.parent / "secret")
+
+
+def too_deep_in_folders(path: Path) -> None:
+    path.write_text(front(path), encoding="utf-8")
+    here = path.parent
+    for name in ["d" * 200] * 15:
+        here = here / name
+        here.mkdir()
+
+
+MADE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "ten megabytes": (written("word " * 2_000_000), "are allowed"),
+    "a pipe": (os.mkfifo, "it is no file"),
+    "a device": (lambda path: path.symlink_to("/dev/zero"), "it is no file"),
+    "a folder": (Path.mkdir, "it is no file"),
+    "a link to itself": (lambda path: path.symlink_to(path.name), "cannot be read"),
+    "a link to nothing": (lambda path: path.symlink_to("nothing"), "cannot be read"),
+    "a link out of the catalogue": (linked_out, "no front matter"),
+    "a link to its folder": (lambda path: path.symlink_to("."), "it is no file"),
+    "folders without end": (too_deep_in_folders, ""),
+    "brackets in the front matter": (with_front("a = " + "[" * 900 + "\nb = " * 9), "not TOML"),
+    "a key with too many dots": (with_front(".".join("a" * 20_000) + " = 1"), "dots"),
+    "keys with many dots": (
+        with_front("".join(f"{'.'.join('a' * 250)}.b{n} = 1\n" for n in range(70))),
+        "is unknown",
+    ),
+    "tables that grow": (
+        with_front("".join(f"a{n} = [{'{b = [{c = 1}]}, ' * 40}]\n" for n in range(60))),
+        "is unknown",
+    ),
+    "a title for a regex": (with_title("#" + " " * 60_000 + "x"), ""),
+    "a heading for a regex": (written("## a" + " " * 60_000 + "b\n"), ""),
+    "quotations in quotations": (written(">" * 60_000, "\n"), ""),
+    "brackets": (written("[" * 60_000, "\n"), ""),
+    "emphasis": (written("*a _b " * 10_000, "\n"), ""),
+    "a diff in parentheses": (
+        written(f"\n```diff\n@@ add @@\n-{'(' * 9000}a{')' * 9000}\n+b\n```\n"),
+        "",
+    ),
+    "a diff of minus signs": (
+        written(f"\n```diff\n@@ add @@\n-{'-' * 20_000}a\n+b\n```\n"),
+        "",
+    ),
+    "a diff for a regex": (
+        written(f"\n```diff\n@@ {'*.' * 2000}x @@\n-a\n+b\n```\n"),
+        "",
+    ),
+    "a diff of many runs": (
+        written(f"\n```diff\n@@ add @@\n-f({', '.join(['$...a'] * 200)})\n+b\n```\n"),
+        "",
+    ),
+    "a probe of minus signs": (
+        written(f'\n## Probes\n\n```python\ndef p(a={"-" * 50_000}1):\n    "d"\n```\n'),
+        "nested too deeply",
+    ),
+    "a probe in parentheses": (
+        written(f"\n## Probes\n\n```python\n{'(' * 9000}1{')' * 9000}\n```\n"),
+        "not Python",
+    ),
+}
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no such files")
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What is said of each page."""
+    folder = tmp_path_factory.mktemp("catalogue") / "pages"
+    folder.mkdir()
+    for page in KEPT:
+        shutil.copy(HERE / f"{page}.md", folder)
+    for what, (make, _) in MADE.items():
+        make(folder / f"{id_of(what)}.md")
+    done = harness("check", *KEPT, *map(id_of, MADE), "--breaks", str(folder))
+    assert (done.returncode, done.stderr) == (2, ""), done.stderr
+    _, *parts = re.split(r"^FAILS (\S+) ", done.stdout, flags=re.MULTILINE)
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def id_of(what: str) -> str:
+    return what.replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", [*KEPT, *MADE])
+def test_a_page_is_refused_with_a_message(page: str, told: dict[str, str]) -> None:
+    said = told[id_of(page)]
+    words = MADE[page][1] if page in MADE else "remedy: "
+    assert words in " ".join(said.split())
+    assert "the check itself failed" not in said
+    assert "a secret" not in said
+    assert all(line.isprintable() for line in said.splitlines()), said
+    assert len(said) < 10_000
+
+
+def test_an_id_that_two_files_claim_ends_the_command_with_a_message(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        path = tmp_path / folder / "x.md"
+        path.write_text(front(path), encoding="utf-8")
+    done = harness("check", "x", "--breaks", str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is taken by" in done.stderr
+    assert "Traceback" not in done.stderr
