@@ -15,7 +15,7 @@ class SiteReport(msgspec.Struct, frozen=True):
     scope: str
 
 
-class EngineReport(msgspec.Struct, frozen=True):
+class EngineReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """Which engine it was."""
 
     name: str

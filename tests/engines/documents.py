@@ -95,8 +95,8 @@ def _table(engines: Sequence[Listed], by_break: dict[str, dict[str, Report]]) ->
         cells = " | ".join(_cell(reports[each.title]) for each in engines)
         yield f"| `{name}` | {cells} |"
     yield ""
-    yield f"{len(nowhere)} others have no site in any of them, or no probe that could be put to it: the"
-    yield "code that they change is minigrad's own (layers, optimizers, data), or written otherwise."
+    yield f"{len(nowhere)} others have no site in any of them, or no probe that could be put to"
+    yield "it: the code that they change is minigrad's own (layers, optimizers), or written otherwise."
     yield ""
     yield "What the doctor says of each: " + ", ".join(
         f"[{each.title}](engines/{each.module}.txt)" for each in engines
@@ -106,10 +106,10 @@ def _table(engines: Sequence[Listed], by_break: dict[str, dict[str, Report]]) ->
 INTRODUCTION = """\
 Written by `python -m tests.engines.documents`. Each engine is the unmodified release; the breaks
 are put into its source in memory. A cell has the headline (✗ crash, ≠ silent corruption,
-= disguised as correct, · not reached, ~ a convention), the number of sites, and how many runs end as
-the page says of engines that add gradients up as this one does. A crash where the page says silence
-is no failure: it is what this engine does with the same bug. A dash: the break has no site there, or
-no probe of its page can be put to the engine."""
+= disguised as correct, · not reached, ~ a convention), the number of sites, and how many runs end
+as the page says of engines that add gradients up as this one does. A crash where the page says
+silence is no failure: it is what this engine does with the same bug. A dash: the break has no site
+there, or no probe of its page can be put to the engine."""
 
 
 def _cell(report: Report) -> str:
