@@ -17,7 +17,7 @@ import sqlite3
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from mmap import mmap
 from pathlib import Path
@@ -197,17 +197,28 @@ def keys_of(job: Job) -> list[bytes]:
 
 def _key(engine: bytes, probe: Probe, loss: Loss | None) -> bytes:
     # `line` and `path` stand for nothing but tracebacks, `doc` for nothing at all.
-    said = (probe.name, probe.kind, probe.source, probe.leaves, probe.resume_at, loss, SEED)
-    return hashlib.sha256(engine + msgspec.json.encode(said)).digest()
+    said = (probe.name, probe.kind, probe.leaves, probe.resume_at, loss, SEED)
+    return hashlib.sha256(engine + _digest(probe.source) + msgspec.json.encode(said)).digest()
+
+
+@lru_cache(maxsize=1024)
+def _digest(source: str) -> bytes:
+    """Probes of one file share its text; hashed once for each, it would cost their square."""
+    return hashlib.sha256(source.encode()).digest()
 
 
 def _versions(distribution: str) -> tuple[str, str, str]:
     """Python, NumPy, and the library itself where it is installed and not in hand as sources."""
+    return sys.version, np.__version__, _release(distribution.partition(".")[0])
+
+
+@cache
+def _release(distribution: str) -> str:
+    """Asked once: the answer is in a file of some hundred lines."""
     try:
-        release = version(distribution.partition(".")[0])
+        return version(distribution)
     except PackageNotFoundError:
-        release = ""
-    return sys.version, np.__version__, release
+        return ""
 
 
 @cache

@@ -60,6 +60,7 @@ def test_whatever_runs_it_is_in_its_key(what: str, monkeypatch: pytest.MonkeyPat
     if what == "numpy":
         monkeypatch.setattr(np, "__version__", "0.0.0")
     if what == "release":
+        monkeypatch.setattr(store, "_release", store._release.__wrapped__)
         monkeypatch.setattr(store, "version", lambda _: "0.0.0")
     if what == "own code":
         monkeypatch.setattr(store, "_own_code", lambda: b"another")
