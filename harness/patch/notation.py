@@ -96,7 +96,8 @@ def rename(patch: Patch, names: Mapping[str, str]) -> Patch:
                 f"the engine's name for `{ours}` is `{theirs}`, which is not a dotted name\n"
                 "  remedy: write it as their code does, `_sum_to_shape` or `utils.sum_to`"
             )
-    return replace(patch, hunks=tuple(_renamed(hunk, names) for hunk in patch.hunks))
+    hunks = tuple(_renamed(hunk, names) for hunk in patch.hunks) if names else patch.hunks
+    return replace(patch, hunks=hunks)
 
 
 def _renamed(hunk: Hunk, names: Mapping[str, str]) -> Hunk:
