@@ -19,10 +19,10 @@ import typer
 from harness.errors import BreaklabError, DoesNotApply, EnvironmentProblem, UsageError
 
 if TYPE_CHECKING:
-    from harness.bench import Bench
     from harness.catalogue import Catalogue
     from harness.check import PageCheck
     from harness.draft import Given
+    from harness.kept import Kept
     from harness.lab import Experiment
     from harness.matrix import Matrix, Trials
     from harness.matrix.gather import Plan
@@ -164,35 +164,31 @@ def break_engine(
     ] = None,
 ) -> int:
     """Put a break into the engine, in memory, and see what happens probe by probe."""
-    from harness.bench import Bench
-    from harness.lab import run_lab
-    from harness.store import open_store
-
     catalogue = _catalogue(breaks)
     language = _language(catalogue, lang, json)
     predict = not (no_predict or json) and sys.stdin.isatty() and sys.stdout.isatty()
-    if catalogue.page(page).front.recipe:
+    found = catalogue.page(page)
+    if found.front.recipe:
         if probe:
             raise UsageError(f"`{page}` has no probes: it is a whole training\n  remedy: --seeds N")
         return _break_training(catalogue, page, on, seeds, language, predict, json, not no_cache)
     if seeds is not None:
         raise UsageError(f"`{page}` does not need many seeds\n  remedy: leave --seeds out")
     try:
-        experiment = _experiment(catalogue, page, on, probe or ())
+        experiment, run = _kept_or_new(catalogue, found, on, probe or (), not no_cache)
     except DoesNotApply:
         if json:
-            _print_absence(catalogue.page(page), on)
+            _print_absence(found, on)
         raise
-    bench = Bench(open_store(not no_cache), explain=True)
     if json:
-        report = run_lab(experiment, bench)
+        report = run()
         _print_json(report)
     else:
         from harness.report.terminal import open_console
 
-        shown = _in_language(catalogue, experiment.page, language)
+        shown = _in_language(catalogue, found, language)
         console = open_console(language=language)
-        report = _break_on_terminal(console, shown, experiment, bench, predict)
+        report = _break_on_terminal(console, shown, experiment, run, predict)
         _say_what_is_next(console, catalogue, page)
     return 0 if report.agrees else 1
 
@@ -436,6 +432,33 @@ def _experiment(
     return prepare(found, catalogue, find_engine(), variant=on, probes=probes)
 
 
+def _kept_or_new(
+    catalogue: Catalogue, page: Page, variant: str | None, probes: Sequence[str], keep: bool
+) -> tuple[Experiment | Kept, Callable[[], Report]]:
+    """The experiment and how its report is had: from what was kept, or by a run that is kept."""
+    from harness.database import Database, user_file
+    from harness.engine import find_engine
+    from harness.kept import Kept, keep_report, key_of_report, recall_report
+
+    database, start = Database(user_file() if keep else None), time.perf_counter()
+    on = catalogue.page(variant, "variant") if variant else None
+    key = key_of_report(page, catalogue, find_engine(), on, probes)
+    if kept := recall_report(database, key):
+        return kept, lambda: kept.said_in(time.perf_counter() - start)
+    experiment = _experiment(catalogue, page.id, variant, probes)
+
+    def run() -> Report:
+        from harness.bench import Bench
+        from harness.lab import run_lab
+        from harness.store import open_store
+
+        report = run_lab(experiment, Bench(open_store(database.is_usable), explain=True))
+        keep_report(database, key, Kept(report, experiment.probes))
+        return report
+
+    return experiment, run
+
+
 def _training(catalogue: Catalogue, page: str, variant: str | None) -> TrainingExperiment:
     from harness.engine import find_engine
     from harness.training.experiment import prepare_training
@@ -482,16 +505,21 @@ def _language(catalogue: Catalogue, code: str | None, json: bool) -> Language:
 
 def _in_language(catalogue: Catalogue, page: Page, language: Language) -> Page:
     """The page's translation; the page itself where there is none."""
-    from harness.translation import translated
-
     path = catalogue.translations(page.id).get(language.code)
-    return translated(page, path) if path else page
+    if path is None:
+        return page
+    from harness.translation import translated  # slow to import, and English does without
+
+    return translated(page, path)
 
 
 def _break_on_terminal(
-    console: Screen, page: Page, experiment: Experiment, bench: Bench, predict: bool
+    console: Screen,
+    page: Page,
+    experiment: Experiment | Kept,
+    run: Callable[[], Report],
+    predict: bool,
 ) -> Report:
-    from harness.lab import run_lab
     from harness.report import terminal
 
     terminal.show_heading(console, page, experiment.engine)
@@ -503,7 +531,7 @@ def _break_on_terminal(
         from harness.predict import ask_predictions
 
         predictions = ask_predictions(console, experiment.probes)
-    report = run_lab(experiment, bench)
+    report = run()
     terminal.show_report(console, report, experiment.probes)
     if predictions:
         from harness.predict import show_score

@@ -12,9 +12,12 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.errors import EnvironmentProblem
-from harness.patch import Patched, Site
+
+if TYPE_CHECKING:  # who only reads an engine needs no LibCST
+    from harness.patch import Patched, Site
 
 
 @dataclass(frozen=True)

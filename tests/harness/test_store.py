@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import harness
-from harness import store
+from harness import database, store
 from harness.run import Failure, Run, pack
 from harness.store import Store, keys_of, run_kept
 from harness.worker import Job
@@ -228,7 +228,7 @@ def test_a_store_that_has_grown_too_large_starts_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Store(tmp_path / "runs").keep({b"key": Run("p", None)})
-    monkeypatch.setattr(store, "LARGEST", 0)
+    monkeypatch.setattr(database, "LARGEST", 0)
     assert Store(tmp_path / "runs").recall([b"key"]) == {}
 
 
