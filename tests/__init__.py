@@ -1,0 +1,1 @@
+"""Ours, and not those that some distribution installs under this name."""
