@@ -136,10 +136,10 @@ def measure(tool: str, run: Callable[[Path], tuple[int, int]]) -> Result:
 
 
 def table(results: list[Result]) -> Table:
-    """A line a tool; `times ours` is the ratio of processor time a mutant."""
+    """A line a tool; `ratio` is its processor time a mutant over ours."""
     shown = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
     shown.add_column("tool", no_wrap=True)
-    for heading in ("mutants", "survive", "wall", "CPU", "a mutant", "times ours", "target", ""):
+    for heading in ("mutants", "survive", "wall", "CPU", "a mutant", "ratio", "target", ""):
         shown.add_column(heading, justify="right", no_wrap=True)
     first = results[0]
     for one in results:
@@ -148,7 +148,7 @@ def table(results: list[Result]) -> Table:
         shown.add_row(
             f"{one.tool} {one.version}",
             *(str(one.mutants), str(one.survivors)),
-            *(f"{one.wall:.1f} s", f"{one.processor:.1f} s", f"{1000 * one.each:.1f} ms"),
+            *(f"{one.wall:.0f} s", f"{one.processor:.0f} s", f"{1000 * one.each:.1f} ms"),
             *(f"{ratio:.1f}", f"{target:g}", "reached" if ratio >= target else "missed")
             if target
             else (),
