@@ -142,11 +142,19 @@ class Catalogue:
         """The probes that every page may use, by name."""
         found = (
             probe
-            for root in self.roots
-            for path in sorted((root / "probes").glob("*.py"))
-            for probe in read_probes(read_text(path), str(path))
+            for path, text in self.probe_texts.items()
+            for probe in read_probes(text, str(path))
         )
         return _by_name(found)
+
+    @cached_property
+    def probe_texts(self) -> dict[Path, str]:
+        """The files that shared probes stand in."""
+        return {
+            path: read_text(path)
+            for root in self.roots
+            for path in sorted((root / "probes").glob("*.py"))
+        }
 
     def probes_for(self, page: Page, wanted: Sequence[str] = ()) -> tuple[Probe, ...]:
         """The probes that a page is tried on: those it states outcomes for, or those `wanted`.

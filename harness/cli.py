@@ -20,11 +20,11 @@ from harness.ending import Terminated, end_on_request
 from harness.errors import BreaklabError, DoesNotApply, EnvironmentProblem, UsageError
 
 if TYPE_CHECKING:
-    from harness.bench import Bench
     from harness.catalogue import Catalogue
     from harness.check import PageCheck
     from harness.draft import Given
     from harness.engine import Engine
+    from harness.kept import Kept
     from harness.lab import Experiment
     from harness.matrix import Matrix, Trials
     from harness.matrix.gather import Plan
@@ -190,14 +190,11 @@ def break_engine(
     ] = None,
 ) -> int:
     """Put a break into the engine, in memory, and see what happens probe by probe."""
-    from harness.bench import Bench
-    from harness.lab import run_lab
-    from harness.store import open_store
-
     catalogue = _catalogue(breaks)
     language = _language(catalogue, lang, json)
     predict = not (no_predict or json) and sys.stdin.isatty() and sys.stdout.isatty()
-    if catalogue.page(page).front.recipe:
+    found = catalogue.page(page)
+    if found.front.recipe:
         if probe:
             raise UsageError(f"`{page}` has no probes: it is a whole training\n  remedy: --seeds N")
         return _break_training(
@@ -206,21 +203,20 @@ def break_engine(
     if seeds is not None:
         raise UsageError(f"`{page}` does not need many seeds\n  remedy: leave --seeds out")
     try:
-        experiment = _experiment(catalogue, page, on, engine, probe or ())
+        experiment, run = _kept_or_new(catalogue, found, on, engine, probe or (), not no_cache)
     except DoesNotApply:
         if json:
-            _print_absence(catalogue.page(page), on, engine)
+            _print_absence(found, on, engine)
         raise
-    bench = Bench(open_store(not no_cache), explain=True)
     if json:
-        report = run_lab(experiment, bench)
+        report = run()
         _print_json(report)
     else:
         from harness.report.terminal import open_console
 
-        shown = _in_language(catalogue, experiment.page, language)
+        shown = _in_language(catalogue, found, language)
         console = open_console(language=language)
-        report = _break_on_terminal(console, shown, experiment, bench, predict)
+        report = _break_on_terminal(console, shown, experiment, run, predict)
         _say_what_is_next(console, catalogue, page)
     return 0 if report.agrees or report.engine.foreign else 1
 
@@ -450,8 +446,8 @@ def doctor(
     from harness.doctor import diagnose
     from harness.report.doctor import show_diagnosis
     from harness.report.terminal import open_console
+    from harness.settings import nearest_settings
     from harness.store import open_store
-    from harness.target import nearest_settings
 
     said = engine or nearest_settings(Path()) or "minigrad:Tensor"
     found = diagnose(str(said), _catalogue(breaks), Bench(open_store(not no_cache)))
@@ -511,17 +507,54 @@ def _experiment(
 
 
 def _engine(said: str | None, variant: str | None = None) -> Engine:
-    """The engine that a command is about."""
-    from harness.foreign import open_engine
+    """The engine that a command is about: the one named, that of a harness.toml, or minigrad."""
+    from harness.engine import find_engine
+    from harness.settings import nearest_settings
+
+    said = said or nearest_settings(Path())
+    if said is None:
+        return find_engine()
+    from harness.foreign import explore
     from harness.store import open_store
 
-    engine = open_engine(said, open_store())
+    engine = explore(said, open_store()).engine
     if variant and engine.foreign:
         raise UsageError(
             f"--on {variant}: variants are rewrites of minigrad, and {engine.name} is not\n"
             "  remedy: leave --on out, or --engine"
         )
     return engine
+
+
+def _kept_or_new(
+    catalogue: Catalogue,
+    page: Page,
+    variant: str | None,
+    engine: str | None,
+    probes: Sequence[str],
+    keep: bool,
+) -> tuple[Experiment | Kept, Callable[[], Report]]:
+    """The experiment and how its report is had: from what was kept, or by a run that is kept."""
+    from harness.database import Database, user_file
+    from harness.kept import Kept, keep_report, key_of_report, recall_report
+
+    database, start = Database(user_file() if keep else None), time.perf_counter()
+    on = catalogue.page(variant, "variant") if variant else None
+    key = key_of_report(page, catalogue, _engine(engine, variant), on, probes)
+    if kept := recall_report(database, key):
+        return kept, lambda: kept.said_in(time.perf_counter() - start)
+    experiment = _experiment(catalogue, page.id, variant, engine, probes)
+
+    def run() -> Report:
+        from harness.bench import Bench
+        from harness.lab import run_lab
+        from harness.store import open_store
+
+        report = run_lab(experiment, Bench(open_store(database.is_usable), explain=True))
+        keep_report(database, key, Kept(report, experiment.probes))
+        return report
+
+    return experiment, run
 
 
 def _training(
@@ -578,16 +611,21 @@ def _language(catalogue: Catalogue, code: str | None, json: bool) -> Language:
 
 def _in_language(catalogue: Catalogue, page: Page, language: Language) -> Page:
     """The page's translation; the page itself where there is none."""
-    from harness.translation import translated
-
     path = catalogue.translations(page.id).get(language.code)
-    return translated(page, path) if path else page
+    if path is None:
+        return page
+    from harness.translation import translated  # slow to import, and English does without
+
+    return translated(page, path)
 
 
 def _break_on_terminal(
-    console: Screen, page: Page, experiment: Experiment, bench: Bench, predict: bool
+    console: Screen,
+    page: Page,
+    experiment: Experiment | Kept,
+    run: Callable[[], Report],
+    predict: bool,
 ) -> Report:
-    from harness.lab import run_lab
     from harness.report import terminal
 
     terminal.show_heading(console, page, experiment.engine)
@@ -599,7 +637,7 @@ def _break_on_terminal(
         from harness.predict import ask_predictions
 
         predictions = ask_predictions(console, experiment.probes)
-    report = run_lab(experiment, bench)
+    report = run()
     terminal.show_report(console, report, experiment.probes)
     if predictions:
         from harness.predict import show_score

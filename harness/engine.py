@@ -12,10 +12,12 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from harness.errors import EnvironmentProblem
-from harness.patch import Names, Patched, Site
+
+if TYPE_CHECKING:  # who only reads an engine needs no LibCST
+    from harness.patch import Names, Patched, Site
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Dialect:
     """How a foreign engine computes; None for one that speaks PyTorch's names by itself."""
     functions: tuple[str, ...] = ()
     """Modules with functions of tensors, beside the one that is named."""
-    names: Names = field(default_factory=dict)
+    names: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
     """What a foreign engine calls differently: our name, its name or names."""
 
     @property

@@ -16,13 +16,14 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from harness.engine import Dialect, Engine, find_engine
+from harness.engine import Dialect, Engine
 from harness.errors import EnvironmentProblem
 from harness.patch.side import quiet_parse
 from harness.sandbox import run_survey
+from harness.settings import SETTINGS
 from harness.store import Store, own_code
 from harness.survey import FUNCTIONAL, Reducer, Survey, Surveyed
-from harness.target import SETTINGS, Target, locate, nearest_settings
+from harness.target import Target, locate
 
 IN_PLACE = "accumulate-in-place"
 """The variant of our engine that adds gradients up as engines with a buffer do."""
@@ -57,26 +58,13 @@ class Found:
         return self.steps[3]
 
 
-def open_engine(said: str | None, store: Store) -> Engine:
-    """The engine that a command is about: the one named, that of the nearest settings, or ours.
-
-    Raises what `explore` raises.
-    """
-    if said is None:
-        settings = nearest_settings(Path())
-        if settings is None:
-            return find_engine()
-        said = str(settings)
-    return explore(said, store).engine
-
-
-def explore(said: str, store: Store) -> Found:
+def explore(said: str | Path, store: Store) -> Found:
     """Find an engine and try it.
 
     Raises UsageError and EnvironmentProblem, with what was tried and the line of `harness.toml`
     that would help.
     """
-    target = locate(said)
+    target = locate(str(said))
     task = Survey(_said_dialect(target), target.name, str(target.root), dict(target.sources))
     steps = _recall(task, store)
     if steps[-1].failure:

@@ -4,30 +4,23 @@ A run depends on the source that was executed, the probe, the loss, what was ask
 the versions of Python and of the libraries, and on our own code that observes. All of that is its
 key, so a run in the store is never stale: there is nothing to invalidate. What depends on the day
 (a time limit, a signal, a process that ended) is not kept.
-
-One SQLite file serves any number of processes, and survives being killed at any moment. A file
-that is damaged all the same is put aside, and one that cannot be used is spoken of once.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import sqlite3
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
-from mmap import mmap
 from pathlib import Path
 
 import msgspec
 import numpy as np
-from platformdirs import user_cache_path
 
 import harness
 from harness.confine import Limits
+from harness.database import Database, user_file
 from harness.leaves import SEED
 from harness.probe import Probe
 from harness.run import Run
@@ -35,68 +28,44 @@ from harness.sandbox import UNREPEATABLE, run_isolated
 from harness.words import Loss
 from harness.worker import Job, decode_record
 
-LARGEST = 512 * 1024 * 1024
-"""Bytes; a larger file is emptied when it is opened."""
-
 FACES = (
     *("__main__", "attempt", "bench", "blocks", "catalogue", "check", "claims", "cli", "compare"),
     *("doctor", "draft", "ending", "evidence", "exercise", "exercise_check", "finding", "fitness"),
-    *("foreign", "lab", "links", "matrix", "myth", "names", "new_page", "observed", "outcome"),
-    *("page", "pool", "predict", "prose", "report", "stage", "target", "text", "training"),
+    *(
+        "foreign",
+        "kept",
+        "lab",
+        "links",
+        "matrix",
+        "myth",
+        "names",
+        "new_page",
+        "observed",
+        "outcome",
+    ),
+    *(
+        "page",
+        "pool",
+        "predict",
+        "prose",
+        "report",
+        "settings",
+        "stage",
+        "target",
+        "text",
+        "training",
+    ),
     *("translation",),
 )
 """Modules that no child imports: they choose, judge and show runs, and have no part in them."""
 
 
-class Store:
+class Store(Database):
     """Runs by key, in the file at `path`; in memory where there is none, or it cannot be used."""
 
     def __init__(self, path: Path | None) -> None:
+        super().__init__(path)
         self._memory: dict[bytes, Run] = {}
-        self._notes: dict[bytes, bytes] = {}
-        self._path = path
-        self._open: dict[int, _File | None] = {}
-        self._complained = mmap(-1, 1)  # shared with the processes that are forked from this one
-
-    @property
-    def _file(self) -> _File | None:
-        """The file as this process has it; None where it cannot be used.
-
-        SQLite's connections cannot be taken across a fork, nor may they be closed there.
-        """
-        process = os.getpid()
-        if self._path and process not in self._open:
-            self._open[process] = self._begin(self._path)
-        return self._open.get(process)
-
-    def _begin(self, path: Path, damaged: _Damaged | None = None) -> _File | None:
-        """Open the file, after putting a damaged one aside; None where it cannot be used."""
-        try:
-            if damaged and (aside := damaged.put_aside(path)):
-                _say(f"{damaged}; it is now {aside}, and a new one is begun")
-            return _open(path)
-        except _Damaged as found:
-            if damaged is None:
-                return self._begin(path, found)
-            self._complain(found)
-        except (OSError, sqlite3.Error) as error:
-            self._complain(error)
-        return None
-
-    def _lose(self, file: _File, error: sqlite3.Error) -> None:
-        """The file failed while it was used: go on with a new one, or without."""
-        if _is_damage(error):
-            file.connection.close()
-            damaged = _Damaged(file.path, file.number, error)
-            self._open[os.getpid()] = self._begin(file.path, damaged)
-        else:
-            self._complain(error)
-
-    def _complain(self, error: Exception) -> None:
-        if self._complained[0] == 0:
-            self._complained[0] = 1
-            remedy = "make room or give it back its permissions; all that it costs is time"
-            _say(f"runs cannot be kept in {self._path}: {error}\n  remedy: {remedy}")
 
     def recall(self, keys: Iterable[bytes]) -> dict[bytes, Run]:
         """Those of the runs that are there."""
@@ -114,49 +83,10 @@ class Store:
         if not self._write("runs", rows):
             self._memory |= lasting
 
-    def recall_notes(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Those of the notes that are there: what was concluded from runs, by its own keys."""
-        return {**self._notes, **dict(self._read(list(keys), "notes"))}
-
-    def keep_notes(self, notes: Mapping[bytes, bytes]) -> None:
-        """Keep what was concluded."""
-        if not self._write("notes", list(notes.items())):
-            self._notes |= notes
-
-    def _write(self, table: str, rows: list[tuple[bytes, bytes]]) -> bool:
-        """Whether the file has taken the rows, by their keys."""
-        file = self._file
-        if file is None:
-            return False
-        try:
-            with file.connection as connection:
-                connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", rows)
-        except sqlite3.Error as error:
-            self._lose(file, error)
-            return False
-        return True
-
-    def _read(self, keys: list[bytes], table: str = "runs") -> Iterable[tuple[bytes, bytes]]:
-        file = self._file
-        if not file:
-            return
-        for start in range(0, len(keys), 500):
-            some = keys[start : start + 500]
-            marks = ",".join("?" * len(some))
-            try:
-                found = file.connection.execute(
-                    f"SELECT * FROM {table} WHERE key IN ({marks})",
-                    some,
-                ).fetchall()
-            except sqlite3.Error as error:
-                self._lose(file, error)
-                return
-            yield from found
-
 
 def open_store(cached: bool = True) -> Store:
     """The user's store, or one that forgets."""
-    return Store(user_cache_path("breaklab") / "runs.sqlite" if cached else None)
+    return Store(user_file() if cached else None)
 
 
 def run_kept(job: Job, store: Store, limits: Limits | None = None) -> list[Run]:
@@ -198,17 +128,28 @@ def keys_of(job: Job) -> list[bytes]:
 
 def _key(engine: bytes, probe: Probe, loss: Loss | None) -> bytes:
     # `line` and `path` stand for nothing but tracebacks, `doc` for nothing at all.
-    said = (probe.name, probe.kind, probe.source, probe.leaves, probe.resume_at, loss, SEED)
-    return hashlib.sha256(engine + msgspec.json.encode(said)).digest()
+    said = (probe.name, probe.kind, probe.leaves, probe.resume_at, loss, SEED)
+    return hashlib.sha256(engine + _digest(probe.source) + msgspec.json.encode(said)).digest()
+
+
+@lru_cache(maxsize=1024)
+def _digest(source: str) -> bytes:
+    """Probes of one file share its text; hashed once for each, it would cost their square."""
+    return hashlib.sha256(source.encode()).digest()
 
 
 def _versions(distribution: str) -> tuple[str, str, str]:
     """Python, NumPy, and the library itself where it is installed and not in hand as sources."""
+    return sys.version, np.__version__, _release(distribution.partition(".")[0])
+
+
+@cache
+def _release(distribution: str) -> str:
+    """Asked once: the answer is in a file of some hundred lines."""
     try:
-        release = version(distribution.partition(".")[0])
+        return version(distribution)
     except PackageNotFoundError:
-        release = ""
-    return sys.version, np.__version__, release
+        return ""
 
 
 @cache
@@ -225,72 +166,3 @@ def own_code() -> bytes:
 
 def _lasts(run: Run) -> bool:
     return run.failure is None or run.failure.type not in UNREPEATABLE
-
-
-@dataclass(frozen=True)
-class _File:
-    """A file of runs that is open, with the number that the file system knows it by."""
-
-    connection: sqlite3.Connection
-    path: Path
-    number: int
-
-
-class _Damaged(Exception):
-    """A file that is there, and is no store of runs, or no longer."""
-
-    def __init__(self, path: Path, number: int, error: Exception) -> None:
-        self.number = number
-        super().__init__(f"the store of runs {path} is damaged ({error})")
-
-    def put_aside(self, path: Path) -> str | None:
-        """Give the file another name; None where another process has done so before."""
-        if path.stat().st_ino != self.number:
-            return None
-        aside = path.with_name(f"{path.name}.damaged")
-        path.replace(aside)
-        for end in ("-wal", "-shm"):
-            path.with_name(path.name + end).unlink(missing_ok=True)
-        return aside.name
-
-
-def _open(path: Path) -> _File:
-    """The file, made where there is none.
-
-    Raises _Damaged where it is no store of runs, OSError or sqlite3.Error where it cannot be used.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and not path.is_file():
-        raise OSError("it is no file")
-    connection = sqlite3.connect(path, timeout=10.0)
-    number = path.stat().st_ino
-    try:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-        connection.execute("CREATE TABLE IF NOT EXISTS runs (key BLOB PRIMARY KEY, run BLOB)")
-        connection.execute("CREATE TABLE IF NOT EXISTS notes (key BLOB PRIMARY KEY, note BLOB)")
-        columns = [row[1] for row in connection.execute("PRAGMA table_info(runs)")]
-        if columns != ["key", "run"]:
-            raise _Damaged(path, number, ValueError(f"its columns are {', '.join(columns)}"))
-        if path.stat().st_size > LARGEST:
-            connection.execute("DELETE FROM runs")
-            connection.execute("DELETE FROM notes")
-            connection.commit()
-            connection.execute("VACUUM")
-    except sqlite3.Error as error:
-        connection.close()
-        raise (_Damaged(path, number, error) if _is_damage(error) else error) from None
-    except _Damaged:
-        connection.close()
-        raise
-    return _File(connection, path, number)
-
-
-def _is_damage(error: sqlite3.Error) -> bool:
-    """Whether it is the file, and not the disk, its permissions or another process."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-def _say(message: str) -> None:
-    print(f"harness: {message}", file=sys.stderr)

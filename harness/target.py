@@ -7,20 +7,16 @@ from __future__ import annotations
 
 import ast
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
-import msgspec
-
 from harness.engine import read_source
 from harness.errors import EnvironmentProblem, UsageError
 from harness.patch.side import quiet_parse
-
-SETTINGS = "harness.toml"
+from harness.settings import SETTINGS, Settings, read_settings
 
 LARGEST = 1024 * 1024
 """Bytes in a source file; larger ones are tables that a program has written."""
@@ -29,26 +25,6 @@ _OURS = {"harness", "msgspec", "numpy"}
 """What a probe's own process runs on: an engine of such a name would take its place."""
 
 _NO_ENGINE = {"test", "tests", "__pycache__", "node_modules", "venv", "site-packages"}
-
-
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table [engine] of a `harness.toml`; what is not said is found out by trying."""
-
-    target: str
-    root: str | None = None
-    """The folder from which it is imported, as `src`, where the files do not show it."""
-    leaf: str | None = None
-    data: str | None = None
-    grad: str | None = None
-    backward: str | None = None
-    functions: tuple[str, ...] = ()
-    """Modules with functions of tensors, beside the target's own."""
-    accumulation: str | None = None
-    names: dict[str, str | tuple[str, ...]] = {}
-
-
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    engine: Settings
 
 
 @dataclass(frozen=True)
@@ -63,14 +39,6 @@ class Target:
     root: Path
     sources: Mapping[str, str]
     settings: Settings
-
-
-def nearest_settings(start: Path) -> Path | None:
-    """The `harness.toml` of this folder or of the nearest above it."""
-    for folder in (start.resolve(), *start.resolve().parents):
-        if (folder / SETTINGS).is_file():
-            return folder / SETTINGS
-    return None
 
 
 def locate(said: str) -> Target:
@@ -90,18 +58,6 @@ def locate(said: str) -> Target:
 def _by_settings(path: Path) -> Target:
     settings = read_settings(path)
     return _by_name(settings.target, settings, path.parent)
-
-
-def read_settings(path: Path) -> Settings:
-    """The settings at `path`. Raises UsageError where they cannot be read."""
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-        return msgspec.convert(table, _File).engine
-    except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        remedy = '[engine] with a line `target = "path/to/tensor.py:Tensor"`; keys are\n    '
-        keys = ", ".join(Settings.__struct_fields__)
-        said = " ".join(str(error).split())
-        raise UsageError(f"{path} cannot be read: {said}\n  remedy: {remedy}{keys}") from None
 
 
 def _by_name(said: str, settings: Settings, base: Path) -> Target:

@@ -18,7 +18,7 @@ from harness.bench import Bench
 from harness.catalogue import Catalogue, open_catalogue
 from harness.compare import agreement, breaks_for, compare_pages
 from harness.doctor import Diagnosis, diagnose
-from harness.foreign import open_engine
+from harness.foreign import explore
 from harness.report import Report
 from harness.report.doctor import show_diagnosis
 from harness.report.terminal import STYLES, WIDTH, Screen
@@ -68,7 +68,7 @@ def examine(listed: Listed, catalogue: Catalogue, bench: Bench) -> str:
 
 def try_breaks(listed: Listed, catalogue: Catalogue, bench: Bench) -> list[Report]:
     """What every break comes to in an engine."""
-    engine = open_engine(listed.target, bench.store)
+    engine = explore(listed.target, bench.store).engine
     return list(compare_pages(breaks_for(catalogue), catalogue, engine, bench))
 
 
@@ -96,7 +96,7 @@ def _table(engines: Sequence[Listed], by_break: dict[str, dict[str, Report]]) ->
         yield f"| `{name}` | {cells} |"
     yield ""
     yield f"{len(nowhere)} others have no site in any of them, or no probe that could be put to"
-    yield "it: the code that they change is minigrad's own (layers, optimizers), or written otherwise."
+    yield "it: the code that they change is minigrad's own (layers, say), or written otherwise."
     yield ""
     yield "What the doctor says of each: " + ", ".join(
         f"[{each.title}](engines/{each.module}.txt)" for each in engines

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import harness
-from harness import store
+from harness import database, store
 from harness.run import Failure, Run, pack
 from harness.store import Store, keys_of, run_kept
 from harness.worker import Job
@@ -60,6 +60,7 @@ def test_whatever_runs_it_is_in_its_key(what: str, monkeypatch: pytest.MonkeyPat
     if what == "numpy":
         monkeypatch.setattr(np, "__version__", "0.0.0")
     if what == "release":
+        monkeypatch.setattr(store, "_release", store._release.__wrapped__)
         monkeypatch.setattr(store, "version", lambda _: "0.0.0")
     if what == "own code":
         monkeypatch.setattr(store, "own_code", lambda: b"another")
@@ -227,7 +228,7 @@ def test_a_store_that_has_grown_too_large_starts_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Store(tmp_path / "runs").keep({b"key": Run("p", None)})
-    monkeypatch.setattr(store, "LARGEST", 0)
+    monkeypatch.setattr(database, "LARGEST", 0)
     assert Store(tmp_path / "runs").recall([b"key"]) == {}
 
 
