@@ -511,13 +511,13 @@ def _engine(said: str | None, variant: str | None = None) -> Engine:
     from harness.engine import find_engine
     from harness.settings import nearest_settings
 
-    said = said or nearest_settings(Path())
-    if said is None:
+    named = said or nearest_settings(Path())
+    if named is None:
         return find_engine()
     from harness.foreign import explore
     from harness.store import open_store
 
-    engine = explore(said, open_store()).engine
+    engine = explore(named, open_store()).engine
     if variant and engine.foreign:
         raise UsageError(
             f"--on {variant}: variants are rewrites of minigrad, and {engine.name} is not\n"
