@@ -6,6 +6,7 @@ import ast
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import libcst as cst
@@ -16,7 +17,6 @@ from harness.patch.layout import Edit, edits, removed_nodes
 from harness.patch.match import Match, find_expressions, find_statements
 from harness.patch.notation import Hunk, Patch
 from harness.patch.patched import Patched, Site
-from harness.patch.reader import BOM
 from harness.patch.render import UnfitBinding
 from harness.patch.scope import Alternative
 from harness.patch.side import TOO_DEEP, quiet_parse
@@ -89,7 +89,7 @@ def _read(file: str, text: str) -> Source:
 def _find(hunk: Hunk, sources: Mapping[str, str]) -> list[Found]:
     found: dict[tuple[str, int, int], Found] = {}
     for file, text in sources.items():
-        if any(each.takes_file(file) for each in hunk.scope.alternatives) and all(
+        if any(each.may_be_in(file, text) for each in hunk.scope.alternatives) and all(
             name in text for name in hunk.before.names
         ):
             source = _read(file, text)
@@ -225,10 +225,11 @@ def _breaks(data: bytes) -> int:
 def _verify(made: Sequence[Edit], file: str, source: Source, patched: str) -> None:
     """Raise unless the patched text compiles, to another tree than the original."""
     try:
+        tree = quiet_parse(patched)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(patched.removeprefix(BOM), file, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError) as error:
+            compile(tree, file, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None) or 1
         code = patched.splitlines()[line - 1 : line] or [""]
         hunk = min(made, key=lambda edit: abs(source.line_of(edit.start) - line)).hunk
@@ -236,9 +237,15 @@ def _verify(made: Sequence[Edit], file: str, source: Source, patched: str) -> No
         problem = f"the patched {file}:{line} is not Python: {message}: `{code[0].strip()}`"
         remedy = "narrow the scope or the pattern, or change the + side, so that every site parses"
         raise hunk.error(problem, remedy) from None
-    if _same_tree(quiet_parse(patched), quiet_parse(source.text)):
+    if _same_tree(tree, _original_tree(source.text)):
         problem = f"the patched {file} means the same as before: its syntax tree has not changed"
         raise made[0].hunk.error(problem, "make the + side differ from the - side")
+
+
+@lru_cache(maxsize=64)
+def _original_tree(text: str) -> ast.Module:
+    """The tree of a file that many patches change, read once."""
+    return quiet_parse(text)
 
 
 def _same_tree(one: object, other: object) -> bool:

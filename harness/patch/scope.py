@@ -15,8 +15,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from harness.patch.source import Definition, Source
+
+_GLOB = re.compile(r"[*?\[]")
+_HEADER = re.compile(r"\b(?:def|class)(?=[\s\\]+([^\s\\(:\[]+))")
+"""Looks ahead without going there: `# a class` may stand above a `def`. An identifier may hold what
+is no `\\w`, so a name ends where a header goes on."""
 
 _SEGMENT = re.compile(r"[\w*?\[\]!-]+")
 
@@ -32,7 +38,7 @@ class Alternative:
     @property
     def is_exact(self) -> bool:
         """No wildcard in the dotted path."""
-        return bool(self.path) and not re.search(r"[*?\[]", ".".join(self.path))
+        return bool(self.path) and not _GLOB.search(".".join(self.path))
 
     def __str__(self) -> str:
         """The alternative as a page writes it."""
@@ -41,6 +47,14 @@ class Alternative:
     def takes_file(self, file: str) -> bool:
         """Whether the tail of a file's path matches."""
         return not self.file or _tail_matches(self.file.split("/"), file.split("/"))
+
+    def may_be_in(self, file: str, text: str) -> bool:
+        """Whether it may name something in this text; False only where it surely does not.
+
+        Most files need not be parsed for that.
+        """
+        names = {segment for segment in self.path if segment and not _GLOB.search(segment)}
+        return self.takes_file(file) and names <= _headed(text)
 
     def definitions(self, source: Source) -> tuple[Definition, ...]:
         """What it names in a file; nothing for the whole module."""
@@ -94,6 +108,12 @@ def named(scope: Scope, sources: Mapping[str, Source]) -> list[tuple[str, Defini
         if each.takes_file(file)
         for definition in each.definitions(source)
     ]
+
+
+@lru_cache(maxsize=256)
+def _headed(text: str) -> frozenset[str]:
+    """Whatever stands behind a `def` or a `class`, in comments and strings as well."""
+    return frozenset(_HEADER.findall(text))
 
 
 def _tail_matches(pattern: Iterable[str], segments: Iterable[str]) -> bool:

@@ -1,0 +1,83 @@
+"""Where a scope is looked for: a file that is left unparsed has nothing of that name."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.catalogue import open_catalogue
+from harness.engine import find_engine
+from harness.patch import parse_patch
+from harness.patch.scope import Alternative, parse_scope
+from harness.patch.source import parse_source, read_source
+
+NAMES = ["add", "Tensor", "größe", "ﬁt", "e\u0301tat", "\u212ex", "_", "def_", "classes"]
+"""Some letters are no word characters to `re`; Python reads `ﬁt` as `fit`, and a scope does not."""
+
+HEADERS = [
+    *("def {}(): pass", "async def {}(): pass", "class {}: pass", "class {}(object): pass"),
+    *("def\t{} (): pass", "def \\\n  {}(): pass", "def\\\n{}\\\n(): pass", "class\f{}\\\n: pass"),
+    *("@property\ndef {}(self): pass", "@property  # a def\nasync  def  {}(): pass"),
+    *("# the class\ndef {}(): pass", "'def'\nclass {}: pass", "x = '''class\n'''\ndef {}(): pass"),
+    *("class A:\n    def {}(self):\n        pass", "if x:\n    def {}():\n        pass"),
+    *("def f():\n    class\\\n    {}:\n        pass", "\ufeffdef {}(): pass"),
+]
+
+
+@pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_file_with_a_definition_is_never_left_out(header: str, name: str, end: str) -> None:
+    source = parse_source(header.format(name).replace("\n", end) + end)
+    alternative = Alternative("", (name,))
+    assert alternative.definitions(source)
+    assert alternative.may_be_in("ops.py", source.text)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_no_layout_hides_a_definition(data: st.DataObject) -> None:
+    texts = (header.format(name) for header in HEADERS[:-1] for name in NAMES)
+    lines = data.draw(st.lists(st.sampled_from(sorted(texts)), min_size=1, max_size=6))
+    source = parse_source(data.draw(st.sampled_from(["\n", "\n\n", "\n#\n"])).join(lines) + "\n")
+    segments = st.sampled_from([*NAMES, "A", "f", "*", "e*", "[ab]*", "a]"])
+    path = data.draw(st.lists(segments, min_size=1, max_size=3))
+    alternative = Alternative("", (*data.draw(st.sampled_from([(), ("",)])), *path))
+    if alternative.definitions(source):
+        assert alternative.may_be_in("ops.py", source.text)
+
+
+def test_no_page_of_the_catalogue_loses_a_file() -> None:
+    engine, named = find_engine(), 0
+    sources = {file: read_source(text) for file, text in engine.sources.items()}
+    for page in open_catalogue().pages()[0]:
+        for block in page.diffs(engine.name):
+            for hunk in parse_patch(block.text, path=page.path, line=block.line).hunks:
+                for each in hunk.scope.alternatives:
+                    for file, source in sources.items():
+                        if each.takes_file(file) and each.definitions(source):
+                            named += 1
+                            assert each.may_be_in(file, source.text), (page.id, str(each), file)
+    assert named > 100
+
+
+@pytest.mark.parametrize(
+    ("scope", "text"),
+    [
+        ("add", "def sub(): pass\nadd = 1\n"),
+        ("add", "def added(): pass\ndef radd(): pass\n"),
+        ("Tensor.add", "def add(): pass\n"),
+        ("ops.py::add", "def sub(): pass\n"),
+        ("other.py::add", "def add(): pass\n"),
+    ],
+)
+def test_a_file_without_the_name_is_not_parsed(scope: str, text: str) -> None:
+    (alternative,) = parse_scope(scope).alternatives
+    assert not alternative.may_be_in("ops.py", text)
+
+
+@pytest.mark.parametrize("scope", ["", "*", "a*.f", ".add", "A.add", "o*.py::add"])
+def test_a_file_that_may_have_it_is_parsed(scope: str) -> None:
+    (alternative,) = parse_scope(scope).alternatives
+    assert alternative.may_be_in("ops.py", "class A:\n    def add(): pass\n    def f(): pass\n")
