@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from harness.bench import Bench
+from harness.blocks import check_blocks
 from harness.catalogue import Catalogue, nearest
 from harness.engine import Engine
 from harness.errors import BreaklabError, PageError
@@ -109,6 +110,7 @@ def check_page(page_id: str, catalogue: Catalogue, engine: Engine, bench: Bench)
         elif page.front.recipe:
             findings += check_training(page, catalogue, engine, bench.store, reports)
         else:
+            findings += [finding_from(error, page.path) for error in check_blocks(page)]
             known, unknown = check_names(page, catalogue)
             for language, translation in catalogue.translations(page_id).items():
                 lines = catalogue.phrases(language)

@@ -14,7 +14,7 @@ from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 from harness.errors import EnvironmentProblem
-from harness.patch import Patched, Site
+from harness.patch import Names, Patched, Site
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,10 @@ class Engine:
     dialect: Dialect
     root: Path
     sources: Mapping[str, str]
-    names: Mapping[str, str] = field(default_factory=dict)
-    """What it calls differently: our name, its name."""
+    names: Names = field(default_factory=dict)
+    """What it calls differently: our name, its name or the several that it has for it."""
+    foreign: bool = False
+    """It is not the one that the pages are written for, whatever it is called."""
     sites: tuple[Site, ...] = ()
     """The sites of the last patch: their execution is what a run proves."""
 

@@ -16,6 +16,7 @@ import libcst as cst
 import msgspec
 
 from harness.bench import Bench, Clean, Pair
+from harness.blocks import apply_first, patches
 from harness.catalogue import Catalogue
 from harness.claims import hold_claims
 from harness.diagnostics import Alarm, Observation, Silent, Skipped, Verdict
@@ -24,7 +25,7 @@ from harness.errors import PageError, UsageError
 from harness.evidence import fingerprint, first_divergence, margin
 from harness.outcome import Judgement, judge
 from harness.page import Page
-from harness.patch import Patched, apply_patch, apply_transformer, combine, parse_patch, rename
+from harness.patch import Patched, apply_transformer
 from harness.probe import Probe
 from harness.report import EngineReport, Report, RunReport, SiteReport
 from harness.run import Array, Run, TraceStep
@@ -92,21 +93,20 @@ def put(page: Page, engine: Engine) -> Patched:
     """The page's patch, put into the engine's source as it stands."""
     if page.front.transformer:
         return apply_transformer(_transformer(page, page.front.transformer), engine.sources)
-    blocks = page.diffs(engine.name)
-    if not blocks and page.front.kind in ("myth", "exercise"):
+    tried = patches(page, engine)
+    if not tried and page.front.kind in ("myth", "exercise"):
         raise UsageError(
             f"the {page.front.kind} `{page.id}` changes no engine\n"
             f"  remedy: `harness {page.front.kind} {page.id}`"
         )
-    if not blocks:
+    if not tried:
         raise PageError(
             page.path,
             page.body_line,
             f"no patch for the engine {engine.name}",
             "write the change as a ```diff block under `## The break`",
         )
-    parts = [parse_patch(block.text, path=page.path, line=block.line) for block in blocks]
-    return apply_patch(rename(combine(parts, page.front.sites), engine.names), engine.sources)
+    return apply_first(tried, engine.sources)
 
 
 def _transformer(page: Page, name: str) -> type[cst.CSTTransformer]:

@@ -18,7 +18,7 @@ from harness.engine import Engine
 from harness.errors import BreaklabError, UsageError
 from harness.lab import prepare, run_lab
 from harness.page import UNSTATED, read_page
-from harness.prose import OPTIONAL, sections_of
+from harness.prose import optional_sections, sections_of
 from harness.report import Report, RunReport
 from harness.store import open_store
 
@@ -151,7 +151,7 @@ def _observed_claims(report: Report) -> tuple[str, str]:
 
 def _body(draft: Draft) -> Iterator[str]:
     hints = _HINTS | {"variant": _VARIANT_HINTS, "exercise": _EXERCISE_HINTS}.get(draft.kind, {})
-    optional = OPTIONAL.get(draft.kind, frozenset({"Probes", "References"}))
+    optional = optional_sections(draft.kind)
     yield f"# {draft.id.replace('-', ' ').capitalize()}"
     yield "<!-- Say it as a learner would: a title of a few words. -->"
     for section in sections_of(draft.kind):

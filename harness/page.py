@@ -123,9 +123,20 @@ class Page:
 
     def diffs(self, engine: str) -> list[Fence]:
         """The blocks that are the patch: those for this engine where there are any, else all."""
-        blocks = [fence for fence in self.fences if fence.info[:1] == ("diff",)]
-        own = [fence for fence in blocks if f"engine={engine}" in fence.info[1:]]
-        return own or [fence for fence in blocks if len(fence.info) == 1]
+        return self.diffs_for(engine) or [fence for fence in self._diffs if len(fence.info) == 1]
+
+    def diffs_for(self, engine: str) -> list[Fence]:
+        """The blocks that are for this engine alone."""
+        return [fence for fence in self._diffs if f"engine={engine}" in fence.info[1:]]
+
+    @property
+    def portable(self) -> list[Fence]:
+        """The blocks for engines that are built otherwise: the first that fits is the patch."""
+        return [fence for fence in self._diffs if "portable" in fence.info[1:]]
+
+    @property
+    def _diffs(self) -> list[Fence]:
+        return [fence for fence in self.fences if fence.info[:1] == ("diff",)]
 
     @cached_property
     def probes(self) -> tuple[Probe, ...]:

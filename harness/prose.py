@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise
 
 from markdown_it.token import Token
@@ -25,6 +25,7 @@ BREAK_SECTIONS = (
     "Diagnostic",
     "Lesson",
     "References",
+    "On other engines",
 )
 MYTH_SECTIONS = (
     "The claim",
@@ -43,13 +44,6 @@ EXERCISE_SECTIONS = (
     "Lesson",
     "References",
 )
-OPTIONAL: Mapping[PageKind, frozenset[str]] = {
-    "break": frozenset({"Probes"}),
-    "myth": frozenset(),
-    "exercise": frozenset(),
-}
-"""Sections that a page of that kind may leave out; the other kinds need no references either."""
-
 PYTHON_SECTIONS = ("Probes", "The program", "The suite", "Answer")
 """Sections with a block of Python that is run."""
 
@@ -60,6 +54,14 @@ LONGEST = 120
 def sections_of(kind: PageKind) -> tuple[str, ...]:
     """The second-level sections that a page of that kind may have, in their order."""
     return {"myth": MYTH_SECTIONS, "exercise": EXERCISE_SECTIONS}.get(kind, BREAK_SECTIONS)
+
+
+def optional_sections(kind: PageKind) -> frozenset[str]:
+    """Those that a page of that kind may leave out."""
+    if kind in ("myth", "exercise"):
+        return frozenset()
+    may = frozenset({"Probes", "On other engines"})
+    return may if kind == "break" else may | {"References"}
 
 
 def check_prose(page: Page) -> list[Finding]:
@@ -83,7 +85,7 @@ def check_prose(page: Page) -> list[Finding]:
 
 def _check_sections(page: Page, text: Text) -> Iterator[Finding]:
     kind = page.front.kind
-    order, optional = sections_of(kind), OPTIONAL.get(kind, frozenset({"Probes", "References"}))
+    order, optional = sections_of(kind), optional_sections(kind)
     known: list[Heading] = []
     for heading in text.sections:
         if heading.text not in order:
@@ -123,7 +125,9 @@ def _check_blocks(page: Page) -> Iterator[Finding]:
     """A reader takes `diff` for what is applied, and `python` for what is run."""
     kind = page.front.kind
     of_python = [name for name in sections_of(kind) if name in PYTHON_SECTIONS]
-    homes = {"diff": [] if kind == "exercise" else ["The break"], "python": of_python}
+    order = () if kind == "exercise" else sections_of(kind)
+    of_diffs = [name for name in order if name in ("The break", "On other engines")]
+    homes = {"diff": of_diffs, "python": of_python}
     for fence in page.fences:
         home = " or ".join(homes.get(fence.info[0], [])) if fence.info else ""
         if home and fence.section not in home.split(" or "):
@@ -147,7 +151,7 @@ def _check_question(page: Page, text: Text) -> Iterator[Finding]:
 
 
 def _check_length(page: Page) -> Iterator[Finding]:
-    lines = page.body.count("\n")
+    lines = page.body.count("\n") - page.section("On other engines").count("\n")
     if lines > LONGEST:
         problem = f"{lines} lines are long for one sitting (about {LONGEST})"
         yield Finding(page.path, page.body_line, problem, "cut what teaches nothing here", 0)

@@ -6,18 +6,21 @@ The notation is described in the design, section 4, and by example in `tests/har
 """
 
 from harness.patch.apply import apply_patch
-from harness.patch.notation import Hunk, Patch, combine, parse_patch, rename
+from harness.patch.notation import Hunk, Patch, combine, loosen, parse_patch, rename
 from harness.patch.patched import Patched, Site
+from harness.patch.spellings import Names
 from harness.patch.transformer import apply_transformer
 
 __all__ = [
     "Hunk",
+    "Names",
     "Patch",
     "Patched",
     "Site",
     "apply_patch",
     "apply_transformer",
     "combine",
+    "loosen",
     "parse_patch",
     "rename",
 ]

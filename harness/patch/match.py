@@ -86,9 +86,29 @@ def _node(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
     if pattern.hole:
         yield from _bind(pattern, node, binding)
     elif pattern.kind == node.kind and pattern.value == node.value:
-        if pattern.slot in ("body", "clauses", "decorators"):
-            binding = {**binding, pattern: node}
-        yield from _parts(pattern, node, list(pattern.parts), binding)
+        yield from _parts(pattern, node, list(pattern.parts), _noted(pattern, node, binding))
+    for form, parts in pattern.equivalents:
+        for local in _node(form, node, {}):
+            named = [(part, local[hole]) for hole, part in parts.items()]
+            yield from _all(named, _noted(pattern, node, binding))
+
+
+def _noted(pattern: Node, node: Node, binding: Binding) -> Binding:
+    """The binding with what a statement, clause or decorator of the pattern has met."""
+    if pattern.slot in ("body", "clauses", "decorators"):
+        return {**binding, pattern: node}
+    return binding
+
+
+def _all(pairs: Sequence[tuple[Node, Node | Run]], binding: Binding) -> Iterator[Binding]:
+    """Match each pattern with its own code."""
+    if not pairs:
+        yield binding
+        return
+    (pattern, met), *rest = pairs
+    assert isinstance(met, Node)
+    for found in _node(pattern, met, binding):
+        yield from _all(rest, found)
 
 
 def _bind(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
@@ -97,10 +117,17 @@ def _bind(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
     known = binding.get(hole)
     if node.kind != "Name" and not node.is_expression:
         return
+    if pattern.spellings and not any(meets(each, node) is not None for each in pattern.spellings):
+        return
     if known is None:
         yield {**binding, hole: node}
     elif isinstance(known, Node) and same_code(known, node):
         yield binding
+
+
+def meets(pattern: Node, node: Node) -> Binding | None:
+    """What the pattern's metavariables stand for if it is this node, and None if it is not."""
+    return next(_node(pattern, node, {}), None)
 
 
 def _parts(pattern: Node, node: Node, names: Sequence[str], binding: Binding) -> Iterator[Binding]:

@@ -6,13 +6,16 @@ Every mistake that can be seen without an engine is reported here, with the page
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from harness.errors import HunkError, UsageError
+from harness.errors import HunkError
+from harness.patch import portable
 from harness.patch.plan import Change, Swap, plan
+from harness.patch.renaming import renamed
 from harness.patch.scope import Scope, parse_scope
 from harness.patch.side import Side, UnreadableSide, read_side
+from harness.patch.spellings import Names, check_names
 from harness.patch.tree import Node
 
 _HEADER = re.compile(r"@@(?P<scope>.*?)(?:@@(?P<rest>.*))?")
@@ -84,24 +87,39 @@ def combine(patches: Iterable[Patch], sites: int | None = None) -> Patch:
     return Patch(tuple(hunk for patch in patches for hunk in patch.hunks), sites)
 
 
-def rename(patch: Patch, names: Mapping[str, str]) -> Patch:
+def rename(patch: Patch, names: Names) -> Patch:
     """The patch for an engine that calls things differently: `names` maps ours to theirs.
 
     A dotted name stands where a bare name stood; where only an identifier fits (an attribute, a
-    definition, a scope) its last part does. Raises `UsageError` for what is no name at all.
+    definition, a scope) its last part does. Where there are several spellings, code may have any of
+    them, and the + side says what was found. Raises `UsageError` for what is no name at all.
     """
-    for ours, theirs in names.items():
-        if not all(part.isidentifier() for part in theirs.split(".")):
-            raise UsageError(
-                f"the engine's name for `{ours}` is `{theirs}`, which is not a dotted name\n"
-                "  remedy: write it as their code does, `_sum_to_shape` or `utils.sum_to`"
-            )
+    check_names(names)
+    if not names:
+        return patch
     return replace(patch, hunks=tuple(_renamed(hunk, names) for hunk in patch.hunks))
 
 
-def _renamed(hunk: Hunk, names: Mapping[str, str]) -> Hunk:
-    before, after = hunk.before.renamed(names), hunk.after.renamed(names)
-    return _checked(hunk.path, hunk.line, hunk.scope.renamed(names), before, after)
+def _renamed(hunk: Hunk, names: Names) -> Hunk:
+    sides = renamed(hunk.before, hunk.after, names)
+    return _checked(hunk.path, hunk.line, hunk.scope.renamed(names), *sides)
+
+
+def loosen(patch: Patch, names: Names) -> Patch:
+    """The patch of a portable block, for an engine that calls things by these names.
+
+    What `portable` lists as one and the same is matched in any form. Raises `UsageError` as
+    `rename` does.
+    """
+    check_names(names)
+    return replace(patch, hunks=tuple(_loosened(hunk, names) for hunk in patch.hunks))
+
+
+def _loosened(hunk: Hunk, names: Names) -> Hunk:
+    before, after = renamed(hunk.before, hunk.after, portable.names_in_code(names))
+    portable.mark(before, names)
+    scope = hunk.scope.renamed(names).loosened()
+    return _checked(hunk.path, hunk.line, scope, before, after)
 
 
 def _scope(row: str, path: str, number: int) -> Scope:
@@ -198,7 +216,8 @@ def _check_holes(hunk: Hunk) -> None:
         raise hunk.error(problem, "give the run another name")
     for hole, node in hunk.after.holes.items():
         if hole not in hunk.before.holes:
-            known = ", ".join(f"`${each}`" for each in hunk.before.holes) or "none"
+            bound_here = [each for each in hunk.before.holes if not each.startswith("=")]
+            known = ", ".join(f"`${each}`" for each in bound_here) or "none"
             problem = f"`${hole}` is used on the + side, but the - side does not bind it"
             remedy = f"use a name that the - side or the context binds ({known})"
             raise hunk.error(problem, remedy, hunk.after.line_of(node))

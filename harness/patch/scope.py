@@ -4,6 +4,7 @@ add                      the functions and classes called so, nested in anything
 add.vjp                  vjp directly inside add
 *.backward               a backward inside something, whatever that is
 .add                     the module's own add, not a method
+op:add                   whatever an engine calls the op, `Add` or `__add__` or `add_backward`
 elementwise.py::add      in that file only
 add|mul                  either
 (nothing)                the whole module
@@ -16,15 +17,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from itertools import product
 
+from harness.patch.operations import OPERATIONS, is_operation
 from harness.patch.source import Definition, Source
+from harness.patch.spellings import Names, last_parts
 
-_GLOB = re.compile(r"[*?\[]")
+_GLOB = re.compile(r"[*?\[:]")
 _HEADER = re.compile(r"\b(?:def|class)(?=[\s\\]+([^\s\\(:\[]+))")
 """Looks ahead without going there: `# a class` may stand above a `def`. An identifier may hold what
 is no `\\w`, so a name ends where a header goes on."""
 
-_SEGMENT = re.compile(r"[\w*?\[\]!-]+")
+_SEGMENT = re.compile(r"(op:)?[\w*?\[\]!-]+")
 
 
 @dataclass(frozen=True)
@@ -35,10 +39,13 @@ class Alternative:
     path: tuple[str, ...]
     """The dotted path's segments; () is the whole module, a leading "" its top level."""
 
+    loose: bool = False
+    """A name may mean several definitions, as a wildcard may."""
+
     @property
     def is_exact(self) -> bool:
-        """No wildcard in the dotted path."""
-        return bool(self.path) and not _GLOB.search(".".join(self.path))
+        """It means one definition: no wildcard in the dotted path."""
+        return bool(self.path) and not self.loose and not _GLOB.search(".".join(self.path))
 
     def __str__(self) -> str:
         """The alternative as a page writes it."""
@@ -74,14 +81,29 @@ class Scope:
     text: str
     alternatives: tuple[Alternative, ...]
 
-    def renamed(self, names: Mapping[str, str]) -> Scope:
-        """The same scope in an engine that calls things differently."""
-        last = {ours: theirs.rpartition(".")[2] for ours, theirs in names.items()}
-        alternatives = tuple(
-            replace(each, path=tuple(last.get(segment, segment) for segment in each.path))
-            for each in self.alternatives
-        )
-        return Scope("|".join(map(str, alternatives)), alternatives)
+    def renamed(self, names: Names) -> Scope:
+        """The same scope in an engine that calls things differently.
+
+        Of several spellings each is an alternative; those of an op are further ones.
+        """
+        if not names:
+            return self
+        alternatives = []
+        for each in self.alternatives:
+            paths = list(product(*(_spelled(segment, names) for segment in each.path)))
+            loose = each.loose or len(paths) > 1
+            alternatives += [replace(each, path=path, loose=loose) for path in paths]
+        return Scope("|".join(map(str, alternatives)), tuple(alternatives))
+
+    def loosened(self) -> Scope:
+        """The same scope, in which a name may mean several definitions."""
+        return replace(self, alternatives=tuple(replace(a, loose=True) for a in self.alternatives))
+
+
+def _spelled(segment: str, names: Names) -> tuple[str, ...]:
+    op = segment.removeprefix("op:")
+    theirs = last_parts(names.get(op, ()))
+    return (segment, *theirs) if op != segment else theirs or (segment,)
 
 
 def parse_scope(text: str) -> Scope:
@@ -92,6 +114,9 @@ def parse_scope(text: str) -> Scope:
         if colons and not file:
             raise ValueError("nothing stands before `::`, where a file belongs")
         path = tuple(dotted.split(".")) if dotted else ()
+        for op in (each.removeprefix("op:") for each in path if each.startswith("op:")):
+            if op not in OPERATIONS:
+                raise ValueError(f"no op is called `{op}`; there are {', '.join(OPERATIONS)}")
         bad = [each for each in path[path[:1] == ("",) :] if not _SEGMENT.fullmatch(each)]
         if bad or (not part.strip() and text.strip()):
             raise ValueError(f"`{part.strip()}` is not a dotted path of names")
@@ -118,6 +143,10 @@ def _headed(text: str) -> frozenset[str]:
 
 def _tail_matches(pattern: Iterable[str], segments: Iterable[str]) -> bool:
     wanted, given = list(pattern), list(segments)
-    return len(wanted) <= len(given) and all(
-        map(fnmatchcase, given[len(given) - len(wanted) :], wanted)
-    )
+    return len(wanted) <= len(given) and all(map(_takes, wanted, given[len(given) - len(wanted) :]))
+
+
+def _takes(wanted: str, name: str) -> bool:
+    if wanted.startswith("op:"):
+        return is_operation(name, wanted.removeprefix("op:"))
+    return fnmatchcase(name, wanted)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations, islice, product
@@ -69,8 +69,13 @@ class Side:
     @cached_property
     def names(self) -> frozenset[str]:
         """The identifiers; a file without one of them cannot match."""
-        nodes = self.source.root.walk()
-        names = {str(node.value[0]) for node in nodes if node.kind == "Name" and not node.hole}
+        names = {
+            str(node.value[0])
+            for node in self.source.root.walk()
+            if node.kind == "Name" and not node.hole
+            # another form of the same code may do without the name
+            if not any(around.equivalents for around in node.ancestors())
+        }
         return frozenset(name for name in names if name != _GAP)
 
     @cached_property
@@ -119,16 +124,6 @@ class Side:
         """The code as the page writes it."""
         return _ENCODED.sub(_decoded, self.source.text).rstrip("\n")
 
-    def renamed(self, names: Mapping[str, str]) -> Side:
-        """The same side with other identifiers; a dotted one only where a bare name stood."""
-        data = self.source.data
-        for node in sorted(self.source.root.walk(), key=lambda node: -node.start):
-            theirs = names.get(str(node.value[0])) if node.kind == "Name" else None
-            if theirs:
-                new = theirs if node.is_expression else theirs.rpartition(".")[2]
-                data = data[: node.start] + new.encode() + data[node.end :]
-        return _side(data.decode(), self.rows)
-
 
 def read_side(rows: Sequence[tuple[int, str]], margin: int, sign: str) -> Side:
     """Read one side from its rows (page line, code without the prefix).
@@ -144,7 +139,7 @@ def read_side(rows: Sequence[tuple[int, str]], margin: int, sign: str) -> Side:
         names = [form.format(_RUN + run) for form, run in zip(forms, runs, strict=True)]
         code = "".join(a + b for a, b in zip(pieces, [*names, ""], strict=True))
         try:
-            side = _side(*(_with_passes(code, numbers) if sign == "+" else (code, numbers)))
+            side = make_side(*(_with_passes(code, numbers) if sign == "+" else (code, numbers)))
         except SyntaxError as error:
             failure = failure or error
         else:
@@ -178,7 +173,8 @@ def quiet_parse(text: str) -> ast.Module:
             raise SyntaxError(TOO_DEEP) from None
 
 
-def _side(code: str, rows: Sequence[int]) -> Side:
+def make_side(code: str, rows: Sequence[int]) -> Side:
+    """A side from its code, metavariables already encoded. Raises `SyntaxError`."""
     quiet_parse(code)  # for Python's messages, and for what LibCST lets pass
     try:
         source = parse_source(code)

@@ -14,7 +14,7 @@ Offsets are UTF-8 bytes into the text. `harness.patch.reader` makes these nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 DEFINITIONS = ("FunctionDef", "ClassDef")
@@ -47,6 +47,10 @@ class Node:
     """In a pattern: ``x`` for ``$x``, ``...x`` for ``$...x``, ``...`` for a gap."""
     lenient: frozenset[str] = frozenset()
     """In a pattern: the parts that may be anything where the pattern says nothing."""
+    spellings: tuple[Node, ...] = ()
+    """In a pattern: what this hole may stand for, where it may not be any expression."""
+    equivalents: tuple[tuple[Node, Mapping[str, Node]], ...] = ()
+    """In a pattern: other forms that mean the same, each with what its holes stand for."""
 
     @property
     def outer(self) -> tuple[int, int]:

@@ -1,0 +1,111 @@
+"""What a portable block takes for one and the same, in engines that nobody here has seen.
+
+Three tables: names with their usual spellings, what a rule may call the cotangent that it is
+handed, and forms of code that mean the same (Coccinelle calls them isomorphisms). Engines add
+their own names in `[engine.names]`. What engines call their ops is in `operations`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from harness.patch.match import Binding, meets
+from harness.patch.operations import OPERATIONS
+from harness.patch.renaming import read_pattern
+from harness.patch.side import Side
+from harness.patch.spellings import Names, spellings
+from harness.patch.tree import Node
+
+_UNBROADCAST = (
+    "unbroadcast",
+    "_unbroadcast",
+    "unbroadcast_to",
+    "_unbroadcast_to",
+    "unbroadcast_grad",
+    "unbroadcast_data",
+    "reduce_broadcast",
+    "reverse_broadcast_to",
+    "sum_to",
+    "sum_to_shape",
+    "_sum_to_shape",
+    "sum_grad_to_shape",
+    "reduce_to",
+    "reduce_to_shape",
+    "_reshape_gradient",
+)
+WORDS: dict[str, tuple[str, ...]] = {
+    "unbroadcast": (*_UNBROADCAST, *(f"$owner.{name}" for name in _UNBROADCAST)),
+    "grad": ("grad", "_grad", "gradient"),
+}
+"""Names in the code of a portable block, and what else they may be."""
+
+COTANGENT = (
+    *("g", "gy", "dy", "dz", "ug", "dout", "gout", "grad", "outgrad", "gradient", "cotangent"),
+    *("grad_output", "grad_out", "out_grad", "output_grad", "upstream", "upstream_grad"),
+    *("$out.grad", "$out._grad", "$out.gradient", "$out.grad.data", "grad.data"),
+    *("grad_output.data", "out_grad.data", "self._accumulated_grad"),
+)
+"""What `$cotangent` stands for, and nothing else."""
+
+EQUIVALENT = (
+    (
+        "$t += $e",
+        "$t = $t + $e",
+        "$t = $e + $t",
+        "$np.add($t, $e, out=$t)",
+        "$np.add($t, $e, $t)",
+        "$t = $np.add($t, $e)",
+        "$t[...] += $e",
+        "$t[:] += $e",
+        "$t = $e if $t is None else $t + $e",
+        "$t = $t + $e if $t is not None else $e",
+        "if $t is None:\n    $t = $e\nelse:\n    $t = $t + $e",
+        "if $t is None:\n    $t = $e\nelse:\n    $t += $e",
+    ),
+    ("$a * $b", "$b * $a", "$np.multiply($a, $b)", "$np.multiply($b, $a)"),
+    ("$a @ $b", "$np.matmul($a, $b)", "$np.dot($a, $b)", "$a.dot($b)", "$a.matmul($b)"),
+    (
+        "$a.T",
+        "$np.transpose($a)",
+        "$a.transpose()",
+        "$np.swapaxes($a, -1, -2)",
+        "$np.swapaxes($a, -2, -1)",
+        "$a.swapaxes(-1, -2)",
+        "$a.swapaxes(-2, -1)",
+        "$a.transpose(-1, -2)",
+        "$a.transpose(-2, -1)",
+        "$a.mT",
+    ),
+    ("-$a", "$np.negative($a)", "-1 * $a", "$a * -1"),
+    ("np.exp($a)", "$np.exp($a)"),
+)
+"""A portable block writes the first form of a row, and means all of it."""
+
+
+def names_in_code(names: Names) -> dict[str, tuple[str, ...]]:
+    """The usual spellings with an engine's own in front; those of ops are for scopes alone."""
+    ours = {name: spellings(theirs) for name, theirs in names.items() if name not in OPERATIONS}
+    return {**ours, **{word: (*ours.get(word, ()), *usual) for word, usual in WORDS.items()}}
+
+
+def mark(before: Side, names: Names) -> None:
+    """Tell the patterns of a tree that nobody else has what they may be besides."""
+    cotangents = (*spellings(names.get("cotangent", ())), *COTANGENT)
+    for node in before.source.root.walk():
+        if node.hole == "cotangent":
+            node.spellings = tuple(_pattern(each) for each in cotangents)
+        node.equivalents = tuple(
+            (_pattern(form), _parts(found))
+            for first, *forms in EQUIVALENT
+            if not node.hole and (found := meets(_pattern(first), node)) is not None
+            for form in forms
+        )
+
+
+@cache
+def _pattern(text: str) -> Node:
+    return read_pattern(text)
+
+
+def _parts(found: Binding) -> dict[str, Node]:
+    return {hole: p for hole, p in found.items() if isinstance(hole, str) and isinstance(p, Node)}
