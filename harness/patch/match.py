@@ -85,12 +85,13 @@ def _in_block(pattern: Sequence[Node], block: tuple[Node, ...]) -> Iterator[Matc
 def _node(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
     if pattern.hole:
         yield from _bind(pattern, node, binding)
-    elif pattern.kind == node.kind and pattern.value == node.value:
-        yield from _parts(pattern, node, list(pattern.parts), _noted(pattern, node, binding))
-    for form, parts in pattern.equivalents:
+        return
+    for form, parts in pattern.equivalents:  # first: `np.sum(x)` is no method of an `np`
         for local in _node(form, node, {}):
             named = [(part, local[hole]) for hole, part in parts.items()]
             yield from _all(named, _noted(pattern, node, binding))
+    if pattern.kind == node.kind and pattern.value == node.value:
+        yield from _parts(pattern, node, list(pattern.parts), _noted(pattern, node, binding))
 
 
 def _noted(pattern: Node, node: Node, binding: Binding) -> Binding:
@@ -100,14 +101,16 @@ def _noted(pattern: Node, node: Node, binding: Binding) -> Binding:
     return binding
 
 
-def _all(pairs: Sequence[tuple[Node, Node | Run]], binding: Binding) -> Iterator[Binding]:
-    """Match each pattern with its own code."""
+def _all(
+    pairs: Sequence[tuple[tuple[Node, ...], Node | Run]], binding: Binding
+) -> Iterator[Binding]:
+    """Match each run of patterns with its own code."""
     if not pairs:
         yield binding
         return
-    (pattern, met), *rest = pairs
-    assert isinstance(met, Node)
-    for found in _node(pattern, met, binding):
+    (patterns, met), *rest = pairs
+    run = met if isinstance(met, Run) else Run((met,), 0, 1)
+    for _, found in _sequence(patterns, run, binding, whole=True):
         yield from _all(rest, found)
 
 

@@ -7,9 +7,10 @@ their own names in `[engine.names]`. What engines call their ops is in `operatio
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
-from harness.patch.match import Binding, meets
+from harness.patch.match import Run, meets
 from harness.patch.operations import OPERATIONS
 from harness.patch.renaming import read_pattern
 from harness.patch.side import Side
@@ -47,6 +48,9 @@ COTANGENT = (
 )
 """What `$cotangent` stands for, and nothing else."""
 
+MODULES = ("np", "xp", "numpy", "anp", "jnp", "cp", "self.xp", "cls.xp")
+"""What `$np` stands for: a module of array functions."""
+
 EQUIVALENT = (
     (
         "$t += $e",
@@ -66,18 +70,16 @@ EQUIVALENT = (
     ("$a @ $b", "$np.matmul($a, $b)", "$np.dot($a, $b)", "$a.dot($b)", "$a.matmul($b)"),
     (
         "$a.T",
-        "$np.transpose($a)",
-        "$a.transpose()",
-        "$np.swapaxes($a, -1, -2)",
-        "$np.swapaxes($a, -2, -1)",
-        "$a.swapaxes(-1, -2)",
-        "$a.swapaxes(-2, -1)",
-        "$a.transpose(-1, -2)",
-        "$a.transpose(-2, -1)",
-        "$a.mT",
+        *("$np.transpose($a)", "$np.swapaxes($a, -1, -2)", "$np.swapaxes($a, -2, -1)"),
+        *("$a.transpose()", "$a.transpose(-1, -2)", "$a.transpose(-2, -1)"),
+        *("$a.swapaxes(-1, -2)", "$a.swapaxes(-2, -1)", "$a.mT", "$np.matrix_transpose($a)"),
     ),
     ("-$a", "$np.negative($a)", "-1 * $a", "$a * -1"),
-    ("np.exp($a)", "$np.exp($a)"),
+    ("$a ** 2", "$np.square($a)", "$np.power($a, 2)", "$a * $a"),
+    ("$a ** $k", "$np.power($a, $k)"),
+    ("$a.ndim", "$np.ndim($a)", "len($a.shape)"),
+    ("$a.sum($...how)", "$np.sum($a, $...how)"),
+    ("$a.reshape($...shape)", "$np.reshape($a, $...shape)"),
 )
 """A portable block writes the first form of a row, and means all of it."""
 
@@ -90,22 +92,37 @@ def names_in_code(names: Names) -> dict[str, tuple[str, ...]]:
 
 def mark(before: Side, names: Names) -> None:
     """Tell the patterns of a tree that nobody else has what they may be besides."""
-    cotangents = (*spellings(names.get("cotangent", ())), *COTANGENT)
+    meanings = {
+        "cotangent": (*spellings(names.get("cotangent", ())), *COTANGENT),
+        "np": (*spellings(names.get("np", ())), *MODULES),
+    }
     for node in before.source.root.walk():
-        if node.hole == "cotangent":
-            node.spellings = tuple(_pattern(each) for each in cotangents)
-        node.equivalents = tuple(
-            (_pattern(form), _parts(found))
-            for first, *forms in EQUIVALENT
-            if not node.hole and (found := meets(_pattern(first), node)) is not None
-            for form in forms
-        )
+        if node.hole in meanings:
+            node.spellings = tuple(map(_spelling, meanings[node.hole]))
+        elif not node.hole:
+            node.equivalents = tuple(_equivalents(node))
+
+
+def _equivalents(node: Node) -> Iterator[tuple[Node, dict[str, tuple[Node, ...]]]]:
+    for first, *others in EQUIVALENT:
+        found = meets(_form(first), node)
+        if found is not None:
+            parts = {hole: _nodes(met) for hole, met in found.items() if isinstance(hole, str)}
+            yield from ((_form(other), parts) for other in others)
+
+
+def _nodes(met: Node | Run) -> tuple[Node, ...]:
+    return met.taken if isinstance(met, Run) else (met,)
 
 
 @cache
-def _pattern(text: str) -> Node:
-    return read_pattern(text)
+def _form(text: str) -> Node:
+    """A form of the table; its `$np` is a module."""
+    form = read_pattern(text)
+    for node in form.walk():
+        if node.hole == "np":
+            node.spellings = tuple(map(_spelling, MODULES))
+    return form
 
 
-def _parts(found: Binding) -> dict[str, Node]:
-    return {hole: p for hole, p in found.items() if isinstance(hole, str) and isinstance(p, Node)}
+_spelling = cache(read_pattern)

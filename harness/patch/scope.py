@@ -60,8 +60,11 @@ class Alternative:
 
         Most files need not be parsed for that.
         """
-        names = {segment for segment in self.path if segment and not _GLOB.search(segment)}
-        return self.takes_file(file) and names <= _headed(text)
+        return self.takes_file(file) and all(
+            any(_takes(segment, name) for name in _headed(text))
+            for segment in self.path
+            if segment
+        )
 
     def definitions(self, source: Source) -> tuple[Definition, ...]:
         """What it names in a file; nothing for the whole module."""

@@ -49,7 +49,7 @@ class Node:
     """In a pattern: the parts that may be anything where the pattern says nothing."""
     spellings: tuple[Node, ...] = ()
     """In a pattern: what this hole may stand for, where it may not be any expression."""
-    equivalents: tuple[tuple[Node, Mapping[str, Node]], ...] = ()
+    equivalents: tuple[tuple[Node, Mapping[str, tuple[Node, ...]]], ...] = ()
     """In a pattern: other forms that mean the same, each with what its holes stand for."""
 
     @property
