@@ -120,7 +120,9 @@ def _bind(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
     known = binding.get(hole)
     if node.kind != "Name" and not node.is_expression:
         return
-    if pattern.spellings and not any(meets(each, node) is not None for each in pattern.spellings):
+    if pattern.spellings and not any(_is(each, node) for each in pattern.spellings):
+        return
+    if any(_is(each, node) for each in pattern.refused):
         return
     if known is None:
         yield {**binding, hole: node}
@@ -131,6 +133,10 @@ def _bind(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
 def meets(pattern: Node, node: Node) -> Binding | None:
     """What the pattern's metavariables stand for if it is this node, and None if it is not."""
     return next(_node(pattern, node, {}), None)
+
+
+def _is(pattern: Node, node: Node) -> bool:
+    return meets(pattern, node) is not None
 
 
 def _parts(pattern: Node, node: Node, names: Sequence[str], binding: Binding) -> Iterator[Binding]:

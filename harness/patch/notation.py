@@ -116,9 +116,10 @@ def loosen(patch: Patch, names: Names) -> Patch:
 
 
 def _loosened(hunk: Hunk, names: Names) -> Hunk:
-    before, after = renamed(hunk.before, hunk.after, portable.names_in_code(names))
-    portable.mark(before, names)
-    scope = hunk.scope.renamed(names).loosened()
+    words = portable.names_in_code(names)
+    before, after = renamed(hunk.before, hunk.after, words)
+    portable.mark(before, after, names)
+    scope = hunk.scope.renamed({**names, **words}).loosened(hunk.scope.text)
     return _checked(hunk.path, hunk.line, scope, before, after)
 
 

@@ -36,7 +36,7 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
 """Our name, and what it is called elsewhere."""
 
 _IN_FRONT = r"(?:(?:grad|vjp|backward|ewise|elementwise|tensor|d)_?)?"
-_BEHIND = r"(?:_?(?:backward|grad|vjp|op|operation|function|fn|node|broadcasted|tensor))*\d*"
+_BEHIND = r"(?:(?:_?(?:backward|grad|vjp|op|operation|function|fn|node|broadcasted|tensor))+\d*)?"
 
 
 def is_operation(name: str, op: str) -> bool:

@@ -37,6 +37,8 @@ _UNBROADCAST = (
 WORDS: dict[str, tuple[str, ...]] = {
     "unbroadcast": (*_UNBROADCAST, *(f"$owner.{name}" for name in _UNBROADCAST)),
     "grad": ("grad", "_grad", "gradient"),
+    "Tensor": ("Tensor", "Variable", "Value", "Array", "Scalar", "tensor", "Node"),
+    "visited": ("visited", "seen", "_visited", "_seen", "seen_set"),
 }
 """Names in the code of a portable block, and what else they may be."""
 
@@ -90,28 +92,57 @@ def names_in_code(names: Names) -> dict[str, tuple[str, ...]]:
     return {**ours, **{word: (*ours.get(word, ()), *usual) for word, usual in WORDS.items()}}
 
 
-def mark(before: Side, names: Names) -> None:
+def mark(before: Side, after: Side, names: Names) -> None:
     """Tell the patterns of a tree that nobody else has what they may be besides."""
+    kept = frozenset(before.rows) & frozenset(after.rows)
+    adds_again = any(
+        _accumulates(node) and not _rows(after, node) <= kept for node in _nodes(after)
+    )
     meanings = {
         "cotangent": (*spellings(names.get("cotangent", ())), *COTANGENT),
         "np": (*spellings(names.get("np", ())), *MODULES),
     }
-    for node in before.source.root.walk():
+    for node in _nodes(before):
         if node.hole in meanings:
             node.spellings = tuple(map(_spelling, meanings[node.hole]))
+            other = _other_factor(node)
+            if other is not None and node.hole == "cotangent":
+                other.refused = node.spellings
         elif not node.hole:
-            node.equivalents = tuple(_equivalents(node))
+            # Another `+=` in its place would not be the same: in place, or for the first time.
+            if not (adds_again and _accumulates(node) and not _rows(before, node) <= kept):
+                node.equivalents = tuple(_equivalents(node))
+
+
+def _nodes(side: Side) -> Iterator[Node]:
+    return side.source.root.walk()
+
+
+def _rows(side: Side, node: Node) -> frozenset[int]:
+    return side.rows_of(node.begin, node.end)
+
+
+def _accumulates(node: Node) -> bool:
+    return meets(_form("$t += $e"), node) is not None
+
+
+def _other_factor(node: Node) -> Node | None:
+    """The hole that a cotangent is multiplied by: of two cotangents nobody knows which is it."""
+    around = node.parent
+    if around is None or around.kind != "BinaryOperation" or around.value != ("Multiply",):
+        return None
+    return next((each for each in around.children() if each.hole and each is not node), None)
 
 
 def _equivalents(node: Node) -> Iterator[tuple[Node, dict[str, tuple[Node, ...]]]]:
     for first, *others in EQUIVALENT:
         found = meets(_form(first), node)
         if found is not None:
-            parts = {hole: _nodes(met) for hole, met in found.items() if isinstance(hole, str)}
+            parts = {hole: _taken(met) for hole, met in found.items() if isinstance(hole, str)}
             yield from ((_form(other), parts) for other in others)
 
 
-def _nodes(met: Node | Run) -> tuple[Node, ...]:
+def _taken(met: Node | Run) -> tuple[Node, ...]:
     return met.taken if isinstance(met, Run) else (met,)
 
 

@@ -61,9 +61,7 @@ class Alternative:
         Most files need not be parsed for that.
         """
         return self.takes_file(file) and all(
-            any(_takes(segment, name) for name in _headed(text))
-            for segment in self.path
-            if segment
+            any(_takes(segment, name) for name in _headed(text)) for segment in self.path if segment
         )
 
     def definitions(self, source: Source) -> tuple[Definition, ...]:
@@ -98,9 +96,9 @@ class Scope:
             alternatives += [replace(each, path=path, loose=loose) for path in paths]
         return Scope("|".join(map(str, alternatives)), tuple(alternatives))
 
-    def loosened(self) -> Scope:
-        """The same scope, in which a name may mean several definitions."""
-        return replace(self, alternatives=tuple(replace(a, loose=True) for a in self.alternatives))
+    def loosened(self, text: str) -> Scope:
+        """The same scope under this text, in which a name may mean several definitions."""
+        return Scope(text, tuple(replace(each, loose=True) for each in self.alternatives))
 
 
 def _spelled(segment: str, names: Names) -> tuple[str, ...]:

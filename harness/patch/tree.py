@@ -49,6 +49,8 @@ class Node:
     """In a pattern: the parts that may be anything where the pattern says nothing."""
     spellings: tuple[Node, ...] = ()
     """In a pattern: what this hole may stand for, where it may not be any expression."""
+    refused: tuple[Node, ...] = ()
+    """In a pattern: what this hole may not stand for."""
     equivalents: tuple[tuple[Node, Mapping[str, tuple[Node, ...]]], ...] = ()
     """In a pattern: other forms that mean the same, each with what its holes stand for."""
 
