@@ -108,10 +108,9 @@ def mark(before: Side, after: Side, names: Names) -> None:
             other = _other_factor(node)
             if other is not None and node.hole == "cotangent":
                 other.refused = node.spellings
-        elif not node.hole:
+        elif not node.hole and not (adds_again and _accumulates(node)):
             # Another `+=` in its place would not be the same: in place, or for the first time.
-            if not (adds_again and _accumulates(node) and not _rows(before, node) <= kept):
-                node.equivalents = tuple(_equivalents(node))
+            node.equivalents = tuple(_equivalents(node))
 
 
 def _nodes(side: Side) -> Iterator[Node]:
