@@ -35,19 +35,16 @@ def apply_first(tried: Sequence[Patch], sources: Mapping[str, str]) -> Patched:
     Raises DoesNotApply where none has, with what each looked for; of several, one that is
     ambiguous counts as one that has none.
     """
-    said: list[str] = []
+    problems: list[DoesNotApply | HunkError] = []
     for patch in tried:
         try:
             return apply_patch(patch, sources)
-        except DoesNotApply as error:
-            said.append(str(error))
-        except HunkError as error:
+        except (DoesNotApply, HunkError) as error:
             if len(tried) == 1:
                 raise
-            said.append(str(error))
-    if len(said) > 1:
-        said.insert(0, f"none of the {len(said)} portable blocks has a site in this engine")
-    raise DoesNotApply("\n".join(said))
+            problems.append(error)
+    none = f"none of the {len(problems)} portable blocks has a site in this engine"
+    raise DoesNotApply(lambda: "\n".join([none, *map(str, problems)]))
 
 
 def check_blocks(page: Page) -> Iterator[PageError]:

@@ -14,6 +14,9 @@ catches these.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
+
 from harness.words import visible
 
 
@@ -43,6 +46,19 @@ class DoesNotApply(BreaklabError):
     """A hunk that is sound but matches nothing in this engine."""
 
     exit_status = 1
+
+    def __init__(self, message: str | Callable[[], str]) -> None:
+        """Take the message, or what will find it: to look for similar code takes its time."""
+        super().__init__(message)
+        self._message = message
+
+    def __str__(self) -> str:
+        """The message."""
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
+        return self._message if isinstance(self._message, str) else self._message()
 
 
 class NotAccepted(BreaklabError):

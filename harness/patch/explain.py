@@ -12,11 +12,16 @@ from harness.patch.scope import named
 from harness.patch.source import Source
 from harness.patch.tree import Node, scope_of
 
+Sources = Mapping[str, Source]
 Finder = Callable[[Hunk, Node], Sequence[Match]]
 
 
-def does_not_apply(hunk: Hunk, sources: Mapping[str, Source], find: Finder) -> DoesNotApply:
+def does_not_apply(hunk: Hunk, read: Callable[[], Sources], find: Finder) -> DoesNotApply:
     """The error for a hunk without a match: its scope, and the nearest candidates."""
+    return DoesNotApply(lambda: _explanation(hunk, read(), find))
+
+
+def _explanation(hunk: Hunk, sources: Sources, find: Finder) -> str:
     scope = hunk.scope.text or "(the whole module)"
     lines = [
         f"{hunk.path}:{hunk.line}: this hunk matches nothing in this engine",
@@ -27,7 +32,7 @@ def does_not_apply(hunk: Hunk, sources: Mapping[str, Source], find: Finder) -> D
         "  remedy: change the scope or the - and context lines to what the engine says, or map the"
         " names in [engine.names]; an engine built otherwise needs its own diff block",
     ]
-    return DoesNotApply("\n".join(lines))
+    return "\n".join(lines)
 
 
 def _indented(title: str, lines: Sequence[str]) -> list[str]:
