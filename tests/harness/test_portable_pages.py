@@ -133,6 +133,13 @@ class {op}:
     def accumulate(self, grad):
         self.grad += grad.sum_to(self.shape)
 
+    def one_after_the_other(self):
+        def backward():
+            self.grad += unbroadcast(out.grad, self.shape)
+            other.grad += unbroadcast(-out.grad, other.shape)
+            self._accumulate(unbroadcast(out.grad, self.shape))
+            other._accumulate(unbroadcast(-out.grad, other.shape))
+
     def guarded(self):
         def backward():
             self.grad += unbroadcast(out.grad * other.data, self.shape)
@@ -155,8 +162,77 @@ class {op}:
         right = unbroadcast(right, b.shape)
         return grad * b, grad * a
 """
-    for op in ("add", "sub", "mul", "div")
+    for op in ("add", "sub", "mul", "div", "matmul")
 }
+OTHERS["formulas.py"] = """
+class Tensor:
+    def __sub__(self, other):
+        def _backward():
+            self.grad += out.grad
+            other.grad -= out.grad
+
+    def __rsub__(self, other):
+        return -self + other
+
+    def log(self):
+        def _backward():
+            self.grad += (1 / self.data) * out.grad
+
+    def __pow__(self, k):
+        def _backward():
+            self.grad += out.grad * k * self.data ** (k - 1)
+
+    def sqrt(self):
+        def _backward():
+            self.grad += (0.5 / out.data) * out.grad
+
+    def sigmoid(self):
+        def _backward():
+            self.grad += out.data * (1 - out.data) * out.grad
+
+    def mean(self):
+        def _backward():
+            self.grad += out.grad * (np.ones_like(self.data) / self.data.size)
+
+    def sum(self, axis):
+        def _backward():
+            grad = out.grad
+            grad = np.expand_dims(grad, axis)
+
+    def reshape(self, shape):
+        def _backward():
+            self.grad += out.grad.reshape(self.shape)
+
+    def backward(self):
+        self.grad = 1.0
+        for function in functions:
+            functions.sort(key=lambda f: f.generation)
+
+class Log(Function):
+    def backward(self, gy):
+        return (1.0 / self.x) * gy
+
+class Sqrt(Function):
+    def backward(self, gy):
+        return 0.5 * self.x ** -0.5 * gy
+
+class ReLU(Function):
+    def backward(self, gy):
+        return np.where(self.x > 0, gy, 0)
+
+class Other:
+    def __rsub__(self, other):
+        return Tensor(other) - self
+
+def rsub(a, b):
+    return Sub()(b, a)
+
+class SGD:
+    def step(self):
+        for p in self.params:
+            p.data -= self.lr * p.grad
+            p.data = p.data - self.lr * p.grad
+"""
 """Code as it is found in other engines."""
 
 
@@ -179,5 +255,3 @@ def test_every_portable_block_fits_somewhere() -> None:
         fits = [any(map(_fits, each, engines)) for each in tried]
         useless |= {} if all(fits) else {page.id: fits}
     assert not useless
-
-
