@@ -116,6 +116,26 @@ def test_an_engine_has_further_names_for_an_op() -> None:
     assert "return g\n" in loose("@@ op:mul @@\n-f($g)\n+$g", code, {"mul": "Join"})
 
 
+def test_an_engines_name_for_an_op_is_one_more_and_is_not_looked_for_in_code() -> None:
+    code = "class Sum:\n    y = g.sum(0)\nclass Total:\n    y = g.sum(1)\n"
+    hunk = "@@ op:sum @@\n-$x.sum($...how)\n+$x"
+    assert loose(hunk, code, {"sum": "Total"}) == "class Sum:\n    y = g\nclass Total:\n    y = g\n"
+
+
+def test_the_usual_spellings_reach_scopes() -> None:
+    code = "class Value:\n    def sum_to(g):\n        f(g)\n    def other(g):\n        f(g)\n"
+    hunk = "@@ Tensor.unbroadcast @@\n-f($g)\n+$g"
+    assert loose(hunk, code) == code.replace("f(g)", "g", 1)
+
+
+def test_one_of_several_names_may_mean_several_definitions() -> None:
+    code = "class A:\n    def plus():\n        f(x)\nclass B:\n    def plus():\n        f(x)\n"
+    hunk = "@@ add @@\n-f($x)\n+$x"
+    assert strict(hunk, code, {"add": ("plus", "Add")}) == code.replace("f(x)", "x")
+    with pytest.raises(HunkError, match="means several definitions"):
+        strict(hunk, code, {"add": "plus"})
+
+
 def test_an_op_in_a_scope_may_mean_several_definitions() -> None:
     code = "class Add:\n    x = f(1)\ndef add():\n    return f(2)\n"
     changed = "class Add:\n    x = 1\ndef add():\n    return 2\n"
