@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.engine import Engine
-from harness.errors import BreaklabError, DoesNotApply, HunkError, PageError
+from harness.errors import DoesNotApply, HunkError, PageError
 from harness.page import Fence, Page
 from harness.patch import ABSENT, Patch, Patched, apply_patch, combine, loosen, parse_patch, rename
 
@@ -35,20 +35,19 @@ def apply_first(tried: Sequence[Patch], sources: Mapping[str, str]) -> Patched:
     Raises DoesNotApply where none has, with what each looked for; of several, one that is
     ambiguous counts as one that has none.
     """
-    said: list[BreaklabError] = []
+    problems: list[DoesNotApply | HunkError] = []
     for patch in tried:
         try:
             return apply_patch(patch, sources)
         except (DoesNotApply, HunkError) as error:
             if len(tried) == 1:
                 raise
-            said.append(error)
-    reasons = [each.reason for each in said if isinstance(each, DoesNotApply)]
-    title = f"none of the {len(said)} portable blocks has a site in this engine"
+            problems.append(error)
+    none = f"none of the {len(problems)} portable blocks has a site in this engine"
+    reasons = [each.reason for each in problems if isinstance(each, DoesNotApply)]
     there = [reason for reason in reasons if ABSENT not in reason]
     raise DoesNotApply(
-        next(iter([*there, *reasons]), title),
-        lambda: "\n".join([title, *map(str, said), "  `harness doctor` says what kind it is"]),
+        next(iter([*there, *reasons]), none), lambda: "\n".join([none, *map(str, problems)])
     )
 
 

@@ -6,7 +6,7 @@ import ast
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 
 import libcst as cst
@@ -45,7 +45,7 @@ def apply_patch(patch: Patch, sources: Mapping[str, str]) -> Patched:
     for hunk in patch.hunks:
         here = _find(hunk, sources)
         if not here:
-            raise does_not_apply(hunk, sources, _read, matches)
+            raise does_not_apply(hunk, sources, partial(_read_all, sources), matches)
         _refuse_ambiguity(hunk, here)
         found += here
     changed, sites = dict(sources), list[Site]()
@@ -83,6 +83,10 @@ def _read(file: str, text: str) -> Source:
         problem = f"{file}: this file of the engine is {TOO_DEEP}"
         remedy = "break its longest expression up, or leave the file out"
         raise EnvironmentProblem(f"{problem}\n  remedy: {remedy}") from None
+
+
+def _read_all(sources: Mapping[str, str]) -> dict[str, Source]:
+    return {file: _read(file, text) for file, text in sources.items()}
 
 
 def _find(hunk: Hunk, sources: Mapping[str, str]) -> list[Found]:

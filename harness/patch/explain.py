@@ -12,8 +12,8 @@ from harness.patch.scope import named
 from harness.patch.source import Source
 from harness.patch.tree import Node, scope_of
 
+Sources = Mapping[str, Source]
 Finder = Callable[[Hunk, Node], Sequence[Match]]
-Reader = Callable[[str, str], Source]
 
 
 ABSENT = "no definition is called so"
@@ -21,7 +21,7 @@ ABSENT = "no definition is called so"
 
 
 def does_not_apply(
-    hunk: Hunk, texts: Mapping[str, str], read: Reader, find: Finder
+    hunk: Hunk, texts: Mapping[str, str], read: Callable[[], Sources], find: Finder
 ) -> DoesNotApply:
     """The error for a hunk without a match; what comes nearest is looked for when it is read."""
     scope = hunk.scope.text or "(the whole module)"
@@ -31,15 +31,10 @@ def does_not_apply(
         for each in hunk.scope.alternatives
     )
     reason = f"{scope}: {'the code is not in it' if inside else ABSENT}"
-
-    def explain() -> str:
-        return _explain(hunk, {file: read(file, text) for file, text in texts.items()}, find)
-
-    return DoesNotApply(reason, explain)
+    return DoesNotApply(reason, lambda: _explanation(hunk, read(), find))
 
 
-def _explain(hunk: Hunk, sources: Mapping[str, Source], find: Finder) -> str:
-    """Its scope, and the nearest candidates."""
+def _explanation(hunk: Hunk, sources: Sources, find: Finder) -> str:
     scope = hunk.scope.text or "(the whole module)"
     lines = [
         f"{hunk.path}:{hunk.line}: this hunk matches nothing in this engine",

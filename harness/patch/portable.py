@@ -12,7 +12,7 @@ from functools import cache
 
 from harness.patch.match import Run, meets
 from harness.patch.operations import OPERATIONS
-from harness.patch.renaming import read_pattern
+from harness.patch.renaming import read_pattern, read_statement
 from harness.patch.side import Side
 from harness.patch.spellings import Names, spellings
 from harness.patch.tree import Node
@@ -53,7 +53,7 @@ COTANGENT = (
 MODULES = ("np", "xp", "numpy", "anp", "jnp", "cp", "self.xp", "cls.xp")
 """What `$np` stands for: a module of array functions."""
 
-EQUIVALENT = (
+ACCUMULATION = (
     (
         "$t += $e",
         "$t = $t + $e",
@@ -68,6 +68,8 @@ EQUIVALENT = (
         "if $t is None:\n    $t = $e\nelse:\n    $t = $t + $e",
         "if $t is None:\n    $t = $e\nelse:\n    $t += $e",
     ),
+)
+EQUIVALENT = (
     ("$a * $b", "$b * $a", "$np.multiply($a, $b)", "$np.multiply($b, $a)"),
     ("$a @ $b", "$np.matmul($a, $b)", "$np.dot($a, $b)", "$a.dot($b)", "$a.matmul($b)"),
     (
@@ -83,7 +85,7 @@ EQUIVALENT = (
     ("$a.sum($...how)", "$np.sum($a, $...how)"),
     ("$a.reshape($...shape)", "$np.reshape($a, $...shape)"),
 )
-"""A portable block writes the first form of a row, and means all of it."""
+"""Statements, and expressions: a portable block writes the first of a row, and means all of it."""
 
 
 def names_in_code(names: Names) -> dict[str, tuple[str, ...]]:
@@ -108,10 +110,8 @@ def mark(before: Side, after: Side, names: Names) -> None:
             other = _other_factor(node)
             if other is not None and node.hole == "cotangent":
                 other.refused = node.spellings
-        # Another `+=` in its place would not be the same: in place, or for the first time.
-        elif not node.hole and not (
-            adds_again and _accumulates(node) and not _rows(before, node) <= kept
-        ):
+        elif not node.hole and not (adds_again and _accumulates(node)):
+            # Another `+=` in its place would not be the same: in place, or for the first time.
             node.equivalents = tuple(_equivalents(node))
 
 
@@ -136,7 +136,7 @@ def _other_factor(node: Node) -> Node | None:
 
 
 def _equivalents(node: Node) -> Iterator[tuple[Node, dict[str, tuple[Node, ...]]]]:
-    for first, *others in EQUIVALENT:
+    for first, *others in EQUIVALENT if node.is_expression else ACCUMULATION:
         found = meets(_form(first), node)
         if found is not None:
             parts = {hole: _taken(met) for hole, met in found.items() if isinstance(hole, str)}
@@ -150,7 +150,7 @@ def _taken(met: Node | Run) -> tuple[Node, ...]:
 @cache
 def _form(text: str) -> Node:
     """A form of the table; its `$np` is a module."""
-    form = read_pattern(text)
+    form = read_statement(text) if any(text in row for row in ACCUMULATION) else read_pattern(text)
     for node in form.walk():
         if node.hole == "np":
             node.spellings = tuple(map(_spelling, MODULES))

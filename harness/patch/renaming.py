@@ -29,9 +29,15 @@ def renamed(before: Side, after: Side, names: Names) -> tuple[Side, Side]:
 
 
 def read_pattern(text: str) -> Node:
-    """One expression or statement of the notation as a pattern."""
-    side = read_side([(0, line) for line in text.split("\n")], 0, "-")
-    return side.expression or side.body[0]
+    """One expression of the notation as a pattern."""
+    value = read_statement(text).parts["value"]
+    assert isinstance(value, Node)
+    return value
+
+
+def read_statement(text: str) -> Node:
+    """One statement of the notation as a pattern."""
+    return read_side([(0, line) for line in text.split("\n")], 0, "-").body[0]
 
 
 def _hole(ours: str, bare: bool) -> str:

@@ -86,7 +86,7 @@ class Tensor:
         return self * other**-1
 
     def zero_grad(self):
-        self.grad = np.zeros_like(self.data)
+        self.grad.fill(0.0)
 
     def backward(self):
         topo, visited = [], set()

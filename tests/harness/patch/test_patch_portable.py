@@ -1,0 +1,265 @@
+"""Portable blocks: spellings, ops, the cotangent, and forms of code that mean the same."""
+
+import pytest
+
+from harness.errors import DoesNotApply, HunkError, UsageError
+from harness.patch import Names, apply_patch, loosen, parse_patch, rename
+from harness.patch.operations import OPERATIONS, is_operation
+
+
+def loose(hunk: str, code: str, names: Names | None = None) -> str:
+    patch = loosen(parse_patch(hunk, path="page.md", line=1), names or {})
+    return apply_patch(patch, {"engine.py": code}).sources["engine.py"]
+
+
+def strict(hunk: str, code: str, names: Names) -> str:
+    patch = rename(parse_patch(hunk, path="page.md", line=1), names)
+    return apply_patch(patch, {"engine.py": code}).sources["engine.py"]
+
+
+# ----- Spellings -----
+
+SKIP = "@@ @@\n-unbroadcast($g, $shape)\n+$g"
+
+
+@pytest.mark.parametrize("call", ["sum_to", "utils.sum_to", "self._fit", "Tensor._fit"])
+def test_a_name_of_several_spellings_is_any_of_them(call: str) -> None:
+    names = {"unbroadcast": ("sum_to", "utils.sum_to", "self._fit", "Tensor._fit")}
+    assert strict(SKIP, f"a = {call}(g, s)\nb = fit(g, s)\n", names) == "a = g\nb = fit(g, s)\n"
+
+
+def test_several_spellings_may_stand_in_one_engine() -> None:
+    names = {"unbroadcast": ("sum_to", "cls.fit")}
+    assert strict(SKIP, "a = sum_to(g, s)\nb = cls.fit(g, s)\n", names) == "a = g\nb = g\n"
+
+
+def test_the_plus_side_says_the_spelling_that_was_found() -> None:
+    hunk = "@@ @@\n-unbroadcast($g, $shape)\n+unbroadcast($g, $shape[1:])"
+    names = {"unbroadcast": ("sum_to", "cls.fit")}
+    assert strict(hunk, "a = cls.fit(g, s)\n", names) == "a = cls.fit(g, s[1:])\n"
+
+
+def test_what_only_the_plus_side_says_is_the_first_spelling() -> None:
+    hunk = "@@ @@\n-return $g\n+return unbroadcast($g)"
+    names = {"unbroadcast": ("sum_to", "cls.fit")}
+    assert strict(hunk, "def f(g):\n    return g\n", names) == "def f(g):\n    return sum_to(g)\n"
+
+
+def test_where_an_identifier_stands_the_last_parts_are_the_spellings() -> None:
+    names = {"grad": ("self._grad", "gradient")}
+    hunk = "@@ @@\n-$t.grad = None\n+$t.grad = 0"
+    assert strict(hunk, "a._grad = None\nb.gradient = None\nc.grad = None\n", names) == (
+        "a._grad = 0\nb.gradient = 0\nc.grad = None\n"
+    )
+
+
+def test_a_scope_may_have_several_names() -> None:
+    code = "def plus():\n    f(x)\ndef Add():\n    f(x)\ndef add():\n    f(x)\n"
+    hunk = "@@ add @@\n-f($x)\n+$x"
+    assert strict(hunk, code, {"add": ("plus", "ops.Add")}) == (
+        "def plus():\n    x\ndef Add():\n    x\ndef add():\n    f(x)\n"
+    )
+
+
+@pytest.mark.parametrize("theirs", ["sum to", ("sum_to", "1st"), ""])
+def test_what_is_no_name_is_refused(theirs: str | tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match="not a dotted name"):
+        strict(SKIP, "a = 1\n", {"unbroadcast": theirs})
+
+
+def test_no_spelling_at_all_is_refused() -> None:
+    with pytest.raises(UsageError, match="no name for `unbroadcast`"):
+        strict(SKIP, "a = 1\n", {"unbroadcast": ()})
+
+
+def test_a_portable_block_knows_the_usual_spellings_and_the_engines_own() -> None:
+    code = "a = ops.reduce_broadcast(g, s)\nb = mine(g, s)\n"
+    assert loose(SKIP, code) == "a = g\nb = mine(g, s)\n"
+    assert loose(SKIP, code, {"unbroadcast": "mine"}) == "a = g\nb = g\n"
+
+
+# ----- Ops -----
+
+OF_ADD = ["add", "Add", "__add__", "__radd__", "_add", "add_backward", "_add_vjp", "AddBackward0"]
+OF_ADD += ["EWiseAdd", "AddBroadcastedBackward", "grad_add", "plus", "AddOp", "ADD"]
+NOT_ADD = ["add_module", "add_func", "AddScalar", "padding", "__iadd__", "logaddexp", "addmm"]
+NOT_ADD += ["add_hook", "Adder", "AddSequence", "add2d", "radd", "scatter_add"]
+
+
+@pytest.mark.parametrize("name", OF_ADD)
+def test_an_op_has_many_names(name: str) -> None:
+    assert is_operation(name, "add")
+
+
+@pytest.mark.parametrize("name", NOT_ADD)
+def test_another_word_makes_another_thing_of_an_op(name: str) -> None:
+    assert not is_operation(name, "add")
+
+
+def test_no_two_ops_share_a_name() -> None:
+    names = [name for theirs in OPERATIONS.values() for name in theirs]
+    for name in names:
+        assert sum(is_operation(name, op) for op in OPERATIONS) == 1, name
+    assert not is_operation("log10", "log")
+    assert not is_operation("relu", "exp")
+
+
+def test_a_scope_names_an_op() -> None:
+    code = "class Add:\n    def backward(g):\n        return f(g)\ndef mul(g):\n    return f(g)\n"
+    assert loose("@@ op:add.backward @@\n-f($g)\n+$g", code) == code.replace("f(g)", "g", 1)
+
+
+def test_an_engine_has_further_names_for_an_op() -> None:
+    code = "class Join:\n    def __add__(self, g):\n        return f(g)\n"
+    with pytest.raises(DoesNotApply):
+        loose("@@ op:mul @@\n-f($g)\n+$g", code, {"add": "Join"})
+    assert "return g\n" in loose("@@ op:mul @@\n-f($g)\n+$g", code, {"mul": "Join"})
+
+
+def test_an_engines_name_for_an_op_is_one_more_and_is_not_looked_for_in_code() -> None:
+    code = "class Sum:\n    y = g.sum(0)\nclass Total:\n    y = g.sum(1)\n"
+    hunk = "@@ op:sum @@\n-$x.sum($...how)\n+$x"
+    assert loose(hunk, code, {"sum": "Total"}) == "class Sum:\n    y = g\nclass Total:\n    y = g\n"
+
+
+def test_the_usual_spellings_reach_scopes() -> None:
+    code = "class Value:\n    def sum_to(g):\n        f(g)\n    def other(g):\n        f(g)\n"
+    hunk = "@@ Tensor.unbroadcast @@\n-f($g)\n+$g"
+    assert loose(hunk, code) == code.replace("f(g)", "g", 1)
+
+
+def test_one_of_several_names_may_mean_several_definitions() -> None:
+    code = "class A:\n    def plus():\n        f(x)\nclass B:\n    def plus():\n        f(x)\n"
+    hunk = "@@ add @@\n-f($x)\n+$x"
+    assert strict(hunk, code, {"add": ("plus", "Add")}) == code.replace("f(x)", "x")
+    with pytest.raises(HunkError, match="means several definitions"):
+        strict(hunk, code, {"add": "plus"})
+
+
+def test_an_op_in_a_scope_may_mean_several_definitions() -> None:
+    code = "class Add:\n    x = f(1)\ndef add():\n    return f(2)\n"
+    changed = "class Add:\n    x = 1\ndef add():\n    return 2\n"
+    assert strict("@@ op:add @@\n-f($g)\n+$g", code, {}) == changed
+
+
+def test_an_unknown_op_is_refused() -> None:
+    with pytest.raises(HunkError, match="no op is called `ad`; there are add, sub"):
+        parse_patch("@@ op:ad @@\n-f($g)\n+$g", path="page.md", line=1)
+
+
+# ----- Accumulation -----
+
+ASSIGN = "@@ @@\n-$t.grad += $e\n+$t.grad = $e"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "a.grad += f(g)",
+        "a.grad+=f( g )  # kept",
+        "a.grad = a.grad + f(g)",
+        "a.grad = f(g) + a.grad",
+        "a.grad = (\n    a.grad\n    + f(g)\n)",
+        "np.add(a.grad, f(g), out=a.grad)",
+        "xp.add(a.grad, f(g), a.grad)",
+        "a.grad = self.xp.add(a.grad, f(g))",
+        "a.grad[...] += f(g)",
+        "a.grad[:] += f(g)",
+        "a.grad = f(g) if a.grad is None else a.grad + f(g)",
+        "a.grad = a.grad + f(g) if a.grad is not None else f(g)",
+        "if a.grad is None:\n    a.grad = f(g)\nelse:\n    a.grad = a.grad + f(g)",
+        "if a.grad is None:\n    # the first\n    a.grad = f(g)\nelse:\n    a.grad += f(g)",
+    ],
+)
+def test_every_way_to_add_to_a_gradient_is_one_notion(statement: str) -> None:
+    assert loose(ASSIGN, f"{statement}\n").split("  #")[0].strip().replace("( g )", "(g)") == (
+        "a.grad = f(g)"
+    )
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "a.grad -= g",
+        "a.grad = b.grad + g",
+        "a.grad = a.grad * g",
+        "a.data += g",
+        "np.add(a.grad, g, out=b.grad)",
+        "np.add(a.grad, g)",
+        "a.grad[0] += g",
+        "a.grad = g if a.grad is None else b.grad + g",
+    ],
+)
+def test_what_adds_elsewhere_or_not_at_all_is_none(statement: str) -> None:
+    with pytest.raises(DoesNotApply):
+        loose(ASSIGN, f"{statement}\n")
+
+
+def test_the_target_may_be_deep_and_the_attribute_called_otherwise() -> None:
+    assert loose(ASSIGN, "self.data._grad = self.data._grad + g\n") == "self.data._grad = g\n"
+    names = {"grad": "g_sum"}
+    assert loose(ASSIGN, "x[0].g_sum += g\nx.grad += g\n", names) == "x[0].g_sum = g\nx.grad = g\n"
+
+
+def test_an_addition_may_be_context_or_vanish() -> None:
+    code = "def f():\n    a._grad = a._grad + g\n    h()\n"
+    assert loose("@@ @@\n $t.grad += $e\n-h()", code) == code.replace("    h()\n", "")
+    assert loose("@@ f @@\n-$t.grad += $e", code) == "def f():\n    h()\n"
+
+
+def test_what_is_added_again_has_to_be_added_in_the_same_way() -> None:
+    hunk = "@@ @@\n-$t.grad += $e\n+$t.grad += -$e"
+    assert loose(hunk, "a.grad += g\n") == "a.grad += -g\n"
+    with pytest.raises(DoesNotApply):
+        loose(hunk, "a.grad = a.grad + g\n")
+
+
+def test_outside_of_portable_blocks_code_is_taken_at_its_word() -> None:
+    with pytest.raises(DoesNotApply):
+        strict(ASSIGN, "a.grad = a.grad + g\n", {})
+
+
+# ----- The cotangent, products, transposes -----
+
+DROP = "@@ @@\n-$x * $cotangent\n+$x"
+
+
+@pytest.mark.parametrize(
+    ("code", "changed"),
+    [
+        ("y = g * b", "y = b"),
+        ("y = b * out.grad", "y = b"),
+        ("y = a * grad_output / n", "y = a / n"),
+        ("y = gy * k * a ** 2", "y = k * a ** 2"),
+        ("y = np.multiply(b, result._grad)", "y = b"),
+        ("y = (a + b) * dy", "y = (a + b)"),
+    ],
+)
+def test_the_cotangent_is_found_in_a_product(code: str, changed: str) -> None:
+    assert loose(DROP, f"{code}\n") == f"{changed}\n"
+
+
+@pytest.mark.parametrize("code", ["y = a * b", "y = grad * out.grad", "y = g + b", "y = g / b"])
+def test_what_is_not_called_so_is_no_cotangent_and_two_are_none(code: str) -> None:
+    with pytest.raises(DoesNotApply):
+        loose(DROP, f"{code}\n")
+
+
+def test_an_engine_may_name_its_cotangent() -> None:
+    assert loose(DROP, "y = b * incoming\n", {"cotangent": ("incoming", "g")}) == "y = b\n"
+
+
+@pytest.mark.parametrize("product", ["g @ {}", "np.matmul(g, {})", "np.dot(g, {})", "g.dot({})"])
+@pytest.mark.parametrize(
+    "transposed",
+    ["b.T", "np.transpose(b)", "np.swapaxes(b, -1, -2)", "b.swapaxes(-2, -1)", "b.transpose()"],
+)
+def test_products_and_transposes_have_many_forms(product: str, transposed: str) -> None:
+    code = f"y = {product.format(transposed)}\n"
+    assert loose("@@ @@\n-$cotangent @ $b.T\n+$cotangent @ $b", code) == "y = g @ b\n"
+
+
+def test_a_function_of_the_module_is_no_method_of_a_value() -> None:
+    hunk = "@@ @@\n-$g.sum($...how, keepdims=True)\n+$g"
+    assert loose(hunk, "y = np.sum(g, 1, keepdims=True)\n") == "y = g\n"
+    assert loose(hunk, "y = g.sum(1, keepdims=True)\n") == "y = g\n"
