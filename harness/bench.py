@@ -17,7 +17,6 @@ from harness.coverage import homes
 from harness.diagnostics import DIAGNOSTICS, Diagnostic, Observation, Skipped, Verdict, ask
 from harness.engine import Engine
 from harness.errors import EnvironmentProblem
-from harness.patch import Site
 from harness.probe import Probe
 from harness.run import Run, TraceStep
 from harness.sandbox import EngineDoesNotLoad
@@ -54,7 +53,8 @@ class Bench:
     ) -> None:
         """With `explain`, reports say what wrong numbers look like and where they come from.
 
-        With `select`, only probes that call a changed function are run: worth it for many probes.
+        With `select`, only probes that call a changed function are run, and what the patch
+        evaluates to is not recorded, so that some stages are unknown: worth it for many probes.
         """
         self.store, self.diagnostics, self.limits = store, diagnostics, limits
         self.explain, self.select = explain, select
@@ -94,8 +94,9 @@ class Bench:
         """
         job = self.job(engine, probes)
         wanted = self._wanted(clean, job) if self.select else job.items
+        asked = msgspec.structs.replace(job, items=wanted, trailed=not self.select)
         try:
-            runs = run_kept(msgspec.structs.replace(job, items=wanted), self.store, self.limits)
+            runs = run_kept(asked, self.store, self.limits)
         except EngineDoesNotLoad as error:
             return [
                 Run(probes[index].name, loss, failure=error.failure) for index, loss in job.items
@@ -128,14 +129,12 @@ class Bench:
                 self._called[key] = None if run.called is None else frozenset(run.called)
         return [self._called[key] for key in keys]
 
-    def trails(
-        self, engine: Engine, sites: Sequence[Site], probes: Sequence[Probe]
-    ) -> dict[Pair, Mapping[str, int]]:
-        """What the unpatched engine has at the places that a patch will change."""
+    def trails(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, Mapping[str, int]]:
+        """What an engine evaluates to at its sites."""
         if not probes:
             return {}
-        job = self.job(replace(engine, sites=tuple(site.undone() for site in sites)), probes)
-        runs = run_kept(msgspec.structs.replace(job, measure=()), self.store, self.limits)
+        job = msgspec.structs.replace(self.job(engine, probes), measure=())
+        runs = run_kept(job, self.store, self.limits)
         return {(run.probe, run.loss): run.trail for run in runs}
 
     def walks(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, Sequence[TraceStep]]:

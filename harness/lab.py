@@ -58,6 +58,12 @@ class Experiment:
         return EngineReport(self.clean.name, self.variant)
 
     @property
+    def unpatched(self) -> Engine:
+        """The clean engine, with the places that the patch changes as its sites."""
+        sites = tuple(site.undone() for site in self.broken.sites)
+        return replace(self.clean, sites=sites)
+
+    @property
     def sites(self) -> list[SiteReport]:
         """Where the engine is patched, for reports."""
         return [SiteReport(site.file, site.line, site.scope) for site in self.broken.sites]
@@ -145,18 +151,31 @@ def run_lab(experiment: Experiment, bench: Bench | None = None) -> Report:
     for run in runs:
         siblings = [key for key in of_probe[run.probe] if key.loss != run.loss]
         judged[run.probe, run.loss] = judge(run, keys[run.probe, run.loss].run, siblings)
-    trails = bench.trails(
-        experiment.clean,
-        experiment.broken.sites,
-        _probes_with(experiment, judged, {"disguised-correct"}),
-    )
+    disguised = _probes_with(experiment, judged, {"disguised-correct"})
+    trails = bench.trails(experiment.unpatched, () if bench.select else disguised)
     evidence = _explain(experiment, bench, judged, keys) if bench.explain else {}
     reports = []
     for run in runs:
         pair = (run.probe, run.loss)
-        report = _report_run(experiment, bench, run, judged[pair], keys[pair], trails.get(pair, {}))
+        report = _report_run(experiment, bench, run, judged[pair], keys[pair], trails.get(pair))
         reports.append(msgspec.structs.replace(report, **evidence.get(pair, {})))
     return _report(experiment, bench, reports, time.perf_counter() - start)
+
+
+def tell_stages(experiment: Experiment, bench: Bench, report: Report) -> Report:
+    """The report, with the stages that a bench that selects probes has left open."""
+    names = {run.probe for run in report.runs if run.stage is None}
+    probes = [probe for probe in experiment.probes if probe.name in names]
+    clean = bench.trails(experiment.unpatched, probes)
+    broken = bench.trails(experiment.broken, probes)
+    runs = []
+    for run in report.runs:
+        if run.stage is None:
+            pair = (run.probe, run.loss)
+            stage, why = stage_of(run.outcome, broken[pair], clean[pair], run.caught_by)
+            run = msgspec.structs.replace(run, stage=stage, why=why)
+        runs.append(run)
+    return msgspec.structs.replace(report, runs=runs)
 
 
 def _probes_with(
@@ -217,7 +236,7 @@ def _report_run(
     run: Run,
     judgement: Judgement,
     key: Clean,
-    trail: Mapping[str, int],
+    trail: Mapping[str, int] | None,
 ) -> RunReport:
     expected = experiment.page.expected(experiment.variant, run.probe, run.loss)
     probe = experiment.probe(run.probe)
@@ -226,7 +245,7 @@ def _report_run(
     verdicts = bench.hear(Observation(probe, run, key.independent)) if is_other else key.verdicts
     alarms = {name: v for name, v in verdicts.items() if isinstance(v, Alarm)}
     caught = {name: v for name, v in alarms.items() if not isinstance(key.verdicts[name], Alarm)}
-    stage, why = stage_of(judgement.outcome, run, trail, list(caught))
+    stage, why = stage_of(judgement.outcome, run.trail, trail, list(caught))
     return RunReport(
         probe=run.probe,
         loss=run.loss,

@@ -186,6 +186,7 @@ def keys_of(job: Job) -> list[bytes]:
             sorted(job.measure),
             job.answer_key,
             job.traced,
+            job.trailed,
             job.covered,
             job.limits,
             _versions(job.dialect.distribution or job.dialect.module),

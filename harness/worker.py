@@ -33,11 +33,12 @@ from harness.leaves import SEED
 from harness.leftovers import Process
 from harness.loader import load
 from harness.patch import Site
+from harness.patch.reach import Hooks
 from harness.probe import Probe
 from harness.program import Ended, Printed, Program, execute
 from harness.run import Failure, Measured, Run
 from harness.subgradient import NEARBY, sample_nearby
-from harness.trail import Recorder
+from harness.trail import HOOKS, MARKER, Recorder
 from harness.trial import Library, Trial, message_of, observe
 from harness.words import Loss
 
@@ -59,6 +60,8 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     """This is the unpatched engine: also sample what the outcome needs to know of kinks."""
     traced: bool = False
     """Record the backward walks."""
+    trailed: bool = True
+    """Record what the sites evaluate to, and not only that they are executed."""
     covered: bool = False
     """Record which of the engine's functions are called."""
     limits: Limits = Limits()
@@ -77,7 +80,7 @@ class Spent(msgspec.Struct, frozen=True):
 def work(job: Job) -> Iterator[Loaded | Run | Spent]:
     """Do the job, frame by frame; each is begun when it is asked for."""
     recorder = Recorder()
-    recorder.install()
+    recorder.install(hooks_of(job))
     coverage = Coverage({str(Path(job.root) / file) for file in job.sources})
     if job.covered:
         coverage.start()
@@ -85,7 +88,7 @@ def work(job: Job) -> Iterator[Loaded | Run | Spent]:
     random.seed(SEED)
     try:
         module = (
-            load(job.dialect.module, Path(job.root), job.sources, job.sites)
+            load(job.dialect.module, Path(job.root), job.sources, job.sites, hooks_of(job))
             if job.sources
             else importlib.import_module(job.dialect.module)
         )
@@ -114,6 +117,11 @@ def work(job: Job) -> Iterator[Loaded | Run | Spent]:
         if not restored:
             yield Spent()
             return
+
+
+def hooks_of(job: Job) -> Hooks:
+    """What the engine's code calls at its sites."""
+    return HOOKS if job.trailed else MARKER
 
 
 def _cover(

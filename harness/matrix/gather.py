@@ -21,7 +21,7 @@ from harness.catalogue import Catalogue
 from harness.diagnostics import Alarm
 from harness.engine import Engine
 from harness.errors import DoesNotApply, UsageError
-from harness.lab import Experiment, prepare, report_absence, run_lab
+from harness.lab import Experiment, prepare, report_absence, run_lab, tell_stages
 from harness.matrix.known import Known, digest_of, key_of, recall, remember
 from harness.matrix.record import FalseAlarm
 from harness.matrix.trials import Size, Trials, Tried
@@ -265,7 +265,11 @@ def _try_nth(index: int) -> Tried:
 def _try(entry: Entry, bench: Bench) -> Tried:
     experiment = entry.experiment
     assert not isinstance(experiment, Known)
-    report = experiment if isinstance(experiment, Report) else run_lab(experiment, bench)
+    if isinstance(experiment, Report):
+        return _tried(entry, experiment)
+    report = run_lab(experiment, bench)
+    if entry.page.front.kind == "break" and not any(run.caught_by for run in report.runs):
+        report = tell_stages(experiment, bench, report)  # nobody catches it: say where it is lost
     return _tried(entry, report)
 
 
