@@ -16,7 +16,7 @@ import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import NoReturn, TypeVar
@@ -39,7 +39,7 @@ from harness.program import Ended, Printed, Program, execute
 from harness.run import Failure, Measured, Run
 from harness.subgradient import NEARBY, sample_nearby
 from harness.trail import HOOKS, MARKER, Recorder
-from harness.trial import Library, Trial, message_of, observe
+from harness.trial import Answers, Library, Trial, message_of, observe
 from harness.words import Loss
 
 
@@ -102,16 +102,19 @@ def work(job: Job) -> Iterator[Loaded | Run | Spent]:
     process = Process(job.dialect.module.partition(".")[0], Path.cwd()) if job.sources else None
     generator = mtrand.get_bit_generator()
     start = generator.state
+    about, known = -1, Answers()
     for index, loss in job.items:
         mtrand.set_bit_generator(generator)
         generator.state = start
         random.seed(SEED)
         recorder.clear()
         probe = job.probes[index]
+        if index != about:
+            about, known = index, Answers()
         if job.covered:
             does = partial(_cover, library, probe, loss, coverage, called)
         else:
-            does = partial(_run, job, library, probe, loss, recorder, at_import)
+            does = partial(_run, job, library, probe, loss, known, recorder, at_import)
         run, restored = process.isolate(does) if process else (does(), True)
         yield run
         if not restored:
@@ -146,11 +149,12 @@ def _run(
     library: Library,
     probe: Probe,
     loss: Loss | None,
+    known: Answers,
     recorder: Recorder,
     at_import: set[int],
 ) -> Run:
     try:
-        trial = Trial(library, probe)
+        trial = Trial(library, probe, known)
     except BaseException as error:
         failure = Failure("reading the probe", type(error).__name__, message_of(error))
         return Run(probe.name, loss, failure=failure)
@@ -165,6 +169,9 @@ def _run(
     return msgspec.structs.replace(run, measured=_measure(job, trial, run))
 
 
+Measure = Callable[[Trial, Run], Measured]
+
+
 def _measure(job: Job, trial: Trial, run: Run) -> dict[str, Measured]:
     measures = {
         each.name: each.measure
@@ -173,13 +180,15 @@ def _measure(job: Job, trial: Trial, run: Run) -> dict[str, Measured]:
     }
     if job.answer_key and trial.probe.kind == "gradient":
         measures[NEARBY] = sample_nearby
-    measured = {}
-    for name, measure in measures.items():
+    measured: dict[Measure, Measured] = {}
+    for measure in measures.values():
+        if measure in measured:  # several diagnostics may want to know the same
+            continue
         try:
-            measured[name] = measure(trial, run)
+            measured[measure] = measure(trial, run)
         except BaseException as error:  # what a broken engine raises here is an observation too
-            measured[name] = Measured(failure=f"{type(error).__name__}: {message_of(error)}")
-    return measured
+            measured[measure] = Measured(failure=f"{type(error).__name__}: {message_of(error)}")
+    return {name: measured[measure] for name, measure in measures.items()}
 
 
 Record = TypeVar("Record", bound=msgspec.Struct)
