@@ -11,6 +11,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import libcst as cst
 import msgspec
@@ -238,11 +239,37 @@ def _report_run(
     key: Clean,
     trail: Mapping[str, int] | None,
 ) -> RunReport:
+    if run.reached or run.failure:
+        observation = Observation(experiment.probe(run.probe), run, key.independent)
+        report = _describe(run, judgement, bench.hear_beside(key, observation), key, trail)
+    else:
+        report = _unreached(run, judgement, key)
     expected = experiment.page.expected(experiment.variant, run.probe, run.loss)
-    probe = experiment.probe(run.probe)
-    # A run that never came to the patch is the clean one, and all that can be said of it is known.
-    is_other = bool(run.reached or run.failure)
-    verdicts = bench.hear(Observation(probe, run, key.independent)) if is_other else key.verdicts
+    if expected is None:
+        return report
+    agrees = expected == judgement.outcome
+    return msgspec.structs.replace(report, expected=expected, agrees=agrees)
+
+
+_UNREACHED: WeakKeyDictionary[Clean, RunReport] = WeakKeyDictionary()
+"""One report for all pages, most of which come to few of the probes."""
+
+
+def _unreached(run: Run, judgement: Judgement, key: Clean) -> RunReport:
+    """The report on a run that never came to the patch: the clean one, of which all is known."""
+    if key not in _UNREACHED:
+        _UNREACHED[key] = _describe(run, judgement, key.verdicts, key, None)
+    return _UNREACHED[key]
+
+
+def _describe(
+    run: Run,
+    judgement: Judgement,
+    verdicts: Mapping[str, Verdict],
+    key: Clean,
+    trail: Mapping[str, int] | None,
+) -> RunReport:
+    """The report on a run, as far as it does not depend on what its page states."""
     alarms = {name: v for name, v in verdicts.items() if isinstance(v, Alarm)}
     caught = {name: v for name, v in alarms.items() if not isinstance(key.verdicts[name], Alarm)}
     stage, why = stage_of(judgement.outcome, run.trail, trail, list(caught))
@@ -257,8 +284,8 @@ def _report_run(
         fingerprint=None,
         first_divergence=judgement.first_divergence,
         better_than_correct=judgement.better_than_correct,
-        expected=expected,
-        agrees=None if expected is None else expected == judgement.outcome,
+        expected=None,
+        agrees=None,
         caught_by=list(caught),
         missed_by=[name for name, v in verdicts.items() if isinstance(v, Silent)],
         skipped={name: v.reason for name, v in verdicts.items() if isinstance(v, Skipped)},
