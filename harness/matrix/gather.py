@@ -96,12 +96,14 @@ def plan_matrix(
     wanted = _select(catalogue, breaks, ids, family)
 
     base = digest_of(catalogue, engine, variant)
+    probes = catalogue.shared_probes
+    homes = {name: _root(probe.path, catalogue.roots) for name, probe in probes.items()}
 
     def entries(chosen: Iterable[Page]) -> tuple[Entry, ...]:
         keys = {page.id: key_of(base, page) for page in chosen}
         known = recall(store, keys.values()) if store else {}
         return tuple(
-            _entry(page, keys[page.id], known, catalogue, engine, variant)
+            _entry(page, keys[page.id], known, catalogue, engine, variant, homes)
             for page in pages
             if page.id in keys
         )
@@ -147,6 +149,7 @@ def _entry(
     catalogue: Catalogue,
     engine: Engine,
     variant: Page | None,
+    homes: Mapping[str, Path],
 ) -> Entry:
     experiment: Experiment | Known | Report | None = known.get(key)
     if experiment is None:
@@ -157,11 +160,7 @@ def _entry(
             experiment = report_absence(page, engine, variant.id if variant else None)
     root = _root(page.path, catalogue.roots)
     at_home = {root, Path(bundled.__file__).parent}
-    foreign = frozenset(
-        name
-        for name, probe in catalogue.shared_probes.items()
-        if _root(probe.path, catalogue.roots) not in at_home
-    )
+    foreign = frozenset(name for name, home in homes.items() if home not in at_home)
     return Entry(page, root, key, experiment, foreign)
 
 
