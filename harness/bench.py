@@ -116,6 +116,15 @@ class Bench:
                 found[index, loss] = Run(name, loss, failure=failure)
         return [found[item] for item in job.items]
 
+    def meet(self, engine: Engine, probes: Sequence[Probe]) -> None:
+        """Make known of the unpatched engine all that experiments on these probes will ask.
+
+        Raises EnvironmentProblem where the engine does not load.
+        """
+        self.clean(engine, probes)
+        if self.select:
+            self._coverage(engine, probes)
+
     def _wanted(self, clean: Engine, job: Job) -> tuple[Item, ...]:
         """The items in which the unpatched engine calls a function that the patch changes."""
         changed = homes(clean.root, clean.sources, job.sites)
@@ -129,9 +138,12 @@ class Bench:
         job = self.job(replace(clean, sites=()), probes)
         job = msgspec.structs.replace(job, measure=(), covered=True)
         keys = keys_of(job)
-        if any(key not in self._called for key in keys):
-            runs = run_kept(job, self.store, self.limits)
-            for key, run in zip(keys, runs, strict=True):
+        unknown = tuple(
+            item for item, key in zip(job.items, keys, strict=True) if key not in self._called
+        )
+        if unknown:
+            job = msgspec.structs.replace(job, items=unknown)
+            for key, run in zip(keys_of(job), run_kept(job, self.store, self.limits), strict=True):
                 self._called[key] = None if run.called is None else frozenset(run.called)
         return [self._called[key] for key in keys]
 

@@ -163,6 +163,18 @@ def run_lab(experiment: Experiment, bench: Bench | None = None) -> Report:
     return _report(experiment, bench, reports, time.perf_counter() - start)
 
 
+def report_unreached(keys: Mapping[Pair, Clean]) -> list[RunReport]:
+    """What is reported of each run where it never comes to the patch, and its page states nothing.
+
+    A run that the unpatched engine refuses is none of them.
+    """
+    return [
+        _unreached(run, judge(run, key.run), key)
+        for run, key in ((Run(*pair), key) for pair, key in keys.items())
+        if not key.run.failure
+    ]
+
+
 def tell_stages(experiment: Experiment, bench: Bench, report: Report) -> Report:
     """The report, with the stages that a bench that selects probes has left open."""
     names = {run.probe for run in report.runs if run.stage is None}
