@@ -15,7 +15,7 @@ import msgspec
 from harness.answers import ask_library, why_missing
 from harness.confine import Limits
 from harness.coverage import homes
-from harness.diagnostics import DIAGNOSTICS, Diagnostic, Observation, Skipped, Verdict, ask
+from harness.diagnostics import DIAGNOSTICS, Alarm, Diagnostic, Observation, Skipped, Verdict, ask
 from harness.engine import Engine
 from harness.errors import EnvironmentProblem
 from harness.probe import Probe
@@ -39,6 +39,12 @@ class Clean:
     run: Run
     independent: Mapping[str, Run | Skipped]
     verdicts: Mapping[str, Verdict]
+
+    @cached_property
+    def alarms(self) -> dict[str, str]:
+        """What is said against it, by diagnostic."""
+        said = self.verdicts.items()
+        return {name: verdict.message for name, verdict in said if isinstance(verdict, Alarm)}
 
     @cached_property
     def seen(self) -> Run:

@@ -197,9 +197,7 @@ def keys_of(job: Job) -> list[bytes]:
 
 
 def _key(engine: bytes, probe: Probe, loss: Loss | None) -> bytes:
-    # `line` and `path` stand for nothing but tracebacks, `doc` for nothing at all.
-    said = (probe.name, probe.kind, probe.source, probe.leaves, probe.resume_at, loss, SEED)
-    return hashlib.sha256(engine + msgspec.json.encode(said)).digest()
+    return hashlib.sha256(engine + probe.identity + msgspec.json.encode((loss, SEED))).digest()
 
 
 def _versions(distribution: str) -> tuple[str, str, str]:

@@ -18,7 +18,6 @@ import numpy as np
 import breaks as bundled
 from harness.bench import Bench
 from harness.catalogue import Catalogue
-from harness.diagnostics import Alarm
 from harness.engine import Engine
 from harness.errors import DoesNotApply, UsageError
 from harness.lab import (
@@ -220,7 +219,7 @@ def try_all(
     clean: Heard = {}
     with closing(_side_by_side(plan, bench, processes or cores())) as found_in_turn:
         for done, (entry, found) in enumerate(found_in_turn, start=1):
-            tried[entry.page.id] = _tried(entry.page, found.report)
+            tried[entry.page.id] = _tried(entry.page, found)
             clean = {**found.clean, **clean}
             watch(done, entry.page.id)
     return Trials(
@@ -303,16 +302,19 @@ def _try(entry: Entry, bench: Bench) -> Known:
     experiment = entry.experiment
     assert not isinstance(experiment, Known)
     if isinstance(experiment, Report):
-        return Known(experiment, {})
+        return Known(experiment, _own_sizes(entry.page), {})
     report = run_lab(experiment, bench)
     if entry.page.front.kind == "break" and not any(run.caught_by for run in report.runs):
         report = tell_stages(experiment, bench, report)  # nobody catches it: say where it is lost
-    return Known(report, _listen_to_clean(experiment, bench))
+    return Known(report, _own_sizes(entry.page), _listen_to_clean(experiment, bench))
 
 
-def _tried(page: Page, report: Report) -> Tried:
-    own = {probe.name: _size(probe) for probe in page.probes}
-    return Tried(page.front.family, report, page.front.pardon, own)
+def _own_sizes(page: Page) -> dict[str, Size]:
+    return {probe.name: _size(probe) for probe in page.probes}
+
+
+def _tried(page: Page, known: Known) -> Tried:
+    return Tried(page.front.family, known.report, page.front.pardon, known.own)
 
 
 def _listen_to_clean(experiment: Experiment, bench: Bench) -> Heard:
@@ -323,8 +325,6 @@ def _listen_to_clean(experiment: Experiment, bench: Bench) -> Heard:
     for (probe, loss), known in bench.clean(experiment.clean, experiment.probes).items():
         key = f"{page.id}/{probe}" if probe in own else probe
         heard.setdefault(key, []).extend(
-            FalseAlarm("clean", name, key, loss, verdict.message)
-            for name, verdict in known.verdicts.items()
-            if isinstance(verdict, Alarm)
+            FalseAlarm("clean", name, key, loss, message) for name, message in known.alarms.items()
         )
     return heard

@@ -22,6 +22,7 @@ from harness.answers import LIBRARIES
 from harness.catalogue import Catalogue
 from harness.engine import Engine
 from harness.matrix.record import FalseAlarm
+from harness.matrix.trials import Size
 from harness.page import Page
 from harness.report import Report, RunReport
 from harness.sandbox import UNREPEATABLE
@@ -36,6 +37,8 @@ class Known:
     """A page's report, and what the diagnostics say of the unpatched engine on its probes."""
 
     report: Report
+    own: dict[str, Size]
+    """The page's own probes."""
     clean: Heard
 
 
@@ -46,6 +49,7 @@ class _Note(msgspec.Struct, frozen=True):
     """Without its runs."""
     runs: list[int | RunReport]
     """A number is a place among the reports that are common to all pages."""
+    own: dict[str, Size]
     clean: Heard
 
 
@@ -57,14 +61,14 @@ def pack(known: Known, common: Sequence[RunReport]) -> bytes:
         place = places.get((run.probe, run.loss))
         runs.append(run if place is None or common[place] != run else place)
     report = msgspec.structs.replace(known.report, runs=[])
-    return msgspec.msgpack.encode(_Note(report, runs, known.clean))
+    return msgspec.msgpack.encode(_Note(report, runs, known.own, known.clean))
 
 
 def unpack(data: bytes, common: Sequence[RunReport]) -> Known:
     """What was packed with the same reports. Raises msgspec.MsgspecError for what was not."""
     note = msgspec.msgpack.decode(data, type=_Note)
     runs = [common[run] if isinstance(run, int) else run for run in note.runs]
-    return Known(msgspec.structs.replace(note.report, runs=runs), note.clean)
+    return Known(msgspec.structs.replace(note.report, runs=runs), note.own, note.clean)
 
 
 def digest_of(catalogue: Catalogue, engine: Engine, variant: Page | None) -> bytes:

@@ -96,6 +96,8 @@ def rename(patch: Patch, names: Mapping[str, str]) -> Patch:
                 f"the engine's name for `{ours}` is `{theirs}`, which is not a dotted name\n"
                 "  remedy: write it as their code does, `_sum_to_shape` or `utils.sum_to`"
             )
+    if not names:
+        return patch
     return replace(patch, hunks=tuple(_renamed(hunk, names) for hunk in patch.hunks))
 
 
