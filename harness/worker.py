@@ -77,8 +77,11 @@ class Spent(msgspec.Struct, frozen=True):
     """In place of a run: one before it changed this process for good, and a fresh one is needed."""
 
 
-def work(job: Job) -> Iterator[Loaded | Run | Spent]:
-    """Do the job, frame by frame; each is begun when it is asked for."""
+def work(job: Job, scratch: Path) -> Iterator[Loaded | Run | Spent]:
+    """Do the job, frame by frame; each is begun when it is asked for.
+
+    All that `scratch` holds is removed after every run: never name a folder that somebody needs.
+    """
     recorder = Recorder()
     recorder.install(hooks_of(job))
     coverage = Coverage({str(Path(job.root) / file) for file in job.sources})
@@ -99,7 +102,7 @@ def work(job: Job) -> Iterator[Loaded | Run | Spent]:
     called = coverage.stop() if job.covered else None
     yield Loaded()
     at_import = set(recorder.executed)
-    process = Process(job.dialect.module.partition(".")[0], Path.cwd()) if job.sources else None
+    process = Process(job.dialect.module.partition(".")[0], scratch) if job.sources else None
     generator = mtrand.get_bit_generator()
     start = generator.state
     about, known = -1, Answers()
@@ -242,7 +245,7 @@ def decode_record(data: bytes, kind: type[Record]) -> Record | None:
         return None
 
 
-def serve(task: Task, asked: int, pipe: int) -> None:
+def serve(task: Task, scratch: Path, asked: int, pipe: int) -> None:
     """Do the task: read tickets from the file descriptor `asked`, write frames to `pipe`."""
     # A forked child has its parent's settings, which may make exceptions of NumPy's warnings.
     warnings.simplefilter("ignore")
@@ -251,7 +254,7 @@ def serve(task: Task, asked: int, pipe: int) -> None:
         ticket = _take(asked, task.limits)
         _send(pipe, execute(task, lambda printed: _send(pipe, printed, ticket)), ticket)
         return
-    frames = work(task)
+    frames = work(task, scratch)
     for _ in range(1 + len(task.items)):
         ticket = _take(asked, task.limits)
         frame = next(frames, None)
@@ -323,7 +326,7 @@ def be_the_child(task: Task, scratch: Path, asked: int, pipe: int, printed: int)
             confine(scratch, task.limits)
         else:  # a library that is installed, and trusted; it may need more than we know
             os.chdir(scratch)
-        serve(task, asked, pipe)
+        serve(task, scratch, asked, pipe)
         status = 0
     except BaseException as error:  # only an engine that meddles with our own code gets here
         with contextlib.suppress(BaseException):
