@@ -144,12 +144,16 @@ def attack(
         if run.caught_by:
             known = killed_by.setdefault(run.probe, [])
             known += [name for name in run.caught_by if name not in known]
-    furthest = max(report.runs, key=lambda run: get_args(Stage).index(run.stage))
+    stages = get_args(Stage)
+    stage, why = max(
+        ((run.stage, run.why) for run in report.runs if run.stage),
+        key=lambda said: stages.index(said[0]),
+    )
     return Attack(
         break_=break_id,
         killed_by=killed_by,
-        stage=furthest.stage,
-        why=furthest.why,
+        stage=stage,
+        why=why,
         sites=report.sites,
         runs=report.runs,
     )

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import msgspec
 
 from harness.answers import ask_library, why_missing
 from harness.confine import Limits
 from harness.coverage import homes
-from harness.diagnostics import DIAGNOSTICS, Diagnostic, Observation, Skipped, Verdict, ask
+from harness.diagnostics import DIAGNOSTICS, Alarm, Diagnostic, Observation, Skipped, Verdict, ask
 from harness.engine import Engine
 from harness.errors import EnvironmentProblem
-from harness.patch import Site
 from harness.probe import Probe
 from harness.run import Run, TraceStep
 from harness.sandbox import EngineDoesNotLoad
@@ -32,13 +32,24 @@ Item = tuple[int, Loss | None]
 """A probe's index and a loss."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Clean:
     """A run of the unpatched engine, the answer key, and what the diagnostics say of it."""
 
     run: Run
     independent: Mapping[str, Run | Skipped]
     verdicts: Mapping[str, Verdict]
+
+    @cached_property
+    def alarms(self) -> dict[str, str]:
+        """What is said against it, by diagnostic."""
+        said = self.verdicts.items()
+        return {name: verdict.message for name, verdict in said if isinstance(verdict, Alarm)}
+
+    @cached_property
+    def seen(self) -> Run:
+        """What of the run diagnostics look at, but for what each of them has measured."""
+        return _seen(self.run)
 
 
 class Bench:
@@ -54,7 +65,8 @@ class Bench:
     ) -> None:
         """With `explain`, reports say what wrong numbers look like and where they come from.
 
-        With `select`, only probes that call a changed function are run: worth it for many probes.
+        With `select`, only probes that call a changed function are run, and what the patch
+        evaluates to is not recorded, so that some stages are unknown: worth it for many probes.
         """
         self.store, self.diagnostics, self.limits = store, diagnostics, limits
         self.explain, self.select = explain, select
@@ -94,8 +106,9 @@ class Bench:
         """
         job = self.job(engine, probes)
         wanted = self._wanted(clean, job) if self.select else job.items
+        asked = msgspec.structs.replace(job, items=wanted, trailed=not self.select)
         try:
-            runs = run_kept(msgspec.structs.replace(job, items=wanted), self.store, self.limits)
+            runs = run_kept(asked, self.store, self.limits)
         except EngineDoesNotLoad as error:
             return [
                 Run(probes[index].name, loss, failure=error.failure) for index, loss in job.items
@@ -108,6 +121,15 @@ class Bench:
                 failure = keys[name, loss].run.failure
                 found[index, loss] = Run(name, loss, failure=failure)
         return [found[item] for item in job.items]
+
+    def meet(self, engine: Engine, probes: Sequence[Probe]) -> None:
+        """Make known of the unpatched engine all that experiments on these probes will ask.
+
+        Raises EnvironmentProblem where the engine does not load.
+        """
+        self.clean(engine, probes)
+        if self.select:
+            self._coverage(engine, probes)
 
     def _wanted(self, clean: Engine, job: Job) -> tuple[Item, ...]:
         """The items in which the unpatched engine calls a function that the patch changes."""
@@ -122,20 +144,21 @@ class Bench:
         job = self.job(replace(clean, sites=()), probes)
         job = msgspec.structs.replace(job, measure=(), covered=True)
         keys = keys_of(job)
-        if any(key not in self._called for key in keys):
-            runs = run_kept(job, self.store, self.limits)
-            for key, run in zip(keys, runs, strict=True):
+        unknown = tuple(
+            item for item, key in zip(job.items, keys, strict=True) if key not in self._called
+        )
+        if unknown:
+            job = msgspec.structs.replace(job, items=unknown)
+            for key, run in zip(keys_of(job), run_kept(job, self.store, self.limits), strict=True):
                 self._called[key] = None if run.called is None else frozenset(run.called)
         return [self._called[key] for key in keys]
 
-    def trails(
-        self, engine: Engine, sites: Sequence[Site], probes: Sequence[Probe]
-    ) -> dict[Pair, Mapping[str, int]]:
-        """What the unpatched engine has at the places that a patch will change."""
+    def trails(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, Mapping[str, int]]:
+        """What an engine evaluates to at its sites."""
         if not probes:
             return {}
-        job = self.job(replace(engine, sites=tuple(site.undone() for site in sites)), probes)
-        runs = run_kept(msgspec.structs.replace(job, measure=()), self.store, self.limits)
+        job = msgspec.structs.replace(self.job(engine, probes), measure=())
+        runs = run_kept(job, self.store, self.limits)
         return {(run.probe, run.loss): run.trail for run in runs}
 
     def walks(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, Sequence[TraceStep]]:
@@ -172,6 +195,18 @@ class Bench:
         """What every diagnostic says."""
         return {each.name: ask(each, observation) for each in self.diagnostics}
 
+    def hear_beside(self, key: Clean, observation: Observation) -> dict[str, Verdict]:
+        """As `hear`; but who sees nothing that the unpatched engine did not show says the same."""
+        run, known = observation.run, key.run.measured
+        if _seen(run) != key.seen:
+            return self.hear(observation)
+        return {
+            each.name: key.verdicts[each.name]
+            if run.measured.get(each.name) == known.get(each.name)
+            else ask(each, observation)
+            for each in self.diagnostics
+        }
+
     def _ask(
         self, pairs: Sequence[tuple[Probe, Loss | None]]
     ) -> dict[Pair, dict[str, Run | Skipped]]:
@@ -185,3 +220,10 @@ class Bench:
             }
             for probe, loss in pairs
         }
+
+
+def _seen(run: Run) -> Run:
+    """The run without its measurements, and without what no diagnostic may look at."""
+    return msgspec.structs.replace(
+        run, reached=[], trail={}, called=None, trace=[], measured={}, seconds=0.0
+    )

@@ -180,7 +180,7 @@ def fates(experiment: Experiment, bench: Bench) -> dict[str, Fate]:
     runs = bench.broken(experiment.clean, experiment.broken, experiment.probes)
     unnoticed = {run.probe for run in runs if run.reached and not run.failure}
     tests = [test for test in experiment.probes if test.name in unnoticed]
-    trails = bench.trails(experiment.clean, experiment.broken.sites, tests)
+    trails = bench.trails(experiment.unpatched, tests)
     return {run.probe: _fate(run, trails.get((run.probe, None), {})) for run in runs}
 
 

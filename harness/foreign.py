@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,7 +76,7 @@ def explore(said: str | Path, store: Store) -> Found:
         dialect=dialect,
         root=target.root,
         sources=target.sources,
-        names=_names(target, steps[-1].reducers),
+        names=_names(target, steps[-1]),
         foreign=True,
         like=IN_PLACE if _is_in_place(target, steps) else None,
     )
@@ -133,9 +134,13 @@ def _adds_in_place(sources: Mapping[str, str]) -> bool:
     )
 
 
-def _names(target: Target, reducers: Iterable[Reducer]) -> dict[str, str | tuple[str, ...]]:
-    """What was said, and what the functions that un-broadcast are called where they are used."""
+def _names(target: Target, found: Surveyed) -> dict[str, str | tuple[str, ...]]:
+    """What was said; and what the class, its gradient and what un-broadcasts are called."""
     names = dict(target.settings.names)
+    place, reducers = re.search(r"\bt\.(\w+)", found.dialect.gradient), found.reducers
+    if found.dialect.kind != "functional":
+        theirs = {"Tensor": found.name or "Tensor", "grad": place[1] if place else "grad"}
+        names = {ours: name for ours, name in theirs.items() if name != ours} | names
     if "unbroadcast" not in names:
         used = [each for each in reducers if each.callers] or list(reducers)
         last = {each.name.rpartition(".")[2] for each in used}

@@ -11,6 +11,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import libcst as cst
 import msgspec
@@ -64,6 +65,12 @@ class Experiment:
     def expected(self, probe: str, loss: Loss | None) -> Outcome | None:
         """What the page says; on a foreign engine, of one that adds gradients up as that does."""
         return self.page.expected(self.variant or self.clean.like, probe, loss)
+
+    @property
+    def unpatched(self) -> Engine:
+        """The clean engine, with the places that the patch changes as its sites."""
+        sites = tuple(site.undone() for site in self.broken.sites)
+        return replace(self.clean, sites=sites)
 
     @property
     def sites(self) -> list[SiteReport]:
@@ -161,16 +168,13 @@ def run_lab(experiment: Experiment, bench: Bench | None = None) -> Report:
     for run in runs:
         siblings = [key for key in of_probe[run.probe] if key.loss != run.loss]
         judged[run.probe, run.loss] = judge(run, keys[run.probe, run.loss].run, siblings)
-    trails = bench.trails(
-        experiment.clean,
-        experiment.broken.sites,
-        _probes_with(experiment, judged, {"disguised-correct"}),
-    )
+    disguised = _probes_with(experiment, judged, {"disguised-correct"})
+    trails = bench.trails(experiment.unpatched, () if bench.select else disguised)
     evidence = _explain(experiment, bench, judged, keys) if bench.explain else {}
     reports = []
     for run in runs:
         pair = (run.probe, run.loss)
-        report = _report_run(experiment, bench, run, judged[pair], keys[pair], trails.get(pair, {}))
+        report = _report_run(experiment, bench, run, judged[pair], keys[pair], trails.get(pair))
         reports.append(msgspec.structs.replace(report, **evidence.get(pair, {})))
     return _report(experiment, bench, reports, time.perf_counter() - start)
 
@@ -185,6 +189,34 @@ def fitted(experiment: Experiment, bench: Bench) -> Experiment:
         probes=tuple(each for each in experiment.probes if fits[each.name].verdict == "fits"),
         left_out={name: each.said for name, each in fits.items() if each.verdict != "fits"},
     )
+
+
+def report_unreached(keys: Mapping[Pair, Clean]) -> list[RunReport]:
+    """What is reported of each run where it never comes to the patch, and its page states nothing.
+
+    A run that the unpatched engine refuses is none of them.
+    """
+    return [
+        _unreached(run, judge(run, key.run), key)
+        for run, key in ((Run(*pair), key) for pair, key in keys.items())
+        if not key.run.failure
+    ]
+
+
+def tell_stages(experiment: Experiment, bench: Bench, report: Report) -> Report:
+    """The report, with the stages that a bench that selects probes has left open."""
+    names = {run.probe for run in report.runs if run.stage is None}
+    probes = [probe for probe in experiment.probes if probe.name in names]
+    clean = bench.trails(experiment.unpatched, probes)
+    broken = bench.trails(experiment.broken, probes)
+    runs = []
+    for run in report.runs:
+        if run.stage is None:
+            pair = (run.probe, run.loss)
+            stage, why = stage_of(run.outcome, broken[pair], clean[pair], run.caught_by)
+            run = msgspec.structs.replace(run, stage=stage, why=why)
+        runs.append(run)
+    return msgspec.structs.replace(report, runs=runs)
 
 
 def _probes_with(
@@ -245,16 +277,42 @@ def _report_run(
     run: Run,
     judgement: Judgement,
     key: Clean,
-    trail: Mapping[str, int],
+    trail: Mapping[str, int] | None,
 ) -> RunReport:
+    if run.reached or run.failure:
+        observation = Observation(experiment.probe(run.probe), run, key.independent)
+        report = _describe(run, judgement, bench.hear_beside(key, observation), key, trail)
+    else:
+        report = _unreached(run, judgement, key)
     expected = experiment.expected(run.probe, run.loss)
-    probe = experiment.probe(run.probe)
-    # A run that never came to the patch is the clean one, and all that can be said of it is known.
-    is_other = bool(run.reached or run.failure)
-    verdicts = bench.hear(Observation(probe, run, key.independent)) if is_other else key.verdicts
+    if expected is None:
+        return report
+    agrees = expected == judgement.outcome
+    return msgspec.structs.replace(report, expected=expected, agrees=agrees)
+
+
+_UNREACHED: WeakKeyDictionary[Clean, RunReport] = WeakKeyDictionary()
+"""One report for all pages, most of which come to few of the probes."""
+
+
+def _unreached(run: Run, judgement: Judgement, key: Clean) -> RunReport:
+    """The report on a run that never came to the patch: the clean one, of which all is known."""
+    if key not in _UNREACHED:
+        _UNREACHED[key] = _describe(run, judgement, key.verdicts, key, None)
+    return _UNREACHED[key]
+
+
+def _describe(
+    run: Run,
+    judgement: Judgement,
+    verdicts: Mapping[str, Verdict],
+    key: Clean,
+    trail: Mapping[str, int] | None,
+) -> RunReport:
+    """The report on a run, as far as it does not depend on what its page states."""
     alarms = {name: v for name, v in verdicts.items() if isinstance(v, Alarm)}
     caught = {name: v for name, v in alarms.items() if not isinstance(key.verdicts[name], Alarm)}
-    stage, why = stage_of(judgement.outcome, run, trail, list(caught))
+    stage, why = stage_of(judgement.outcome, run.trail, trail, list(caught))
     return RunReport(
         probe=run.probe,
         loss=run.loss,
@@ -266,8 +324,8 @@ def _report_run(
         fingerprint=None,
         first_divergence=judgement.first_divergence,
         better_than_correct=judgement.better_than_correct,
-        expected=expected,
-        agrees=None if expected is None else expected == judgement.outcome,
+        expected=None,
+        agrees=None,
         caught_by=list(caught),
         missed_by=[name for name, v in verdicts.items() if isinstance(v, Silent)],
         skipped={name: v.reason for name, v in verdicts.items() if isinstance(v, Skipped)},

@@ -19,28 +19,35 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from harness.patch import Site
-from harness.patch.reach import compile_marked
+from harness.patch.reach import Hooks, compile_marked
 from harness.trail import HOOKS
 
 
 def load(
-    module: str, root: Path, sources: Mapping[str, str], sites: Sequence[Site] = ()
+    module: str,
+    root: Path,
+    sources: Mapping[str, str],
+    sites: Sequence[Site] = (),
+    hooks: Hooks = HOOKS,
 ) -> ModuleType:
     """Import `module` afresh, its package's files taken from `sources` (paths below `root`).
 
-    Whatever was imported under that name before is forgotten. Raises what the import raises.
+    The sites call `hooks`. Whatever was imported under that name before is forgotten. Raises what
+    the import raises.
     """
     sys.dont_write_bytecode = True
     top = module.partition(".")[0]
     for name in [name for name in sys.modules if name.partition(".")[0] == top]:
         del sys.modules[name]
-    sys.meta_path.insert(0, _MemoryFinder(root, sources, sites))
+    sys.meta_path.insert(0, _MemoryFinder(root, sources, sites, hooks))
     return importlib.import_module(module)
 
 
-def compile_ahead(root: Path, sources: Mapping[str, str], sites: Sequence[Site]) -> None:
+def compile_ahead(
+    root: Path, sources: Mapping[str, str], sites: Sequence[Site], hooks: Hooks = HOOKS
+) -> None:
     """Compile what `load` will need, so that processes forked from this one find it done."""
-    finder = _MemoryFinder(root, sources, sites)
+    finder = _MemoryFinder(root, sources, sites, hooks)
     for file in sources:
         with contextlib.suppress(SyntaxError, ValueError, RecursionError):  # `load` will say so
             finder.code(file)
@@ -49,8 +56,10 @@ def compile_ahead(root: Path, sources: Mapping[str, str], sites: Sequence[Site])
 class _MemoryFinder(importlib.abc.MetaPathFinder):
     """Finds the modules whose files are in hand, and no others."""
 
-    def __init__(self, root: Path, sources: Mapping[str, str], sites: Sequence[Site]) -> None:
-        self.root, self.sources, self.sites = root, sources, sites
+    def __init__(
+        self, root: Path, sources: Mapping[str, str], sites: Sequence[Site], hooks: Hooks
+    ) -> None:
+        self.root, self.sources, self.sites, self.hooks = root, sources, sites, hooks
 
     def find_spec(
         self, name: str, _path: object = None, _target: ModuleType | None = None
@@ -70,13 +79,13 @@ class _MemoryFinder(importlib.abc.MetaPathFinder):
         text, path = self.sources[file], str(self.root / file)
         linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
         numbered = [(number, site) for number, site in enumerate(self.sites) if site.file == file]
-        return _compiled(text, path, tuple(numbered))
+        return _compiled(text, path, tuple(numbered), self.hooks)
 
 
 @lru_cache(maxsize=4096)
-def _compiled(text: str, path: str, sites: tuple[tuple[int, Site], ...]) -> CodeType:
+def _compiled(text: str, path: str, sites: tuple[tuple[int, Site], ...], hooks: Hooks) -> CodeType:
     """A file's code: compiled once where many engines share the file, also across a fork."""
-    return compile_marked(text, path, sites, HOOKS)
+    return compile_marked(text, path, sites, hooks)
 
 
 class _MemoryLoader(importlib.abc.InspectLoader):

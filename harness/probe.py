@@ -27,9 +27,13 @@ Names that start with an underscore are helpers, not probes. The same text runs 
 from __future__ import annotations
 
 import ast
+import hashlib
 import warnings
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, TypeGuard
+
+import msgspec
 
 from harness.errors import PageError
 from harness.words import LOSSES, Loss
@@ -68,6 +72,15 @@ class Probe:
     takes_lib: bool = False
     resume_at: int | None = None
     """The step at which it saves, and goes on from what it saved."""
+
+    @cached_property
+    def identity(self) -> bytes:
+        """A digest of all that its runs depend on.
+
+        `line` and `path` stand for nothing but tracebacks, `doc` for nothing at all.
+        """
+        said = (self.name, self.kind, self.source, self.leaves, self.resume_at)
+        return hashlib.sha256(msgspec.json.encode(said)).digest()
 
     @property
     def refused(self) -> bool:

@@ -41,6 +41,7 @@ from harness.worker import (
     Task,
     be_the_child,
     decode_frame,
+    hooks_of,
 )
 
 MOST_PRINTED = 8_000
@@ -346,7 +347,7 @@ def _signal(send: Callable[[int, int], None], whom: int, what: int) -> None:
 
 def _fork(task: Task, folder: Path) -> _Child:
     if isinstance(task, Job):
-        compile_ahead(Path(task.root), task.sources, task.sites)
+        compile_ahead(Path(task.root), task.sources, task.sites, hooks_of(task))
     worlds_are_granted()  # found out here, once for all children
     (asked, ask), (read, write), (overhear, printed) = os.pipe(), os.pipe(), os.pipe()
     with warnings.catch_warnings():

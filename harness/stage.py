@@ -9,23 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from harness.run import Run
 from harness.trail import infected
 from harness.words import Outcome, Stage
 
 
 def stage_of(
-    outcome: Outcome, run: Run, clean: Mapping[str, int], caught_by: Sequence[str]
-) -> tuple[Stage, str]:
+    outcome: Outcome,
+    trail: Mapping[str, int],
+    clean: Mapping[str, int] | None,
+    caught_by: Sequence[str],
+) -> tuple[Stage | None, str]:
     """The stage, and what a learner should take from it.
 
-    `clean` is the trail of the unpatched engine at the same places.
+    `trail` is that of the run, `clean` that of the unpatched engine at the same places. Where the
+    stage depends on them and they were not asked for, it is not known.
     """
     if caught_by:
         return "revealed", f"noticed by {', '.join(caught_by)}"
     if outcome == "not-reached":
         return "not-reached", "your probe never runs this line"
-    if outcome == "disguised-correct" and not infected(run.trail, clean):
+    if outcome == "disguised-correct" and clean is None:
+        return None, ""
+    if outcome == "disguised-correct" and not infected(trail, clean or {}):
         return "not-infected", "it ran, but here both formulas agree"
     if outcome == "disguised-correct":
         return "not-propagated", "wrong inside, cancelled on the way out"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Iterable, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -117,6 +117,7 @@ def keys_of(job: Job) -> list[bytes]:
             sorted(job.measure),
             job.answer_key,
             job.traced,
+            job.trailed,
             job.covered,
             job.limits,
             _versions(job.dialect.distribution or job.dialect.module),
@@ -127,15 +128,7 @@ def keys_of(job: Job) -> list[bytes]:
 
 
 def _key(engine: bytes, probe: Probe, loss: Loss | None) -> bytes:
-    # `line` and `path` stand for nothing but tracebacks, `doc` for nothing at all.
-    said = (probe.name, probe.kind, probe.leaves, probe.resume_at, loss, SEED)
-    return hashlib.sha256(engine + _digest(probe.source) + msgspec.json.encode(said)).digest()
-
-
-@lru_cache(maxsize=1024)
-def _digest(source: str) -> bytes:
-    """Probes of one file share its text; hashed once for each, it would cost their square."""
-    return hashlib.sha256(source.encode()).digest()
+    return hashlib.sha256(engine + probe.identity + msgspec.json.encode((loss, SEED))).digest()
 
 
 def _versions(distribution: str) -> tuple[str, str, str]:

@@ -28,6 +28,9 @@ HOOKS = Hooks(
 )
 """The builtins that instrumented code calls."""
 
+MARKER = Hooks(HOOKS.marker)
+"""Where it is enough to know that a site was executed."""
+
 DEPTH = 5
 """How far below a value its parts count."""
 
@@ -51,10 +54,10 @@ class Recorder:
         self.looked_at = 0
         self.paused = False
 
-    def install(self) -> None:
-        """Give instrumented code its builtins."""
+    def install(self, hooks: Hooks = HOOKS) -> None:
+        """Give instrumented code its builtins; without those for values, only sites are marked."""
         for name, function in (
-            (HOOKS.marker, self.mark),
+            (HOOKS.marker, self.mark if hooks.value else self.mark_only),
             (HOOKS.value, self.value),
             (HOOKS.frame, self.frame),
             (HOOKS.locals, locals),
@@ -74,6 +77,12 @@ class Recorder:
             return True
         self.executed.add(site)
         self._count(f"{site} executed")
+        return True
+
+    def mark_only(self, site: int) -> bool:
+        """As `mark`, and nothing else will be told about the site."""
+        if not self.paused:
+            self.executed.add(site)
         return True
 
     def value(self, site: int, value: Any) -> Any:

@@ -97,11 +97,32 @@ class Library:
         return eval(self._code[what], self._names, given)  # noqa: S307  the dialect is code by design
 
 
-class Trial:
-    """One probe on one library, ready to be run as often as a diagnostic likes."""
+class Answers:
+    """What a library has answered about one probe, so that nobody has to ask the same again.
 
-    def __init__(self, library: Library, probe: Probe) -> None:
-        self.library, self.probe = library, probe
+    The losses of a probe share it: neither the output nor a gradient for a given cotangent depends
+    on them.
+    """
+
+    def __init__(self) -> None:
+        self.held: dict[_Key, dict[str, NumericArray]] = {}
+        self.outputs: dict[_Key, NumericArray] = {}
+        self.gradients: dict[_Key, tuple[NumericArray, dict[str, NumericArray | None]]] = {}
+
+
+_Key = tuple[tuple[str, str, tuple[int, ...], bytes], ...]
+"""Arrays by name, each with all that it is."""
+
+
+class Trial:
+    """One probe on one library, ready to be run as often as a diagnostic likes.
+
+    `held`, `output` and `gradients` ask the library once for the same numbers, and give read-only
+    copies; whoever wants to see whether it answers alike each time compares with the run.
+    """
+
+    def __init__(self, library: Library, probe: Probe, known: Answers | None = None) -> None:
+        self.library, self.probe, self._known = library, probe, known or Answers()
         names: dict[str, Any] = {"__name__": "probes"}
         exec(_compiled(probe.source, probe.path, probe.line), names)  # noqa: S102  it is code by design
         self.function: Callable[..., Any] = names[probe.function]
@@ -120,18 +141,36 @@ class Trial:
         leaves = self.leaves(values)
         return leaves, self.call(leaves)
 
+    def held(self, values: Mapping[str, NumericArray]) -> dict[str, NumericArray]:
+        """What the library holds for leaves of these values."""
+        key, known = _key(values), self._known.held
+        if key not in known:
+            leaves = self.leaves(values)
+            known[key] = {name: _kept(self.library.value(leaf)) for name, leaf in leaves.items()}
+        return known[key]
+
     def output(self, values: Mapping[str, NumericArray]) -> NumericArray:
         """The value of the probe's output, no gradient asked."""
-        return self.library.value(self.forward(values)[1])
+        key, known = _key(values), self._known.outputs
+        if key not in known:
+            known[key] = _kept(self.library.value(self.forward(values)[1]))
+        return known[key]
 
     def gradients(
         self, values: Mapping[str, NumericArray], cotangent: NumericArray
     ) -> tuple[NumericArray, dict[str, NumericArray | None]]:
         """The output for new leaves that hold `values`, and their gradients for `cotangent`."""
-        leaves, output = self.forward(values)
-        value = self.library.value(output)
-        self.library.backward(output, np.array(cotangent, value.dtype))
-        return value, {name: self.library.gradient(leaf) for name, leaf in leaves.items()}
+        key, known = _key({**values, "": cotangent}), self._known.gradients
+        if key not in known:
+            leaves, output = self.forward(values)
+            value = self.library.value(output)
+            self.library.backward(output, np.array(cotangent, value.dtype))
+            gradients = {name: self.library.gradient(leaf) for name, leaf in leaves.items()}
+            known[key] = (
+                _kept(value),
+                {name: None if g is None else _kept(g) for name, g in gradients.items()},
+            )
+        return known[key]
 
     def steps(
         self, values: Mapping[str, NumericArray], **options: Any
@@ -139,6 +178,18 @@ class Trial:
         """The snapshots that a probe of steps yields, as they come."""
         for snapshot in self.call(self.leaves(values), **options):
             yield {name: pack(self.library.value(seen)) for name, seen in snapshot.items()}
+
+
+def _key(arrays: Mapping[str, NumericArray]) -> _Key:
+    return tuple(
+        (name, array.dtype.str, array.shape, array.tobytes()) for name, array in arrays.items()
+    )
+
+
+def _kept(array: NumericArray) -> NumericArray:
+    kept = np.array(array)
+    kept.setflags(write=False)
+    return kept
 
 
 @lru_cache(maxsize=1024)

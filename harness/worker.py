@@ -16,7 +16,7 @@ import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import NoReturn, TypeVar
@@ -33,14 +33,15 @@ from harness.leaves import SEED
 from harness.leftovers import Process
 from harness.loader import load
 from harness.patch import Site
+from harness.patch.reach import Hooks
 from harness.probe import Probe
 from harness.program import Ended, Printed, Program, execute
 from harness.run import Failure, Measured, Run
 from harness.spoken import open_library
 from harness.subgradient import NEARBY, sample_nearby
-from harness.survey import Survey, Surveyed, survey
-from harness.trail import Recorder
-from harness.trial import Library, Trial, message_of, observe
+from harness.survey import STEPS, Survey, Surveyed, survey
+from harness.trail import HOOKS, MARKER, Recorder
+from harness.trial import Answers, Library, Trial, message_of, observe
 from harness.words import Loss
 
 
@@ -61,6 +62,8 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     """This is the unpatched engine: also sample what the outcome needs to know of kinks."""
     traced: bool = False
     """Record the backward walks."""
+    trailed: bool = True
+    """Record what the sites evaluate to, and not only that they are executed."""
     covered: bool = False
     """Record which of the engine's functions are called."""
     limits: Limits = Limits()
@@ -76,10 +79,13 @@ class Spent(msgspec.Struct, frozen=True):
     """In place of a run: one before it changed this process for good, and a fresh one is needed."""
 
 
-def work(job: Job) -> Iterator[Loaded | Run | Spent]:
-    """Do the job, frame by frame; each is begun when it is asked for."""
+def work(job: Job, scratch: Path) -> Iterator[Loaded | Run | Spent]:
+    """Do the job, frame by frame; each is begun when it is asked for.
+
+    All that `scratch` holds is removed after every run: never name a folder that somebody needs.
+    """
     recorder = Recorder()
-    recorder.install()
+    recorder.install(hooks_of(job))
     coverage = Coverage({str(Path(job.root) / file) for file in job.sources})
     if job.covered:
         coverage.start()
@@ -87,7 +93,7 @@ def work(job: Job) -> Iterator[Loaded | Run | Spent]:
     random.seed(SEED)
     try:
         module = (
-            load(job.dialect.module, Path(job.root), job.sources, job.sites)
+            load(job.dialect.module, Path(job.root), job.sources, job.sites, hooks_of(job))
             if job.sources
             else importlib.import_module(job.dialect.module)
         )
@@ -98,24 +104,32 @@ def work(job: Job) -> Iterator[Loaded | Run | Spent]:
     called = coverage.stop() if job.covered else None
     yield Loaded()
     at_import = set(recorder.executed)
-    process = Process(job.dialect.module.partition(".")[0], Path.cwd()) if job.sources else None
+    process = Process(job.dialect.module.partition(".")[0], scratch) if job.sources else None
     generator = mtrand.get_bit_generator()
     start = generator.state
+    about, known = -1, Answers()
     for index, loss in job.items:
         mtrand.set_bit_generator(generator)
         generator.state = start
         random.seed(SEED)
         recorder.clear()
         probe = job.probes[index]
+        if index != about:
+            about, known = index, Answers()
         if job.covered:
             does = partial(_cover, library, probe, loss, coverage, called)
         else:
-            does = partial(_run, job, library, probe, loss, recorder, at_import)
+            does = partial(_run, job, library, probe, loss, known, recorder, at_import)
         run, restored = process.isolate(does) if process else (does(), True)
         yield run
         if not restored:
             yield Spent()
             return
+
+
+def hooks_of(job: Job) -> Hooks:
+    """What the engine's code calls at its sites."""
+    return HOOKS if job.trailed else MARKER
 
 
 def _cover(
@@ -140,11 +154,12 @@ def _run(
     library: Library,
     probe: Probe,
     loss: Loss | None,
+    known: Answers,
     recorder: Recorder,
     at_import: set[int],
 ) -> Run:
     try:
-        trial = Trial(library, probe)
+        trial = Trial(library, probe, known)
     except BaseException as error:
         failure = Failure("reading the probe", type(error).__name__, message_of(error))
         return Run(probe.name, loss, failure=failure)
@@ -159,6 +174,9 @@ def _run(
     return msgspec.structs.replace(run, measured=_measure(job, trial, run))
 
 
+Measure = Callable[[Trial, Run], Measured]
+
+
 def _measure(job: Job, trial: Trial, run: Run) -> dict[str, Measured]:
     measures = {
         each.name: each.measure
@@ -167,13 +185,15 @@ def _measure(job: Job, trial: Trial, run: Run) -> dict[str, Measured]:
     }
     if job.answer_key and trial.probe.kind == "gradient":
         measures[NEARBY] = sample_nearby
-    measured = {}
-    for name, measure in measures.items():
+    measured: dict[Measure, Measured] = {}
+    for measure in measures.values():
+        if measure in measured:  # several diagnostics may want to know the same
+            continue
         try:
-            measured[name] = measure(trial, run)
+            measured[measure] = measure(trial, run)
         except BaseException as error:  # what a broken engine raises here is an observation too
-            measured[name] = Measured(failure=f"{type(error).__name__}: {message_of(error)}")
-    return measured
+            measured[measure] = Measured(failure=f"{type(error).__name__}: {message_of(error)}")
+    return {name: measured[measure] for name, measure in measures.items()}
 
 
 Record = TypeVar("Record", bound=msgspec.Struct)
@@ -228,7 +248,7 @@ def decode_record(data: bytes, kind: type[Record]) -> Record | None:
         return None
 
 
-def serve(task: Task, asked: int, pipe: int) -> None:
+def serve(task: Task, scratch: Path, asked: int, pipe: int) -> None:
     """Do the task: read tickets from the file descriptor `asked`, write frames to `pipe`."""
     # A forked child has its parent's settings, which may make exceptions of NumPy's warnings.
     warnings.simplefilter("ignore")
@@ -237,8 +257,12 @@ def serve(task: Task, asked: int, pipe: int) -> None:
         ticket = _take(asked, task.limits)
         _send(pipe, execute(task, lambda printed: _send(pipe, printed, ticket)), ticket)
         return
-    frames: Iterator[Frame] = survey(task) if isinstance(task, Survey) else work(task)
-    while True:
+    frames: Iterator[Frame]
+    if isinstance(task, Survey):
+        frames, count = survey(task), len(STEPS)
+    else:
+        frames, count = work(task, scratch), 1 + len(task.items)
+    for _ in range(count):
         ticket = _take(asked, task.limits)
         frame = next(frames, None)
         if frame is None:
@@ -309,7 +333,7 @@ def be_the_child(task: Task, scratch: Path, asked: int, pipe: int, printed: int)
             confine(scratch, task.limits)
         else:  # a library that is installed, and trusted; it may need more than we know
             os.chdir(scratch)
-        serve(task, asked, pipe)
+        serve(task, scratch, asked, pipe)
         status = 0
     except BaseException as error:  # only an engine that meddles with our own code gets here
         with contextlib.suppress(BaseException):

@@ -70,6 +70,8 @@ class Surroundings:
         self._leaves = {name: leaf.numpy() for name, leaf in run.leaves.items()}
         flat = [leaf.astype(np.float64).ravel() for leaf in self._leaves.values()]
         self.x: Vector = np.concatenate([*flat, np.zeros(0)])
+        ends = [0, *np.cumsum([leaf.size for leaf in self._leaves.values()]).tolist()]
+        self._places = list(map(slice, ends, ends[1:]))
         self.unit: Vector = np.maximum(1.0, np.abs(self.x))
         """How far each element is moved for a step of 1."""
         self.eps = precision(trial, run)
@@ -96,9 +98,8 @@ class Surroundings:
 
     def split(self, vector: Vector) -> dict[str, NumericArray]:
         """A flat vector cut into pieces with the names and shapes of the leaves."""
-        ends = np.cumsum([leaf.size for leaf in self._leaves.values()])[:-1]
-        pieces = zip(self._leaves.items(), np.split(vector, ends), strict=True)
-        return {name: piece.reshape(leaf.shape) for (name, leaf), piece in pieces}
+        pieces = zip(self._leaves.items(), self._places, strict=True)
+        return {name: vector[place].reshape(leaf.shape) for (name, leaf), place in pieces}
 
     def fill(self, numbers: Mapping[str, float]) -> Vector:
         """A flat vector with one number for all elements of a leaf."""

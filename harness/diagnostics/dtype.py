@@ -21,9 +21,8 @@ def measure(trial: Trial, run: Run) -> Measured:
     """What the engine holds for each leaf: an empty array of its dtype."""
     if trial.probe.kind == "steps":
         return Measured()  # the log says it all
-    leaves = trial.leaves({name: leaf.numpy() for name, leaf in run.leaves.items()})
-    held = {name: trial.library.value(leaf).dtype for name, leaf in leaves.items()}
-    return Measured({name: pack(np.empty(0, dtype)) for name, dtype in held.items()})
+    held = trial.held({name: leaf.numpy() for name, leaf in run.leaves.items()})
+    return Measured({name: pack(np.empty(0, value.dtype)) for name, value in held.items()})
 
 
 def check(observation: Observation) -> Verdict:

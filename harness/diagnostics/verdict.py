@@ -73,7 +73,8 @@ class Diagnostic:
     """The same as a number, for a probe of P elements."""
     check: Callable[[Observation], Verdict]
     measure: Callable[[Trial, Run], Measured] | None = None
-    """Runs the engine under test again, in its process; `check` finds the result in the run."""
+    """Runs the engine under test again, in its process; `check` finds the result in the run, and
+    looks at no other diagnostic's."""
     library: str | None = None
     """The independent library that it asks."""
     kinds: tuple[ProbeKind, ...] = ("gradient",)

@@ -45,7 +45,7 @@ def build_matrix(
         agrees=not problems,
         problems=problems,
         controls=held,
-        diagnostics=analysis.diagnostic_rows(trials, rows, false_alarms),
+        diagnostics=analysis.diagnostic_rows(trials, rows, false_alarms, passes),
         skipped=skipped,
         breaks=rows,
         families=analysis.family_rows(rows),

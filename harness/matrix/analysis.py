@@ -5,8 +5,9 @@ Plain data in, plain data out; nothing here runs an engine.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from harness.matrix.record import (
@@ -138,7 +139,10 @@ def skipped_diagnostics(trials: Trials) -> dict[str, str]:
 
 
 def diagnostic_rows(
-    trials: Trials, rows: Sequence[BreakRow], false_alarms: Sequence[FalseAlarm]
+    trials: Trials,
+    rows: Sequence[BreakRow],
+    false_alarms: Sequence[FalseAlarm],
+    passes: Mapping[str, float],
 ) -> list[DiagnosticRow]:
     """Each diagnostic's recall, false alarms, cost, and the breaks that need it.
 
@@ -146,7 +150,7 @@ def diagnostic_rows(
     no page pardons their survival.
     """
     catchable = [row for row in rows if row.caught_by or (row.survived and not row.pardon)]
-    passes, sole, skipped = total_passes(trials), _sole(rows), skipped_diagnostics(trials)
+    sole, skipped = _sole(rows), skipped_diagnostics(trials)
     found = []
     for diagnostic in trials.diagnostics:
         name = diagnostic.name
@@ -168,17 +172,21 @@ def diagnostic_rows(
 
 def total_passes(trials: Trials) -> dict[str, float]:
     """Forward passes of each diagnostic, over every probe and loss on which it was asked."""
-    asked: dict[tuple[str, str, str | None], float] = {}
+    asked: dict[tuple[str, str | None], set[str]] = defaultdict(set)
+    elements: dict[str, int] = {}
     for tried in trials.everything:
         for run in tried.report.runs:
-            for diagnostic in trials.diagnostics:
-                if is_asked(diagnostic.name, run):
-                    key = (diagnostic.name, tried.probe_key(run.probe), run.loss)
-                    asked[key] = diagnostic.passes(trials.size(tried, run.probe).elements)
-    totals = {diagnostic.name: 0.0 for diagnostic in trials.diagnostics}
-    for (name, _, _), passes in asked.items():
-        totals[name] += passes
-    return totals
+            probe = tried.probe_key(run.probe)
+            asked[probe, run.loss].update(run.caught_by, run.missed_by, run.wrong_reason)
+            elements[probe] = trials.size(tried, run.probe).elements
+    return {
+        diagnostic.name: math.fsum(
+            diagnostic.passes(elements[probe])
+            for (probe, _), names in asked.items()
+            if diagnostic.name in names
+        )
+        for diagnostic in trials.diagnostics
+    }
 
 
 def smallest_witness(tried: Tried, trials: Trials) -> Witness | None:

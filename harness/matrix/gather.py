@@ -18,17 +18,35 @@ import numpy as np
 import breaks as bundled
 from harness.bench import Bench
 from harness.catalogue import Catalogue
-from harness.diagnostics import Alarm
 from harness.engine import Engine
 from harness.errors import BreaklabError, DoesNotApply, UsageError
-from harness.lab import Experiment, fitted, prepare, report_absence, run_lab
-from harness.matrix.known import Known, digest_of, key_of, recall, remember
+from harness.lab import (
+    Experiment,
+    fitted,
+    prepare,
+    report_absence,
+    report_unreached,
+    run_lab,
+    tell_stages,
+)
+from harness.matrix.known import (
+    Heard,
+    Known,
+    digest_of,
+    key_of,
+    lasts,
+    pack,
+    recall,
+    recall_common,
+    remember_common,
+    unpack,
+)
 from harness.matrix.record import FalseAlarm
 from harness.matrix.trials import Size, Trials, Tried
 from harness.page import Page
 from harness.pool import cores, side_by_side
 from harness.probe import Probe
-from harness.report import EngineReport, Report
+from harness.report import EngineReport, Report, RunReport
 from harness.store import Store
 
 Watch = Callable[[int, str], None]
@@ -57,7 +75,12 @@ class Plan:
     controls: tuple[Entry, ...]
     variants: tuple[Entry, ...]
     breaks: tuple[Entry, ...]
-    shared: dict[str, Size]
+    shared: Mapping[str, Probe]
+    """The probes that every page is tried on."""
+    base: bytes
+    """What stands for all that the results of every page depend on."""
+    common: Sequence[RunReport]
+    """The reports on runs that are common to all pages, as far as they are known."""
     roots: tuple[Path, ...]
     """Of the catalogue; each has a committed matrix of its own."""
     whole: bool
@@ -96,13 +119,14 @@ def plan_matrix(
     wanted = _select(catalogue, breaks, ids, family)
 
     base = digest_of(catalogue, engine, variant)
-    homes = {
-        name: _root(probe.path, catalogue.roots) for name, probe in catalogue.shared_probes.items()
-    }
+    probes = catalogue.shared_probes
+    homes = {name: _root(probe.path, catalogue.roots) for name, probe in probes.items()}
+
+    common = recall_common(store, base) if store else []
 
     def entries(chosen: Iterable[Page]) -> tuple[Entry, ...]:
         keys = {page.id: key_of(base, page) for page in chosen}
-        known = recall(store, keys.values()) if store else {}
+        known = recall(store, keys.values(), common) if store else {}
         return tuple(
             _entry(page, keys[page.id], known, catalogue, engine, variant, homes)
             for page in pages
@@ -116,7 +140,9 @@ def plan_matrix(
             p for p in pages if p.front.kind == "variant" and not on and not engine.foreign
         ),
         breaks=entries(wanted),
-        shared={name: _size(probe) for name, probe in catalogue.shared_probes.items()},
+        shared=probes,
+        base=base,
+        common=common,
         roots=catalogue.roots,
         whole=len(wanted) == len(breaks),
     )
@@ -197,17 +223,11 @@ def try_all(
     if plan.engine.foreign:
         plan = replace(plan, breaks=tuple(_fitted(entry, bench) for entry in plan.breaks))
     tried: dict[str, Tried] = {}
-    clean: dict[str, list[FalseAlarm]] = {}
+    clean: Heard = {}
     with closing(_side_by_side(plan, bench, processes or cores())) as found_in_turn:
         for done, (entry, found) in enumerate(found_in_turn, start=1):
-            tried[entry.page.id] = found
-            if isinstance(entry.experiment, Known):
-                heard = entry.experiment.clean
-            else:
-                heard = _listen_to_clean(entry, found, bench)
-                remember(bench.store, entry.key, found.report, heard)
-            for probe, alarms in heard.items():
-                clean.setdefault(probe, alarms)
+            tried[entry.page.id] = _tried(entry.page, found)
+            clean = {**found.clean, **clean}
             watch(done, entry.page.id)
     return Trials(
         engine=plan.engine,
@@ -216,13 +236,13 @@ def try_all(
         variants=tuple(tried[entry.page.id] for entry in plan.variants),
         controls=tuple(tried[entry.page.id] for entry in plan.controls),
         clean=tuple(alarm for alarms in clean.values() for alarm in alarms),
-        shared=plan.shared,
+        shared={name: _size(probe) for name, probe in plan.shared.items()},
     )
 
 
 def _side_by_side(
     plan: Plan, bench: Bench, processes: int
-) -> Generator[tuple[Entry, Tried], None, None]:
+) -> Generator[tuple[Entry, Known], None, None]:
     """Each entry with what came of it, in their order, whoever tried it.
 
     The processes are forked once the bench knows the clean engine, so that none asks again.
@@ -230,11 +250,16 @@ def _side_by_side(
     fresh = [e for e in plan.entries if not isinstance(e.experiment, Known)]
     experiments = [e.experiment for e in fresh if isinstance(e.experiment, Experiment)]
     _meet_clean(bench, experiments)
-    _INHERITED.append((fresh, bench))
+    common = plan.common
+    if experiments and not common:
+        shared = list(plan.shared.values())
+        common = report_unreached(bench.clean(experiments[0].clean, shared))
+        remember_common(bench.store, plan.base, common)
+    _INHERITED.append((fresh, bench, common))
     try:
         indices = range(len(fresh))
         with closing(side_by_side(_try_nth, indices, min(processes, len(fresh)))) as tried:
-            yield from _in_turn(plan.entries, tried)
+            yield from _in_turn(plan.entries, _kept(fresh, tried, bench.store, common))
     finally:
         _INHERITED.pop()
 
@@ -256,50 +281,64 @@ def _meet_clean(bench: Bench, experiments: Sequence[Experiment]) -> None:
         turn: dict[str, Probe] = {}
         for _, probe in waiting:
             turn.setdefault(probe.name, probe)
-        bench.clean(waiting[0][0], list(turn.values()))
+        bench.meet(waiting[0][0], list(turn.values()))
         waiting = [(clean, probe) for clean, probe in waiting if turn[probe.name] != probe]
 
 
-def _in_turn(entries: Iterable[Entry], fresh: Iterator[Tried]) -> Iterator[tuple[Entry, Tried]]:
+def _kept(
+    entries: Iterable[Entry], tried: Iterable[bytes], store: Store, common: Sequence[RunReport]
+) -> Iterator[Known]:
+    """What came of each entry, kept for another day."""
+    for entry, data in zip(entries, tried, strict=True):
+        known = unpack(data, common)
+        if lasts(known.report):
+            store.keep_notes({entry.key: data})
+        yield known
+
+
+def _in_turn(entries: Iterable[Entry], fresh: Iterator[Known]) -> Iterator[tuple[Entry, Known]]:
     """All entries in their order: what is known, and in between what had to be tried."""
     for entry in entries:
         known = entry.experiment
-        yield entry, _tried(entry, known.report) if isinstance(known, Known) else next(fresh)
+        yield entry, known if isinstance(known, Known) else next(fresh)
 
 
-_INHERITED: list[tuple[Sequence[Entry], Bench]] = []
+_INHERITED: list[tuple[Sequence[Entry], Bench, Sequence[RunReport]]] = []
 """What forked processes find here instead of getting it sent."""
 
 
-def _try_nth(index: int) -> Tried:
-    entries, bench = _INHERITED[-1]
-    return _try(entries[index], bench)
+def _try_nth(index: int) -> bytes:
+    entries, bench, common = _INHERITED[-1]
+    return pack(_try(entries[index], bench), common)
 
 
-def _try(entry: Entry, bench: Bench) -> Tried:
+def _try(entry: Entry, bench: Bench) -> Known:
     experiment = entry.experiment
     assert not isinstance(experiment, Known)
-    report = experiment if isinstance(experiment, Report) else run_lab(experiment, bench)
-    return _tried(entry, report)
+    if isinstance(experiment, Report):
+        return Known(experiment, _own_sizes(entry.page), {})
+    report = run_lab(experiment, bench)
+    if entry.page.front.kind == "break" and not any(run.caught_by for run in report.runs):
+        report = tell_stages(experiment, bench, report)  # nobody catches it: say where it is lost
+    return Known(report, _own_sizes(entry.page), _listen_to_clean(experiment, bench))
 
 
-def _tried(entry: Entry, report: Report) -> Tried:
-    page = entry.page
-    own = {probe.name: _size(probe) for probe in page.probes}
-    return Tried(page.front.family, report, page.front.pardon, own)
+def _own_sizes(page: Page) -> dict[str, Size]:
+    return {probe.name: _size(probe) for probe in page.probes}
 
 
-def _listen_to_clean(entry: Entry, tried: Tried, bench: Bench) -> dict[str, list[FalseAlarm]]:
-    """What the diagnostics say of the unpatched engine, by probe."""
-    experiment = entry.experiment
-    if not isinstance(experiment, Experiment):
-        return {}
-    heard: dict[str, list[FalseAlarm]] = {}
+def _tried(page: Page, known: Known) -> Tried:
+    return Tried(page.front.family, known.report, page.front.pardon, known.own)
+
+
+def _listen_to_clean(experiment: Experiment, bench: Bench) -> Heard:
+    """What the diagnostics say of the unpatched engine."""
+    page = experiment.page
+    own = {probe.name for probe in page.probes}
+    heard: Heard = {}
     for (probe, loss), known in bench.clean(experiment.clean, experiment.probes).items():
-        key = tried.probe_key(probe)
+        key = f"{page.id}/{probe}" if probe in own else probe
         heard.setdefault(key, []).extend(
-            FalseAlarm("clean", name, key, loss, verdict.message)
-            for name, verdict in known.verdicts.items()
-            if isinstance(verdict, Alarm)
+            FalseAlarm("clean", name, key, loss, message) for name, message in known.alarms.items()
         )
     return heard

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,17 +22,53 @@ from harness.answers import LIBRARIES
 from harness.catalogue import Catalogue
 from harness.engine import Engine
 from harness.matrix.record import FalseAlarm
+from harness.matrix.trials import Size
 from harness.page import Page
-from harness.report import Report
+from harness.report import Report, RunReport
 from harness.sandbox import UNREPEATABLE
 from harness.store import Store
 
+Heard = dict[str, list[FalseAlarm]]
+"""What the diagnostics say of the unpatched engine, by probe."""
 
-class Known(msgspec.Struct, frozen=True):
+
+@dataclass(frozen=True)
+class Known:
     """A page's report, and what the diagnostics say of the unpatched engine on its probes."""
 
     report: Report
-    clean: dict[str, list[FalseAlarm]]
+    own: dict[str, Size]
+    """The page's own probes."""
+    clean: Heard
+
+
+class _Note(msgspec.Struct, frozen=True):
+    """A result as it is kept. Most runs never come to the patch, and are alike on all pages."""
+
+    report: Report
+    """Without its runs."""
+    runs: list[int | RunReport]
+    """A number is a place among the reports that are common to all pages."""
+    own: dict[str, Size]
+    clean: Heard
+
+
+def pack(known: Known, common: Sequence[RunReport]) -> bytes:
+    """A result as it is kept and sent, where these reports on runs are at hand."""
+    places = {(run.probe, run.loss): place for place, run in enumerate(common)}
+    runs: list[int | RunReport] = []
+    for run in known.report.runs:
+        place = places.get((run.probe, run.loss))
+        runs.append(run if place is None or common[place] != run else place)
+    report = msgspec.structs.replace(known.report, runs=[])
+    return msgspec.msgpack.encode(_Note(report, runs, known.own, known.clean))
+
+
+def unpack(data: bytes, common: Sequence[RunReport]) -> Known:
+    """What was packed with the same reports. Raises msgspec.MsgspecError for what was not."""
+    note = msgspec.msgpack.decode(data, type=_Note)
+    runs = [common[run] if isinstance(run, int) else run for run in note.runs]
+    return Known(msgspec.structs.replace(note.report, runs=runs), note.own, note.clean)
 
 
 def digest_of(catalogue: Catalogue, engine: Engine, variant: Page | None) -> bytes:
@@ -41,7 +78,8 @@ def digest_of(catalogue: Catalogue, engine: Engine, variant: Page | None) -> byt
         _code().hex(),
         sys.version,
         {name: _version(name) for name in ("numpy", *LIBRARIES)},
-        (engine.name, engine.dialect, engine.names, sorted(engine.sources.items())),
+        (engine.name, engine.dialect, engine.names, engine.foreign, engine.like),
+        sorted(engine.sources.items()),
         (variant.id, variant.toml, variant.body) if variant else None,
         [(probe.name, probe.doc, probe.source, probe.leaves) for probe in probes],
     )
@@ -53,25 +91,38 @@ def key_of(base: bytes, page: Page) -> bytes:
     return hashlib.sha256(base + msgspec.json.encode((page.id, page.toml, page.body))).digest()
 
 
-def recall(store: Store, keys: Iterable[bytes]) -> dict[bytes, Known]:
+def recall_common(store: Store, base: bytes) -> list[RunReport]:
+    """The reports that are common to all pages; none where they are not known."""
+    with contextlib.suppress(KeyError, msgspec.MsgspecError):
+        data = store.recall_notes([_common_key(base)])[_common_key(base)]
+        return msgspec.msgpack.decode(data, type=list[RunReport])
+    return []
+
+
+def remember_common(store: Store, base: bytes, common: Sequence[RunReport]) -> None:
+    """Keep the reports that are common to all pages."""
+    store.keep_notes({_common_key(base): msgspec.msgpack.encode(common)})
+
+
+def _common_key(base: bytes) -> bytes:
+    return hashlib.sha256(base + b"common").digest()
+
+
+def recall(store: Store, keys: Iterable[bytes], common: Sequence[RunReport]) -> dict[bytes, Known]:
     """Those of the results that are there."""
     found = {}
     for key, data in store.recall_notes(keys).items():
-        with contextlib.suppress(msgspec.MsgspecError):
-            found[key] = msgspec.msgpack.decode(data, type=Known)
+        with contextlib.suppress(msgspec.MsgspecError, IndexError):
+            found[key] = unpack(data, common)
     return found
 
 
-def remember(
-    store: Store, key: bytes, report: Report, clean: Mapping[str, list[FalseAlarm]]
-) -> None:
-    """Keep a result, unless another day might bring another one."""
-    if any(
+def lasts(report: Report) -> bool:
+    """Whether the result would be the same on another day."""
+    return not any(
         run.outcome == "crash" and run.evidence.partition(" ")[0] in UNREPEATABLE
         for run in report.runs
-    ):
-        return
-    store.keep_notes({key: msgspec.msgpack.encode(Known(report, dict(clean)))})
+    )
 
 
 @cache

@@ -34,8 +34,8 @@ class RunReport(msgspec.Struct, frozen=True):
     outcome: Outcome
     kind: str | None
     evidence: str
-    stage: Stage
-    """How far the fault came."""
+    stage: Stage | None
+    """How far the fault came; None where many probes were run, and it was not asked for."""
     why: str
     """The same as a sentence for the learner."""
     fingerprint: str | None

@@ -9,7 +9,7 @@ from itertools import groupby
 from string import ascii_lowercase
 
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 from rich.text import Text
@@ -53,13 +53,15 @@ def show_accepted(console: Console, files: Sequence[object]) -> None:
 
 
 class Progress:
-    """A line on standard error, where that is a terminal: which page runs, how many are done."""
+    """A line on standard error, where that is a terminal: how many pages are done, and which one
+    was the last; and how long the rest will take, if it goes on as it did."""
 
     def __init__(self, total: int) -> None:
         self.done = 0
         self._bar = RichProgress(
             TextColumn("{task.completed}/{task.total}"),
             BarColumn(),
+            TimeRemainingColumn(compact=True),
             TextColumn("{task.description}"),
             console=Console(stderr=True),
             transient=True,

@@ -114,7 +114,7 @@ def _probe_table(name: str, doc: str, runs: list[RunReport], say: Language) -> R
 def _rows(run: RunReport, say: Language) -> Iterator[tuple[str, Text]]:
     """What there is to say of a run below its headline, each with its label."""
     yield "", Text(say(run.evidence))
-    if run.stage not in ("revealed", "not-reached"):
+    if run.stage and run.stage not in ("revealed", "not-reached"):
         yield "", Text(f"{say(run.stage)}: {say(run.why)}", "italic")
     if run.fingerprint:
         yield "looks like", Text(say(run.fingerprint))

@@ -8,7 +8,7 @@ from harness.bench import Bench
 from harness.catalogue import open_catalogue
 from harness.coverage import homes
 from harness.engine import Dialect, Engine, find_engine
-from harness.lab import prepare, put, run_lab
+from harness.lab import prepare, put, run_lab, tell_stages
 from harness.page import read_page
 from harness.probe import read_probes
 from harness.report import Report
@@ -156,6 +156,23 @@ def test_the_lab_finds_the_same_with_and_without_selection(page: str) -> None:
     )
     assert seen(some) == seen(every)
     assert {run.outcome for run in some.runs} > {"not-reached"}
+
+
+@pytest.mark.parametrize("page", ["skip-unbroadcast", "mul-ignore-upstream"])
+def test_stages_that_selection_leaves_open_can_be_told(page: str) -> None:
+    catalogue = open_catalogue()
+    names = list(catalogue.shared_probes)[::7]
+    experiment = prepare(catalogue.page(page), catalogue, find_engine(), probes=names)
+    bench = Bench(Store(None), select=True)
+    some, every = run_lab(experiment, bench), run_lab(experiment, Bench(Store(None)))
+    silent = {r.probe for r in every.runs if r.outcome == "disguised-correct" and not r.caught_by}
+    assert {run.probe for run in some.runs if run.stage is None} == silent != set()
+    told = tell_stages(experiment, bench, some)
+    assert stages(told) == stages(every)
+
+
+def stages(report: Report) -> list[object]:
+    return [(run.probe, run.loss, run.stage, run.why) for run in report.runs]
 
 
 def seen(report: Report) -> list[object]:

@@ -13,7 +13,7 @@ from harness.matrix.verdict import judge_trials
 from harness.report import Report
 from harness.store import Store
 from tests.harness.engines import tiny_engine
-from tests.harness.matrix.tiny import DIAGNOSTICS, ENGINE, SQUARE, page, write_pages
+from tests.harness.matrix.tiny import BY_HAND, DIAGNOSTICS, ENGINE, SQUARE, page, write_pages
 
 
 @pytest.fixture
@@ -108,3 +108,49 @@ def test_a_note_that_cannot_be_read_is_no_note(catalogue: Catalogue, store: Stor
     plan = plan_matrix(catalogue, tiny_engine(ENGINE))
     store.keep_notes({entry.key: b"garbage" for entry in plan.entries})
     assert matrix(catalogue, store) == matrix(catalogue, Store(None))
+
+
+def test_what_is_kept_is_what_was_found(catalogue: Catalogue, store: Store) -> None:
+    plan = plan_matrix(catalogue, tiny_engine(ENGINE), store=store)
+    first = try_all(plan, Bench(store, DIAGNOSTICS, select=True), processes=1)
+    again = plan_matrix(Catalogue(catalogue.roots), tiny_engine(ENGINE), store=store)
+    assert all(isinstance(entry.experiment, known.Known) for entry in again.entries)
+    assert try_all(again, Bench(store, DIAGNOSTICS, select=True), processes=1) == first
+
+
+def test_a_run_that_never_comes_to_the_patch_is_kept_once_for_all_pages(
+    catalogue: Catalogue, store: Store
+) -> None:
+    plan = plan_matrix(catalogue, tiny_engine(ENGINE), store=store)
+    found = try_all(plan, Bench(store, DIAGNOSTICS, select=True), processes=1)
+    common = known.recall_common(store, plan.base)
+    assert {(run.probe, run.outcome) for run in common} == {
+        ("square", "not-reached"),
+        ("square-one", "not-reached"),
+    }
+    unused = next(tried.report for tried in found.breaks if tried.name == "unused")
+    assert unused.runs == common
+    kept = known.pack(known.Known(unused, {}, {}), common)
+    assert len(kept) < len(known.pack(known.Known(unused, {}, {}), []))
+    assert known.unpack(kept, common).report == unused
+
+
+def test_without_the_common_reports_nothing_is_known(
+    catalogue: Catalogue, store: Store, tried: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matrix(catalogue, store)
+    tried.clear()
+    monkeypatch.setattr(gather, "recall_common", lambda *_: [])
+    assert matrix(catalogue, store) == matrix(catalogue, Store(None))
+
+
+def test_where_a_break_is_lost_that_nobody_catches_is_found_out_afterwards(
+    catalogue: Catalogue, store: Store
+) -> None:
+    same = page("same", "break", "values", BY_HAND)
+    (catalogue.roots[0] / "same.md").write_text(same, encoding="utf-8")
+    plan = plan_matrix(Catalogue(catalogue.roots), tiny_engine(ENGINE), store=store)
+    found = try_all(plan, Bench(store, DIAGNOSTICS, select=True), processes=1)
+    rows = {row.break_: row for row in judge_trials(plan, found, 0.0).breaks}
+    assert (rows["same"].fate, rows["half"].fate) == ("survived", "caught")
+    assert rows["same"].why == "it ran, but here both formulas agree"
