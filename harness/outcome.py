@@ -232,10 +232,13 @@ def _value_evidence(
 
 
 def _last_losses(run: Run, key: Run) -> tuple[float, float] | None:
-    """The losses with which two logs end, where both keep one."""
+    """The losses with which two logs end, where both keep one that is a single number."""
     if not (run.log and key.log and "loss" in run.log[-1] and "loss" in key.log[-1]):
         return None
-    return float(run.log[-1]["loss"].numpy()), float(key.log[-1]["loss"].numpy())
+    losses = run.log[-1]["loss"].numpy(), key.log[-1]["loss"].numpy()
+    if any(loss.size != 1 for loss in losses):
+        return None
+    return losses[0].item(), losses[1].item()
 
 
 def _is_better(run: Run, key: Run) -> bool:

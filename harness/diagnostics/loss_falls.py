@@ -88,7 +88,8 @@ def check(observation: Observation) -> Verdict:
     """Alarm where the loss does not fall."""
     run = observation.run
     if observation.probe.kind == "steps":
-        losses = [float(seen["loss"].numpy()) for seen in run.log if "loss" in seen]
+        logged = [seen["loss"].numpy() for seen in run.log if "loss" in seen]
+        losses = [float(loss.item()) for loss in logged if loss.size == 1]
         if len(losses) < 2:
             return Skipped("the log has no two losses")
         return _judge(losses[0], losses[-1])
