@@ -100,7 +100,7 @@ def _of_file(path: Path, said: str, settings: Settings, base: Path) -> tuple[Pat
             )
     if not path.is_file():
         there = sorted(each.name for each in path.parent.glob("*.py"))
-        beside = f"in {path.parent} there are {', '.join(there)}" if there else _FORMS
+        beside = f"in {path.parent.resolve()} there are {', '.join(there)}" if there else _FORMS
         raise EnvironmentProblem(f"no engine `{said}`: there is no file {path}\n  remedy: {beside}")
     if path.suffix != ".py":
         raise _no_source(said, path)
