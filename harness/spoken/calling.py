@@ -41,6 +41,16 @@ def takes_nothing(function: Callable[..., Any]) -> bool:
     return True
 
 
+def attributes_of(thing: Any) -> list[str]:
+    """The names of its attributes, also where it answers `dir` with what cannot be sorted."""
+    try:
+        return dir(thing)
+    except Exception:  # a `__dir__` of its own may fail in any way
+        classes = thing.__mro__ if isinstance(thing, type) else (*type(thing).__mro__, thing)
+        names = {name for each in classes for name in getattr(each, "__dict__", ())}
+        return sorted(name for name in names if isinstance(name, str))
+
+
 def _as_numpy(options: dict[str, Any]) -> dict[str, Any]:
     return {{"dim": "axis", "keepdim": "keepdims"}.get(k, k): each for k, each in options.items()}
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from harness.engine import Dialect
 from harness.run import NumericArray
-from harness.spoken.calling import call, takes_nothing
+from harness.spoken.calling import attributes_of, call, takes_nothing
 from harness.spoken.layers import Linear, Losses, Optimizers
 from harness.spoken.words import OWN_WAY, NotSpoken, Partly
 from harness.trial import Library
@@ -93,7 +93,7 @@ class Foreign(Library):
 
     def forget(self, leaf: Any) -> None:
         """Make a leaf's gradient what it was before the first walk, by its own method if any."""
-        for name in dir(leaf.held):
+        for name in attributes_of(leaf.held):
             if _CLEARS.fullmatch(name) and callable(getattr(leaf.held, name)):
                 getattr(leaf.held, name)()
                 return

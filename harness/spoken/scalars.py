@@ -6,7 +6,8 @@ is the engine's own, element by element, and broadcasting only uses a value seve
 
 from __future__ import annotations
 
-from functools import partial
+import operator
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,8 @@ class Scalars(Foreign):
 
     def backward(self, t: Any, cotangent: NumericArray) -> None:
         """Walk from the sum of the elements, each times its cotangent."""
-        total = sum(each * float(c) for each, c in zip(t.held.flat, cotangent.flat, strict=True))
-        self._say("backward", t=total)
+        weighed = [each * float(c) for each, c in zip(t.held.flat, cotangent.flat, strict=True)]
+        self._say("backward", t=reduce(operator.add, weighed))  # `sum` would begin with an int
 
     def is_plain(self, value: Any) -> bool:
         """Whether it is no tensor of the engine."""

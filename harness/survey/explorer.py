@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ import numpy as np
 from harness.engine import Dialect
 from harness.loader import load
 from harness.run import Failure, NumericArray
-from harness.spoken import Foreign, open_library
+from harness.spoken import open_library
 from harness.survey.forms import (
     FUNCTIONAL,
     OF_ARRAYS,
     backwards,
     classes_of,
+    from_sums,
     gradients,
     guarded,
     leaves,
@@ -61,6 +63,14 @@ OPS: dict[str, Callable[..., Any]] = {
     "mul": lambda a, b: a * b,
     "div": lambda a, b: a / b,
 }
+
+USES: tuple[Callable[..., Any], ...] = (
+    lambda leaf, other: leaf * leaf,  # noqa: ARG005
+    lambda leaf, other: leaf + leaf,  # noqa: ARG005
+    lambda leaf, other: leaf * other,
+    lambda leaf, other: leaf + other,
+)
+"""What a leaf is put to before a walk; the first that works."""
 
 _FUNCTIONS = "relu|sigmoid|softmax|log_softmax|exp|tanh|sum|mean|where|cat|concatenate|mul|multiply"
 _DEFINES = re.compile(rf"^(?:def|class) (?:{_FUNCTIONS})\b", re.M)
@@ -127,7 +137,25 @@ class _Explorer:
                     f"it records only inside `with {name}()`, and walks back by `{name}.{walk}`: "
                     "probes compute without such a block, so an engine with a tape is out of reach"
                 )
+        if self._walks_from_sums():
+            return (
+                "it walks back from a sum, but no way was found to give it a cotangent: neither "
+                "`backward` takes one, nor can an output be multiplied by it element by element"
+            )
         return "no way was found to make a tensor, walk back and read its gradient"
+
+    def _walks_from_sums(self) -> bool:
+        """Whether ones come back from a sum: nothing but a cotangent is missing then."""
+        x = drawn((2, 3))
+        functions = (self.dialect.module, *self.dialect.functions)
+        for leaf in leaves(self.dialect.leaf, self.name, self.target, {}):
+            for backward in from_sums(self.target, functions):
+                t = self._try(leaf, data=x.copy())
+                if t is not None and self._does(backward, t=t):
+                    forms = gradients(self.dialect.gradient, t, "")
+                    if any(same(self._try(form, t=t), np.ones_like(x)) for form in forms):
+                        return True
+        return False
 
     def _arrays(self) -> Dialect | None:
         """With an array of two axes; with three where an engine adds one of its own to those."""
@@ -168,7 +196,7 @@ class _Explorer:
     ) -> Dialect | None:
         said, functions = self.dialect.backward, (self.dialect.module, *self.dialect.functions)
         for backward in backwards(said, leaf, self.target, functions):
-            for use, slope in uses(self.dialect, x):
+            for use, slope in uses(self.dialect, leaf, x):
                 t = self._try(leaf, data=x.copy())
                 y = self._try(use, t=t)
                 if y is None or not self._does(backward, t=y, cotangent=cotangent.copy()):
@@ -262,14 +290,12 @@ class _Explorer:
         said = Surveyed("the accumulation", self.dialect, self.name)
         if self.dialect.kind == "functional":
             return said
-        library: Foreign = self.library
-        x, cotangent = drawn(self.shape), drawn(self.shape, 1)
-        leaf = library.leaf(x)
-        before = state_of(self._raw(leaf))
-        first = self._second_walk(leaf, cotangent)
+        cotangent = drawn(self.shape, 1)
+        leaf, use, first = self._first_walk(cotangent)
+        before = state_of(self._raw(self.library.leaf(drawn(self.shape))))
         once = None if first is None else np.array(first, copy=True)
         try:
-            again = self._second_walk(leaf, cotangent)
+            again = self._walk_back(use(leaf), leaf, cotangent)
         except Exception:
             return msgspec.structs.replace(said, before=before, second="refused")
         second = ""
@@ -279,20 +305,28 @@ class _Explorer:
             second = ("in place" if kept else "rebound") if doubled else "replaced"
         return msgspec.structs.replace(said, before=before, second=second, shares=self._shares())
 
+    def _first_walk(self, cotangent: NumericArray) -> tuple[Any, Callable[[Any], Any], Any]:
+        """A leaf that has a gradient, how it was used, and that gradient."""
+        other = self.library.leaf(drawn(self.shape, 2))
+        failure = Exception()
+        for use in USES:
+            leaf, used = self.library.leaf(drawn(self.shape)), partial(use, other=other)
+            try:
+                return leaf, used, self._walk_back(used(leaf), leaf, cotangent)
+            except Exception as error:  # it has no such operator, or forgets what is used twice
+                failure = error
+        raise failure
+
+    def _walk_back(self, output: Any, leaf: Any, cotangent: NumericArray) -> Any:
+        self.library.backward(output, cotangent.copy())
+        return self.library.gradient(leaf)
+
     def _raw(self, leaf: Any) -> Any:
         held = leaf.held
         first = held.flat[0] if self.dialect.kind == "scalars" else held
         place = self.dialect.gradient.removeprefix("None if t.grad is None else ")
         attribute = re.match(r"t\.(\w+)", place)
         return getattr(first, attribute[1], None) if attribute else None
-
-    def _second_walk(self, leaf: Any, cotangent: NumericArray) -> Any:
-        try:
-            output = leaf * leaf
-        except Exception:  # it has no such operator
-            output = leaf + leaf
-        self.library.backward(output, cotangent.copy())
-        return self.library.gradient(leaf)
 
     def _shares(self) -> bool:
         a, b = (self.library.leaf(drawn(self.shape, seed)) for seed in (0, 1))

@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.engine import Dialect
 from harness.run import NumericArray
-from harness.spoken.calling import takes_nothing
+from harness.spoken.calling import attributes_of, takes_nothing
 
 MAKERS = ("tensor", "variable", "Variable", "parameter", "Parameter", "array", "as_tensor")
 USUAL = ("Tensor", "Variable", "Value", "Var", "Node", "Parameter")
@@ -26,7 +26,9 @@ def classes_of(module: ModuleType) -> list[str]:
     found = [
         name
         for name, value in vars(module).items()
-        if isinstance(value, type) and not name.startswith("_") and walks_of(value, strict=True)
+        if isinstance(value, type)
+        and not str(name).startswith("_")
+        and walks_of(value, strict=True)
     ]
     places = {name: place for place, name in enumerate(USUAL)}
     return sorted(found, key=lambda name: (places.get(name, len(places)), name))
@@ -34,7 +36,7 @@ def classes_of(module: ModuleType) -> list[str]:
 
 def walks_of(target: Any, *, strict: bool = False) -> list[str]:
     """The methods that may be the walk back."""
-    names = [name for name in dir(target) if not name.startswith("__")]
+    names = [name for name in attributes_of(target) if not name.startswith("__")]
     likely = [name for name in names if re.search(r"backward|backprop|backpass", name)]
     found = sorted(likely, key=lambda name: (name != "backward", name.startswith("_"), name))
     if strict:
@@ -89,7 +91,11 @@ def gradients(said: str, t: Any, value: str) -> list[str]:
     """How to read a leaf's gradient, once it has one."""
     if said:
         return [said]
-    own = [n for n in dir(t) if re.search(r"grad|adj|deriv|cotan", n.lower()) and n[:2] != "__"]
+    own = [
+        n
+        for n in attributes_of(t)
+        if re.search(r"grad|adj|deriv|cotan", n.lower()) and n[:2] != "__"
+    ]
     names = sorted(own, key=lambda name: (name != "grad", name.startswith("_"), name))
     within = value.removeprefix("t")
     forms = []
@@ -105,6 +111,9 @@ def gradients(said: str, t: Any, value: str) -> list[str]:
     return forms
 
 
+_MAY_BE_GRADIENT = re.compile(r"(?!__).*(grad|adj|deriv|cotan)", re.I)
+
+
 def guarded(gradient: str) -> str:
     """None stays None, where the gradient is inside of something."""
     place = re.match(r"(t\.\w+)(?:\.|\()", gradient)
@@ -113,12 +122,18 @@ def guarded(gradient: str) -> str:
     return f"None if {place[1]} is None else {gradient}"
 
 
-def uses(dialect: Dialect, x: NumericArray) -> list[tuple[str, NumericArray]]:
-    """Programs of a tensor, each with its derivative at `x`."""
+def uses(dialect: Dialect, leaf: str, x: NumericArray) -> list[tuple[str, NumericArray]]:
+    """Programs of a tensor, each with its derivative at `x`.
+
+    The last use it only once, for an engine that loses what it has when a gradient arrives again.
+    """
     square, twice = 2 * x, np.full_like(x, 2.0)
     forms = [("t * t", square), ("t + t", twice), ("t - -t", twice)]
     modules = (dialect.module, *dialect.functions)
     forms += [(f"{function}(t, t)", square) for function in _find(modules, "mul", "multiply")]
+    forms += [(f"{function}(t, t)", twice) for function in _find(modules, "add")]
+    other = re.sub(r"\bdata\b", f"np.full({x.shape}, 3.0)", leaf)
+    forms += [(f"t * {other}", np.full_like(x, 3.0)), (f"t + {other}", np.ones_like(x))]
     return forms
 
 
@@ -158,23 +173,27 @@ def _with_constant(constant: str, target: Any, modules: list[str]) -> list[str]:
             forms += [f"{each}.sum().{method}()", *(f"{one}.{method}()" for one in sums)]
             forms.append(f"{each}.{method}()")
     for name in modules:
-        for walk in dir(sys.modules[name]):
+        for walk in attributes_of(sys.modules[name]):
             if "backward" in walk and inspect.isfunction(getattr(sys.modules[name], walk)):
                 forms += [f"{name}.{walk}(t, cotangent)"]
                 forms += [f"{name}.{walk}({each}.sum())" for each in weighed[:1]]
     return forms
 
 
+def from_sums(target: Any, modules: Iterable[str]) -> list[str]:
+    """How to walk back from the sum of a tensor, with no cotangent."""
+    sums = ["t.sum()", *(f"{name}(t)" for name in _find(modules, "sum", "reduce_sum"))]
+    return [f"{each}.{method}()" for each in sums for method in walks_of(target)]
+
+
 def pulls(name: str) -> list[str]:
     """How to get the output of a function and what pulls a cotangent back."""
     one = "(lambda out, back: (out, lambda c: back(c)[0]))"
-    return [
-        f"{name}(function)(data)[::-1]",
-        f"{name}(function)(data)",
-        f"{name}(function, data)[::-1]",
-        f"{name}(function, data)",
-        f"{one}(*{name}(function, data))",
-        f"{one}(*{name}(function, data)[::-1])",
-        f"(function(data), lambda c: {name}(lambda t: (function(t) * c).sum())(data))",
-        f"(function(data), lambda c: {name}(lambda t: (function(t) * c).sum())(data)[1])",
-    ]
+    forms = [f"{name}(function)(data)", f"{name}(function, data)"]
+    forms = [f"{form}{order}" for form in forms for order in ("[::-1]", "")]
+    forms += [f"{one}(*{name}(function, data){order})" for order in ("", "[::-1]")]
+    # The gradient of a number: of the weighed output. A lambda sees no locals, and is given them.
+    for weighed in ("(f(t) * c).sum()", "np.sum(f(t) * c)"):
+        back = f"lambda c, f=function, x=data: {name}(lambda t: {weighed})(x)"
+        forms += [f"(function(data), {back}{part})" for part in ("", "[1]", "[0]")]
+    return forms

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-SOUND = '''\
+SOUND = """\
 import numpy as np
 
 
@@ -65,7 +65,7 @@ class Tensor:
 
     def receive(self, part):
         self.grad = part if self.grad is None else self.grad + part
-'''
+"""
 """Sound, and small: sums and products, a sum over an axis, a kink, a walk, gradients rebound."""
 
 
@@ -85,7 +85,7 @@ def written(folder: Path, text: str, file: str = "engine.py") -> str:
     return str(path)
 
 
-SCALAR = '''\
+SCALAR = """\
 class Value:
     def __init__(self, data, parents=()):
         self.data, self.grad, self.parents, self.back = data, 0.0, parents, lambda: None
@@ -136,5 +136,5 @@ class Value:
         self.grad = 1.0
         for v in reversed(order):
             v.back()
-'''
+"""
 """A value is a single Python number."""
