@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
+import numpy as np
 
 from harness.bench import Bench
 from harness.catalogue import Catalogue
@@ -87,14 +88,40 @@ def diagnose(said: str, catalogue: Catalogue, bench: Bench) -> Diagnosis:
 
 
 def _by_style(fits: dict[str, Fit], probes: Sequence[Probe], found: Found) -> dict[str, Fit]:
-    """No bug is what an engine does by design: a second walk that starts from nothing."""
-    if found.accumulation.second != "replaced":
-        return fits
-    said = "a second walk does not add to the first in this engine"
-    walks = {probe.name for probe in probes if probe.kind == "steps"}
+    """No bug is what an engine does by design, or what another choice at a kink leads to."""
+    reasons = {probe.name: _design(probe, fits, found) for probe in probes}
     return {
-        name: Fit(name, "differs", said) if each.verdict == "bug" and name in walks else each
+        name: Fit(name, "differs", f"{reasons[name]}: {each.said}")
+        if each.verdict == "bug" and reasons[name]
+        else each
         for name, each in fits.items()
+    }
+
+
+def _design(probe: Probe, fits: dict[str, Fit], found: Found) -> str:
+    """What the engine does by design that this probe would show."""
+    seen = found.storage.padded
+    if any(f"{kept} is " in seen for kept in _RANKS if len(kept) in _ranks(probe)):
+        return "it does not keep such shapes"
+    if probe.kind != "steps" or fits[probe.name].kind == "crash":
+        return ""
+    if found.accumulation.second == "replaced":
+        return "a second walk does not add to the first"
+    if found.accumulation.late:
+        return "its rules read what a leaf holds when they run"
+    if any(each.kind == "convention" for each in fits.values()):
+        return "it takes other subgradients at kinks"
+    return ""
+
+
+_RANKS: tuple[tuple[int, ...], ...] = ((), (3,), (2, 3))
+"""The shapes with which a survey tries what is kept."""
+
+
+def _ranks(probe: Probe) -> set[int]:
+    return {
+        np.ndim(np.asarray(leaf.values)) if leaf.shape is None else len(leaf.shape)
+        for leaf in probe.leaves
     }
 
 
@@ -125,6 +152,11 @@ def _storage(found: Found) -> Iterator[str]:
         yield f"shapes are changed: {seen.padded}; only probes of the kept ranks can be judged"
     if seen.dtype != "float64":
         yield f"float64 is kept as {seen.dtype}, and compared in it"
+    if found.accumulation.late:
+        yield (
+            "a rule reads what its operand holds when it runs: a step between the forward and the "
+            "backward pass changes the gradient"
+        )
 
 
 _BEFORE = {
@@ -179,6 +211,8 @@ def _unbroadcasting(found: Found, fits: dict[str, Fit]) -> Iterator[str]:
         yield "it un-broadcasts inside of its ops: no function of its own does it"
     elif stretched and stretched.verdict == "bug":
         yield f"it does not un-broadcast: {stretched.said}"
+    elif stretched and stretched.said.startswith("it refuses"):
+        yield f"there is nothing to undo: {stretched.said}"
     else:
         yield "none was seen"
 

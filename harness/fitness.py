@@ -20,7 +20,7 @@ from harness.engine import Engine, find_engine
 from harness.errors import EnvironmentProblem
 from harness.outcome import judge
 from harness.probe import Probe
-from harness.run import Array, Run, pack
+from harness.run import Array, Failure, Run, pack
 from harness.sandbox import EngineDoesNotLoad
 from harness.spoken.words import OWN_WAY
 from harness.store import run_kept
@@ -51,13 +51,17 @@ ORDER: tuple[Verdict, ...] = ("lacks", "differs", "bug", "fits")
 def fit(engine: Engine, probes: Sequence[Probe], bench: Bench) -> dict[str, Fit]:
     """A verdict for each probe, by name; what this bench has tried once is known to it."""
     known = _KNOWN.setdefault(bench, {})
-    keys = {probe.name: (engine.name, probe.name, probe.source) for probe in probes}
+    text = frozenset(engine.sources.items())
+    keys = {probe.name: (text, probe.name, probe.source) for probe in probes}
     new = [probe for probe in probes if keys[probe.name] not in known]
     known |= {keys[name]: found for name, found in _try(engine, new, bench).items()}
     return {name: known[key] for name, key in keys.items()}
 
 
-_KNOWN: WeakKeyDictionary[Bench, dict[tuple[str, str, str], Fit]] = WeakKeyDictionary()
+_Tried = tuple[frozenset[tuple[str, str]], str, str]
+"""The engine's files, the probe and its text."""
+
+_KNOWN: WeakKeyDictionary[Bench, dict[_Tried, Fit]] = WeakKeyDictionary()
 
 
 def _try(engine: Engine, probes: Sequence[Probe], bench: Bench) -> dict[str, Fit]:
@@ -68,7 +72,7 @@ def _try(engine: Engine, probes: Sequence[Probe], bench: Bench) -> dict[str, Fit
     }
     for probe in asked:
         keys = {loss: ours[probe.name, loss] for loss in probe.losses}
-        fits = [_fit(theirs[probe.name, loss], keys, loss) for loss in probe.losses]
+        fits = [_fit(theirs[probe.name, loss], keys, loss, engine) for loss in probe.losses]
         found[probe.name] = min(fits, key=lambda each: ORDER.index(each.verdict))
     return found
 
@@ -90,7 +94,7 @@ def usable(fits: Collection[Fit]) -> set[str]:
     return {each.probe for each in fits if each.verdict == "fits"}
 
 
-def _fit(run: Run, keys: Mapping[Loss | None, Run], loss: Loss | None) -> Fit:
+def _fit(run: Run, keys: Mapping[Loss | None, Run], loss: Loss | None, engine: Engine) -> Fit:
     key = keys[loss]
     if key.failure:
         return Fit(run.probe, "lacks", "the probe asks for a refusal, and refusals are a choice")
@@ -99,18 +103,34 @@ def _fit(run: Run, keys: Mapping[Loss | None, Run], loss: Loss | None) -> Fit:
         unregistered = run.failure.type == "KeyError" and run.failure.phase == "the forward pass"
         if run.failure.type in LACKING or unregistered:
             return Fit(run.probe, "lacks", run.failure.message or said)
+        if _is_refusal(run.failure, engine):
+            return Fit(run.probe, "lacks", f"it refuses this: {run.failure.message}")
         return Fit(run.probe, "bug", said, "crash")
     siblings = [_as_stored(other, run) for name, other in keys.items() if name != loss]
     judged = judge(msgspec.structs.replace(run, reached=[0]), _as_stored(key, run), siblings)
-    if judged.outcome in ("disguised-correct", "convention"):
+    if judged.outcome == "convention":
+        return Fit(run.probe, "fits", judged.evidence, "convention")
+    if judged.outcome == "disguised-correct":
         return Fit(run.probe, "fits")
     if judged.kind == "aliased":  # no number is wrong, as long as nobody adds in place
         return Fit(run.probe, "fits", judged.evidence, "aliased")
     if judged.kind == "value" and judged.arrays and _is_slight(*judged.arrays):
         return Fit(run.probe, "differs", f"{judged.evidence}: an epsilon, or another precision")
-    if judged.first_divergence == "the output" or judged.kind == "dtype":
+    is_forward = judged.first_divergence == "the output" or (
+        judged.kind == "shape" and (judged.first_divergence or "").endswith(": loss")
+    )
+    if is_forward or judged.kind == "dtype":
         return Fit(run.probe, "differs", judged.evidence)
     return Fit(run.probe, "bug", judged.evidence, judged.kind or "")
+
+
+def _is_refusal(failure: Failure, engine: Engine) -> bool:
+    """The forward pass ended in an error in the engine's own words, which it chose to raise."""
+    if failure.phase != "the forward pass":
+        return False
+    words = failure.message[:12]
+    mine = any(words in text for text in engine.sources.values())
+    return failure.type == "AssertionError" or (bool(words) and mine)
 
 
 def _is_slight(mine: Array, right: Array) -> bool:

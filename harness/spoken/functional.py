@@ -31,8 +31,16 @@ class Functional(Foreign):
         return given if given.dtype.kind in "iub" else Tensor(self, given)
 
     def value(self, t: Any) -> NumericArray:
-        """What a tensor holds."""
-        return np.asarray(t.held if isinstance(t, Tensor) else t)
+        """What a tensor holds; of what is being traced, only the engine knows it."""
+        held = np.asarray(t.held if isinstance(t, Tensor) else t)
+        if held.dtype == object:
+            raise NotSpoken("what is being traced cannot be looked at")
+        return held
+
+    def shape(self, t: Tensor) -> tuple[int, ...]:
+        """The shape, which what is being traced may know of itself."""
+        said = getattr(t.held, "shape", None)
+        return said if isinstance(said, tuple) else super().shape(t)
 
     def gradient(self, t: Any) -> NumericArray | None:
         """A leaf's gradient."""

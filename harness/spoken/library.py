@@ -81,6 +81,10 @@ class Foreign(Library):
         """What a tensor holds."""
         return super().value(t.held if isinstance(t, Tensor) else t)
 
+    def shape(self, t: Tensor) -> tuple[int, ...]:
+        """The shape of what a tensor holds."""
+        return np.shape(self.value(t))
+
     def gradient(self, t: Any) -> NumericArray | None:
         """A leaf's gradient."""
         return super().gradient(t.held)
@@ -246,12 +250,12 @@ class Tensor:
     @property
     def shape(self) -> tuple[int, ...]:
         """Its shape."""
-        return np.shape(self.data)
+        return self.library.shape(self)
 
     @property
     def ndim(self) -> int:
         """The number of its axes."""
-        return np.ndim(self.data)
+        return len(self.shape)
 
     @property
     def dtype(self) -> Any:

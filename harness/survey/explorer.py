@@ -303,7 +303,9 @@ class _Explorer:
             kept = np.shares_memory(np.asarray(first), np.asarray(again))
             doubled = same(again, 2 * once)
             second = ("in place" if kept else "rebound") if doubled else "replaced"
-        return msgspec.structs.replace(said, before=before, second=second, shares=self._shares())
+        return msgspec.structs.replace(
+            said, before=before, second=second, shares=self._shares(), late=self._is_late()
+        )
 
     def _first_walk(self, cotangent: NumericArray) -> tuple[Any, Callable[[Any], Any], Any]:
         """A leaf that has a gradient, how it was used, and that gradient."""
@@ -327,6 +329,17 @@ class _Explorer:
         place = self.dialect.gradient.removeprefix("None if t.grad is None else ")
         attribute = re.match(r"t\.(\w+)", place)
         return getattr(first, attribute[1], None) if attribute else None
+
+    def _is_late(self) -> bool:
+        """Whether a leaf that changes between the passes changes the gradient."""
+        x, cotangent = drawn(self.shape), np.ones(self.shape)
+        leaf = self.library.leaf(x)
+        try:
+            output = leaf * leaf
+            self.library.move(leaf, x + 1)
+            return same(self._walk_back(output, leaf, cotangent), 2 * (x + 1))
+        except Exception:
+            return False
 
     def _shares(self) -> bool:
         a, b = (self.library.leaf(drawn(self.shape, seed)) for seed in (0, 1))

@@ -62,6 +62,8 @@ class Surveyed(msgspec.Struct, frozen=True):
     """What a second walk does to it: in place, rebound, replaced; or it is refused."""
     shares: bool = False
     """A gradient is stored as it arrives, and shares memory with another."""
+    late: bool = False
+    """A rule reads what its operands hold when it runs, not what they held in the forward pass."""
     dtype: Name = "float64"
     """What float64 is kept as."""
     padded: Name = ""
