@@ -51,6 +51,14 @@ def attributes_of(thing: Any) -> list[str]:
         return sorted(name for name in names if isinstance(name, str))
 
 
+def attribute_of(thing: Any, name: str) -> Any:
+    """An attribute; None where there is none, or where a `__getattr__` of its own fails."""
+    try:
+        return getattr(thing, name, None)
+    except Exception:
+        return None
+
+
 def _as_numpy(options: dict[str, Any]) -> dict[str, Any]:
     return {{"dim": "axis", "keepdim": "keepdims"}.get(k, k): each for k, each in options.items()}
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from harness.engine import Dialect
 from harness.run import NumericArray
-from harness.spoken.calling import attributes_of, call, takes_nothing
+from harness.spoken.calling import attribute_of, attributes_of, call, takes_nothing
 from harness.spoken.layers import Linear, Losses, Optimizers
 from harness.spoken.words import OWN_WAY, NotSpoken, Partly
 from harness.trial import Library
@@ -84,6 +84,11 @@ class Foreign(Library):
     def shape(self, t: Tensor) -> tuple[int, ...]:
         """The shape of what a tensor holds."""
         return np.shape(self.value(t))
+
+    def compare(self, by: Callable[..., Any], one: Tensor, other: Any) -> NumericArray:
+        """Where a comparison of what tensors hold is true."""
+        beside = self.value(other) if isinstance(other, Tensor) else other
+        return np.asarray(by(self.value(one), beside))
 
     def gradient(self, t: Any) -> NumericArray | None:
         """A leaf's gradient."""
@@ -157,7 +162,7 @@ class Foreign(Library):
         """A function or class of that name in the engine's modules; None where there is none."""
         for spelled in self.names(name):
             for module in self._modules:
-                found = getattr(module, spelled, None)
+                found = attribute_of(module, spelled)
                 if callable(found):
                     return found
         return None
@@ -351,7 +356,7 @@ def _comparison(symbol: str) -> Callable[[Tensor, Any], NumericArray]:
     compare = getattr(operator, symbol)
 
     def method(self: Tensor, other: Any) -> NumericArray:
-        return np.asarray(compare(self.data, other.data if isinstance(other, Tensor) else other))
+        return self.library.compare(compare, self, other)
 
     return method
 

@@ -19,6 +19,7 @@ from harness.engine import Dialect
 from harness.loader import load
 from harness.run import Failure, NumericArray
 from harness.spoken import open_library
+from harness.spoken.calling import attribute_of
 from harness.survey.forms import (
     FUNCTIONAL,
     OF_ARRAYS,
@@ -99,7 +100,7 @@ class _Explorer:
             self.name = self._guess()
         found: Any = self.module
         for part in self.name.split("."):
-            found = getattr(found, part, None)
+            found = attribute_of(found, part)
         if found is None or not callable(found):
             there = ", ".join(classes_of(self.module)) or "none"
             raise NothingWorked(f"`{self.name}` is not there; classes with a backward: {there}")
@@ -109,7 +110,7 @@ class _Explorer:
     def _guess(self) -> str:
         classes = classes_of(self.module)
         for name in (*classes, *FUNCTIONAL):
-            if name in classes or callable(getattr(self.module, name, None)):
+            if name in classes or callable(attribute_of(self.module, name)):
                 return name
         raise NothingWorked("no class with a backward, and none of " + ", ".join(FUNCTIONAL))
 
@@ -328,7 +329,7 @@ class _Explorer:
         first = held.flat[0] if self.dialect.kind == "scalars" else held
         place = self.dialect.gradient.removeprefix("None if t.grad is None else ")
         attribute = re.match(r"t\.(\w+)", place)
-        return getattr(first, attribute[1], None) if attribute else None
+        return attribute_of(first, attribute[1]) if attribute else None
 
     def _is_late(self) -> bool:
         """Whether a leaf that changes between the passes changes the gradient."""
@@ -380,7 +381,7 @@ class _Explorer:
         seen = set()
         files = {str(Path(self.task.root) / file): file for file in self.task.sources}
         for module in list(sys.modules.values()):
-            if getattr(module, "__file__", None) not in files:
+            if attribute_of(module, "__file__") not in files:
                 continue
             for owner, name, function in functions_of(module):
                 code = getattr(inspect.unwrap(function), "__code__", None)

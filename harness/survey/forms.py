@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.engine import Dialect
 from harness.run import NumericArray
-from harness.spoken.calling import attributes_of, takes_nothing
+from harness.spoken.calling import attribute_of, attributes_of, takes_nothing
 
 MAKERS = ("tensor", "variable", "Variable", "parameter", "Parameter", "array", "as_tensor")
 USUAL = ("Tensor", "Variable", "Value", "Var", "Node", "Parameter")
@@ -59,7 +59,7 @@ def leaves(said: str, name: str | None, target: Any, modules: dict[str, Any]) ->
         f"{prefix}{maker}": found
         for prefix, module in modules.items()
         for maker in MAKERS
-        if callable(found := getattr(module, maker, None)) and found is not target
+        if callable(found := attribute_of(module, maker)) and found is not target
     }
     return [form for spelled, maker in makers.items() for form in _calls_of(spelled, maker)]
 
@@ -143,7 +143,7 @@ def _find(modules: Iterable[str], *names: str) -> list[str]:
         f"{module}.{name}"
         for module in modules
         for name in names
-        if callable(getattr(sys.modules.get(module), name, None))
+        if callable(attribute_of(sys.modules.get(module), name))
     ]
 
 
@@ -165,7 +165,7 @@ def _with_constant(constant: str, target: Any, modules: list[str]) -> list[str]:
     forms = []
     for method in walks_of(target):
         forms += [f"t.{method}(cotangent)", f"t.{method}({constant})"]
-        for each in _parameters(getattr(target, method)):
+        for each in _parameters(attribute_of(target, method)):
             if re.search(r"grad|seed|cotangent|upstream|dy|dout", each.lower()):
                 forms += [f"t.{method}({each}=cotangent)", f"t.{method}({each}={constant})"]
         for each in weighed:
@@ -174,7 +174,7 @@ def _with_constant(constant: str, target: Any, modules: list[str]) -> list[str]:
             forms.append(f"{each}.{method}()")
     for name in modules:
         for walk in attributes_of(sys.modules[name]):
-            if "backward" in walk and inspect.isfunction(getattr(sys.modules[name], walk)):
+            if "backward" in walk and inspect.isfunction(attribute_of(sys.modules[name], walk)):
                 forms += [f"{name}.{walk}(t, cotangent)"]
                 forms += [f"{name}.{walk}({each}.sum())" for each in weighed[:1]]
     return forms
