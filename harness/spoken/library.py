@@ -65,6 +65,7 @@ class Foreign(Library):
         names = (*dialect.functions, module.__name__, top)
         self._modules = [importlib.import_module(name) for name in dict.fromkeys(names)]
         self.module = _Lib(self)
+        self._orders: bool | None = None
 
     def leaf(self, data: NumericArray) -> Any:
         """A tensor that holds a copy of `data` and asks for a gradient."""
@@ -128,6 +129,16 @@ class Foreign(Library):
             raise NotSpoken(_FIXED)
 
     # ----- What the façade asks -----
+
+    def orders_axes(self) -> bool:
+        """Whether `transpose(0, 1)` leaves a matrix as it is: an order of axes, not a swap."""
+        if self._orders is None:
+            matrix = self.leaf(np.arange(6.0).reshape(2, 3))
+            try:
+                self._orders = Tensor.__getattr__(matrix, "transpose")(0, 1).shape == (2, 3)
+            except Exception:  # it takes two axes in no way at all
+                self._orders = False
+        return self._orders
 
     def wrap(self, value: Any) -> Any:
         """The engine's tensors as ours, also those in tuples and lists; all else as it is."""
@@ -281,7 +292,12 @@ class Tensor:
         swap = library.method(self.held, "swapaxes") if len(axes) == 2 else None
         if swap is not None:
             return library.say(swap, axes, {})
-        return self.__getattr__("transpose")(*axes)
+        transpose = self.__getattr__("transpose")
+        if len(axes) != 2:
+            return transpose(*axes)
+        order = list(range(self.ndim))
+        order[axes[0]], order[axes[1]] = order[axes[1]], order[axes[0]]
+        return transpose(*(order if library.orders_axes() else axes))
 
     def backward(self, cotangent: Any = None) -> None:
         """Walk back from here."""
