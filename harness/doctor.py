@@ -83,7 +83,7 @@ def diagnose(said: str, catalogue: Catalogue, bench: Bench) -> Diagnosis:
         ops=found.steps[-1].ops,
         probes=list(fits.values()),
         breaks=list(_applications(found, fits, catalogue, bench)),
-        settings=_settings(found),
+        settings=settings_of(found),
     )
 
 
@@ -263,7 +263,7 @@ def _split(
 # ----- What to keep -----
 
 
-def _settings(found: Found) -> str:
+def settings_of(found: Found) -> str:
     """The text of a `harness.toml` that says all that was found out."""
     said = found.target.settings
     lines = ["[engine]", f"target = {_quoted(_full(found))}"]
