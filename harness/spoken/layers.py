@@ -14,7 +14,8 @@ import numpy as np
 from harness.spoken.words import OWN_WAY, NotSpoken, Partly
 
 if TYPE_CHECKING:
-    from harness.spoken.library import Foreign, Tensor
+    from harness.spoken.library import Foreign
+    from harness.spoken.tensor import Tensor
 
 
 class Linear(Partly):

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from harness.run import NumericArray
-from harness.spoken.library import Foreign, Tensor
+from harness.spoken.library import Foreign
+from harness.spoken.tensor import Tensor
 from harness.trial import Library
 
 Values = Any

@@ -6,9 +6,8 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from harness.loader import load
 from harness.run import Failure, NumericArray
 from harness.spoken import open_library
 from harness.spoken.calling import attribute_of
+from harness.survey.adding import added_up
 from harness.survey.forms import (
     FUNCTIONAL,
     OF_ARRAYS,
@@ -34,9 +34,9 @@ from harness.survey.forms import (
     values,
     walks_of,
 )
-from harness.survey.numbers import can_import, drawn, same, state_of
-from harness.survey.record import STEPS, NothingWorked, Reducer, Survey, Surveyed
-from harness.survey.reducing import flaws_of, functions_of, names_in, only_by, reduces
+from harness.survey.numbers import can_import, drawn, same
+from harness.survey.record import STEPS, NothingWorked, Survey, Surveyed
+from harness.survey.reducing import OPS, calls_of, only_by, reducers_of
 from harness.trial import message_of
 
 
@@ -57,21 +57,6 @@ def survey(task: Survey) -> Iterator[Surveyed]:
             yield Surveyed(step, explorer.dialect, explorer.name, failure, explorer.tried)
             return
 
-
-OPS: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "div": lambda a, b: a / b,
-}
-
-USES: tuple[Callable[..., Any], ...] = (
-    lambda leaf, other: leaf * leaf,  # noqa: ARG005
-    lambda leaf, other: leaf + leaf,  # noqa: ARG005
-    lambda leaf, other: leaf * other,
-    lambda leaf, other: leaf + other,
-)
-"""What a leaf is put to before a walk; the first that works."""
 
 _FUNCTIONS = "relu|sigmoid|softmax|log_softmax|exp|tanh|sum|mean|where|cat|concatenate|mul|multiply"
 _DEFINES = re.compile(rf"^(?:def|class) (?:{_FUNCTIONS})\b", re.M)
@@ -288,80 +273,19 @@ class _Explorer:
     # ----- How gradients are added up -----
 
     def accumulate(self) -> Surveyed:
+        """What becomes of a gradient where another arrives."""
         said = Surveyed("the accumulation", self.dialect, self.name)
-        if self.dialect.kind == "functional":
-            return said
-        cotangent = drawn(self.shape, 1)
-        leaf, use, first = self._first_walk(cotangent)
-        before = state_of(self._raw(self.library.leaf(drawn(self.shape))))
-        once = None if first is None else np.array(first, copy=True)
-        try:
-            again = self._walk_back(use(leaf), leaf, cotangent)
-        except Exception:
-            return msgspec.structs.replace(said, before=before, second="refused")
-        second = ""
-        if first is not None and again is not None and once is not None:
-            kept = np.shares_memory(np.asarray(first), np.asarray(again))
-            doubled = same(again, 2 * once)
-            second = ("in place" if kept else "rebound") if doubled else "replaced"
-        return msgspec.structs.replace(
-            said, before=before, second=second, shares=self._shares(), late=self._is_late()
-        )
-
-    def _first_walk(self, cotangent: NumericArray) -> tuple[Any, Callable[[Any], Any], Any]:
-        """A leaf that has a gradient, how it was used, and that gradient."""
-        other = self.library.leaf(drawn(self.shape, 2))
-        failure = Exception()
-        for use in USES:
-            leaf, used = self.library.leaf(drawn(self.shape)), partial(use, other=other)
-            try:
-                return leaf, used, self._walk_back(used(leaf), leaf, cotangent)
-            except Exception as error:  # it has no such operator, or forgets what is used twice
-                failure = error
-        raise failure
-
-    def _walk_back(self, output: Any, leaf: Any, cotangent: NumericArray) -> Any:
-        self.library.backward(output, cotangent.copy())
-        return self.library.gradient(leaf)
-
-    def _raw(self, leaf: Any) -> Any:
-        held = leaf.held
-        first = held.flat[0] if self.dialect.kind == "scalars" else held
-        place = self.dialect.gradient.removeprefix("None if t.grad is None else ")
-        attribute = re.match(r"t\.(\w+)", place)
-        return attribute_of(first, attribute[1]) if attribute else None
-
-    def _is_late(self) -> bool:
-        """Whether a leaf that changes between the passes changes the gradient."""
-        x, cotangent = drawn(self.shape), np.ones(self.shape)
-        leaf = self.library.leaf(x)
-        try:
-            output = leaf * leaf
-            self.library.move(leaf, x + 1)
-            return same(self._walk_back(output, leaf, cotangent), 2 * (x + 1))
-        except Exception:
-            return False
-
-    def _shares(self) -> bool:
-        a, b = (self.library.leaf(drawn(self.shape, seed)) for seed in (0, 1))
-        given = drawn(self.shape, 2)
-        try:
-            self.library.backward(a + b, given)
-            one, other = self.library.gradient(a), self.library.gradient(b)
-        except BaseException:
-            return False
-        held = [each for each in (one, other) if each is not None]
-        return len(held) == 2 and bool(
-            np.shares_memory(held[0], held[1]) or np.shares_memory(held[0], given)
+        return (
+            said if self.dialect.kind == "functional" else added_up(said, self.library, self.shape)
         )
 
     # ----- How it reduces what broadcasting has stretched -----
 
     def reduce(self) -> Surveyed:
-        found = [each for each in self._candidates() if each is not None]
-        calls = {op: self._calls(op) for op in OPS}
+        """The functions that un-broadcast, and who calls them."""
+        calls = {op: calls_of(use, self.task.root, self.library) for op, use in OPS.items()}
         reducers = []
-        for code, reducer in found:
+        for code, reducer in reducers_of(self.task, self.library):
             callers = {
                 op: sorted({caller for called, caller in pairs if called is code and caller})
                 for op, pairs in calls.items()
@@ -375,58 +299,6 @@ class _Explorer:
             reducers=sorted(reducers, key=lambda each: (not each.callers, each.file, each.line)),
             ops=only_by(calls),
         )
-
-    def _candidates(self) -> Iterator[tuple[Any, Reducer]]:
-        """The functions that sum ones((4, 3)) to (3,), whatever they are called."""
-        seen = set()
-        files = {str(Path(self.task.root) / file): file for file in self.task.sources}
-        for module in list(sys.modules.values()):
-            if attribute_of(module, "__file__") not in files:
-                continue
-            for owner, name, function in functions_of(module):
-                code = getattr(inspect.unwrap(function), "__code__", None)
-                if code is None or code in seen or code.co_filename not in files:
-                    continue
-                seen.add(code)
-                if "sum" not in names_in(code) and "reduce" not in names_in(code):
-                    continue
-                how = reduces(function, self.library)
-                if how is None:
-                    continue
-                yield (
-                    code,
-                    Reducer(
-                        module=module.__name__,
-                        name=f"{owner}.{name}" if owner else name,
-                        file=files[code.co_filename],
-                        line=code.co_firstlineno,
-                        flaws=flaws_of(how),
-                    ),
-                )
-
-    def _calls(self, op: str) -> list[tuple[Any, str]]:
-        """The engine's code that runs for an op, forward and back, with who called it."""
-        root, calls = self.task.root, []
-
-        def watch(frame: Any, event: str, _: object) -> None:
-            if event == "call" and frame.f_code.co_filename.startswith(root):
-                caller = frame.f_back.f_code if frame.f_back else None
-                inside = caller is not None and caller.co_filename.startswith(root)
-                calls.append((frame.f_code, caller.co_qualname if caller and inside else ""))
-
-        use = OPS[op]
-        try:
-            leaves = {"a": drawn((4, 3)), "b": np.abs(drawn((3,), 1)) + 1.0}
-            made = {name: self.library.leaf(data) for name, data in leaves.items()}
-            sys.setprofile(watch)
-            try:
-                output = self.library.call(use, (), made)
-                self.library.backward(output, np.ones((4, 3)))
-            finally:
-                sys.setprofile(None)
-        except BaseException:
-            return []
-        return calls
 
     # ----- Trying -----
 

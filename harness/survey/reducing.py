@@ -3,15 +3,79 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from harness.run import NumericArray
-from harness.survey.numbers import same
+from harness.spoken.calling import attribute_of
+from harness.survey.numbers import drawn, same
+from harness.survey.record import Reducer, Survey
 from harness.trial import message_of
+
+OPS: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+}
+
+
+def reducers_of(task: Survey, library: Any) -> Iterator[tuple[Any, Reducer]]:
+    """The functions that sum ones((4, 3)) to (3,), whatever they are called."""
+    seen = set()
+    files = {str(Path(task.root) / file): file for file in task.sources}
+    for module in list(sys.modules.values()):
+        if attribute_of(module, "__file__") not in files:
+            continue
+        for owner, name, function in functions_of(module):
+            code = getattr(inspect.unwrap(function), "__code__", None)
+            if code is None or code in seen or code.co_filename not in files:
+                continue
+            seen.add(code)
+            if "sum" not in names_in(code) and "reduce" not in names_in(code):
+                continue
+            how = reduces(function, library)
+            if how is None:
+                continue
+            yield (
+                code,
+                Reducer(
+                    module=module.__name__,
+                    name=f"{owner}.{name}" if owner else name,
+                    file=files[code.co_filename],
+                    line=code.co_firstlineno,
+                    flaws=flaws_of(how),
+                ),
+            )
+
+
+def calls_of(use: Callable[..., Any], root: str, library: Any) -> list[tuple[Any, str]]:
+    """The engine's code that runs for an op, forward and back, with who called it."""
+    calls: list[tuple[Any, str]] = []
+
+    def watch(frame: Any, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(root):
+            caller = frame.f_back.f_code if frame.f_back else None
+            inside = caller is not None and caller.co_filename.startswith(root)
+            calls.append((frame.f_code, caller.co_qualname if caller and inside else ""))
+
+    try:
+        leaves = {"a": drawn((4, 3)), "b": np.abs(drawn((3,), 1)) + 1.0}
+        made = {name: library.leaf(data) for name, data in leaves.items()}
+        sys.setprofile(watch)
+        try:
+            output = library.call(use, (), made)
+            library.backward(output, np.ones((4, 3)))
+        finally:
+            sys.setprofile(None)
+    except BaseException:
+        return []
+    return calls
 
 
 def functions_of(module: ModuleType) -> Iterator[tuple[str, str, Any]]:

@@ -96,7 +96,8 @@ def test_an_engine_is_found_out_without_a_word_about_it(engine: str) -> None:
     for each in found.reducers:
         assert tuple(each.callers["add"]) == seen.callers
         assert each.flaws == []
-    assert found.engine.names == ({"unbroadcast": seen.reducer} if seen.reducer else {})
+    assert found.engine.names.get("unbroadcast") == seen.reducer
+    assert found.engine.names.get("Tensor", "Tensor") == seen.name
 
 
 def test_an_engine_of_functions_is_found_out() -> None:
