@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import EnvironmentProblem, UsageError
-from harness.target import locate, nearest_settings
+from harness.settings import nearest_settings
+from harness.target import locate
 from tests.harness.foreign.texts import SOUND, written
 
 BOMB = "raise RuntimeError('imported')\n"
