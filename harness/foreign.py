@@ -196,6 +196,12 @@ def _line(remedy: str) -> str:
 def _import_remedy(target: Target, kind: str, message: str) -> str:
     if kind == "ModuleNotFoundError":
         missing = message.rpartition("'")[0].rpartition("'")[2]
+        top = missing.partition(".")[0]
+        if missing != top:  # the package is there, a module of it is not
+            place = (
+                str(target.root) if top == target.module.partition(".")[0] else "what is installed"
+            )
+            return f"`{missing}` is not in {place}: the engine needs another version of `{top}`"
         return (
             f"install {missing or 'it'} into this environment; or say from where, if it is a file "
             'of the engine: `root = "src"`'

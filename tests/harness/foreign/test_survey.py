@@ -240,6 +240,14 @@ def test_an_unbroadcasting_is_known_by_what_it_does(tmp_path: Path, call: str) -
     assert (reducer.name, reducer.flaws) == ("fold", [])
 
 
+def test_what_takes_the_same_arguments_may_do_something_else(tmp_path: Path) -> None:
+    spread = (
+        "def spread(g, shape):\n    return g if g.shape == shape else np.full(shape, g.sum())\n"
+    )
+    found = tried(tmp_path, changed(("def lift", f"{spread}\n\ndef lift")))
+    assert [each.name for each in found.reducers] == ["fold"]
+
+
 def test_what_is_said_is_not_tried(tmp_path: Path) -> None:
     text = changed(("self.data", "self.cells"), ("data.shape", "cells.shape"), (".data", ".cells"))
     path = written(tmp_path, text)
@@ -266,6 +274,7 @@ def test_what_an_import_prints_is_no_answer(tmp_path: Path) -> None:
 FAILING = {
     "an import that raises": (SOUND + "\n1 / 0\n", "ZeroDivisionError in the import", "import eng"),
     "a missing module": ("import surely_missing\n" + SOUND, "surely_missing", "install surely_mi"),
+    "a module of a package": ("import numpy.surely\n" + SOUND, "numpy.surely", "another version"),
     "no Python": ("class Tensor(:\n", "SyntaxError", "has to work first"),
     "an exit": ("import sys\nsys.exit(0)\n" + SOUND, "SystemExit in the import", "has to work"),
     "a hard exit": ("import os\nos._exit(0)\n" + SOUND, "the import", "has to work first"),
