@@ -24,15 +24,12 @@ from harness.engine import Engine
 from harness.errors import PageError, UsageError
 from harness.evidence import agree
 from harness.lab import Experiment, prepare, run_lab
-from harness.page import Claims, Page, read_text
+from harness.page import LARGEST, Claims, Page, read_text
 from harness.probe import Probe, read_probes
 from harness.report import RunReport, SiteReport
 from harness.run import Array, Run
 from harness.store import Store
 from harness.words import Stage
-
-LARGEST_FILE = 100_000
-"""Bytes of a learner's file."""
 
 LARGEST_LEAF = 100_000
 """Elements; a probe that needs more is no small program."""
@@ -72,8 +69,8 @@ def read_attempt(path: Path) -> tuple[Probe, ...]:
     except OSError as error:
         remedy = "name the file with your probe: `harness exercise ID my_probe.py`"
         raise UsageError(f"no file {path}: {error.strerror}\n  remedy: {remedy}") from None
-    if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST_FILE:
-        wrong = f"is larger than {LARGEST_FILE} bytes" if path.is_file() else "is no file"
+    if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST:
+        wrong = f"is larger than {LARGEST} bytes" if path.is_file() else "is no file"
         raise UsageError(f"{path} {wrong}\n  remedy: a probe is a short function in a .py file")
     text = read_text(path)
     probes = read_probes(text, str(path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -86,7 +87,12 @@ def _read(file: str, text: str) -> Source:
 
 
 def _read_all(sources: Mapping[str, str]) -> dict[str, Source]:
-    return {file: _read(file, text) for file, text in sources.items()}
+    """All that are Python: what is no Python has nothing that comes near."""
+    found = {}
+    for file, text in sources.items():
+        with suppress(EnvironmentProblem):
+            found[file] = _read(file, text)
+    return found
 
 
 def _find(hunk: Hunk, sources: Mapping[str, str]) -> list[Found]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.attempt import LARGEST_FILE, LARGEST_LEAF, read_attempt, try_clean
+from harness.attempt import LARGEST_LEAF, read_attempt, try_clean
 from harness.bench import Bench
 from harness.catalogue import open_catalogue
 from harness.check import check_page
@@ -18,7 +18,7 @@ from harness.errors import BreaklabError, PageError, UsageError
 from harness.exercise import ExerciseReport, Fate, read_suite, run_exercise, without_answer
 from harness.exercise_check import check_exercise
 from harness.finding import Finding
-from harness.page import Page, read_page
+from harness.page import LARGEST, Page, read_page
 from harness.prose import EXERCISE_SECTIONS, check_prose
 from harness.store import Store
 from tests.harness.command import harness
@@ -182,9 +182,9 @@ def test_a_test_that_ends_its_process_fails_and_takes_no_other_with_it(
         (probe_that("return x") + probe_that("return x * x"), "`mine` is defined 2 times"),
         (probe_that("return x", "x=(1000, 1000)"), r"is \(1000, 1000\)"),
         ("x = " + "(" * 500 + ")" * 500, "(is not Python|nested too deeply)"),
-        ("x = " + "-" * 90_000 + "1", "(is not Python|nested too deeply)"),
-        ("#" * (LARGEST_FILE + 1), "is larger than"),
-        ("def mine(x=(3,)):\n    '''\x00'''\n", "is not Python"),
+        ("x = " + "-" * 60_000 + "1", "(is not Python|nested too deeply)"),
+        ("#" * (LARGEST + 1), "is larger than"),
+        ("def mine(x=(3,)):\n    '''\x00'''\n", r"the control character U\+0000 is no text"),
     ],
 )
 def test_a_file_that_cannot_be_judged_is_one_message_with_its_remedy(

@@ -98,7 +98,7 @@ def test_a_program_that_prints_without_end_is_stopped_at_once(fork: bool, source
     [
         ("import sys; sys.stdout.buffer.write(b'\\xff\\n')", "\\xff\n"),
         ("print('\\ud800')", "\\ud800\n"),
-        ("print('\\x1b[31mred\\x07\\r')", "\\x1b[31mred\\x07\\x0d\n"),
+        ("print('\\x1b[31mred\\x07\\r')", "\\x1b[31mred\\x07\\r\n"),
         ("print('tab\\there')", "tab\there\n"),
     ],
 )
