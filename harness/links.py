@@ -47,7 +47,10 @@ def check_links(text: Text) -> Iterator[Finding]:
 
 def _wrong_link(text: Text, target: str) -> tuple[str, str] | None:
     """The problem and the remedy, where there is one."""
-    parts = urlsplit(target)
+    try:
+        parts = urlsplit(target)
+    except ValueError:  # a bracket that begins a number of a host, and does not end
+        return f"`{target}` is no well-formed address", "write it whole: `https://host.org/path`"
     if parts.scheme in ("http", "https"):
         if _WEB.fullmatch(target):
             return None

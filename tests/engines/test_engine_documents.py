@@ -1,0 +1,35 @@
+"""What is committed about engines that others wrote is what is seen today."""
+
+import pytest
+
+from harness.bench import Bench
+from harness.catalogue import open_catalogue
+from harness.store import open_store
+from tests.engines.documents import (
+    DOCS,
+    ENGINES,
+    Listed,
+    examine,
+    installed,
+    try_breaks,
+    write_table,
+)
+
+
+def bench() -> Bench:
+    return Bench(open_store(), diagnostics=())
+
+
+@pytest.mark.parametrize("listed", ENGINES, ids=lambda each: each.module)
+def test_the_doctor_says_what_is_committed(listed: Listed) -> None:
+    pytest.importorskip(listed.module)
+    committed = (DOCS / "engines" / f"{listed.module}.txt").read_text(encoding="utf-8")
+    assert examine(listed, open_catalogue([]), bench()) == committed
+
+
+def test_breaks_come_to_what_is_committed() -> None:
+    if len(installed()) < len(ENGINES):
+        pytest.skip("not all of the engines are installed")
+    catalogue = open_catalogue([])
+    tried = {listed: try_breaks(listed, catalogue, bench()) for listed in ENGINES}
+    assert write_table(tried) == (DOCS / "engines.md").read_text(encoding="utf-8")
