@@ -217,7 +217,8 @@ def break_engine(
         shown = _in_language(catalogue, found, language)
         console = open_console(language=language)
         report = _break_on_terminal(console, shown, experiment, run, predict)
-        _say_what_is_next(console, catalogue, page)
+        if not report.engine.foreign:
+            _say_what_is_next(console, catalogue, page)
     return 0 if report.agrees or report.engine.foreign else 1
 
 

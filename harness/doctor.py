@@ -182,6 +182,8 @@ def _accumulation(found: Found) -> Iterator[str]:
             yield table[key]
     if seen.shares:
         yield "a gradient is stored as it arrives, and shares its memory with another"
+    if found.engine.dialect.kind == "scalars":
+        return
     if found.engine.like:
         yield "so a gradient of the wrong shape crashes where it is added (as accumulate-in-place)"
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import groupby
 
@@ -14,6 +15,8 @@ from harness.fitness import Fit
 from harness.patch import ABSENT
 from harness.report.terminal import Screen
 from harness.spoken.words import OWN_WAY
+
+_NO_WORD = re.compile(r"the engine has no `(\w+)`")
 
 LONGEST = 140
 """Characters of a reason."""
@@ -80,6 +83,16 @@ def _show_probes(console: Screen, fits: list[Fit]) -> None:
     apart = [pair for pair in lacking if not pair[0].startswith(OWN_WAY)]
     if own := len(lacking) - len(apart):
         _say(console, f"{own} ask for layers, optimizers, data or a tape, which are no part of it.")
+    absent: dict[str, int] = {}
+    for reason, _ in apart:
+        if found := _NO_WORD.match(reason):
+            absent[found[1]] = absent.get(found[1], 0) + 1
+    if absent:
+        said = (
+            f"{sum(absent.values())} ask for what it has no word for: {', '.join(sorted(absent))}."
+        )
+        _say(console, said)
+    apart = [pair for pair in apart if not _NO_WORD.match(pair[0])]
     _show_reasons(console, "It lacks what these ask for:", apart)
     differing = [(each.said, each.probe) for each in fits if each.verdict == "differs"]
     _show_reasons(console, "These mean or round something otherwise:", differing)

@@ -37,7 +37,7 @@ def show_compared(console: Screen, report: Report) -> None:
     line = outcome_text(report.headline)
     line.append(f"  {report.break_}", "bold")
     if report.sites:
-        line.append(f"  {len(report.sites)} sites", "dim")
+        line.append(f"  {len(report.sites)} site{'s' * (len(report.sites) != 1)}", "dim")
     if stated:
         line.append(f"  {same} of {stated} runs as the page says")
     elif report.left_out:
