@@ -103,10 +103,12 @@ def _design(probe: Probe, fits: dict[str, Fit], found: Found) -> str:
     seen = found.storage.padded
     if any(f"{kept} is " in seen for kept in _RANKS if len(kept) in _ranks(probe)):
         return "it does not keep such shapes"
-    if probe.kind != "steps" or fits[probe.name].kind == "crash":
+    if probe.kind != "steps":
         return ""
     if found.accumulation.second == "replaced":
         return "a second walk does not add to the first"
+    if fits[probe.name].kind == "crash":
+        return ""
     if found.accumulation.late:
         return "its rules read what a leaf holds when they run"
     if any(each.kind == "convention" for each in fits.values()):
