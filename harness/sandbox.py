@@ -29,7 +29,7 @@ from harness.confine import Limits, worlds_are_granted
 from harness.loader import compile_ahead
 from harness.program import Ended, Printed, Program
 from harness.run import Failure, Run
-from harness.survey import STEPS, Survey, Surveyed
+from harness.survey import STEPS, TRYING, Survey, Surveyed
 from harness.words import visible
 from harness.worker import (
     LARGEST_FRAME,
@@ -119,7 +119,9 @@ def run_survey(task: Survey, *, fork: bool | None = None) -> list[Surveyed]:
                 if not isinstance(frame, Surveyed):
                     dialect = found[-1].dialect if found else task.dialect
                     failure = _why(child, frame, task.limits, step)
-                    frame = Surveyed(step, dialect, task.name, failure)
+                    under_way = child.last_words.rpartition(TRYING)[2].strip()
+                    tried = [f"{under_way}: never came to an end"] if under_way else []
+                    frame = Surveyed(step, dialect, task.name, failure, tried)
                 found.append(frame)
                 if frame.failure:
                     break

@@ -62,6 +62,8 @@ def _by_settings(path: Path) -> Target:
 
 def _by_name(said: str, settings: Settings, base: Path) -> Target:
     place, _, name = said.rpartition(":") if _has_name(said) else (said, "", "")
+    if not place:
+        raise UsageError(f"`{said}` names no engine\n  remedy: {_FORMS}")
     if name and not all(part.isidentifier() for part in name.split(".")):
         raise UsageError(f"`{name}` in `{said}` is no name of a class\n  remedy: {_FORMS}")
     if place.endswith(".py") or "/" in place or "\\" in place or (base / place).is_dir():
@@ -69,10 +71,11 @@ def _by_name(said: str, settings: Settings, base: Path) -> Target:
     else:
         root, module = _of_module(place, said, base)
     top = module.partition(".")[0]
-    if top in _OURS or top in sys.stdlib_module_names:
+    if top in _OURS or (top in sys.stdlib_module_names and top in sys.modules):
         raise EnvironmentProblem(
-            f"the engine `{said}` would be imported as `{top}`, which the harness itself needs\n"
-            f"  remedy: give the file or folder another name"
+            f"the engine `{said}` would be imported as `{top}`, and take the place of a module "
+            "that the harness itself needs\n"
+            "  remedy: give the file or folder another name"
         )
     sources = _read_all(root, module, said)
     return Target(said, module, name or None, root, sources, settings)

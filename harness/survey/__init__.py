@@ -7,6 +7,6 @@ to (3,); an accumulation style is what the gradient is before and after a second
 
 from harness.survey.explorer import survey
 from harness.survey.forms import FUNCTIONAL
-from harness.survey.record import STEPS, Reducer, Survey, Surveyed
+from harness.survey.record import STEPS, TRYING, Reducer, Survey, Surveyed
 
-__all__ = ["FUNCTIONAL", "STEPS", "Reducer", "Survey", "Surveyed", "survey"]
+__all__ = ["FUNCTIONAL", "STEPS", "TRYING", "Reducer", "Survey", "Surveyed", "survey"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import sys
 import warnings
@@ -35,7 +36,7 @@ from harness.survey.forms import (
     walks_of,
 )
 from harness.survey.numbers import can_import, drawn, same
-from harness.survey.record import STEPS, NothingWorked, Survey, Surveyed
+from harness.survey.record import STEPS, TRYING, NothingWorked, Survey, Surveyed
 from harness.survey.reducing import OPS, calls_of, only_by, reducers_of
 from harness.trial import message_of
 
@@ -303,6 +304,7 @@ class _Explorer:
     # ----- Trying -----
 
     def _say(self, expression: str, **given: Any) -> Any:
+        os.write(2, f"\n{TRYING} {expression}\n".encode())
         top = self.module.__name__.partition(".")[0]
         names = {"np": np, top: sys.modules[top], **vars(self.module)}
         return eval(expression, names, given)  # noqa: S307  it is tried in the sandbox

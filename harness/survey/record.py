@@ -21,6 +21,10 @@ STEPS: tuple[Step, ...] = (
 )
 
 
+TRYING = "harness tries:"
+"""What is printed before each attempt: whoever waits in vain for the end knows what it was."""
+
+
 class Survey(msgspec.Struct, frozen=True, tag="survey"):
     """All that a child needs to know to try an engine."""
 
