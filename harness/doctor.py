@@ -210,6 +210,10 @@ def _unbroadcasting(found: Found, fits: dict[str, Fit]) -> Iterator[str]:
             yield f"`{each.name}` is wrong: {flaw}"
     if used:
         return
+    if named := found.engine.names.get("unbroadcast"):
+        listed = ", ".join(f"`{name}`" for name in ([named] if isinstance(named, str) else named))
+        yield f"by its name, {listed}; no function was seen to sum ones((4, 3)) to (3,)"
+        return
     stretched = fits.get("add-new-axis")
     if stretched and stretched.verdict == "fits":
         yield "it un-broadcasts inside of its ops: no function of its own does it"

@@ -6,11 +6,10 @@ in the store, under its source and what was said.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,9 +18,9 @@ import numpy as np
 
 from harness.engine import Dialect, Engine
 from harness.errors import EnvironmentProblem
-from harness.patch.side import quiet_parse
 from harness.sandbox import run_survey
 from harness.settings import SETTINGS
+from harness.spelled import adds_in_place, likely_names, spellings
 from harness.store import Store, own_code
 from harness.survey import FUNCTIONAL, Reducer, Survey, Surveyed
 from harness.target import Target, locate
@@ -119,19 +118,7 @@ def _is_in_place(target: Target, steps: Sequence[Surveyed]) -> bool:
     accumulation = steps[3]
     if accumulation.before == "zeros" and accumulation.second == "in place":
         return True
-    return accumulation.before == "zeros" and _adds_in_place(target.sources)
-
-
-def _adds_in_place(sources: Mapping[str, str]) -> bool:
-    """Whether the source adds to an attribute that is called a gradient."""
-    return any(
-        isinstance(node, ast.AugAssign)
-        and isinstance(node.op, ast.Add)
-        and isinstance(node.target, ast.Attribute)
-        and "grad" in node.target.attr
-        for tree in _trees(sources)
-        for node in ast.walk(tree)
-    )
+    return accumulation.before == "zeros" and adds_in_place(target.sources)
 
 
 def _names(target: Target, found: Surveyed) -> dict[str, str | tuple[str, ...]]:
@@ -143,29 +130,10 @@ def _names(target: Target, found: Surveyed) -> dict[str, str | tuple[str, ...]]:
         names = {ours: name for ours, name in theirs.items() if name != ours} | names
     if "unbroadcast" not in names:
         used = [each for each in reducers if each.callers] or list(reducers)
-        last = {each.name.rpartition(".")[2] for each in used}
-        if spelled := tuple(sorted(set(_spellings(target.sources, last)))):
+        last = {each.name.rpartition(".")[2] for each in used} or likely_names(target.sources)
+        if spelled := spellings(target.sources, last):
             names["unbroadcast"] = spelled[0] if len(spelled) == 1 else spelled
     return names
-
-
-def _spellings(sources: Mapping[str, str], names: set[str]) -> Iterator[str]:
-    """How functions of these names are spelled where they are called: `Tensor.sum_to`, `sum_to`."""
-    for tree in _trees(sources):
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call):
-                said = ast.unparse(node.func)
-                parts = said.split(".")
-                if parts[-1] in names and all(part.isidentifier() for part in parts):
-                    yield said
-
-
-def _trees(sources: Mapping[str, str]) -> Iterator[ast.Module]:
-    for text in sources.values():
-        try:
-            yield quiet_parse(text)
-        except (SyntaxError, ValueError, RecursionError):
-            continue
 
 
 def _trouble(target: Target, steps: Sequence[Surveyed]) -> str:

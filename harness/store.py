@@ -29,33 +29,11 @@ from harness.words import Loss
 from harness.worker import Job, decode_record
 
 FACES = (
-    *("__main__", "attempt", "bench", "blocks", "catalogue", "check", "claims", "cli", "compare"),
-    *("doctor", "draft", "ending", "evidence", "exercise", "exercise_check", "finding", "fitness"),
-    *(
-        "foreign",
-        "kept",
-        "lab",
-        "links",
-        "matrix",
-        "myth",
-        "names",
-        "new_page",
-        "observed",
-        "outcome",
-    ),
-    *(
-        "page",
-        "pool",
-        "predict",
-        "prose",
-        "report",
-        "settings",
-        "stage",
-        "target",
-        "text",
-        "training",
-    ),
-    *("translation",),
+    *("__main__", "attempt", "bench", "blocks", "catalogue", "check", "claims", "cli"),
+    *("compare", "doctor", "draft", "ending", "evidence", "exercise", "exercise_check"),
+    *("finding", "fitness", "foreign", "kept", "lab", "links", "matrix", "myth", "names"),
+    *("new_page", "observed", "outcome", "page", "pool", "predict", "prose", "report"),
+    *("settings", "stage", "target", "text", "training", "translation"),
 )
 """Modules that no child imports: they choose, judge and show runs, and have no part in them."""
 
