@@ -33,7 +33,7 @@ FACES = (
     *("compare", "doctor", "draft", "ending", "evidence", "exercise", "exercise_check"),
     *("finding", "fitness", "foreign", "kept", "lab", "links", "matrix", "myth", "names"),
     *("new_page", "observed", "outcome", "page", "pool", "predict", "prose", "report"),
-    *("settings", "stage", "target", "text", "training", "translation"),
+    *("settings", "spelled", "stage", "target", "text", "training", "translation"),
 )
 """Modules that no child imports: they choose, judge and show runs, and have no part in them."""
 

@@ -12,8 +12,10 @@ from harness.spelled import adds_in_place, likely_names, spellings
         ("g = Tensor.sum_to(g, shape)\nh = cls.sum_to(h, shape)", ("Tensor.sum_to", "cls.sum_to")),
         ("from utils import sum_to as shrink\ng = shrink(g, shape)", ("shrink",)),
         ("from utils import sum_to\nshrink = sum_to\ng = shrink(g, s)", ("shrink",)),
-        ("import utils\nshrink = utils.sum_to\ng = shrink(g, s)\nh = utils.sum_to(h, s)",)
-        + (("shrink", "utils.sum_to"),),
+        (
+            "import utils\nshrink = utils.sum_to\ng = shrink(g, s)\nh = utils.sum_to(h, s)",
+            ("shrink", "utils.sum_to"),
+        ),
         ("g = rules[0].sum_to(g, shape)", ()),
         ("g = sum_to_zero(g)", ()),
         ("def broken(:", ()),
