@@ -7,6 +7,7 @@ meaning of a name, or a bug of its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -99,12 +100,12 @@ def _fit(run: Run, keys: Mapping[Loss | None, Run], loss: Loss | None, engine: E
     if key.failure:
         return Fit(run.probe, "lacks", "the probe asks for a refusal, and refusals are a choice")
     if run.failure:
-        said = str(run.failure)
+        said, message = _steady(str(run.failure)), _steady(run.failure.message)
         unregistered = run.failure.type == "KeyError" and run.failure.phase == "the forward pass"
         if run.failure.type in LACKING or unregistered:
-            return Fit(run.probe, "lacks", run.failure.message or said)
+            return Fit(run.probe, "lacks", message or said)
         if _is_refusal(run.failure, engine):
-            return Fit(run.probe, "lacks", f"it refuses this: {run.failure.message}")
+            return Fit(run.probe, "lacks", f"it refuses this: {message}")
         return Fit(run.probe, "bug", said, "crash")
     siblings = [_as_stored(other, run) for name, other in keys.items() if name != loss]
     judged = judge(msgspec.structs.replace(run, reached=[0]), _as_stored(key, run), siblings)
@@ -122,6 +123,11 @@ def _fit(run: Run, keys: Mapping[Loss | None, Run], loss: Loss | None, engine: E
     if is_forward or judged.kind == "dtype":
         return Fit(run.probe, "differs", judged.evidence)
     return Fit(run.probe, "bug", judged.evidence, judged.kind or "")
+
+
+def _steady(text: str) -> str:
+    """Without what differs from process to process: where objects lie in memory."""
+    return re.sub(r"\b0x[0-9a-f]{6,}", "0x...", text)
 
 
 def _is_refusal(failure: Failure, engine: Engine) -> bool:

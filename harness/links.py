@@ -59,7 +59,11 @@ def _wrong_link(text: Text, target: str) -> tuple[str, str] | None:
         remedy = "link to a file beside the page, or to an http(s) address"
         return f"the link `{target}` leads nowhere on another computer", remedy
     file = Path(text.path).parent / parts.path if parts.path else Path(text.path)
-    if not file.exists():
+    try:
+        is_there = file.exists()
+    except OSError:  # longer than any name of a file
+        is_there = False
+    if not is_there:
         return f"the link `{target}` leads to no file", "correct the path, relative to this page"
     if parts.fragment and (file == Path(text.path) or file.suffix == ".md"):
         anchors = _anchors(text if not parts.path else _read_markdown(file))

@@ -105,11 +105,12 @@ def _table(engines: Sequence[Listed], by_break: dict[str, dict[str, Report]]) ->
 
 INTRODUCTION = """\
 Written by `python -m tests.engines.documents`. Each engine is the unmodified release; the breaks
-are put into its source in memory. A cell has the headline (✗ crash, ≠ silent corruption,
-= disguised as correct, · not reached, ~ a convention), the number of sites, and how many runs end
+are put into its source in memory. A cell has the headline (✗ crash, ≠ silent corruption, =
+disguised as correct, · not reached, ~ a convention), the number of sites, and how many runs end
 as the page says of engines that add gradients up as this one does. A crash where the page says
-silence is no failure: it is what this engine does with the same bug. A dash: the break has no site
-there, or no probe of its page can be put to the engine."""
+silence is no failure: it is what this engine does with the same bug. Counts may vary by a run or
+two where an engine keeps its graph in sets, whose order is that of addresses. A dash: the break
+has no site there, or no probe of its page can be put to the engine."""
 
 
 def _cell(report: Report) -> str:

@@ -1,4 +1,4 @@
-"""A kill matrix that gets a signal half-way: once for each here, many times by `kill_trials`."""
+"""A kill matrix that gets a signal on its way: once for each here, many times by `kill_trials`."""
 
 import signal
 import sys
@@ -30,6 +30,6 @@ def test_a_matrix_that_gets_a_signal_leaves_nothing_and_can_go_on(
     number: signal.Signals, group: bool, reference: tuple[dict[str, Any], float], tmp_path: Path
 ) -> None:
     shown, seconds = reference
-    seen = trial(tmp_path, number, 0.3 * seconds, shown, group=group)
+    seen = trial(tmp_path, number, 0.15 * seconds, shown, group=group)
     assert seen.wrong == []
     assert seen.status == STATUS[number]
