@@ -32,4 +32,5 @@ def test_a_matrix_that_gets_a_signal_leaves_nothing_and_can_go_on(
     shown, seconds = reference
     seen = trial(tmp_path, number, 0.15 * seconds, shown, group=group)
     assert seen.wrong == []
-    assert seen.status == STATUS[number]
+    # Ended by it, also where it came before the command line could take it; and not done before.
+    assert seen.status in (STATUS[number], -number)
