@@ -48,11 +48,17 @@ def locate(said: str) -> Target:
     none in Python source.
     """
     path = Path(said)
-    if path.is_dir() and (path / SETTINGS).is_file():
-        return _by_settings(path / SETTINGS)
-    if path.suffix == ".toml":
-        return _by_settings(path)
-    return _by_name(said, Settings(target=said), Path())
+    try:
+        if path.is_dir() and (path / SETTINGS).is_file():
+            return _by_settings(path / SETTINGS)
+        if path.suffix == ".toml":
+            return _by_settings(path)
+        return _by_name(said, Settings(target=said), Path())
+    except OSError as error:  # a name longer than any file's, a folder that may not be read
+        shown = said if len(said) < 100 else f"{said[:99]}…"
+        raise EnvironmentProblem(
+            f"the engine `{shown}` cannot be looked for: {error.strerror}\n  remedy: {_FORMS}"
+        ) from None
 
 
 def _by_settings(path: Path) -> Target:

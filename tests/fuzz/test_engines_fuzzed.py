@@ -1,0 +1,81 @@
+"""A harness.toml, the name of an engine, and its source: read, or refused with a remedy."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.settings import Settings, read_settings
+from harness.spelled import adds_in_place, likely_names, spellings
+from harness.target import Target, locate
+from tests.fuzz.changes import changed
+from tests.fuzz.sound import read
+
+SETTINGS = """[engine]
+target = "engine.py:Tensor"
+root = "src"
+leaf = "Tensor(data, requires_grad=True)"
+data = "t.data"
+grad = "None if t.grad is None else t.grad.data"
+backward = "t.backward(cotangent)"
+functions = ["engine.ops"]
+accumulation = "in place"
+
+[engine.names]
+unbroadcast = ["Tensor.sum_to", "cls.sum_to"]
+add = "Plus"
+"""
+
+ENGINE = """import numpy as np
+from .ops import sum_to as shrink
+from utils import helper
+
+class Tensor:
+    def __add__(self, other):
+        def backward():
+            self.grad += shrink(out.grad, self.data.shape)
+        return out
+"""
+
+
+@given(st.data())
+def test_changed_settings_are_read_or_refused(data: st.DataObject) -> None:
+    text = changed(data, SETTINGS)
+    with tempfile.TemporaryDirectory(prefix="fuzzed-") as folder:
+        path = Path(folder, "harness.toml")
+        path.write_text(text, encoding="utf-8", errors="surrogateescape")
+        settings = read(lambda: read_settings(path))
+        assert settings is None or isinstance(settings, Settings)
+        target = read(lambda: locate(str(path)))
+        assert target is None or isinstance(target, Target)
+
+
+@given(st.binary(max_size=300))
+def test_bytes_are_settings_or_refused(content: bytes) -> None:
+    with tempfile.TemporaryDirectory(prefix="fuzzed-") as folder:
+        path = Path(folder, "harness.toml")
+        path.write_bytes(content)
+        read(lambda: read_settings(path))
+
+
+@given(
+    st.text(max_size=80) | st.from_regex(r"[\w./\\:-]{0,40}(\.py|\.toml)?(:\w*)?", fullmatch=True)
+)
+def test_any_name_of_an_engine_is_found_or_refused(said: str) -> None:
+    target = read(lambda: locate(said))
+    assert target is None or isinstance(target, Target)
+
+
+@given(st.data())
+def test_any_source_is_looked_through(data: st.DataObject) -> None:
+    text = changed(data, ENGINE)
+    with tempfile.TemporaryDirectory(prefix="fuzzed-") as folder:
+        Path(folder, "engine.py").write_text(text, encoding="utf-8", errors="surrogateescape")
+        read(lambda: locate(f"{folder}/engine.py:Tensor"))
+    sources = {"engine.py": text}
+    assert all(isinstance(each, str) for each in spellings(sources, {"sum_to", "shrink"}))
+    assert isinstance(adds_in_place(sources), bool)
+    assert isinstance(likely_names(sources), set)
