@@ -288,7 +288,7 @@ def _show_verdict(console: Console, matrix: Matrix) -> None:
         _item(console, Text(problem, "bold red"), indent=0)
     if len(matrix.problems) > MOST_PROBLEMS:
         console.print(Text(f"and {len(matrix.problems) - MOST_PROBLEMS} more", "bold red"))
-    if matrix.differences is None:
+    if matrix.differences is None and not matrix.engine.foreign:
         console.print("No matrix is committed; `harness matrix --accept` commits this one.")
     if matrix.agrees:
         said = "As committed" if matrix.differences is not None else "Nothing survives"
