@@ -29,7 +29,22 @@ def call(function: Callable[..., Any], given: Sequence[Any], options: dict[str, 
     respelled = {_spelled(name, parameters): option for name, option in options.items()}
     if any(p.kind is Parameter.VAR_KEYWORD for p in parameters.values()):
         respelled = _as_numpy(respelled)  # it hands them on, most likely to NumPy
-    return function(*_arranged(given, parameters), **respelled)
+    arranged = _arranged(given, parameters)
+    try:
+        return function(*arranged, **respelled)
+    except TypeError:
+        packed = _packed(arranged)
+        if packed is None:
+            raise
+    return function(*packed, **respelled)
+
+
+def _packed(given: Sequence[Any]) -> Sequence[Any] | None:
+    """The whole numbers at the end as one tuple, where there are several: a shape, or axes."""
+    first = len(given)
+    while first and isinstance(given[first - 1], int):
+        first -= 1
+    return [*given[:first], tuple(given[first:])] if len(given) - first > 1 else None
 
 
 def takes_nothing(function: Callable[..., Any]) -> bool:

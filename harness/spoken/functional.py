@@ -5,6 +5,7 @@ The probe *is* the function. It is traced once for each of its leaves, when its 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from harness.run import NumericArray
 from harness.spoken.library import Foreign
 from harness.spoken.tensor import Tensor
-from harness.spoken.words import NotSpoken
+from harness.spoken.words import OWN_WAY, NotSpoken
 
 
 class Functional(Foreign):
@@ -37,6 +38,10 @@ class Functional(Foreign):
         if held.dtype == object:
             raise NotSpoken("what is being traced cannot be looked at")
         return held
+
+    def dtype(self, t: Tensor) -> Any:
+        """The dtype, which what is being traced may know of itself."""
+        return getattr(t.held, "dtype", None) or super().dtype(t)
 
     def shape(self, t: Tensor) -> tuple[int, ...]:
         """The shape, which what is being traced may know of itself."""
@@ -70,6 +75,8 @@ class Functional(Foreign):
         **options: Any,
     ) -> Any:
         """The output of a probe's function, ready to be pulled back from."""
+        if inspect.isgeneratorfunction(function):
+            raise NotSpoken(f"{OWN_WAY}: a training, of which functions keep no graph")
         values = {name: leaf.held for name, leaf in leaves.items()}
         output, pulls = None, {}
         for name, leaf in leaves.items():

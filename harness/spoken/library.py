@@ -71,6 +71,10 @@ class Foreign(Library):
         """What a tensor holds."""
         return super().value(t.held if isinstance(t, Tensor) else t)
 
+    def dtype(self, t: Tensor) -> Any:
+        """The dtype of what a tensor holds."""
+        return self.value(t).dtype
+
     def shape(self, t: Tensor) -> tuple[int, ...]:
         """The shape of what a tensor holds."""
         return np.shape(self.value(t))

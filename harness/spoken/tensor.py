@@ -62,7 +62,7 @@ class Tensor:
     @property
     def dtype(self) -> Any:
         """The dtype of what it holds."""
-        return self.data.dtype
+        return self.library.dtype(self)
 
     def item(self) -> float:
         """Its only element."""
@@ -78,6 +78,8 @@ class Tensor:
         swap = library.method(self.held, "swapaxes") if len(axes) == 2 else None
         if swap is not None:
             return library.say(swap, axes, {})
+        if len(axes) == 2 and (swap := library.function("swapaxes")) is not None:
+            return library.say(swap, (self, *axes), {})
         transpose = self.__getattr__("transpose")
         if len(axes) != 2:
             return transpose(*axes)
