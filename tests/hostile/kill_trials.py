@@ -70,6 +70,7 @@ class Place:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            preexec_fn=heed_requests,
         )
 
     def processes(self) -> list[int]:
@@ -99,6 +100,13 @@ class Place:
             if "runs" not in tables:  # it was just being made
                 return {}
             return dict(file.execute("SELECT key, rowid FROM runs"))
+
+
+def heed_requests() -> None:
+    """Take signals as from a terminal: what a shell starts in the background ignores Ctrl-C."""
+    for number in STATUS:
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
