@@ -45,9 +45,3 @@ def compare_pages(
             said = {"the patch": str(error).splitlines()[0]}
             absence = report_absence(page, engine, None)
             yield msgspec.structs.replace(absence, left_out=said)
-
-
-def agreement(report: Report) -> tuple[int, int]:
-    """How many runs end as the page says, of those of which it says something."""
-    stated = [run for run in report.runs if run.agrees is not None]
-    return sum(bool(run.agrees) for run in stated), len(stated)

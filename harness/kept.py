@@ -61,7 +61,7 @@ def key_of_report(
     if engine.foreign or any(each and each.front.transformer for each in (page, variant)):
         return None  # code from anywhere, which may import more
     said = (
-        [_digest_of_code(), sys.version, *map(_version, LIBRARIES)],
+        [digest_of_code(), sys.version, *map(_version, LIBRARIES)],
         (engine.name, str(engine.root), engine.dialect, engine.names),
         sorted(engine.sources.items()),
         [(str(path), text) for path, text in catalogue.probe_texts.items()],
@@ -98,7 +98,7 @@ def _depends_on_the_day(report: Report) -> bool:
     )
 
 
-def _digest_of_code() -> str:
+def digest_of_code() -> str:
     """Of all files of the harness, the data among them included."""
     folder = Path(harness.__file__).parent
     digest = hashlib.sha256()

@@ -24,7 +24,7 @@ from harness.diagnostics import Alarm, Observation, Silent, Skipped, Verdict
 from harness.engine import Engine
 from harness.errors import BreaklabError, PageError, UsageError
 from harness.evidence import fingerprint, first_divergence, margin
-from harness.fitness import fit
+from harness.fitness import fit, usable
 from harness.outcome import Judgement, judge
 from harness.page import Page
 from harness.patch import Patched, apply_transformer
@@ -184,10 +184,11 @@ def fitted(experiment: Experiment, bench: Bench) -> Experiment:
     if not experiment.clean.foreign or experiment.left_out is not None:
         return experiment
     fits = fit(experiment.clean, experiment.probes, bench)
+    fitting = usable(fits.values())
     return replace(
         experiment,
-        probes=tuple(each for each in experiment.probes if fits[each.name].verdict == "fits"),
-        left_out={name: each.said for name, each in fits.items() if each.verdict != "fits"},
+        probes=tuple(each for each in experiment.probes if each.name in fitting),
+        left_out={name: each.said for name, each in fits.items() if name not in fitting},
     )
 
 

@@ -11,16 +11,14 @@ import hashlib
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 import msgspec
 
-import harness
 from harness.answers import LIBRARIES
 from harness.catalogue import Catalogue
 from harness.engine import Engine
+from harness.kept import digest_of_code
 from harness.matrix.record import FalseAlarm
 from harness.matrix.trials import Size
 from harness.page import Page
@@ -75,7 +73,7 @@ def digest_of(catalogue: Catalogue, engine: Engine, variant: Page | None) -> byt
     """What stands for all that the results of every page depend on."""
     probes = catalogue.shared_probes.values()
     said = (
-        _code().hex(),
+        digest_of_code(),
         sys.version,
         {name: _version(name) for name in ("numpy", *LIBRARIES)},
         (engine.name, engine.dialect, engine.names, engine.foreign, engine.like),
@@ -123,13 +121,6 @@ def lasts(report: Report) -> bool:
         run.outcome == "crash" and run.evidence.partition(" ")[0] in UNREPEATABLE
         for run in report.runs
     )
-
-
-@cache
-def _code() -> bytes:
-    """All files of the harness."""
-    files = sorted(Path(harness.__file__).parent.rglob("*.py"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
 
 
 def _version(distribution: str) -> str:

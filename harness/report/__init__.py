@@ -84,3 +84,9 @@ class Report(msgspec.Struct, frozen=True):
     """Diagnostics that could not be asked at all: a library is not installed."""
     left_out: dict[str, str] = {}
     """Probes that a foreign engine cannot be judged by, and why."""
+
+    @property
+    def agreement(self) -> tuple[int, int]:
+        """How many runs end as the page says, of those of which it says something."""
+        stated = [run for run in self.runs if run.agrees is not None]
+        return sum(bool(run.agrees) for run in stated), len(stated)

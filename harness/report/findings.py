@@ -10,7 +10,6 @@ from rich.padding import Padding
 from rich.text import Text
 
 from harness.check import PageCheck
-from harness.compare import agreement
 from harness.finding import Finding
 from harness.report import Report
 from harness.report.terminal import Screen, outcome_text
@@ -33,7 +32,7 @@ def show_check(console: Console, check: PageCheck) -> None:
 
 def show_compared(console: Screen, report: Report) -> None:
     """What became of one break on a foreign engine, beside what its page says."""
-    same, stated = agreement(report)
+    same, stated = report.agreement
     line = outcome_text(report.headline)
     line.append(f"  {report.break_}", "bold")
     if report.sites:

@@ -206,13 +206,12 @@ def _show_verdict(console: Screen, report: Report) -> None:
 
 def _comparison(report: Report, say: Language) -> Text:
     """How a foreign engine's outcomes compare with the page's."""
-    stated = [run for run in report.runs if run.agrees is not None]
+    same, stated = report.agreement
     if not stated:
         return Text(say("No probe of this page can be put to this engine, and its patch with it."))
-    same = sum(bool(run.agrees) for run in stated)
     how = say("in place" if report.engine.like else "out of place")
     said = "{} of {} runs end as the page says of engines that add gradients up {}."
-    return Text(say(said, same, len(stated), how), "green" if same == len(stated) else "yellow")
+    return Text(say(said, same, stated, how), "green" if same == stated else "yellow")
 
 
 def show_page(console: Screen, page: Page, *, translated: bool = False) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from harness.bench import Bench
 from harness.catalogue import Catalogue, open_catalogue
-from harness.compare import agreement, breaks_for, compare_pages
+from harness.compare import breaks_for, compare_pages
 from harness.doctor import Diagnosis, diagnose
 from harness.foreign import explore
 from harness.report import Report
@@ -116,7 +116,7 @@ has no site there, or no probe of its page can be put to the engine."""
 def _cell(report: Report) -> str:
     if not report.runs:
         return "-"
-    same, stated = agreement(report)
+    same, stated = report.agreement
     sites = f"{len(report.sites)} site{'s' * (len(report.sites) != 1)}"
     return f"{STYLES[report.headline][0]} {sites}, {same}/{stated}"
 

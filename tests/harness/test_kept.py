@@ -166,7 +166,7 @@ def test_whatever_makes_a_report_is_in_its_key(
     if what == "python":
         monkeypatch.setattr(kept.sys, "version", "0")
     if what == "code":
-        monkeypatch.setattr(kept, "_digest_of_code", lambda: "another")
+        monkeypatch.setattr(kept, "digest_of_code", lambda: "another")
     if what == "a library":
         monkeypatch.setattr(kept, "version", lambda name: "0.0.0" if name == "torch" else "1")
     if what == "whether it is there":
@@ -186,10 +186,10 @@ def test_all_code_of_the_harness_is_in_the_key(
     for name in ("__init__.py", "deeper/one.py", "deeper/es.toml"):
         (tmp_path / name).write_text("")
     monkeypatch.setattr(kept.harness, "__file__", str(tmp_path / "__init__.py"))
-    digests = {kept._digest_of_code()}
+    digests = {kept.digest_of_code()}
     for name in ("deeper/one.py", "deeper/es.toml"):
         (tmp_path / name).write_text("x = 1\n")
-        digests.add(kept._digest_of_code())
+        digests.add(kept.digest_of_code())
     assert len(digests) == 3
 
 

@@ -86,7 +86,7 @@ def test_what_all_pages_depend_on_lets_all_be_tried(
         changed = SQUARE.replace("[1.0, 2.0, 3.0]", "[1.0, 2.0]")
         (catalogue.roots[0] / "probes" / "squares.py").write_text(changed, encoding="utf-8")
     if what == "our own code":
-        monkeypatch.setattr(known, "_code", lambda: b"another")
+        monkeypatch.setattr(known, "digest_of_code", lambda: "another")
     if what == "a library":
         monkeypatch.setattr(known, "_version", lambda _: "0.0.0")
     matrix(catalogue, store, engine)
