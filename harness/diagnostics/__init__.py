@@ -7,6 +7,7 @@ from harness.diagnostics.autograd import AUTOGRAD
 from harness.diagnostics.causality import CAUSALITY
 from harness.diagnostics.checkpoint import CHECKPOINT
 from harness.diagnostics.crash import CRASH
+from harness.diagnostics.diagnostic import Diagnostic, Observation, ask
 from harness.diagnostics.directional import DIRECTIONAL
 from harness.diagnostics.dtype import DTYPE
 from harness.diagnostics.finite import FINITE
@@ -22,15 +23,6 @@ from harness.diagnostics.shape import SHAPE
 from harness.diagnostics.torch import TORCH
 from harness.diagnostics.training_log import TRAINING_LOG
 from harness.diagnostics.trajectory import TRAJECTORY
-from harness.diagnostics.verdict import (
-    Alarm,
-    Diagnostic,
-    Observation,
-    Silent,
-    Skipped,
-    Verdict,
-    ask,
-)
 
 DIAGNOSTICS: tuple[Diagnostic, ...] = (
     CRASH,
@@ -55,13 +47,4 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     LOSS_FALLS,
 )
 
-__all__ = [
-    "DIAGNOSTICS",
-    "Alarm",
-    "Diagnostic",
-    "Observation",
-    "Silent",
-    "Skipped",
-    "Verdict",
-    "ask",
-]
+__all__ = ["DIAGNOSTICS", "Diagnostic", "Observation", "ask"]

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Verdict
-from harness.run import Measured, NumericArray, Run
-from harness.trial import Trial
+from harness.core.run import Measured, NumericArray, Run
+from harness.core.verdict import Alarm, Silent, Verdict
+from harness.diagnostics.diagnostic import Diagnostic, Observation
+from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:

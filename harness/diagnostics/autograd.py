@@ -7,9 +7,10 @@ rounding may go takes two forward and backward passes.
 
 from __future__ import annotations
 
+from harness.core.verdict import Verdict
 from harness.diagnostics.comparison import compare_with_library
+from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.rounding import measure_noise
-from harness.diagnostics.verdict import Diagnostic, Observation, Verdict
 
 
 def check(observation: Observation) -> Verdict:

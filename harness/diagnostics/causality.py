@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from harness.core.run import Measured, NumericArray, Run, pack
+from harness.core.verdict import Skipped, Verdict
 from harness.diagnostics.comparison import Pair, Scale, compare, resolution
-from harness.diagnostics.verdict import Diagnostic, Observation, Skipped, Verdict
-from harness.run import Measured, NumericArray, Run, pack
-from harness.trial import Trial
+from harness.diagnostics.diagnostic import Diagnostic, Observation
+from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:

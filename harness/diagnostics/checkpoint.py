@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Skipped, Verdict
-from harness.run import Array, Measured, Run
-from harness.trial import Trial
+from harness.core.run import Array, Measured, Run
+from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.diagnostics.diagnostic import Diagnostic, Observation
+from harness.runs.trial import Trial
 
 Log = list[dict[str, Array]]
 

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.diagnostics.verdict import Alarm, Observation, Silent, Skipped, Verdict
-from harness.run import Array, NumericArray, Run
+from harness.core.run import Array, NumericArray, Run
+from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.diagnostics.diagnostic import Observation
 
 
 @dataclass(frozen=True)

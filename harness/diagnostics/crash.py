@@ -6,8 +6,9 @@ an exception is right: `guard` looks at those. A signal or a time-out is never r
 
 from __future__ import annotations
 
+from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.guard import is_refusal
-from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Skipped, Verdict
 
 
 def check(observation: Observation) -> Verdict:

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core.run import Measured, NumericArray, Run, pack
 from harness.diagnostics.rounding import gradient_noise, pack_noise, precision
-from harness.run import Measured, NumericArray, Run, pack
-from harness.trial import Trial
+from harness.runs.trial import Trial
 
 Vector = NDArray[np.float64]
 

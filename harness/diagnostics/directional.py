@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from harness.core.run import Measured, NumericArray, Run
+from harness.core.verdict import Alarm, Verdict
 from harness.diagnostics.comparison import Pair, Scale, compare
+from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.differences import Surroundings, Unmeasurable
 from harness.diagnostics.rounding import gradient_noise
-from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Verdict
-from harness.run import Measured, NumericArray, Run
-from harness.trial import Trial
+from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Skipped, Verdict
+from harness.core.run import Measured, Run, pack
+from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.wording import brings_numbers
-from harness.probe import Probe
-from harness.run import Measured, Run, pack
-from harness.trial import Trial
+from harness.pages.probe import Probe
+from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:

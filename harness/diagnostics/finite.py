@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from harness.core.run import Array, Measured, NumericArray, Run, pack
+from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.differences import Surroundings, Unmeasurable
-from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Skipped, Verdict
 from harness.diagnostics.wording import brings_non_finite
-from harness.run import Array, Measured, NumericArray, Run, pack
-from harness.trial import Trial
+from harness.runs.trial import Trial
 
 MOST_ELEMENTS = 50
 """How many gradients that are not finite are looked into."""

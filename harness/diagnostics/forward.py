@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from harness.core.run import Measured, Run
+from harness.core.verdict import Alarm, Skipped, Verdict
 from harness.diagnostics.comparison import Pair, Scale, compare
+from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.rounding import output_noise
-from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Skipped, Verdict
-from harness.run import Measured, Run
-from harness.trial import Trial
+from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:

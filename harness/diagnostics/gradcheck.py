@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from harness.core.run import Measured, Run, pack
+from harness.core.verdict import Skipped, Verdict
 from harness.diagnostics.comparison import compare_gradients
+from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.differences import Surroundings, Unmeasurable
 from harness.diagnostics.rounding import gradient_noise
-from harness.diagnostics.verdict import Diagnostic, Observation, Skipped, Verdict
-from harness.run import Measured, Run, pack
-from harness.trial import Trial
+from harness.runs.trial import Trial
 
 MOST_ELEMENTS = 50
 """Larger leaves would need two forward passes an element."""

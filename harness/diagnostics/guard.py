@@ -6,8 +6,9 @@ of any type: a message is not judged, a signal, an exit or a time-out is none.
 
 from __future__ import annotations
 
-from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Skipped, Verdict
-from harness.run import Failure
+from harness.core.run import Failure
+from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.diagnostics.diagnostic import Diagnostic, Observation
 
 
 def check(observation: Observation) -> Verdict:

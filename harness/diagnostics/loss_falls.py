@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Skipped, Verdict
+from harness.core.run import Measured, NumericArray, Run
+from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.wording import brings_non_finite
-from harness.run import Measured, NumericArray, Run
-from harness.trial import Trial
+from harness.runs.trial import Trial
 
 STEPS = (1e-3, 1e-5, 1e-7)
 """A step may end beyond a pole or a valley; where the loss is smooth, a smaller one does not."""

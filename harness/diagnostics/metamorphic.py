@@ -20,11 +20,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from harness.core.run import Measured, NumericArray, Run, pack
+from harness.core.verdict import Verdict
 from harness.diagnostics.comparison import Pair, Scale, compare, resolution
+from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.rounding import gradient_noise
-from harness.diagnostics.verdict import Diagnostic, Observation, Verdict
-from harness.run import Measured, NumericArray, Run, pack
-from harness.trial import Trial
+from harness.runs.trial import Trial
 
 Values = Mapping[str, NumericArray]
 Gradients = dict[str, NumericArray]

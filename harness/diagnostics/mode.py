@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Verdict
-from harness.run import NumericArray, Run
+from harness.core.run import NumericArray, Run
+from harness.core.verdict import Alarm, Silent, Verdict
+from harness.diagnostics.diagnostic import Diagnostic, Observation
 
 SCENARIO = ("train", "eval", "eval again", "eval, first row", "train again")
 TRAIN, EVAL, EVAL_AGAIN, FIRST_ROW, TRAIN_AGAIN = range(5)

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from harness.core.run import Array, Measured, NumericArray, Run, pack
 from harness.diagnostics.comparison import resolution
-from harness.run import Array, Measured, NumericArray, Run, pack
-from harness.trial import Trial
+from harness.runs.trial import Trial
 
 UNITS = 64
 """Rounding errors of a whole computation, in units of one rounding of its leaves."""

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from harness.core.run import Array, Measured, Run, pack
+from harness.core.verdict import Skipped, Verdict
 from harness.diagnostics.comparison import Pair, Scale, compare, resolution
-from harness.diagnostics.verdict import Diagnostic, Observation, Skipped, Verdict
-from harness.run import Array, Measured, Run, pack
-from harness.trial import Trial
+from harness.diagnostics.diagnostic import Diagnostic, Observation
+from harness.runs.trial import Trial
 
 ANEW = "computed anew"
 KEPT = "over one graph"

@@ -7,8 +7,9 @@ and sees no wrong value, nor a wrong shape that another rule has made fit again 
 
 from __future__ import annotations
 
-from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Verdict
-from harness.run import Run
+from harness.core.run import Run
+from harness.core.verdict import Alarm, Silent, Verdict
+from harness.diagnostics.diagnostic import Diagnostic, Observation
 
 
 def check(observation: Observation) -> Verdict:

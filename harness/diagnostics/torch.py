@@ -9,9 +9,10 @@ PyTorch cannot run the probe's text.
 
 from __future__ import annotations
 
+from harness.core.verdict import Verdict
 from harness.diagnostics.comparison import compare_with_library
+from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.differences import measure_conventions
-from harness.diagnostics.verdict import Diagnostic, Observation, Verdict
 
 
 def check(observation: Observation) -> Verdict:

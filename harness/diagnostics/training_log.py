@@ -14,8 +14,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from harness.diagnostics.verdict import Alarm, Diagnostic, Observation, Silent, Skipped, Verdict
-from harness.run import Array, NumericArray
+from harness.core.run import Array, NumericArray
+from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.diagnostics.diagnostic import Diagnostic, Observation
 
 LOSSES = ("loss", "validation_loss")
 

@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Sequence
 from functools import lru_cache
 
-from harness.probe import Probe
+from harness.pages.probe import Probe
 
 
 def brings_numbers(probe: Probe) -> bool:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
+from harness.core.report import Report, RunReport
 from harness.matrix.record import (
     BreakRow,
     DiagnosticRow,
@@ -19,7 +20,6 @@ from harness.matrix.record import (
     Witness,
 )
 from harness.matrix.trials import Trials, Tried, is_asked
-from harness.report import Report, RunReport
 
 # ----- Rows ----------------------------------------------------------------------------------
 

@@ -7,10 +7,10 @@ the diagnostics themselves: who never looked has not passed.
 
 from __future__ import annotations
 
+from harness.core.report import Report, RunReport
 from harness.matrix.analysis import skipped_diagnostics
 from harness.matrix.record import ControlRow, FalseAlarm, VariantRow
 from harness.matrix.trials import Trials
-from harness.report import Report, RunReport
 
 
 def variant_rows(trials: Trials) -> list[VariantRow]:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from harness.errors import EnvironmentProblem, PageError
+from harness.core.errors import EnvironmentProblem, PageError
+from harness.core.vocabulary import Outcome
 from harness.matrix.record import BreakRow, Difference
-from harness.words import Outcome
 
 ACCEPT = "harness matrix --accept"
 

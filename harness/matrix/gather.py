@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 
 import breaks as bundled
-from harness.bench import Bench
-from harness.catalogue import Catalogue
-from harness.engine import Engine
-from harness.errors import BreaklabError, DoesNotApply, UsageError
-from harness.lab import (
+from harness.core.errors import BreaklabError, DoesNotApply, UsageError
+from harness.core.report import EngineReport, Report, RunReport
+from harness.engines.engine import Engine
+from harness.experiment.baseline import Bench
+from harness.experiment.lab import (
     Experiment,
     fitted,
     prepare,
@@ -43,11 +43,11 @@ from harness.matrix.known import (
 )
 from harness.matrix.record import FalseAlarm
 from harness.matrix.trials import Size, Trials, Tried
-from harness.page import Page
-from harness.pool import cores, side_by_side
-from harness.probe import Probe
-from harness.report import EngineReport, Report, RunReport
-from harness.store import Store
+from harness.pages.catalogue import Catalogue
+from harness.pages.page import Page
+from harness.pages.probe import Probe
+from harness.runs.store import Store
+from harness.sandbox.pool import cores, side_by_side
 
 Watch = Callable[[int, str], None]
 """Told how many pages are done, and which one was the last."""

@@ -15,16 +15,16 @@ from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
-from harness.answers import LIBRARIES
-from harness.catalogue import Catalogue
-from harness.engine import Engine
-from harness.kept import digest_of_code
+from harness.core.report import Report, RunReport
+from harness.engines.engine import Engine
+from harness.experiment.cached import digest_of_code
 from harness.matrix.record import FalseAlarm
 from harness.matrix.trials import Size
-from harness.page import Page
-from harness.report import Report, RunReport
-from harness.sandbox import UNREPEATABLE
-from harness.store import Store
+from harness.pages.catalogue import Catalogue
+from harness.pages.page import Page
+from harness.runs.host import UNREPEATABLE
+from harness.runs.oracles import LIBRARIES
+from harness.runs.store import Store
 
 Heard = dict[str, list[FalseAlarm]]
 """What the diagnostics say of the unpatched engine, by probe."""

@@ -9,9 +9,9 @@ from typing import Literal
 
 import msgspec
 
-from harness.page import Pardon
-from harness.report import EngineReport
-from harness.words import Loss, Outcome
+from harness.core.report import EngineReport
+from harness.core.vocabulary import Loss, Outcome
+from harness.pages.page import Pardon
 
 Fate = Literal["survived", "never-reached", "does-not-apply", "crashes-only", "caught"]
 """What became of a break, worst first.

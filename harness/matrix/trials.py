@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from harness.core.report import EngineReport, Report, RunReport
 from harness.diagnostics import Diagnostic
 from harness.matrix.record import FalseAlarm
-from harness.page import Pardon
-from harness.probe import ProbeKind
-from harness.report import EngineReport, Report, RunReport
+from harness.pages.page import Pardon
+from harness.pages.probe import ProbeKind
 
 
 @dataclass(frozen=True)

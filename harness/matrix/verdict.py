@@ -6,7 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from harness.errors import EnvironmentProblem, NotAccepted
+from harness.core.errors import EnvironmentProblem, NotAccepted
+from harness.core.vocabulary import headline
 from harness.matrix import build_matrix
 from harness.matrix.analysis import break_row, skipped_diagnostics
 from harness.matrix.controls import control_rows
@@ -21,7 +22,6 @@ from harness.matrix.expected import (
 from harness.matrix.gather import Entry, Plan
 from harness.matrix.record import BreakRow, Difference, Matrix
 from harness.matrix.trials import Trials, Tried
-from harness.words import headline
 
 
 def judge_trials(plan: Plan, trials: Trials, seconds: float) -> Matrix:

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import libcst as cst
 
-from harness.errors import EnvironmentProblem, HunkError
+from harness.core.errors import EnvironmentProblem, HunkError
 from harness.patch.explain import does_not_apply
 from harness.patch.layout import Edit, edits, removed_nodes
 from harness.patch.match import Match, find_expressions, find_statements

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from harness.errors import DoesNotApply
+from harness.core.errors import DoesNotApply
 from harness.patch.match import Match
 from harness.patch.notation import Hunk
 from harness.patch.scope import named

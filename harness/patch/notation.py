@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from harness.errors import HunkError
+from harness.core.errors import HunkError
 from harness.patch import portable
 from harness.patch.plan import Change, Swap, plan
 from harness.patch.renaming import renamed

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from harness.errors import HunkError
+from harness.core.errors import HunkError
 from harness.patch.side import Side
 from harness.patch.tree import DEFINITIONS, Node
 

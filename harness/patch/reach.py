@@ -48,6 +48,15 @@ class Hooks:
     locals: str = "locals"
 
 
+HOOKS = Hooks(
+    "__breaklab_site__", "__breaklab_value__", "__breaklab_frame__", "__breaklab_locals__"
+)
+"""The builtins that instrumented code calls."""
+
+MARKER = Hooks(HOOKS.marker)
+"""Where it is enough to know that a site was executed."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Place:
     """A statement, the list that it stands in, and what it is nested in."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from harness.errors import UsageError
+from harness.core.errors import UsageError
 
 Names = Mapping[str, str | tuple[str, ...]]
 """Our name, and theirs as their code writes it: `_sum_to_shape`, `utils.sum_to`, or several."""

@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 import libcst as cst
 from libcst.metadata import MetadataWrapper
 
-from harness.errors import DoesNotApply
+from harness.core.errors import DoesNotApply
 from harness.patch.patched import Kind, Patched, Site
 from harness.patch.source import Source, read_source
 from harness.patch.tree import Node, scope_of

@@ -10,11 +10,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from harness.doctor import Application, Diagnosis
-from harness.fitness import Fit
+from harness.doctor.diagnosis import Application, Diagnosis
+from harness.engines.adapter.missing import OWN_WAY
+from harness.experiment.conformance import Fit
 from harness.patch import ABSENT
 from harness.report.terminal import Screen
-from harness.spoken.words import OWN_WAY
 
 _NO_WORD = re.compile(r"the engine has no `(\w+)`")
 

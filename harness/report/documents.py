@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from harness.catalogue import Catalogue, open_catalogue
 from harness.diagnostics import DIAGNOSTICS
 from harness.matrix.expected import Committed, committed_file, read_committed
-from harness.page import Page
+from harness.pages.catalogue import Catalogue, open_catalogue
+from harness.pages.page import Page
 
 START, END = "<!-- made by python -m harness.report.documents -->\n", "<!-- end -->\n"
 

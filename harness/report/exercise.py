@@ -9,10 +9,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from harness.attempt import Attack
-from harness.exercise import ExerciseReport, passes
-from harness.page import Page
-from harness.probe import Probe
+from harness.grade.exercise import ExerciseReport, passes
+from harness.grade.submission import Attack
+from harness.pages.page import Page
+from harness.pages.probe import Probe
 from harness.report.terminal import Screen, show_runs
 
 

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from harness.check import PageCheck
-from harness.finding import Finding
-from harness.report import Report
+from harness.check.pages import PageCheck
+from harness.core.finding import Finding
+from harness.core.report import Report
 from harness.report.terminal import Screen, outcome_text
 
 

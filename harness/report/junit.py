@@ -13,7 +13,7 @@ from pathlib import Path
 
 from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from harness.errors import EnvironmentProblem
+from harness.core.errors import EnvironmentProblem
 from harness.matrix.record import Matrix
 
 _NOT_XML = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

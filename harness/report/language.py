@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from harness.errors import UsageError
+from harness.core.errors import UsageError
 
 VARIABLES = ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
 """Where a locale names the language of messages, the first that is set first (as gettext does)."""

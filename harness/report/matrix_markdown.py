@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from harness.errors import EnvironmentProblem
+from harness.core.errors import EnvironmentProblem
 from harness.matrix.record import BreakRow, Cover, Matrix
 
 

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 
-from harness.myth import MythReport
+from harness.experiment.myth import MythReport
 
 STYLES = {"-": "red", "+": "green", " ": ""}
 

@@ -12,11 +12,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from harness.page import Page
-from harness.probe import Probe
-from harness.report import EngineReport, Report, RunReport, SiteReport
+from harness.core.report import EngineReport, Report, RunReport, SiteReport
+from harness.core.vocabulary import OUTCOMES, Outcome
+from harness.pages.page import Page
+from harness.pages.probe import Probe
 from harness.report.language import ENGLISH, Language
-from harness.words import OUTCOMES, Outcome
 
 WIDTH = 80
 """Wider terminals are not filled: lines of text are read more easily when they are short."""

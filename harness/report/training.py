@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from harness.page import Page
+from harness.pages.page import Page
 from harness.report.language import Language
 from harness.report.terminal import Screen, show_diff, show_first_section, show_heading
 from harness.training.experiment import TrainingExperiment

@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.catalogue import Catalogue
-from harness.engine import Engine
-from harness.errors import EnvironmentProblem, PageError
-from harness.lab import put
-from harness.page import Page
+from harness.core.errors import EnvironmentProblem, PageError
+from harness.core.report import EngineReport, SiteReport
+from harness.engines.engine import Engine
+from harness.experiment.lab import put
+from harness.pages.catalogue import Catalogue
+from harness.pages.page import Page
 from harness.patch import Patch, Patched, apply_patch, combine, parse_patch, rename
-from harness.report import EngineReport, SiteReport
 from harness.training.recipe import Recipe, find_recipe
 
 Move = Literal["lower", "higher", "same"]

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.catalogue import nearest
-from harness.errors import PageError, UsageError
-from harness.run import Run
-from harness.store import Store
+from harness.core.errors import PageError, UsageError
+from harness.core.run import Run
+from harness.core.vocabulary import Outcome
+from harness.pages.catalogue import nearest
+from harness.runs.store import Store
 from harness.training.experiment import Crash, TrainingExperiment
 from harness.training.record import HIDDEN, Band, CrashReport, MetricReport, TrainingReport
 from harness.training.statistics import Comparison, Sample, compare, holm, outside, runs_needed
 from harness.training.trials import is_better, metric_values, metrics_of, reaches, run_both
-from harness.words import Outcome
 
 SEEDS = 20
 """As many runs as DeepCrime takes: see `statistics.MATTERS`."""

@@ -18,11 +18,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.catalogue import nearest
-from harness.engine import Engine
-from harness.errors import PageError
-from harness.page import Page, read_text
-from harness.probe import Probe, parse_python
+from harness.core.errors import PageError
+from harness.engines.engine import Engine
+from harness.pages.catalogue import nearest
+from harness.pages.page import Page, read_text
+from harness.pages.probe import Probe, parse_python
 
 FOLDER = "recipes"
 

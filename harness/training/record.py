@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.report import EngineReport, SiteReport
+from harness.core.report import EngineReport, SiteReport
+from harness.core.vocabulary import Outcome
 from harness.training.statistics import Verdict
-from harness.words import Outcome
 
 HIDDEN = "deployed_"
 """How the names of metrics begin that no log has: they are measured on data of later."""

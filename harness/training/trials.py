@@ -13,16 +13,16 @@ from functools import partial
 import msgspec
 import numpy as np
 
-from harness.confine import Limits
-from harness.engine import Engine
-from harness.errors import EnvironmentProblem
-from harness.pool import cores, side_by_side
-from harness.run import Failure, Run
-from harness.sandbox import EngineDoesNotLoad, run_isolated
-from harness.store import Store, keys_of
+from harness.core.errors import EnvironmentProblem
+from harness.core.run import Failure, Run
+from harness.engines.engine import Engine
+from harness.runs.child import Job
+from harness.runs.host import EngineDoesNotLoad, run_isolated
+from harness.runs.store import Store, keys_of
+from harness.sandbox.confinement import Limits
+from harness.sandbox.pool import cores, side_by_side
 from harness.training.recipe import Recipe
 from harness.training.statistics import Sample
-from harness.worker import Job
 
 LIMITS = Limits()
 """For one run; a recipe takes some tenths of a second."""

@@ -16,12 +16,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from harness.bench import Bench
-from harness.catalogue import open_catalogue
 from harness.diagnostics import DIAGNOSTICS, Diagnostic
-from harness.engine import find_engine
-from harness.lab import Experiment, prepare, run_lab
-from harness.store import Store
+from harness.engines.engine import find_engine
+from harness.experiment.baseline import Bench
+from harness.experiment.lab import Experiment, prepare, run_lab
+from harness.pages.catalogue import open_catalogue
+from harness.runs.store import Store
 
 TARGET = 2000
 """Pairs a second."""

@@ -30,14 +30,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from harness.confine import Limits
-from harness.coverage import homes
-from harness.engine import Dialect, Engine
-from harness.errors import HunkError
+from harness.core.errors import HunkError
+from harness.engines.engine import Dialect, Engine
+from harness.pages.probe import Probe
 from harness.patch import apply_patch, parse_patch
-from harness.probe import Probe
-from harness.sandbox import EngineDoesNotLoad, run_isolated
-from harness.worker import Job
+from harness.runs.child import Job
+from harness.runs.coverage import homes
+from harness.runs.host import EngineDoesNotLoad, run_isolated
+from harness.sandbox.confinement import Limits
 from tests.benchmarks.engine import ONE_THREAD, ROOT
 from tests.benchmarks.mutations import mutations
 from tests.benchmarks.report import machine

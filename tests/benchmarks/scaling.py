@@ -24,15 +24,15 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from harness.bench import Bench
-from harness.catalogue import Catalogue
 from harness.diagnostics.crash import CRASH
 from harness.diagnostics.gradcheck import GRADCHECK
 from harness.diagnostics.shape import SHAPE
-from harness.engine import Dialect, Engine
+from harness.engines.engine import Dialect, Engine
+from harness.experiment.baseline import Bench
 from harness.matrix.gather import plan_matrix, try_all
 from harness.matrix.verdict import judge_trials
-from harness.store import Store
+from harness.pages.catalogue import Catalogue
+from harness.runs.store import Store
 
 FUNCTIONS = 20
 """Of the engine; a break changes one of them."""

@@ -16,7 +16,7 @@ from tests.benchmarks.mutation_tools import MUTATED, Suite, is_killed, read_suit
 from tests.benchmarks.mutations import mutations
 from tests.benchmarks.processes import watched
 from tests.benchmarks.runner import Row
-from tests.harness.engines import tiny_engine
+from tests.harness.tiny import tiny_engine
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,15 +14,15 @@ from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 
-from harness.bench import Bench
-from harness.catalogue import Catalogue, open_catalogue
-from harness.compare import breaks_for, compare_pages
-from harness.doctor import Diagnosis, diagnose
-from harness.foreign import explore
-from harness.report import Report
+from harness.core.report import Report
+from harness.doctor.diagnosis import Diagnosis, diagnose
+from harness.experiment.baseline import Bench
+from harness.experiment.comparison import breaks_for, compare_pages
+from harness.experiment.exploration import explore
+from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.report.doctor import show_diagnosis
 from harness.report.terminal import STYLES, WIDTH, Screen
-from harness.store import open_store
+from harness.runs.store import open_store
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from harness.bench import Bench
-from harness.catalogue import open_catalogue
-from harness.store import open_store
+from harness.experiment.baseline import Bench
+from harness.pages.catalogue import open_catalogue
+from harness.runs.store import open_store
 from tests.engines.documents import (
     DOCS,
     ENGINES,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TypeVar
 
-from harness.errors import BreaklabError, PageError
+from harness.core.errors import BreaklabError, PageError
 
 Result = TypeVar("Result")
 

@@ -19,18 +19,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import sandbox
-from harness.confine import Limits
-from harness.program import Ended, Printed, Program
-from harness.report import ClaimReport, EngineReport, Report, RunReport, SiteReport
+from harness.core.report import ClaimReport, EngineReport, Report, RunReport, SiteReport
+from harness.core.run import Array, Failure, Measured, Run, TraceStep, pack
+from harness.core.vocabulary import LOSSES, OUTCOMES
 from harness.report.json import to_json
-from harness.run import Array, Failure, Measured, Run, TraceStep, pack
-from harness.store import Store
-from harness.words import LOSSES, OUTCOMES
-from harness.worker import KINDS, TICKET, VERSION, Frame, Loaded, decode_frame, encode_frame
+from harness.runs import host as sandbox
+from harness.runs.child import KINDS, TICKET, VERSION, Frame, Loaded, decode_frame, encode_frame
+from harness.runs.program import Ended, Printed, Program
+from harness.runs.store import Store
+from harness.sandbox.confinement import Limits
 from tests.fuzz.changes import spoiled
 from tests.fuzz.sound import in_time
-from tests.harness.engines import tiny_job
+from tests.harness.tiny import tiny_job
 
 FEW = settings(max_examples=max(1, settings.default.max_examples // 2))
 """Of the profile that was asked for."""

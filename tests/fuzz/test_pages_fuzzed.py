@@ -15,22 +15,23 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.attempt import read_attempt
-from harness.catalogue import Catalogue, open_catalogue
-from harness.exercise import read_answer, read_suite, without_answer
-from harness.finding import Finding
-from harness.leaves import draw
+from harness.check.names import check_names
+from harness.check.prose import check_prose
+from harness.check.translations import check_translation
+from harness.core.finding import Finding
+from harness.experiment.myth import find_exhibit
+from harness.grade.exercise import read_answer, read_suite, without_answer
+from harness.grade.submission import read_attempt
 from harness.matrix.expected import read_committed, write_committed
-from harness.myth import find_exhibit
-from harness.names import check_names
-from harness.page import ID, Page, read_page, read_table, split_front
+from harness.pages.catalogue import Catalogue, open_catalogue
+from harness.pages.page import ID, Page, read_page, read_table, split_front
+from harness.pages.probe import Probe, read_probes
+from harness.pages.translation import translated
 from harness.patch import parse_patch
-from harness.probe import Probe, read_probes
-from harness.prose import check_prose
 from harness.report.language import open_language
+from harness.runs.inputs import draw
 from harness.training.experiment import read_expectation
 from harness.training.recipe import read_recipe
-from harness.translation import check_translation, translated
 from tests.fuzz.changes import changed, originals, spoiled, texts
 from tests.fuzz.sound import in_time, lines_of, read
 

@@ -10,12 +10,11 @@ from functools import cache
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.catalogue import open_catalogue
-from harness.engine import find_engine
-from harness.lab import put
+from harness.engines.engine import find_engine
+from harness.experiment.lab import put
+from harness.pages.catalogue import open_catalogue
 from harness.patch import Patched, apply_patch, parse_patch
-from harness.patch.reach import compile_marked
-from harness.trail import HOOKS
+from harness.patch.reach import HOOKS, compile_marked
 from tests.fuzz.changes import MEANINGFUL, changed, texts
 from tests.fuzz.sound import in_time, read
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from harness.report import EngineReport, Report, RunReport, SiteReport
-from harness.words import Loss, Outcome, headline
+from harness.core.report import EngineReport, Report, RunReport, SiteReport
+from harness.core.vocabulary import Loss, Outcome, headline
 
 Seen = tuple[str, Loss | None, Outcome]
 

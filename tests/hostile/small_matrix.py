@@ -2,9 +2,9 @@
 
 from functools import cached_property
 
-from harness.catalogue import Catalogue
 from harness.cli import main
-from harness.probe import Probe
+from harness.pages.catalogue import Catalogue
+from harness.pages.probe import Probe
 
 _all_shared = Catalogue.shared_probes.func
 

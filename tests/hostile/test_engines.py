@@ -27,13 +27,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.confine import Limits
-from harness.engine import Dialect
-from harness.probe import read_probes
-from harness.run import Run
-from harness.sandbox import run_isolated
-from harness.worker import Job
-from tests.harness.engines import TINY
+from harness.core.run import Run
+from harness.engines.engine import Dialect
+from harness.pages.probe import read_probes
+from harness.runs.child import Job
+from harness.runs.host import run_isolated
+from harness.sandbox.confinement import Limits
+from tests.harness.tiny import TINY
 
 HERE = Path(__file__).parent
 SAMPLES = sorted(path.stem for path in (HERE / "engines").glob("*.py"))

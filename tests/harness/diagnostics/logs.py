@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from harness.run import Array, pack
+from harness.core.run import Array, pack
 
 
 def log_of(*snapshots: dict[str, Any]) -> list[dict[str, Array]]:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from harness.engine import Engine, find_engine
+from harness.engines.engine import Engine, find_engine
 
 Change = tuple[str, str, str]
 OPTIM, LAYERS, MODULE = "optim.py", "nn/layers.py", "nn/module.py"

@@ -6,11 +6,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.catalogue import open_catalogue
-from harness.diagnostics import Alarm, Observation, Silent, Skipped, ask
+from harness.core.run import Failure, Measured, Run, pack
+from harness.core.verdict import Alarm, Silent, Skipped
+from harness.diagnostics import Observation, ask
 from harness.diagnostics.comparison import Pair, Scale, compare
 from harness.diagnostics.gradcheck import MOST_ELEMENTS
-from harness.run import Failure, Measured, Run, pack
+from harness.pages.catalogue import open_catalogue
 from tests.harness.diagnostics.wrong_engines import (
     FLOAT32,
     NAMED,

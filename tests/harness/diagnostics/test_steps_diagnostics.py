@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.catalogue import open_catalogue
-from harness.diagnostics import Alarm, Diagnostic, Observation, Silent, Skipped, Verdict, ask
+from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.diagnostics import Diagnostic, Observation, ask
 from harness.diagnostics import mode as mode_module
 from harness.diagnostics.checkpoint import CHECKPOINT
 from harness.diagnostics.crash import CRASH
@@ -17,14 +17,15 @@ from harness.diagnostics.loss_falls import LOSS_FALLS
 from harness.diagnostics.mode import MODE, Scenario
 from harness.diagnostics.training_log import TRAINING_LOG
 from harness.diagnostics.trajectory import TRAJECTORY, compare_logs
-from harness.engine import find_engine
-from harness.lab import Bench
-from harness.probe import Probe, read_probes
-from harness.sandbox import run_isolated
-from harness.store import Store
+from harness.engines.engine import find_engine
+from harness.experiment.lab import Bench
+from harness.pages.catalogue import open_catalogue
+from harness.pages.probe import Probe, read_probes
+from harness.runs.host import run_isolated
+from harness.runs.store import Store
 from tests.harness.diagnostics.logs import log_of
 from tests.harness.diagnostics.rewritten import RIGHT, WRONG, Change, changed
-from tests.harness.engines import TINY, tiny_job
+from tests.harness.tiny import TINY, tiny_job
 
 MINE = (TRAJECTORY, MODE, CHECKPOINT, TRAINING_LOG, LOSS_FALLS)
 FILES = ("optimizers.py", "modes.py", "checkpoints.py", "training.py", "data.py")

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.diagnostics import Alarm, Observation, Silent, Skipped, Verdict, ask
+from harness.core.run import Array, Run
+from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.diagnostics import Observation, ask
 from harness.diagnostics import training_log as log_module
 from harness.diagnostics.training_log import TRAINING_LOG
-from harness.probe import read_probes
-from harness.run import Array, Run
+from harness.pages.probe import read_probes
 from tests.harness.diagnostics.logs import log_of
 
 

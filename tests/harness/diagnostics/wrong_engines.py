@@ -4,16 +4,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 
-from harness.answers import LIBRARIES
-from harness.confine import Limits
-from harness.diagnostics import DIAGNOSTICS, Observation, Skipped, Verdict, ask
-from harness.engine import Engine, find_engine
-from harness.probe import Probe, read_probes
-from harness.run import Run
-from harness.sandbox import run_isolated
-from harness.trial import Library, Trial, observe
-from harness.words import Loss
-from harness.worker import Job
+from harness.core.run import Run
+from harness.core.verdict import Skipped, Verdict
+from harness.core.vocabulary import Loss
+from harness.diagnostics import DIAGNOSTICS, Observation, ask
+from harness.engines.engine import Engine, find_engine
+from harness.engines.library import Library
+from harness.pages.probe import Probe, read_probes
+from harness.runs.child import Job
+from harness.runs.host import run_isolated
+from harness.runs.oracles import LIBRARIES
+from harness.runs.trial import Trial, observe
+from harness.sandbox.confinement import Limits
 
 Edit = tuple[str, str, str]
 """A file of minigrad, a text in it, and what stands there instead."""

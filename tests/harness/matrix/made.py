@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from harness.diagnostics import Diagnostic, Silent
+from harness.core.report import EngineReport, RunReport
+from harness.core.verdict import Silent
+from harness.core.vocabulary import Outcome
+from harness.diagnostics import Diagnostic
 from harness.matrix import Size, Trials, Tried
 from harness.matrix.record import FalseAlarm
-from harness.page import Pardon
-from harness.report import EngineReport, RunReport
-from harness.words import Outcome
+from harness.pages.page import Pardon
 from tests.harness.reports import report_with, run_of
 
 SHARED = {

@@ -2,10 +2,10 @@
 
 import pytest
 
+from harness.core.vocabulary import Outcome
 from harness.matrix import build_matrix
 from harness.matrix.record import BreakRow, Fate, Matrix
 from harness.matrix.trials import Size
-from harness.words import Outcome
 from tests.harness.matrix.made import ALL, diagnostic, seen, trials, tried
 
 

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 from junitparser import JUnitXml
 
-from harness import bench, catalogue, cli, engine
+from harness import cli
+from harness.engines import engine
+from harness.experiment import baseline as bench
 from harness.matrix import gather
-from tests.harness.engines import tiny_engine
+from harness.pages import catalogue
 from tests.harness.matrix.tiny import DIAGNOSTICS, ENGINE, write_pages
+from tests.harness.tiny import tiny_engine
 
 Command = Callable[..., tuple[int, str, str]]
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.core.errors import EnvironmentProblem, PageError
+from harness.core.vocabulary import OUTCOMES, Outcome
 from harness.diagnostics import Diagnostic
-from harness.errors import EnvironmentProblem, PageError
 from harness.matrix import build_matrix
 from harness.matrix.expected import (
     Committed,
@@ -19,7 +20,6 @@ from harness.matrix.expected import (
     write_committed,
 )
 from harness.matrix.record import BreakRow
-from harness.words import OUTCOMES, Outcome
 from tests.harness.matrix.made import ALL, NO_OP, SABOTAGE, seen, trials, tried
 
 WORDS = st.sampled_from(["a", "b2", "7", "add-new-axis", "true", "inf", "2024-01-01", "shape"])

@@ -9,7 +9,7 @@ from junitparser import JUnitXml
 from markdown_it import MarkdownIt
 from rich.console import Console
 
-from harness.errors import EnvironmentProblem
+from harness.core.errors import EnvironmentProblem
 from harness.matrix import Matrix, build_matrix
 from harness.matrix.record import Difference, FalseAlarm
 from harness.report.json import to_json

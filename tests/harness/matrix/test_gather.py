@@ -5,16 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from harness.catalogue import Catalogue
-from harness.diagnostics import Diagnostic, Silent
+from harness.core.errors import EnvironmentProblem, NotAccepted, PageError, UsageError
+from harness.core.verdict import Silent
+from harness.diagnostics import Diagnostic
 from harness.diagnostics.crash import CRASH
 from harness.diagnostics.gradcheck import GRADCHECK
 from harness.diagnostics.shape import SHAPE
-from harness.errors import EnvironmentProblem, NotAccepted, PageError, UsageError
-from harness.lab import Experiment
+from harness.experiment.lab import Experiment
 from harness.matrix import Matrix
 from harness.matrix.expected import read_committed
 from harness.matrix.verdict import accept
+from harness.pages.catalogue import Catalogue
 from tests.harness.matrix.tiny import ENGINE, SQUARE, SQUARE_ONE, page, plan, run, write_pages
 
 

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.bench import Bench
-from harness.catalogue import Catalogue
-from harness.lab import Experiment
+from harness.core.report import Report
+from harness.experiment.baseline import Bench
+from harness.experiment.lab import Experiment
 from harness.matrix import Matrix, gather, known
 from harness.matrix.gather import plan_matrix, try_all
 from harness.matrix.verdict import judge_trials
-from harness.report import Report
-from harness.store import Store
-from tests.harness.engines import tiny_engine
+from harness.pages.catalogue import Catalogue
+from harness.runs.store import Store
 from tests.harness.matrix.tiny import BY_HAND, DIAGNOSTICS, ENGINE, SQUARE, page, write_pages
+from tests.harness.tiny import tiny_engine
 
 
 @pytest.fixture

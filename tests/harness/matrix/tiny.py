@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.bench import Bench
-from harness.catalogue import Catalogue
 from harness.diagnostics import Diagnostic
 from harness.diagnostics.crash import CRASH
 from harness.diagnostics.gradcheck import GRADCHECK
 from harness.diagnostics.shape import SHAPE
+from harness.experiment.baseline import Bench
 from harness.matrix import Matrix, Trials
 from harness.matrix.gather import Plan, plan_matrix, try_all
 from harness.matrix.verdict import judge_trials
-from harness.store import Store
-from tests.harness.engines import TINY, tiny_engine
+from harness.pages.catalogue import Catalogue
+from harness.runs.store import Store
+from tests.harness.tiny import TINY, tiny_engine
 
 ENGINE = f"{TINY}\n\ndef unused():\n    return 1\n"
 BY_HAND = "@@ square @@\n-self.data**2\n+self.data * self.data"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 import pytest
 
-from harness.errors import DoesNotApply, EnvironmentProblem, HunkError, UsageError
+from harness.core.errors import DoesNotApply, EnvironmentProblem, HunkError, UsageError
 from harness.patch import (
     Patched,
     apply_patch,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.errors import HunkError
+from harness.core.errors import HunkError
 from harness.patch import parse_patch
 
 DEEP = "not " * 9000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.errors import DoesNotApply, HunkError, UsageError
+from harness.core.errors import DoesNotApply, HunkError, UsageError
 from harness.patch import Names, apply_patch, loosen, parse_patch, rename
 from harness.patch.operations import OPERATIONS, is_operation
 

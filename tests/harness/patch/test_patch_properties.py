@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from harness.errors import DoesNotApply, HunkError
+from harness.core.errors import DoesNotApply, HunkError
 from harness.patch import Patched, apply_patch, parse_patch
 from harness.patch.reach import Hooks, compile_marked
 

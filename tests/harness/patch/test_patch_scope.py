@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.catalogue import open_catalogue
-from harness.engine import find_engine
+from harness.engines.engine import find_engine
+from harness.pages.catalogue import open_catalogue
 from harness.patch import parse_patch
 from harness.patch.scope import Alternative, parse_scope
 from harness.patch.source import parse_source, read_source

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.errors import DoesNotApply, HunkError
+from harness.core.errors import DoesNotApply, HunkError
 from harness.patch import Patched
 
 PatchFile = Callable[[str, str], str]

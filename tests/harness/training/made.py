@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from harness.catalogue import Catalogue, open_catalogue
-from harness.engine import find_engine
-from harness.store import Store
+from harness.engines.engine import find_engine
+from harness.pages.catalogue import Catalogue, open_catalogue
+from harness.runs.store import Store
 from harness.training.experiment import TrainingExperiment, prepare_training
 from harness.training.lab import run_training
 from harness.training.record import MetricReport, TrainingReport

@@ -7,7 +7,7 @@ import pytest
 
 import breaks
 import minigrad
-from harness.catalogue import open_catalogue
+from harness.pages.catalogue import open_catalogue
 from harness.training.recipe import Recipe, read_recipe
 
 FOLDER = Path(breaks.__file__).parent / "recipes"

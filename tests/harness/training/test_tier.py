@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import bench as bench_module
-from harness.catalogue import open_catalogue
-from harness.check import PageCheck, check_page, check_pages
-from harness.confine import Limits
-from harness.engine import find_engine
-from harness.errors import EnvironmentProblem, HunkError, PageError, UsageError
+from harness.check.pages import PageCheck, check_page, check_pages
+from harness.core.errors import EnvironmentProblem, HunkError, PageError, UsageError
+from harness.engines.engine import find_engine
+from harness.experiment import baseline as bench_module
 from harness.matrix.gather import plan_matrix
-from harness.store import Store
+from harness.pages.catalogue import open_catalogue
+from harness.runs.store import Store
+from harness.sandbox.confinement import Limits
 from harness.training import experiment as experiment_module
 from harness.training import trials
 from harness.training.experiment import prepare_training
@@ -355,8 +355,8 @@ def test_the_check_of_all_pages_runs_one_tier_or_the_other(
         asked.append(page_id)
         return PageCheck(page_id, "", [], [], 0)
 
-    monkeypatch.setattr("harness.check.check_page", note)
-    monkeypatch.setattr("harness.check._prepare_bench", lambda *_: None)
+    monkeypatch.setattr("harness.check.pages.check_page", note)
+    monkeypatch.setattr("harness.check.pages._prepare_bench", lambda *_: None)
     list(check_pages(catalogue, find_engine(), training=True))
     many = set(asked)
     asked.clear()

@@ -4,9 +4,9 @@ ENDS = ["any"]
 
 
 def attack(tensor):
-    import harness.trial
-    import harness.worker
+    import harness.runs.trial
+    import harness.runs.child
 
-    harness.trial.pack = harness.worker.observe = lambda *_, **__: None
-    harness.trial._shared = lambda *_: ["all of it"]
-    harness.worker.Trial = None
+    harness.runs.trial.pack = harness.runs.child.observe = lambda *_, **__: None
+    harness.runs.trial._shared = lambda *_: ["all of it"]
+    harness.runs.child.Trial = None

@@ -54,7 +54,9 @@ def canary(lib, a=[1.0]):
         "rounding": ctypes.CDLL(None).fegetround(),
         "third": float(np.float64(1) / np.float64(3)),
         "threads": threading.active_count(),
-        "modules": all(name in sys.modules for name in ("numpy", "os", "random", "harness.run")),
+        "modules": all(
+            name in sys.modules for name in ("numpy", "os", "random", "harness.core.run")
+        ),
         "path": len(sys.path) + 100 * len(sys.meta_path),
         "builtins": hasattr(builtins, "shape") + 10 * len([1, 2, 3]),
         "functions": float(np.sum(np.asarray([1.0, 2.0]))) + np.linalg.norm([3.0, 4.0]),

@@ -26,7 +26,7 @@ def raw(data):
 
 def send(record, *, ticket=None, version=None, kind=b"R"):
     """A frame with this record; version and ticket are the present ones unless others are said."""
-    worker = sys.modules["harness.worker"]
+    worker = sys.modules["harness.runs.child"]
     said = bytes([worker.VERSION if version is None else version]) + kind
     body = said + (ticket or _frame_of_the_child()["ticket"]) + record
     raw(len(body).to_bytes(4, "big") + body)

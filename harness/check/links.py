@@ -1,0 +1,102 @@
+"""Where a page points to: links in its text, and the sources in its front matter.
+
+Nothing is visited; an address only has to be well-formed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from harness.core.errors import PageError
+from harness.core.finding import Finding
+from harness.pages.markdown import Text
+from harness.pages.page import Page, read_text, split_front
+
+SOURCE_FORMS = (
+    "a repository, `owner/repo`, with `#123` (issue or pull request), `@1a2b3c4` (commit or "
+    "release) or `:item` behind it; an address `https://...`; `seeds/NNN`; `course-NN`, "
+    "`karpathy-2018#N` or `llm-first-principles#N`; or `std`, a slip that everybody makes"
+)
+_SOURCE = re.compile(
+    r"std|seeds/\d{3}"
+    r"|(?!seeds/)[A-Za-z0-9][\w.-]*/[\w.-]+(#\d+|@[\w.-]+|:[\w.-]+)?"
+    r"|course-\d{2}|karpathy-2018#\d+|llm-first-principles#\d+"
+)
+_WEB = re.compile(r"https?://[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}(:\d+)?([/?#]\S*)?")
+
+
+def check_links(text: Text) -> Iterator[Finding]:
+    """Relative links lead to files, anchors to headings; addresses are well-formed, not visited."""
+    for token in text.tokens:
+        inside = 0
+        for part in token.children or () if token.type == "inline" else ():
+            inside += {"link_open": 1, "link_close": -1}.get(part.type, 0)
+            targets = [str(part.attrs.get(name, "")) for name in ("href", "src") if part.attrs]
+            if part.type == "text" and not inside:  # an address that is not marked as a link
+                targets += [
+                    word.rstrip(".,;:)]") for word in re.findall(r"\bhttps?:\S*", part.content)
+                ]
+            for target in filter(None, targets):
+                if wrong := _wrong_link(text, unquote(target)):
+                    yield text.finding(text.line_of(token, unquote(target)), *wrong)
+
+
+def _wrong_link(text: Text, target: str) -> tuple[str, str] | None:
+    """The problem and the remedy, where there is one."""
+    try:
+        parts = urlsplit(target)
+    except ValueError:  # a bracket that begins a number of a host, and does not end
+        return f"`{target}` is no well-formed address", "write it whole: `https://host.org/path`"
+    if parts.scheme in ("http", "https"):
+        if _WEB.fullmatch(target):
+            return None
+        return f"`{target}` is no well-formed address", "write it whole: `https://host.org/path`"
+    if parts.scheme or target.startswith(("/", "\\")):
+        remedy = "link to a file beside the page, or to an http(s) address"
+        return f"the link `{target}` leads nowhere on another computer", remedy
+    file = Path(text.path).parent / parts.path if parts.path else Path(text.path)
+    try:
+        is_there = file.exists()
+    except OSError:  # longer than any name of a file
+        is_there = False
+    if not is_there:
+        return f"the link `{target}` leads to no file", "correct the path, relative to this page"
+    if parts.fragment and (file == Path(text.path) or file.suffix == ".md"):
+        anchors = _anchors(text if not parts.path else _read_markdown(file))
+        if parts.fragment not in anchors:
+            return f"the link `{target}` leads to no heading", f"there are {', '.join(anchors)}"
+    return None
+
+
+def _read_markdown(file: Path) -> Text:
+    words = read_text(file)
+    with contextlib.suppress(PageError):  # a README has no front matter
+        _, words, _ = split_front(words, str(file))
+    return Text(str(file), words, 1)
+
+
+def _anchors(text: Text) -> list[str]:
+    """As on GitHub: lower case, no punctuation, hyphens for spaces, numbers for repetitions."""
+    anchors: list[str] = []
+    for heading in text.headings:
+        words = re.sub(r"[^\w\- ]", "", heading.text.lower()).replace(" ", "-")
+        taken = sum(
+            re.fullmatch(rf"{re.escape(words)}(-\d+)?", other) is not None for other in anchors
+        )
+        anchors.append(f"{words}-{taken}" if taken else words)
+    return anchors
+
+
+def check_sources(page: Page) -> Iterator[Finding]:
+    """All but variants and controls say where they were seen, so that a reader can follow."""
+    line = page.line_of("sources")
+    if not page.front.sources and page.front.kind in ("break", "myth", "exercise"):
+        remedy = f"say where it was seen: {SOURCE_FORMS}"
+        yield Finding(page.path, line, "no sources", remedy)
+    for source in page.front.sources:
+        if not (_SOURCE.fullmatch(source) or _WEB.fullmatch(source)):
+            yield Finding(page.path, line, f"the source `{source}` has no known form", SOURCE_FORMS)

@@ -1,0 +1,207 @@
+"""What can be known of a page's prose without a run: sections, leftovers, links and sources.
+
+`check_prose` is for pages; a translation borrows the checks of any Markdown text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from markdown_it.token import Token
+
+from harness.check.links import check_links, check_sources
+from harness.core.finding import Finding
+from harness.core.vocabulary import PageKind
+from harness.pages.markdown import Heading, Text
+from harness.pages.page import Page
+
+BREAK_SECTIONS = (
+    "Hypothesis",
+    "The break",
+    "Probes",
+    "What happens",
+    "Diagnostic",
+    "Lesson",
+    "References",
+    "On other engines",
+)
+MYTH_SECTIONS = (
+    "The claim",
+    "The program",
+    "What happens",
+    "When it would be true",
+    "Lesson",
+    "References",
+)
+EXERCISE_SECTIONS = (
+    "The suite",
+    "The break",
+    "Your task",
+    "Hints",
+    "Answer",
+    "Lesson",
+    "References",
+)
+PYTHON_SECTIONS = ("Probes", "The program", "The suite", "Answer")
+"""Sections with a block of Python that is run."""
+
+LONGEST = 120
+"""Lines of Markdown; a page is read at one sitting."""
+
+
+def sections_of(kind: PageKind) -> tuple[str, ...]:
+    """The second-level sections that a page of that kind may have, in their order."""
+    return {"myth": MYTH_SECTIONS, "exercise": EXERCISE_SECTIONS}.get(kind, BREAK_SECTIONS)
+
+
+def optional_sections(kind: PageKind) -> frozenset[str]:
+    """Those that a page of that kind may leave out."""
+    if kind in ("myth", "exercise"):
+        return frozenset()
+    may = frozenset({"Probes", "On other engines"})
+    return may if kind == "break" else may | {"References"}
+
+
+def check_prose(page: Page) -> list[Finding]:
+    """Everything that is wrong with the page's text, by line."""
+    text = Text(page.path, page.body, page.body_line)
+    found = [
+        *_check_sections(page, text),
+        *_check_blocks(page),
+        *(_check_question(page, text) if page.front.kind in ("break", "variant") else ()),
+        *check_leftovers(text),
+        *_check_front(page),
+        *check_links(text),
+        *check_sources(page),
+        *_check_length(page),
+    ]
+    return sorted(found, key=lambda finding: finding.line)
+
+
+# ----- Sections -----
+
+
+def _check_sections(page: Page, text: Text) -> Iterator[Finding]:
+    kind = page.front.kind
+    order, optional = sections_of(kind), optional_sections(kind)
+    known: list[Heading] = []
+    for heading in text.sections:
+        if heading.text not in order:
+            remedy = f"the sections of a {kind} are {', '.join(order)}; others are `###`"
+            yield text.finding(heading.line, f"unknown section `{heading.text}`", remedy)
+        elif heading.text in {before.text for before in known}:
+            remedy = "join the two, or make one a `###`"
+            yield text.finding(heading.line, f"a second section `{heading.text}`", remedy)
+        else:
+            known.append(heading)
+            yield from _check_section(page, text, heading)
+    names = [heading.text for heading in known]
+    for name in order:
+        if name not in names and name not in optional:
+            before = [other for other in order[: order.index(name)] if other in names]
+            place = f"after `## {before[-1]}`" if before else "as the first section"
+            yield text.finding(text.line, f"no section `{name}`", f"add `## {name}` {place}")
+    for heading, following in pairwise(known):
+        if order.index(following.text) < order.index(heading.text):
+            problem = f"the section `{following.text}` stands after `{heading.text}`"
+            yield text.finding(following.line, problem, f"the order is {', '.join(order)}")
+
+
+def _check_section(page: Page, text: Text, heading: Heading) -> Iterator[Finding]:
+    if not page.section(heading.text):
+        remedy = "write it; `harness show skip-unbroadcast` is an example"
+        yield text.finding(heading.line, f"the section `{heading.text}` is empty", remedy)
+    needs = "python" if heading.text in PYTHON_SECTIONS else None
+    if needs and not any(
+        fence.section == heading.text and fence.info[:1] == (needs,) for fence in page.fences
+    ):
+        problem = f"the section `{heading.text}` has no ```{needs} block"
+        yield text.finding(heading.line, problem, "write one, or leave the section out")
+
+
+def _check_blocks(page: Page) -> Iterator[Finding]:
+    """A reader takes `diff` for what is applied, and `python` for what is run."""
+    kind = page.front.kind
+    of_python = [name for name in sections_of(kind) if name in PYTHON_SECTIONS]
+    order = () if kind == "exercise" else sections_of(kind)
+    of_diffs = [name for name in order if name in ("The break", "On other engines")]
+    homes = {"diff": of_diffs, "python": of_python}
+    for fence in page.fences:
+        home = " or ".join(homes.get(fence.info[0], [])) if fence.info else ""
+        if home and fence.section not in home.split(" or "):
+            remedy = f"move it to `## {home}`, or indent it by four spaces instead of fencing it"
+            problem = f"a ```{fence.info[0]} block outside the section `{home}`"
+            yield Finding(page.path, fence.line - 1, problem, remedy)
+
+
+def _check_question(page: Page, text: Text) -> Iterator[Finding]:
+    """The hypothesis asks for a prediction; a break's has a number to hold on to."""
+    heading = next((one for one in text.sections if one.text == "Hypothesis"), None)
+    question = re.sub(r"<!--.*?-->", "", page.section("Hypothesis"), flags=re.S).strip()
+    if heading is None or not question:
+        return  # which is a finding already
+    if not re.search(r"\?|predict|guess|before you", question, re.I):
+        remedy = "ask for a prediction: which probe crashes, which is silently wrong, by how much?"
+        yield text.finding(heading.line, "the hypothesis asks nothing", remedy)
+    if page.front.kind == "break" and not re.search(r"\d", question):
+        remedy = "give the shapes and the correct value that a prediction can start from"
+        yield text.finding(heading.line, "the hypothesis has no number in it", remedy)
+
+
+def _check_length(page: Page) -> Iterator[Finding]:
+    lines = page.body.count("\n") - page.section("On other engines").count("\n")
+    if lines > LONGEST:
+        problem = f"{lines} lines are long for one sitting (about {LONGEST})"
+        yield Finding(page.path, page.body_line, problem, "cut what teaches nothing here", 0)
+
+
+# ----- Leftovers -----
+
+
+def check_leftovers(text: Text) -> Iterator[Finding]:
+    """What a template left behind: comments, tags, TODO, and lines of dots."""
+    for number, row in enumerate(text.body.splitlines(), start=text.line):
+        yield from _check_todo(text.path, number, row)
+    for token in text.tokens:
+        if token.type == "html_block":
+            yield _html(text, token, token.content)
+        for part in token.children or () if token.type == "inline" else ():
+            if part.type == "html_inline":
+                yield _html(text, token, part.content)
+            elif part.type == "text" and re.search(r"<\s*(\.\.\.|…)?\s*>", part.content):
+                yield text.finding(
+                    text.line_of(token), "a placeholder `<...>` is left", "write what belongs there"
+                )
+        for row in token.content.splitlines() if token.type == "inline" else ():
+            if re.fullmatch(r"[|\s]*(\.\.\.|…)[|\s.…]*", row):
+                line = text.line_of(token, row.strip())
+                yield text.finding(line, f"a placeholder `{row.strip()}` is left", "write the text")
+
+
+def _html(text: Text, token: Token, tag: str) -> Finding:
+    first = tag.strip().splitlines()[0]
+    shown = first if len(first) <= 60 else f"{first[:59]}…"
+    if tag.lstrip().startswith("<!--"):
+        problem, remedy = f"the comment `{shown}` is left", "do what it says, then delete it"
+    else:
+        problem = f"`{shown}` is read as HTML, which no reader of a page will see"
+        remedy = "write what belongs there; code stands between backticks"
+    return text.finding(text.line_of(token, first), problem, remedy)
+
+
+def _check_todo(path: str, number: int, row: str) -> Iterator[Finding]:
+    if word := re.search(r"\b(TODO|FIXME|TBD|XXX)\b", row):
+        yield Finding(path, number, f"`{word.group()}` is left", "do it, then delete the word")
+
+
+def _check_front(page: Page) -> Iterator[Finding]:
+    rows = list(enumerate(page.toml.splitlines(), start=2))
+    for number, row in rows:
+        yield from _check_todo(page.path, number, row)
+    left = [number for number, row in rows if re.search(r"#\s*observed:", row)]
+    if left:
+        problem = f"comments `# observed: ...` of the template are left, {len(left)} in all"
+        remedy = "write what you understood as outcomes and claims, then delete the comments"
+        yield Finding(page.path, left[0], problem, remedy)

@@ -1,0 +1,92 @@
+"""The learner's prediction: asked before anything runs, scored after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.text import Text
+
+from harness.core.report import Report
+from harness.core.vocabulary import OUTCOMES, Outcome
+from harness.pages.probe import Probe
+from harness.report.language import ENGLISH, Language
+from harness.report.terminal import Screen, outcome_text
+
+CHOICES: tuple[Outcome, ...] = (
+    "crash",
+    "silent-corruption",
+    "disguised-correct",
+    "not-reached",
+)
+"""What a learner may predict; the other outcomes do not depend on the probe."""
+
+
+def read_prediction(answer: str, say: Language = ENGLISH) -> Outcome | None:
+    """The outcome that an answer names, in full or by its first letters; None for no answer.
+
+    In another language its own words come first, and the English ones are understood too. Raises
+    ValueError, with the remedy, for anything else.
+    """
+    word = answer.strip().lower()
+    if not word:
+        return None
+    for names in ({say(outcome): outcome for outcome in CHOICES}, {name: name for name in CHOICES}):
+        for name, outcome in names.items():
+            if name.startswith(word):
+                return outcome
+    problem = "is not to be predicted" if word in map(say, OUTCOMES) else "is no outcome"
+    sentence = f"`{{}}` {problem}: write {{}}, or their first letters; Enter skips"
+    raise ValueError(say(sentence, answer.strip(), ", ".join(map(say, CHOICES))))
+
+
+def ask_predictions(console: Screen, probes: Sequence[Probe]) -> dict[str, Outcome]:
+    """Ask for one outcome a probe; end of input skips the rest."""
+    say = console.say
+    choices = " · ".join(f"{say(outcome)[0]} {say(outcome)}" for outcome in CHOICES)
+    console.print(Text(say("What do you predict?"), "bold"))
+    console.print(f"  {choices}")
+    console.print(f"  {say('Enter skips a probe, Ctrl-D all that are left.')}\n")
+    predictions = {}
+    for probe in probes:
+        console.print(Text.assemble((probe.name, "bold"), f"  {say(probe.doc.splitlines()[0])}"))
+        try:
+            outcome = _ask(console)
+        except EOFError:
+            console.print()
+            break
+        if outcome:
+            predictions[probe.name] = outcome
+    console.print()
+    return predictions
+
+
+def _ask(console: Screen) -> Outcome | None:
+    while True:
+        try:
+            return read_prediction(console.input("  > "), console.say)
+        except ValueError as error:
+            console.print(f"  {error}", markup=False)
+
+
+def show_score(console: Screen, predictions: Mapping[str, Outcome], report: Report) -> None:
+    """Each prediction beside what was seen, and how many were right.
+
+    A probe that ends differently under its two losses is predicted right by either.
+    """
+    if not predictions:
+        return
+    say, right = console.say, 0
+    console.print(Text(f"\n{say('Your predictions')}", "bold"))
+    for name, predicted in predictions.items():
+        seen = dict.fromkeys(run.outcome for run in report.runs if run.probe == name)
+        hit = predicted in seen
+        right += hit
+        mark = (f"  {say('right')}  ", "green") if hit else (f"  {say('wrong')}  ", "red")
+        line = Text.assemble(mark, name, say(": you said {}", say(predicted)))
+        if not hit or len(seen) > 1:
+            line.append(say(", it was "))
+            line.append_text(
+                Text(say(" and ")).join(outcome_text(outcome, say) for outcome in seen)
+            )
+        console.print(line)
+    console.print(f"  {say('{} of {} right', right, len(predictions))}\n")

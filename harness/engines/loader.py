@@ -1,0 +1,100 @@
+"""Loading an engine from memory, in the child process that is about to run it.
+
+The source that is executed is the text in hand, never a file and never old bytecode. It is compiled
+under its original path, and tracebacks show its own lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.abc
+import importlib.machinery
+import linecache
+import sys
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import CodeType, ModuleType
+
+from harness.patch import Site
+from harness.patch.reach import HOOKS, Hooks, compile_marked
+
+
+def load(
+    module: str,
+    root: Path,
+    sources: Mapping[str, str],
+    sites: Sequence[Site] = (),
+    hooks: Hooks = HOOKS,
+) -> ModuleType:
+    """Import `module` afresh, its package's files taken from `sources` (paths below `root`).
+
+    The sites call `hooks`. Whatever was imported under that name before is forgotten. Raises what
+    the import raises.
+    """
+    sys.dont_write_bytecode = True
+    top = module.partition(".")[0]
+    for name in [name for name in sys.modules if name.partition(".")[0] == top]:
+        del sys.modules[name]
+    sys.meta_path.insert(0, _MemoryFinder(root, sources, sites, hooks))
+    return importlib.import_module(module)
+
+
+def compile_ahead(
+    root: Path, sources: Mapping[str, str], sites: Sequence[Site], hooks: Hooks = HOOKS
+) -> None:
+    """Compile what `load` will need, so that processes forked from this one find it done."""
+    finder = _MemoryFinder(root, sources, sites, hooks)
+    for file in sources:
+        with contextlib.suppress(SyntaxError, ValueError, RecursionError):  # `load` will say so
+            finder.code(file)
+
+
+class _MemoryFinder(importlib.abc.MetaPathFinder):
+    """Finds the modules whose files are in hand, and no others."""
+
+    def __init__(
+        self, root: Path, sources: Mapping[str, str], sites: Sequence[Site], hooks: Hooks
+    ) -> None:
+        self.root, self.sources, self.sites, self.hooks = root, sources, sites, hooks
+
+    def find_spec(
+        self, name: str, _path: object = None, _target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        stem = name.replace(".", "/")
+        for file, is_package in ((f"{stem}/__init__.py", True), (f"{stem}.py", False)):
+            if file in self.sources:
+                loader = _MemoryLoader(self, file)
+                spec = ModuleSpec(name, loader, origin=str(self.root / file), is_package=is_package)
+                spec.has_location = True
+                if is_package:
+                    spec.submodule_search_locations = [str((self.root / file).parent)]
+                return spec
+        return None
+
+    def code(self, file: str) -> CodeType:
+        text, path = self.sources[file], str(self.root / file)
+        linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+        numbered = [(number, site) for number, site in enumerate(self.sites) if site.file == file]
+        return _compiled(text, path, tuple(numbered), self.hooks)
+
+
+@lru_cache(maxsize=4096)
+def _compiled(text: str, path: str, sites: tuple[tuple[int, Site], ...], hooks: Hooks) -> CodeType:
+    """A file's code: compiled once where many engines share the file, also across a fork."""
+    return compile_marked(text, path, sites, hooks)
+
+
+class _MemoryLoader(importlib.abc.InspectLoader):
+    """Executes one module's text."""
+
+    def __init__(self, finder: _MemoryFinder, file: str) -> None:
+        self.finder, self.file = finder, file
+
+    def get_source(self, fullname: str) -> str:  # noqa: ARG002  the protocol's argument
+        return self.finder.sources[self.file]
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(self.finder.code(self.file), module.__dict__)  # noqa: S102  this is what a loader does

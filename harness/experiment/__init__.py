@@ -1,0 +1,1 @@
+"""One page on one engine, from the patch to the report."""

@@ -1,0 +1,47 @@
+"""What a page claims of diagnostics, held against the runs of all its probes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from harness.core.errors import PageError
+from harness.core.report import ClaimReport, RunReport
+from harness.pages.page import Page
+
+
+def hold_claims(
+    page: Page, variant: str | None, diagnostics: Collection[str], runs: Sequence[RunReport]
+) -> list[ClaimReport]:
+    """Each claim that the page makes for this variant, with what was seen.
+
+    `caught_by`: an alarm on at least one run. `missed_by`: asked on at least one run, and never an
+    alarm. Nothing is held where not all of the page's probes ran.
+
+    Raises PageError for a claim about a diagnostic that does not exist.
+    """
+    claims = page.claims.get(variant)
+    stated = {name for table in page.expect.values() for name in table}
+    if claims is None or not {run.probe for run in runs} >= stated:
+        return []
+    held = []
+    for claim, names in (("caught_by", claims.caught_by), ("missed_by", claims.missed_by)):
+        for name in names:
+            if name not in diagnostics:
+                raise PageError(
+                    page.path,
+                    1,
+                    f"key `diagnostics.{claim}` names no diagnostic `{name}`",
+                    f"the diagnostics are {', '.join(sorted(diagnostics))}",
+                )
+            held.append(_hold(name, claim, runs))
+    return held
+
+
+def _hold(name: str, claim: str, runs: Sequence[RunReport]) -> ClaimReport:
+    catches = [f"{run.probe}: {run.alarms[name]}" for run in runs if name in run.caught_by]
+    misses = dict.fromkeys(run.probe for run in runs if name in run.missed_by)
+    if not catches and not misses:
+        reasons = dict.fromkeys(run.skipped[name] for run in runs if name in run.skipped)
+        return ClaimReport(name, claim, None, "; ".join(reasons))
+    agrees = bool(catches) == (claim == "caught_by")
+    return ClaimReport(name, claim, agrees, catches[0] if catches else "silent on every probe")

@@ -1,0 +1,47 @@
+"""Breaks on a foreign engine, page by page: where they are put, and what comes of them there.
+
+What a page states is held against it, and no outcome is a failure: the page was written about
+minigrad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from harness.core.errors import BreaklabError, DoesNotApply
+from harness.core.report import Report
+from harness.engines.engine import Engine
+from harness.experiment.baseline import Bench
+from harness.experiment.lab import prepare, report_absence, run_lab
+from harness.pages.catalogue import Catalogue
+from harness.pages.page import Page
+
+
+def breaks_for(catalogue: Catalogue, ids: Sequence[str] = ()) -> list[Page]:
+    """The breaks of these ids, or all that an engine can be asked about.
+
+    Raises UsageError for an id that no break has, PageError for a page that cannot be read.
+    """
+    if ids:
+        return [catalogue.page(page_id, "break") for page_id in ids]
+    pages, mistakes = catalogue.pages()
+    if mistakes:
+        raise mistakes[0]
+    return [page for page in pages if page.front.kind == "break" and not page.front.recipe]
+
+
+def compare_pages(
+    pages: Sequence[Page], catalogue: Catalogue, engine: Engine, bench: Bench
+) -> Iterator[Report]:
+    """A report on each break: `does-not-apply` where it has no site, or none that is Python."""
+    for page in pages:
+        try:
+            yield run_lab(prepare(page, catalogue, engine), bench)
+        except DoesNotApply:
+            yield report_absence(page, engine, None)
+        except BreaklabError as error:
+            said = {"the patch": str(error).splitlines()[0]}
+            absence = report_absence(page, engine, None)
+            yield msgspec.structs.replace(absence, left_out=said)

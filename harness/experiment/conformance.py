@@ -1,0 +1,168 @@
+"""Which probes an unbroken foreign engine can be put to, and what it gets wrong on the others.
+
+A break is judged on a foreign engine only where the unbroken engine is right: its clean run has to
+agree with ours on the same text. Where it does not, that is either something it lacks, another
+meaning of a name, or a bug of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+from weakref import WeakKeyDictionary
+
+import msgspec
+import numpy as np
+
+from harness.answer_key.outcome import judge
+from harness.answer_key.subgradient import MEASUREMENT
+from harness.core.errors import EnvironmentProblem
+from harness.core.run import Array, Failure, Run, pack
+from harness.core.vocabulary import Loss
+from harness.engines.adapter.missing import OWN_WAY
+from harness.engines.engine import Engine, find_engine
+from harness.experiment.baseline import Bench, Pair
+from harness.pages.probe import Probe
+from harness.runs.host import EngineDoesNotLoad
+from harness.runs.store import run_kept
+
+Verdict = Literal["fits", "lacks", "differs", "bug"]
+
+LACKING = {"NotSpoken", "NotImplementedError", "AttributeError", "TypeError", "NameError"}
+"""What is raised where something is not there, or not for such arguments."""
+
+
+class Fit(msgspec.Struct, frozen=True):
+    """What an unbroken engine makes of a probe."""
+
+    probe: str
+    verdict: Verdict
+    """fits; lacks what it asks; differs in what is meant; bug: a wrong gradient, a crash."""
+    said: str = ""
+    """The reason, or the witness."""
+    kind: str = ""
+    """Of a bug: crash, shape, value, aliased, mutated-input ..."""
+
+
+ORDER: tuple[Verdict, ...] = ("lacks", "differs", "bug", "fits")
+"""What decides where the losses of a probe do not agree, first things first."""
+
+
+def fit(engine: Engine, probes: Sequence[Probe], bench: Bench) -> dict[str, Fit]:
+    """A verdict for each probe, by name; what this bench has tried once is known to it."""
+    known = _KNOWN.setdefault(bench, {})
+    text = frozenset(engine.sources.items())
+    keys = {probe.name: (text, probe.name, probe.source) for probe in probes}
+    new = [probe for probe in probes if keys[probe.name] not in known]
+    known |= {keys[name]: found for name, found in _try(engine, new, bench).items()}
+    return {name: known[key] for name, key in keys.items()}
+
+
+_Tried = tuple[frozenset[tuple[str, str]], str, str]
+"""The engine's files, the probe and its text."""
+
+_KNOWN: WeakKeyDictionary[Bench, dict[_Tried, Fit]] = WeakKeyDictionary()
+
+
+def _try(engine: Engine, probes: Sequence[Probe], bench: Bench) -> dict[str, Fit]:
+    asked = [probe for probe in probes if probe.kind in ("gradient", "steps")]
+    theirs, ours = (_clean_runs(each, asked, bench) for each in (engine, find_engine()))
+    found = {
+        probe.name: Fit(probe.name, "lacks", f"{OWN_WAY}: a layer's methods") for probe in probes
+    }
+    for probe in asked:
+        keys = {loss: ours[probe.name, loss] for loss in probe.losses}
+        fits = [_fit(theirs[probe.name, loss], keys, loss, engine) for loss in probe.losses]
+        found[probe.name] = min(fits, key=lambda each: ORDER.index(each.verdict))
+    return found
+
+
+def _clean_runs(engine: Engine, probes: Sequence[Probe], bench: Bench) -> dict[Pair, Run]:
+    job = bench.job(replace(engine, sites=()), probes)
+    try:
+        runs = run_kept(
+            msgspec.structs.replace(job, measure=(MEASUREMENT,)), bench.store, bench.limits
+        )
+    except EngineDoesNotLoad as error:
+        raise EnvironmentProblem(
+            f"the engine {engine.name} does not load even unpatched: {error}\n"
+            "  remedy: make it importable first; breaklab breaks only what works"
+        ) from None
+    return {(run.probe, run.loss): run for run in runs}
+
+
+def usable(fits: Collection[Fit]) -> set[str]:
+    """The names of the probes that a break may be judged by."""
+    return {each.probe for each in fits if each.verdict == "fits"}
+
+
+def _fit(run: Run, keys: Mapping[Loss | None, Run], loss: Loss | None, engine: Engine) -> Fit:
+    key = keys[loss]
+    if key.failure:
+        return Fit(run.probe, "lacks", "the probe asks for a refusal, and refusals are a choice")
+    if run.failure:
+        said, message = _steady(str(run.failure)), _steady(run.failure.message)
+        unregistered = run.failure.type == "KeyError" and run.failure.phase == "the forward pass"
+        if run.failure.type in LACKING or unregistered:
+            return Fit(run.probe, "lacks", message or said)
+        if _is_refusal(run.failure, engine):
+            return Fit(run.probe, "lacks", f"it refuses this: {message}")
+        return Fit(run.probe, "bug", said, "crash")
+    siblings = [_as_stored(other, run) for name, other in keys.items() if name != loss]
+    judged = judge(msgspec.structs.replace(run, reached=[0]), _as_stored(key, run), siblings)
+    if judged.outcome == "convention":
+        return Fit(run.probe, "fits", judged.evidence, "convention")
+    if judged.outcome == "disguised-correct":
+        return Fit(run.probe, "fits")
+    if judged.kind == "aliased":  # no number is wrong, as long as nobody adds in place
+        return Fit(run.probe, "fits", judged.evidence, "aliased")
+    if judged.kind == "value" and judged.arrays and _is_slight(*judged.arrays):
+        return Fit(run.probe, "differs", f"{judged.evidence}: an epsilon, or another precision")
+    is_forward = judged.first_divergence == "the output" or (
+        judged.kind == "shape" and (judged.first_divergence or "").endswith(": loss")
+    )
+    if is_forward or judged.kind == "dtype":
+        return Fit(run.probe, "differs", judged.evidence)
+    return Fit(run.probe, "bug", judged.evidence, judged.kind or "")
+
+
+def _steady(text: str) -> str:
+    """Without what differs from process to process: where objects lie in memory."""
+    return re.sub(r"\b0x[0-9a-f]{6,}", "0x...", text)
+
+
+def _is_refusal(failure: Failure, engine: Engine) -> bool:
+    """The forward pass ended in an error in the engine's own words, which it chose to raise."""
+    if failure.phase != "the forward pass":
+        return False
+    words = failure.message[:12]
+    mine = any(words in text for text in engine.sources.values())
+    return failure.type == "AssertionError" or (bool(words) and mine)
+
+
+def _is_slight(mine: Array, right: Array) -> bool:
+    """Closer than one in ten thousand: no formula is wrong, and no operand forgotten."""
+    return bool(np.allclose(mine.numpy(), right.numpy(), rtol=1e-4, atol=1e-7))
+
+
+def _as_stored(key: Run, run: Run) -> Run:
+    """Our run in the precision in which the engine computes, where it keeps another one."""
+    if not (key.output and run.output) or key.output.dtype == run.output.dtype:
+        return key
+    kind = np.dtype(run.output.dtype)
+    if kind.kind != "f":
+        return key
+
+    def cast(array: Array | None) -> Array | None:
+        return None if array is None else pack(array.numpy().astype(kind))
+
+    return msgspec.structs.replace(
+        key,
+        output=cast(key.output),
+        gradients={name: cast(gradient) for name, gradient in key.gradients.items()},
+        log=[
+            {name: pack(a.numpy().astype(kind)) for name, a in entry.items()} for entry in key.log
+        ],
+    )

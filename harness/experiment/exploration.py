@@ -1,0 +1,181 @@
+"""An engine that is not ours, from its name to one that probes can be put to.
+
+What nobody has said about it is found out by trying it in a child process; what was found is kept
+in the store, under its source and what was said.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from harness.core.errors import EnvironmentProblem
+from harness.engines.aliases import adds_in_place, likely_names, spellings
+from harness.engines.engine import Dialect, Engine
+from harness.engines.location import Target, locate
+from harness.engines.settings import SETTINGS
+from harness.engines.survey import FUNCTIONAL, Reducer, Survey, Surveyed
+from harness.runs.host import run_survey
+from harness.runs.store import Store, own_code
+
+IN_PLACE = "accumulate-in-place"
+"""The variant of our engine that adds gradients up as engines with a buffer do."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """An engine, and what trying it showed."""
+
+    target: Target
+    steps: tuple[Surveyed, ...]
+    engine: Engine
+
+    @property
+    def name(self) -> str:
+        """The class or function that probes are put to."""
+        return self.steps[-1].name or self.target.said
+
+    @property
+    def reducers(self) -> list[Reducer]:
+        """Its functions that un-broadcast."""
+        return self.steps[-1].reducers
+
+    @property
+    def storage(self) -> Surveyed:
+        """What storing does to shapes and dtypes."""
+        return self.steps[2]
+
+    @property
+    def accumulation(self) -> Surveyed:
+        """How gradients are added up."""
+        return self.steps[3]
+
+
+def explore(said: str | Path, store: Store) -> Found:
+    """Find an engine and try it.
+
+    Raises UsageError and EnvironmentProblem, with what was tried and the line of `harness.toml`
+    that would help.
+    """
+    target = locate(str(said))
+    task = Survey(_said_dialect(target), target.name, str(target.root), dict(target.sources))
+    steps = _recall(task, store)
+    if steps[-1].failure:
+        raise EnvironmentProblem(_trouble(target, steps))
+    dialect = steps[-1].dialect
+    engine = Engine(
+        name=target.module.partition(".")[0],
+        dialect=dialect,
+        root=target.root,
+        sources=target.sources,
+        names=_names(target, steps[-1]),
+        foreign=True,
+        like=IN_PLACE if _is_in_place(target, steps) else None,
+    )
+    return Found(target, tuple(steps), engine)
+
+
+def _said_dialect(target: Target) -> Dialect:
+    said = target.settings
+    return Dialect(
+        module=target.module,
+        leaf=said.leaf or "",
+        value=said.data or "",
+        gradient=said.grad or "",
+        backward=said.backward or "",
+        functions=said.functions,
+        names=dict(said.names),
+    )
+
+
+def _recall(task: Survey, store: Store) -> list[Surveyed]:
+    """What a survey finds, from the store where it is known. A failure is not kept."""
+    said = (sys.version, np.__version__, task)
+    key = hashlib.sha256(own_code() + msgspec.msgpack.encode(said)).digest()
+    kept = store.recall_notes([key]).get(key)
+    if kept is not None:
+        try:
+            return msgspec.msgpack.decode(kept, type=list[Surveyed])
+        except (ValueError, RecursionError):
+            pass
+    steps = run_survey(task)
+    if not steps[-1].failure:
+        store.keep_notes({key: msgspec.msgpack.encode(steps)})
+    return steps
+
+
+def _is_in_place(target: Target, steps: Sequence[Surveyed]) -> bool:
+    """Whether a gradient has to fit into a buffer that is already there."""
+    if target.settings.accumulation:
+        return target.settings.accumulation == "in place"
+    accumulation = steps[3]
+    if accumulation.before == "zeros" and accumulation.second == "in place":
+        return True
+    return accumulation.before == "zeros" and adds_in_place(target.sources)
+
+
+def _names(target: Target, found: Surveyed) -> dict[str, str | tuple[str, ...]]:
+    """What was said; and what the class, its gradient and what un-broadcasts are called."""
+    names = dict(target.settings.names)
+    place, reducers = re.search(r"\bt\.(\w+)", found.dialect.gradient), found.reducers
+    if found.dialect.kind != "functional":
+        theirs = {"Tensor": found.name or "Tensor", "grad": place[1] if place else "grad"}
+        names = {ours: name for ours, name in theirs.items() if name != ours} | names
+    if "unbroadcast" not in names:
+        used = [each for each in reducers if each.callers] or list(reducers)
+        last = {each.name.rpartition(".")[2] for each in used} or likely_names(target.sources)
+        if spelled := spellings(target.sources, last):
+            names["unbroadcast"] = spelled[0] if len(spelled) == 1 else spelled
+    return names
+
+
+def _trouble(target: Target, steps: Sequence[Surveyed]) -> str:
+    """One message: what was tried, and the line that would help."""
+    last = steps[-1]
+    failure = last.failure
+    assert failure is not None
+    said = failure.message if failure.type == "NothingWorked" else str(failure)
+    tried = "".join(f"\n    {each}" for each in last.tried[:6])
+    tried = f"\n  tried:{tried}" if tried else ""
+    remedies = {
+        "the import": _import_remedy(target, failure.type, failure.message),
+        "the class": f'name the class of tensors: `target = "{_place(target)}:Tensor"`, '
+        f"or one of the functions {', '.join(FUNCTIONAL)}",
+        "the tensors": 'say in it how: `leaf = "Tensor(data, requires_grad=True)"`, '
+        '`data = "t.data"`, `grad = "t.grad"`, `backward = "t.backward(cotangent)"`',
+    }
+    remedy = remedies.get(last.step, "mend the engine: it fails on legal input, unbroken")
+    return f"the engine `{target.said}` cannot be tried: {said}{tried}\n  remedy: {_line(remedy)}"
+
+
+def _line(remedy: str) -> str:
+    return (
+        f"in [engine] of {SETTINGS}, {remedy}" if "`" in remedy[:60] and "=" in remedy else remedy
+    )
+
+
+def _import_remedy(target: Target, kind: str, message: str) -> str:
+    if kind == "ModuleNotFoundError":
+        missing = message.rpartition("'")[0].rpartition("'")[2]
+        top = missing.partition(".")[0]
+        if missing != top:  # the package is there, a module of it is not
+            place = (
+                str(target.root) if top == target.module.partition(".")[0] else "what is installed"
+            )
+            return f"`{missing}` is not in {place}: the engine needs another version of `{top}`"
+        return (
+            f"install {missing or 'it'} into this environment; or say from where, if it is a file "
+            'of the engine: `root = "src"`'
+        )
+    return f"`python -c 'import {target.module}'` in {target.root} has to work first"
+
+
+def _place(target: Target) -> str:
+    return target.said.rpartition(":")[0] or target.said

@@ -1,0 +1,1 @@
+"""A test suite against the clean engine and broken ones."""

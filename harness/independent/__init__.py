@@ -1,1 +1,0 @@
-"""Libraries that nobody here wrote, made to run the texts of the probes."""

@@ -1,0 +1,1 @@
+"""Pages and the catalogue: reading Markdown, front matter, probes and translations."""

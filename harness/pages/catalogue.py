@@ -1,0 +1,263 @@
+"""The catalogue: where pages and shared probes are found.
+
+Pages come from the bundled package `breaks`, from folders given with `--breaks`, and from installed
+packages that name a package of pages under the entry point group `breaklab.breaks`. A root holds
+pages at any depth (`family/id.md`) and shared probes in `probes/*.py`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+from harness.core.errors import EnvironmentProblem, PageError, UsageError
+from harness.core.vocabulary import PageKind
+from harness.pages.page import Page, read_page, read_table, read_text
+from harness.pages.probe import Probe, read_probes
+
+ENTRY_POINTS = "breaklab.breaks"
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Roots, in the order in which they are searched; pages are read when they are asked for."""
+
+    roots: tuple[Path, ...]
+
+    @cached_property
+    def files(self) -> dict[str, Path]:
+        """The page file of each id. Raises PageError where two files claim one id."""
+        files: dict[str, Path] = {}
+        for path in self._markdown():
+            if "." in path.stem:
+                continue  # a translation
+            if path.stem in files:
+                raise PageError(
+                    str(path),
+                    1,
+                    f"the id `{path.stem}` is taken by {files[path.stem]}",
+                    "rename one of the two files, and its `id`",
+                )
+            files[path.stem] = path
+        return files
+
+    @cached_property
+    def translated(self) -> dict[str, dict[str, Path]]:
+        """The translations, `ID.LANG.md`, by the id of their page and then by language.
+
+        Raises PageError where two files translate one page into one language.
+        """
+        found: dict[str, dict[str, Path]] = {}
+        for path in self._markdown():
+            page_id, dot, language = path.stem.partition(".")
+            if not dot:
+                continue
+            known = found.setdefault(page_id, {})
+            if language in known:
+                raise PageError(
+                    str(path),
+                    1,
+                    f"`{page_id}` is also translated in {known[language]}",
+                    "keep one of the two files",
+                )
+            known[language] = path
+        return found
+
+    def translations(self, page_id: str) -> dict[str, Path]:
+        """The files that translate a page, by language: `{"es": .../skip-unbroadcast.es.md}`."""
+        return self.translated.get(page_id, {})
+
+    def phrases(self, language: str) -> dict[str, str]:
+        """First lines of probes' docstrings in another language: `probes/es.toml`.
+
+        Raises PageError for a file that is no TOML.
+        """
+        phrases: dict[str, str] = {}
+        for root in self.roots:
+            path = root / "probes" / f"{language}.toml"
+            if path.is_file():
+                phrases |= read_table(path)
+                _check_phrases(phrases, path)
+        return phrases
+
+    @cached_property
+    def track(self) -> dict[str, str]:
+        """The pages that a beginner takes in order, each with the idea that it adds."""
+        files = [root / "track.toml" for root in self.roots]
+        return {
+            page: idea
+            for file in files
+            if file.is_file()
+            for page, idea in read_table(file).items()
+        }
+
+    def path(self, page_id: str, what: str = "page") -> Path:
+        """The file of that id. Raises UsageError, with the nearest ids, where there is none."""
+        if page_id not in self.files:
+            raise unknown(what, page_id, self.files, "`harness list` shows them all")
+        return self.files[page_id]
+
+    def page(self, page_id: str, kind: PageKind | None = None) -> Page:
+        """The page of that id.
+
+        Raises UsageError, with the nearest ids, where there is none or it is of another kind.
+        """
+        page = read_page(self.path(page_id, kind or "page"))
+        if kind is not None and page.front.kind != kind:
+            is_one, other = (
+                f"{'an' if each == 'exercise' else 'a'} {each}" for each in (page.front.kind, kind)
+            )
+            raise UsageError(
+                f"`{page_id}` is {is_one}, not {other}\n"
+                "  remedy: `harness list` shows which pages are of which kind"
+            )
+        return page
+
+    def pages(self) -> tuple[list[Page], list[PageError]]:
+        """Every page that can be read, by family and id, and what is wrong with the others."""
+        pages, mistakes = [], []
+        for path in self.files.values():
+            try:
+                pages.append(read_page(path))
+            except PageError as error:
+                mistakes.append(error)
+        order = {"break": 0, "variant": 1, "myth": 2, "exercise": 3, "control": 4}
+        pages.sort(
+            key=lambda page: (order[page.front.kind], page.front.family, page.front.level, page.id)
+        )
+        return pages, mistakes
+
+    @cached_property
+    def many_seeded(self) -> frozenset[str]:
+        """The ids of the pages that need many seeds; see `harness.training`."""
+        return frozenset(page.id for page in self.pages()[0] if page.front.recipe)
+
+    @cached_property
+    def shared_probes(self) -> dict[str, Probe]:
+        """The probes that every page may use, by name."""
+        found = (
+            probe
+            for path, text in self.probe_texts.items()
+            for probe in read_probes(text, str(path))
+        )
+        return _by_name(found)
+
+    @cached_property
+    def probe_texts(self) -> dict[Path, str]:
+        """The files that shared probes stand in."""
+        return {
+            path: read_text(path)
+            for root in self.roots
+            for path in sorted((root / "probes").glob("*.py"))
+        }
+
+    def probes_for(self, page: Page, wanted: Sequence[str] = ()) -> tuple[Probe, ...]:
+        """The probes that a page is tried on: those it states outcomes for, or those `wanted`.
+
+        Raises UsageError for a name that is neither the page's own nor a shared probe's.
+        """
+        known = self.shared_probes | _by_name(page.probes)
+        for name in wanted:
+            if name not in known:
+                raise unknown("probe", name, known, "leave --probe out to run the page's own")
+        if wanted:
+            return tuple(known[name] for name in dict.fromkeys(wanted))
+        for variant in page.expect.keys() - {None}:
+            if variant not in self.files:
+                raise PageError(
+                    page.path,
+                    page.line_of("expect", str(variant)),
+                    f"key `expect.{variant}` names no variant",
+                    f"{nearest(str(variant), self.files)}a table below `expect` is for a variant",
+                )
+        names = dict.fromkeys(name for table in page.expect.values() for name in table)
+        for name in names:
+            if name not in known:
+                raise PageError(
+                    page.path,
+                    page.line_of("expect", name),
+                    f"key `expect.{name}` names no probe",
+                    f"{nearest(name, known)}a probe is a function in `probes/*.py` or in the "
+                    "page's section Probes",
+                )
+        return tuple(known[name] for name in names)
+
+    def _markdown(self) -> Iterator[Path]:
+        """Pages and translations."""
+        for root in self.roots:
+            for path in sorted(root.rglob("*.md")):
+                if path.stem.partition(".")[0] != "README":
+                    yield path
+
+
+def open_catalogue(folders: Iterable[Path] = ()) -> Catalogue:
+    """The catalogue of the bundled pages, the installed packages' and those in `folders`.
+
+    Raises UsageError for a folder that does not exist.
+    """
+    roots = []
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(
+                f"no folder {folder}\n  remedy: --breaks takes a folder of pages (Markdown files)"
+            )
+        roots.append(folder)
+    roots.append(_package_folder("breaks"))
+    roots += [_package_folder(point.value) for point in entry_points(group=ENTRY_POINTS)]
+    # `--breaks breaks` in a clone of this repository names the bundled folder once more.
+    return Catalogue(tuple({root.resolve(): root for root in roots}.values()))
+
+
+def _package_folder(package: str) -> Path:
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise EnvironmentProblem(
+            f"the package of pages `{package}` is not installed\n  remedy: install it again"
+        )
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def _check_phrases(phrases: Mapping[str, str], path: Path) -> None:
+    """Raise PageError where a translation asks for parts that its English phrase does not have."""
+    for english, said in phrases.items():
+        parts = [""] * english.count("{}")
+        try:
+            if parts:
+                said.format(*parts)
+        except (LookupError, ValueError, AttributeError, TypeError) as error:
+            rows = read_text(path).splitlines()
+            line = next((n for n, row in enumerate(rows, 1) if english in row), 1)
+            problem = f"`{said}` is no translation of `{english}`: {error}"
+            remedy = "write `{0}`, `{1}` ... where the parts of the phrase go, and `{{` for a brace"
+            raise PageError(str(path), line, problem, remedy) from None
+
+
+def _by_name(probes: Iterable[Probe]) -> dict[str, Probe]:
+    named: dict[str, Probe] = {}
+    for probe in probes:
+        if probe.name in named:
+            other = named[probe.name]
+            raise PageError(
+                probe.path,
+                probe.line,
+                f"the probe `{probe.name}` is also defined in {other.path}",
+                "give one of the two another name",
+            )
+        named[probe.name] = probe
+    return named
+
+
+def unknown(what: str, name: str, known: Iterable[str], otherwise: str) -> UsageError:
+    """The error on a name that is not there, with the nearest that are."""
+    return UsageError(f"no {what} `{name}`\n  remedy: {nearest(name, known)}{otherwise}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A question that names what a name that is not there may have meant; empty for nothing."""
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(f'`{n}`' for n in near)}? " if near else ""

@@ -1,0 +1,248 @@
+"""Probes: small programs on an engine, read without being run.
+
+A probe is a plain function in a shared file (`breaks/probes/*.py`) or in a page's `python` block.
+Its arguments are its leaves; the default says what a leaf holds, an annotation its dtype:
+
+    def add_new_axis(a=(3,), b=(4, 3)):        # a tuple is a shape, drawn from a fixed seed
+        '''What the probe exercises, in a line.'''
+        return a + b                           # a gradient probe returns its output
+
+    def train(lib, x=[[0.0], [1.0]]):          # a list is the values; `lib` is the engine's module
+        '''...'''
+        yield {"loss": ..., "weight": ...}     # a probe of steps yields what a person would log
+
+    def module_norm(lib, x: np.float32 = (8, 3)):   # float64 unless a NumPy dtype is named
+        '''...'''
+        return lib.nn.BatchNorm1d(3)           # a module probe returns a layer, `x` is its input
+
+The name may promise something, so that whoever has no answer key can hold an engine to it:
+`refuse_...` has to be refused by a correct engine, and in `causal_...` the output up to a time
+(axis -2) depends on the first leaf up to that time only. An argument `resume_at=3` makes a probe of
+steps one that saves and goes on with fresh objects at that step; with None it never does, and logs
+the same. In a log, a key with a dot (`optimizer.m`) is state that an object carries.
+
+Names that start with an underscore are helpers, not probes. The same text runs on every engine.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import warnings
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, TypeGuard
+
+import msgspec
+
+from harness.core.errors import PageError
+from harness.core.vocabulary import LOSSES, Loss
+
+ProbeKind = Literal["gradient", "steps", "module", "test"]
+"""A test is a function of an exercise's suite: it has no leaves, and passes unless it raises."""
+
+DTYPES = ("float64", "float32", "float16", "int64", "int32")
+"""What a leaf may be annotated with, as `np.float32`."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A named input that asks for a gradient: drawn for its shape, or given by its values."""
+
+    name: str
+    shape: tuple[int, ...] | None
+    values: list[object] | float | None
+    dtype: str = "float64"
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A probe's text and what can be known of it without running it."""
+
+    name: str
+    doc: str
+    kind: ProbeKind
+    leaves: tuple[Leaf, ...]
+    function: str
+    source: str
+    """The whole Python text that defines it, helpers included."""
+    path: str
+    line: int
+    """Where `source` starts in the file at `path` (1-based)."""
+    takes_lib: bool = False
+    resume_at: int | None = None
+    """The step at which it saves, and goes on from what it saved."""
+
+    @cached_property
+    def identity(self) -> bytes:
+        """A digest of all that its runs depend on.
+
+        `line` and `path` stand for nothing but tracebacks, `doc` for nothing at all.
+        """
+        said = (self.name, self.kind, self.source, self.leaves, self.resume_at)
+        return hashlib.sha256(msgspec.json.encode(said)).digest()
+
+    @property
+    def refused(self) -> bool:
+        """Whether a correct engine refuses it."""
+        return self.name.startswith("refuse-")
+
+    @property
+    def causal(self) -> bool:
+        """Whether the output up to a time depends on the first leaf up to that time only."""
+        return self.name.startswith("causal-")
+
+    @property
+    def losses(self) -> tuple[Loss | None, ...]:
+        """A gradient probe runs once a loss; a probe of steps has losses of its own."""
+        return LOSSES if self.kind == "gradient" else (None,)
+
+
+def read_probes(text: str, path: str, line: int = 1) -> tuple[Probe, ...]:
+    """The probes that a Python text defines, in its order.
+
+    Raises PageError, with the line in the file at `path`, for text that is no Python and for
+    functions that are no probes.
+    """
+    module = parse_python(text, path, line, "probe")
+    functions = [node for node in module.body if isinstance(node, ast.FunctionDef)]
+    return tuple(
+        _read_probe(function, text, path, line)
+        for function in functions
+        if not function.name.startswith("_")
+    )
+
+
+def parse_python(text: str, path: str, line: int, what: str) -> ast.Module:
+    """The syntax tree of a text that starts at `line` of the file at `path`; it is a `what`.
+
+    Raises PageError, with the line, for what is no Python, or goes deeper than Python can read.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of "\d" in somebody's text
+            return ast.parse(text)
+    except (SyntaxError, ValueError) as error:
+        at = line + (getattr(error, "lineno", 1) or 1) - 1
+        problem, remedy = f"the {what} is not Python: {error}", "correct the code at that line"
+        raise PageError(path, at, problem, remedy) from None
+    except (RecursionError, MemoryError):  # which of the two depends on what is nested
+        problem, remedy = f"the {what} is nested too deeply to be read", "say it with less nesting"
+        raise PageError(path, line, problem, remedy) from None
+
+
+def _read_probe(function: ast.FunctionDef, text: str, path: str, line: int) -> Probe:
+    def mistake(problem: str, remedy: str) -> PageError:
+        return PageError(path, line + function.lineno - 1, problem, remedy)
+
+    doc = plain(ast.get_docstring(function) or "")
+    if not doc.strip():
+        raise mistake(
+            f"the probe `{function.name}` has no docstring",
+            "say in one line what it exercises; the learner reads it",
+        )
+    spec = function.args
+    if spec.vararg or spec.kwarg or spec.kwonlyargs or spec.posonlyargs:
+        raise mistake(
+            f"the probe `{function.name}` takes more than plain arguments",
+            "write each leaf as `name=(shape)` or `name=[values]`",
+        )
+    first_leaf = len(spec.args) - len(spec.defaults)
+    bare = [argument.arg for argument in spec.args[:first_leaf]]
+    if bare not in ([], ["lib"]):
+        raise mistake(
+            f"the leaf `{next(name for name in bare if name != 'lib')}` of `{function.name}` "
+            "has no shape and no values",
+            "write `name=(4, 3)` for a drawn leaf, `name=[1.0, 2.0]` for given values",
+        )
+    leaves, resume_at = [], None
+    for argument, default in zip(spec.args[first_leaf:], spec.defaults, strict=True):
+        if argument.arg == "resume_at" and isinstance(default, ast.Constant):
+            resume_at = default.value if _is_whole(default.value) else None
+            continue
+        leaf = _read_leaf(argument.arg, default)
+        if leaf is None:
+            raise mistake(
+                f"the leaf `{argument.arg}` of `{function.name}` is neither a shape nor values",
+                "write a tuple of lengths, `(4, 3)`, or a list of floats, `[1.0, 2.0]`",
+            )
+        dtype = _read_dtype(argument.annotation)
+        if dtype is None:
+            raise mistake(
+                f"the leaf `{argument.arg}` of `{function.name}` is annotated with no dtype",
+                f"write `{argument.arg}: np.float32 = ...`; the dtypes are {', '.join(DTYPES)}",
+            )
+        leaves.append(replace(leaf, dtype=dtype))
+    kind = _kind(function)
+    if kind == "module" and len(leaves) != 1:
+        raise mistake(
+            f"the probe `{function.name}` has {len(leaves)} leaves",
+            "give a module probe one leaf, the input of the layer that it returns",
+        )
+    return Probe(
+        name=function.name.replace("_", "-"),
+        doc=doc,
+        kind=kind,
+        leaves=tuple(leaves),
+        function=function.name,
+        source=text,
+        path=path,
+        line=line,
+        takes_lib=bool(bare),
+        resume_at=resume_at,
+    )
+
+
+def _read_leaf(name: str, default: ast.expr) -> Leaf | None:
+    """The leaf that a default value asks for, None where it asks for none that we know."""
+    try:
+        value = ast.literal_eval(default)
+        if isinstance(value, tuple):
+            whole = all(_is_whole(n) and n >= 0 for n in value)
+            return Leaf(name, shape=value, values=None) if whole else None
+        if isinstance(value, list | float | int):
+            return Leaf(name, shape=None, values=value) if _is_rectangular(value) else None
+    except (ValueError, TypeError):  # no literal; a set or a dict of what these cannot hold
+        pass
+    return None
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    """Whether it is a whole number that an array can hold."""
+    return type(value) is int and -(2**63) <= value < 2**63
+
+
+def plain(text: str) -> str:
+    """The text as it can be printed and sent: escapes for halves of surrogate pairs."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _read_dtype(annotation: ast.expr | None) -> str | None:
+    """The dtype that an annotation such as `np.float32` names, None where it names none."""
+    match annotation:
+        case None:
+            return "float64"
+        case ast.Attribute(attr=name) if name in DTYPES:
+            return name
+    return None
+
+
+def _kind(function: ast.FunctionDef) -> ProbeKind:
+    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function)):
+        return "steps"
+    return "module" if function.name.startswith("module_") else "gradient"
+
+
+def _is_rectangular(value: object) -> bool:
+    """Whether it is a number, or a list of numbers or lists that are all of one shape."""
+
+    def shape(part: object) -> tuple[int, ...] | None:
+        if type(part) is float or _is_whole(part):
+            return ()
+        if not isinstance(part, list):
+            return None
+        shapes = {shape(element) for element in part}
+        inner = shapes.pop() if len(shapes) == 1 else (() if not part else None)
+        return None if inner is None else (len(part), *inner)
+
+    return shape(value) is not None

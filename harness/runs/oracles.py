@@ -1,0 +1,91 @@
+"""What independent libraries answer to the same probes.
+
+They run in a child process like any engine, unpatched, and their runs are kept in the store: with
+every answer at hand the library is not even imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from harness.core.run import Run
+from harness.core.verdict import Skipped
+from harness.core.vocabulary import Loss
+from harness.engines.engine import Dialect
+from harness.pages.probe import Probe, ProbeKind
+from harness.runs.child import Job
+from harness.runs.host import EngineDoesNotLoad
+from harness.runs.store import Store, run_kept
+from harness.sandbox.confinement import Limits
+
+Pair = tuple[Probe, Loss | None]
+
+
+@dataclass(frozen=True)
+class Independent:
+    """A library that nobody here wrote, as an engine that is never patched."""
+
+    dialect: Dialect
+    install: str
+    kinds: tuple[ProbeKind, ...]
+    """The probes that can be put to it."""
+
+
+TORCH = Independent(
+    Dialect(
+        module="torch",
+        leaf="tensor(data, requires_grad=True)",
+        value="t.detach().numpy()",
+        gradient="None if t.grad is None else t.grad.numpy()",
+        backward="t.backward(from_numpy(cotangent.copy()))",
+    ),
+    install="pip install 'breaklab[torch]'",
+    kinds=("gradient", "steps"),
+)
+
+HIPS = Independent(
+    Dialect(
+        module="harness.runs.hips",
+        distribution="autograd",
+        backward_again="t.backward(cotangent, retain_graph=True)",
+    ),
+    install="pip install 'breaklab[autograd]'",
+    kinds=("gradient",),
+)
+
+LIBRARIES = {"torch": TORCH, "autograd": HIPS}
+
+IMPORT_LIMIT = Limits(seconds=120.0, cpu_seconds=120)
+"""A first import of PyTorch from a slow disk takes its time."""
+
+
+def why_missing(name: str) -> str | None:
+    """Why the library cannot be asked at all, with the remedy; None where it can."""
+    library = LIBRARIES[name]
+    if find_spec(library.dialect.distribution or library.dialect.module):
+        return None
+    return f"{name} is not installed: {library.install}"
+
+
+def ask_library(
+    name: str, pairs: Sequence[Pair], store: Store
+) -> dict[tuple[str, Loss | None], Run | Skipped]:
+    """The library's run of each pair, by probe name and loss, or why there is none."""
+    library = LIBRARIES[name]
+    fit = [(probe, loss) for probe, loss in pairs if probe.kind in library.kinds]
+    if not fit:
+        return {}
+    if reason := why_missing(name):
+        return {(probe.name, loss): Skipped(reason) for probe, loss in fit}
+    probes = tuple({probe.name: probe for probe, _ in fit}.values())
+    place = {probe.name: index for index, probe in enumerate(probes)}
+    items = tuple((place[probe.name], loss) for probe, loss in fit)
+    runs: Sequence[Run | Skipped]
+    try:
+        job = Job(library.dialect, "", {}, (), probes, items)
+        runs = run_kept(job, store, IMPORT_LIMIT)
+    except EngineDoesNotLoad as error:
+        runs = [Skipped(f"{name} cannot be imported: {error}")] * len(fit)
+    return {(probe.name, loss): run for (probe, loss), run in zip(fit, runs, strict=True)}

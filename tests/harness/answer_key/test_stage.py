@@ -1,0 +1,156 @@
+"""Stages: how far a fault came, judged where the change is."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.answer_key.stage import infected, stage_of
+from harness.engines.engine import Dialect, Engine
+from harness.experiment.baseline import Bench
+from harness.experiment.lab import put
+from harness.pages.page import read_page
+from harness.pages.probe import Probe, read_probes
+from harness.runs.recorder import Recorder
+from harness.runs.store import Store
+
+PAGE = """+++
+id = "a"
+kind = "break"
+family = "f"
++++
+# A
+
+```diff
+{diff}
+```
+"""
+
+ENGINE = """\
+import numpy as np
+
+
+class Tensor:
+    def __init__(self, data, requires_grad=False):
+        self.data, self.grad, self.rule, self.calls = data, None, None, 0
+
+    def double(self):
+        out = Tensor(self.data + self.data)
+
+        def rule(g):
+            self.calls += 1
+            scale = 2
+            return g * scale
+
+        out.rule, out.leaf = rule, self
+        return out
+
+    def backward(self, cotangent):
+        g = self.rule(cotangent)
+        self.leaf.grad = np.abs(g) / np.abs(g) * g
+
+
+def deep(n):
+    return 0 if n == 0 else 1 + deep(n - 1)
+"""
+CLEAN = Engine("tiny", Dialect(module="tiny"), Path("/nowhere"), {"tiny.py": ENGINE})
+BENCH = Bench(Store(None), diagnostics=())
+
+
+def broken(tmp_path: Path, diff: str) -> Engine:
+    (tmp_path / "a.md").write_text(PAGE.format(diff=diff), encoding="utf-8")
+    return CLEAN.patched(put(read_page(tmp_path / "a.md"), CLEAN))
+
+
+def probe_of(body: str) -> tuple[Probe, ...]:
+    return read_probes(f"def p(a=[1.0, -2.0]):\n    'doc'\n    {body}\n", "p.py")
+
+
+def undone(engine: Engine) -> Engine:
+    return replace(CLEAN, sites=tuple(site.undone() for site in engine.sites))
+
+
+def infection(tmp_path: Path, diff: str, body: str = "return a.double()") -> bool:
+    """Whether the patch infects the run of a probe, as the lab would ask it."""
+    engine, probes = broken(tmp_path, diff), probe_of(body)
+    run = BENCH.broken(CLEAN, engine, probes)[0]
+    assert run.reached
+    return infected(run.trail, BENCH.trails(undone(engine), probes)["p", "uniform"])
+
+
+@pytest.mark.parametrize(
+    ("diff", "is_infected"),
+    [
+        ("@@ double @@\n-$x + $x\n+2 * $x", False),
+        ("@@ double @@\n-$x + $x\n+3 * $x", True),
+        ("@@ double.rule @@\n-g * scale\n+scale * g", False),
+        ("@@ double.rule @@\n-g * scale\n+g + scale", True),
+        ("@@ double.rule @@\n-scale = 2\n+scale = 3", True),
+        ("@@ double.rule @@\n-scale = 2\n+scale = 1 + 1", False),
+        ("@@ double.rule @@\n-scale = 2\n+factor = 2\n+scale = factor", False),
+        ("@@ double.rule @@\n-self.calls += 1", True),
+        ("@@ double.rule @@\n scale = 2\n+self.calls += 1", True),
+        ("@@ double.rule @@\n scale = 2\n+self.calls += 0", False),
+        ("@@ double.rule @@\n-return g * scale\n+return g", True),
+        ("@@ double.rule @@\n-return g * scale\n+if scale:\n+    return scale * g", False),
+        ("@@ double.rule @@\n-return g * scale\n+raise ValueError", True),
+        ("@@ double.rule @@\n-def rule(g):\n+def rule(g, scale=2):\n     ...", False),
+        ("@@ Tensor.backward @@\n-np.abs($g) / np.abs($g) * $g\n+$g", False),
+    ],
+)
+def test_infection_is_judged_at_the_patched_place(
+    diff: str, is_infected: bool, tmp_path: Path
+) -> None:
+    assert infection(tmp_path, diff) == is_infected
+
+
+def test_a_place_that_raises_where_the_other_has_a_value_is_infected(tmp_path: Path) -> None:
+    assert infection(tmp_path, "@@ Tensor.backward @@\n-self.rule(cotangent)\n+self.rule(None)")
+
+
+def test_recording_goes_on_to_the_end_of_the_stack(tmp_path: Path) -> None:
+    diff = "@@ deep @@\n-1 + deep($n)\n+2 + deep($n)"
+    body = "import tiny; tiny.deep({}); return a.double()"
+    assert infection(tmp_path, diff, body.format(sys.getrecursionlimit() // 3))
+    (endless, *_) = BENCH.broken(CLEAN, broken(tmp_path, diff), probe_of(body.format(-1)))
+    assert endless.failure is not None
+    assert endless.failure.type == "RecursionError"
+    assert endless.reached == [0]
+
+
+def test_a_trail_tells_equal_values_from_others_in_every_process() -> None:
+    def trail(*values: object) -> dict[str, int]:
+        recorder = Recorder()
+        for value in values:
+            recorder.value(0, value)
+        return recorder.trail
+
+    cycle: list[object] = [1.0]
+    cycle.append(cycle)
+    for one in (1.0, "a", [1, {"k": (2, None)}], {3, 1, 2}, cycle, ValueError("x"), len, Path):
+        assert trail(one) == trail(one)
+        assert trail(one) != trail(2.0)
+    assert trail(1.0, 2.0) != trail(2.0, 1.0)
+    assert trail([1.0]) != trail([1.5])
+
+
+@pytest.mark.parametrize(
+    ("outcome", "trail", "caught_by", "stage"),
+    [
+        ("not-reached", {}, [], "not-reached"),
+        ("disguised-correct", {"0 value": 1}, [], "not-infected"),
+        ("disguised-correct", {"0 value": 2}, [], "not-propagated"),
+        ("silent-corruption", {"0 value": 2}, [], "not-revealed"),
+        ("silent-corruption", {"0 value": 2}, ["shape"], "revealed"),
+        ("crash", {"0 value": 2}, ["crash"], "revealed"),
+        ("convention", {"0 value": 2}, [], "not-revealed"),
+    ],
+)
+def test_each_stage_has_its_sentence(
+    outcome: Any, trail: dict[str, int], caught_by: list[str], stage: str
+) -> None:
+    found, why = stage_of(outcome, trail, {"0 value": 1}, caught_by)
+    assert found == stage
+    assert why

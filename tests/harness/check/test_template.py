@@ -1,0 +1,263 @@
+"""`harness new`: the page it writes, what it refuses, and what it asks on a terminal."""
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.check.draft import Draft, read_draft
+from harness.check.pages import check_page
+from harness.check.template import next_steps, write_page
+from harness.core.errors import UsageError
+from harness.core.vocabulary import PageKind
+from harness.engines.engine import find_engine
+from harness.experiment.baseline import Bench
+from harness.pages.catalogue import open_catalogue
+from harness.pages.page import Page, read_page
+from harness.runs.store import Store
+from tests.harness.command import harness
+
+PATCH = ["--scope", "add", "--before", "unbroadcast($g, $s)", "--after", "$g"]
+
+
+def new(folder: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], Page | None]:
+    done = harness("new", "mine", "--breaks", str(folder), *arguments)
+    path = folder / "broadcasting" / "mine.md"
+    return done, read_page(path) if path.exists() else None
+
+
+@pytest.mark.parametrize("kind", ["break", "variant", "myth", "exercise"])
+def test_a_page_of_each_kind_passes_the_schema_and_every_comment_is_found(
+    tmp_path: Path, kind: str
+) -> None:
+    draft = Draft("mine", "f", kind)  # type: ignore[arg-type]
+    path, trouble = write_page(draft, tmp_path, open_catalogue([tmp_path]), find_engine())
+    assert trouble is None
+    page = read_page(path)
+    assert page.front.kind == kind
+    found = check_page("mine", open_catalogue([tmp_path]), find_engine(), Bench(Store(None)))
+    left = [finding.line for finding in found.findings if finding.problem.startswith("the comment")]
+    rows = path.read_text(encoding="utf-8").splitlines()
+    assert left == [i for i, row in enumerate(rows, start=1) if row.startswith("<!--")]
+    assert len(left) == page.body.count("\n## ") + 1
+    assert not any("section" in finding.problem for finding in found.findings)
+
+
+def test_observed_outcomes_are_comments_beside_open_ones(tmp_path: Path) -> None:
+    done, page = new(
+        tmp_path,
+        *("--family", "broadcasting", *PATCH),
+        *("--probe", "add-new-axis", "--probe", "add-same-shape"),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert page is not None
+    assert page.expect == {None: {"add-new-axis": None, "add-same-shape": None}}
+    assert page.claims[None].caught_by == ()
+    rows = page.toml.splitlines()
+    (seen,) = [row for row in rows if row.startswith("add-new-axis")]
+    assert seen.startswith('add-new-axis = "?"  # observed: silent-corruption (shape); a.grad has')
+    assert 'add-same-shape = "?"  # observed: disguised-correct;' in page.toml
+    (caught,) = [row for row in rows if row.startswith("caught_by")]
+    (missed,) = [row for row in rows if row.startswith("missed_by")]
+    assert "shape, gradcheck" in caught
+    assert "loss-falls" in missed
+    assert "shape" not in missed
+
+
+def test_losses_that_come_to_different_ends_get_an_outcome_each(tmp_path: Path) -> None:
+    patch = ("--scope", "MultiHeadAttention.forward", "--before", "$s.softmax(-1)")
+    _, page = new(
+        tmp_path,
+        *("--family", "broadcasting", *patch, "--after", "$s.softmax(-2)"),
+        *("--probe", "attend-rows-alike"),
+    )
+    assert page is not None
+    (row,) = [row for row in page.toml.splitlines() if row.startswith("attend-rows-alike")]
+    assert row.startswith('attend-rows-alike = { uniform = "?", weighted = "?" }  # observed: ')
+    assert "disguised-correct, silent-corruption (value)" in row
+
+
+def test_without_probes_those_that_reach_the_change_are_proposed(tmp_path: Path) -> None:
+    _, page = new(tmp_path, "--family", "broadcasting", *PATCH)
+    assert page is not None
+    assert page.expect == {None: {}}
+    proposed = [row for row in page.toml.splitlines() if row.startswith("# ")]
+    assert any(row.startswith('# add-new-axis = "?"  # observed: silent-c') for row in proposed)
+    assert not any("not-reached" in row for row in proposed)
+
+
+def test_a_change_that_no_probe_reaches_is_said(tmp_path: Path) -> None:
+    before, after = "type(self).__name__", '"Tensor"'
+    patch = ("--scope", "Node.__repr__", "--before", before, "--after", after)
+    _, page = new(tmp_path, "--family", "broadcasting", *patch)
+    assert page is not None
+    assert "# observed: no probe runs the changed code" in page.toml
+
+
+def test_diff_and_break_work_on_the_unfinished_page(tmp_path: Path) -> None:
+    new(tmp_path, "--family", "broadcasting", *PATCH, "--probe", "add-new-axis")
+    done = harness("diff", "mine", "--breaks", str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "+        return g, " in done.stdout
+    done = harness("break", "mine", "--breaks", str(tmp_path))
+    assert done.returncode == 0
+    assert "silent-corruption" in done.stdout
+    assert "The page states nothing about these probes." in done.stdout
+    done = harness("check", "mine", "--breaks", str(tmp_path))
+    assert done.returncode == 1
+    assert "states no outcome of `add-new-axis`" in " ".join(done.stdout.split())
+
+
+def test_a_patch_that_does_not_fit_is_written_and_explained_there_and_by_diff(
+    tmp_path: Path,
+) -> None:
+    patch = ("--scope", "add", "--before", "unbroadcats($g, $s)", "--after", "$g")
+    done, page = new(tmp_path, "--family", "broadcasting", *patch)
+    assert page is not None
+    assert done.returncode == 0
+    assert "Its patch is not right yet" in done.stdout
+    assert "the most similar code" in done.stdout
+    assert "the most similar code" in harness("diff", "mine", "--breaks", str(tmp_path)).stderr
+
+
+def test_a_page_without_a_patch_yet_says_so_by_line(tmp_path: Path) -> None:
+    _, page = new(tmp_path, "--family", "broadcasting")
+    assert page is not None
+    done = harness("diff", "mine", "--breaks", str(tmp_path))
+    assert done.returncode == 2
+    assert f"mine.md:{page.fences[0].line + 1}: the - side is not Python" in done.stderr
+
+
+def test_a_block_of_several_lines_is_marked_line_by_line(tmp_path: Path) -> None:
+    draft = Draft("mine", "f", before="a = b\nc = d", after="a = d")
+    path, _ = write_page(draft, tmp_path, open_catalogue([tmp_path]), find_engine())
+    assert "@@ @@\n-a = b\n-c = d\n+a = d\n```" in path.read_text(encoding="utf-8")
+
+
+def test_the_next_steps_are_commands_that_run(tmp_path: Path) -> None:
+    done, _ = new(tmp_path / "made", "--family", "broadcasting", *PATCH)
+    commands = [row.strip().split("   ")[0].split() for row in done.stdout.splitlines()]
+    commands = [words for words in commands if words[:1] == ["harness"]]
+    assert [words[1] for words in commands] == ["diff", "break", "check"]
+    for words in commands:
+        assert harness(*words[1:]).stderr == ""
+
+
+@pytest.mark.parametrize("kind", ["myth", "exercise"])
+def test_the_next_steps_of_a_myth_and_of_an_exercise_are_their_own(
+    tmp_path: Path, kind: PageKind
+) -> None:
+    path, trouble = tmp_path / "f" / "mine.md", None
+    steps = next_steps(Draft("mine", "f", kind), path, False, trouble)
+    assert [row.split()[1] for row in steps.splitlines() if "harness" in row] == [kind, "check"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["mine"], "--family is missing"),
+        (["mine", "--family", "f", "--after", "b"], "--before is missing"),
+        (["Mine", "--family", "f"], "ID is `Mine`"),
+        (["mine", "--family", "../f"], "--family is `../f`"),
+        (["mine", "--family", "f", "--level", "4"], "--level is 4"),
+        (["mine", "--family", "f", "--kind", "bug"], "--kind is `bug`"),
+        (["mine", "--family", "f", "--probe", "add-new-axes"], "did you mean `add-new-axis`"),
+        (["skip-unbroadcast", "--family", "f"], "the id `skip-unbroadcast` is taken by"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_one_message_and_nothing_is_written(
+    tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    done = harness("new", *arguments, "--breaks", str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert "remedy: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_a_page_is_never_overwritten(tmp_path: Path) -> None:
+    new(tmp_path, "--family", "broadcasting")
+    path = tmp_path / "broadcasting" / "mine.md"
+    path.write_text(path.read_text(encoding="utf-8") + "My words.\n", encoding="utf-8")
+    done, _ = new(tmp_path, "--family", "broadcasting")
+    assert done.returncode == 2
+    assert "is taken by" in done.stderr
+    assert path.read_text(encoding="utf-8").endswith("My words.\n")
+
+
+def test_an_unreadable_file_of_that_name_is_not_overwritten_either(tmp_path: Path) -> None:
+    path = tmp_path / "broadcasting" / "mine.md"
+    path.parent.mkdir()
+    path.write_text("no page", encoding="utf-8")
+    done = harness("new", "mine", "--breaks", str(tmp_path), "--family", "broadcasting")
+    assert done.returncode == 2
+    assert path.read_text(encoding="utf-8") == "no page"
+
+
+def test_breaks_of_the_working_directory_are_the_default(tmp_path: Path) -> None:
+    done = harness("new", "mine", "--family", "f", cwd=tmp_path, PYTHONPATH=str(Path.cwd()))
+    assert done.returncode == 2
+    assert "--breaks is missing, and there is no folder ./breaks" in done.stderr
+    (tmp_path / "breaks").mkdir()
+    done = harness(
+        "new", "mine", "--family", "f", "--json", cwd=tmp_path, PYTHONPATH=str(Path.cwd())
+    )
+    assert json.loads(done.stdout) == {"schema": 1, "page": "mine", "path": "breaks/f/mine.md"}
+    assert (tmp_path / "breaks" / "f" / "mine.md").exists()
+
+
+def test_options_that_were_not_given_take_their_defaults() -> None:
+    given = dict.fromkeys(["kind", "level", "scope", "before", "after", "probes"])
+    draft = read_draft("mine", {**given, "family": "f"})
+    assert draft == Draft("mine", "f", "break", 1)
+    with pytest.raises(UsageError, match="--family is missing"):
+        read_draft("mine", given)
+
+
+def test_on_a_terminal_what_was_not_given_is_asked(tmp_path: Path) -> None:
+    answers = [
+        "",
+        "broadcasting",
+        "2",
+        "unbroadcast($g, $s)",
+        "$g",
+        "add",
+        "add-new-axis, add-scalar",
+    ]
+    shown = on_a_terminal(["new", "mine", "--breaks", str(tmp_path)], answers)
+    page = read_page(tmp_path / "broadcasting" / "mine.md")
+    assert "Kind (break, variant, myth, exercise) [break]:" in shown
+    assert (page.front.kind, page.front.level) == ("break", 2)
+    assert "@@ add @@\n-unbroadcast($g, $s)\n+$g\n" in page.fences[0].text
+    assert page.expect[None].keys() == {"add-new-axis", "add-scalar"}
+
+
+def on_a_terminal(arguments: list[str], answers: list[str]) -> str:
+    """What `harness ARGUMENTS` shows when its terminal is given one answer a question."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "harness", *arguments], stdin=slave, stdout=slave, stderr=slave
+    )
+    os.close(slave)
+    shown, waiting, deadline = "", list(answers), time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if select.select([master], [], [], 0.1)[0]:
+            try:
+                shown += os.read(master, 4096).decode()
+            except OSError:  # the other side is closed: that is how a terminal ends
+                break
+        if waiting and shown.rstrip(" ").endswith(":") and not shown.endswith("\n"):
+            os.write(master, (waiting.pop(0) + "\n").encode())
+            shown += "\n"
+        elif process.poll() is not None:
+            break
+    assert process.wait(10) == 0, shown
+    os.close(master)
+    return shown

@@ -1,0 +1,144 @@
+"""A translation keeps step with its page, or the check says in what it does not."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.check.translations import check_translation
+from harness.core.errors import PageError
+from harness.core.finding import Finding
+from harness.pages.catalogue import open_catalogue
+from harness.pages.page import read_page
+from harness.pages.translation import fingerprint
+from tests.harness.sound_page import SOUND, spoilt, write_page
+
+HEADINGS = {
+    "# Hand the cotangent of log on as it came": "# Pasar el cotangente tal como llegó",
+    "## Hypothesis": "## Hipótesis",
+    "## The break": "## El error",
+    "## Probes": "## Sondas",
+    "## What happens": "## Qué pasa",
+    "## Diagnostic": "## Diagnóstico",
+    "## Lesson": "## Lección",
+    "## References": "## Referencias",
+}
+
+
+def spanish(of: str) -> str:
+    text = SOUND[SOUND.index("# Hand") :]
+    for heading, translated in HEADINGS.items():
+        text = text.replace(f"{heading}\n", f"{translated}\n")
+    return f'+++\nof = "{of}"\n+++\n{text}'
+
+
+def found(folder: Path, old: str = "", new: str = "", original: str = SOUND) -> list[Finding]:
+    """What is found in the Spanish page after a change in it, or in the original."""
+    page = read_page(write_page(folder))
+    text = spanish(fingerprint(page))
+    assert old in text
+    path = write_page(folder, text.replace(old, new, 1), "log-slope-one.es.md")
+    return check_translation(path, read_page(write_page(folder, original)))
+
+
+def test_nothing_is_wrong_with_a_translation_in_step(tmp_path: Path) -> None:
+    assert found(tmp_path) == []
+
+
+def test_translated_prose_and_headings_are_free(tmp_path: Path) -> None:
+    assert found(tmp_path, "Ones are a bad test.", "Los unos son una mala prueba.") == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "at", "words"),
+    [
+        (
+            "## Lección\n\nOnes are a bad test.\n\n",
+            "",
+            "# Pasar",
+            "6 sections, and the original has 7",
+        ),
+        ("## Lección", "### Lección", "# Pasar", "6 sections, and the original has 7"),
+        ("# Pasar", "Pasar", "Pasar", "no title"),
+        (
+            "-$g / a",
+            "-$g /  a",
+            "-$g",
+            "block 1 of the code has `-$g /  a`, and the original `-$g / a`",
+        ),
+        ("```diff", "```diff engine=x", "```diff", "has `diff engine=x`, and the original `diff`"),
+        (
+            "a.log()\n\n\n",
+            "a.log()\n\n",
+            "def log_of_ones",
+            "block 2 of the code has `def log_of_o",
+        ),
+        ("Every entry", "```\n1\n```\nEvery", "```\n1", "3 blocks of code, and the original has 2"),
+        ("Every entry", "TODO Every", "TODO", "`TODO` is left"),
+        ("Every entry", "[E](e.md)", "[E]", "the link `e.md` leads to no file"),
+        ('of = "', 'of = "0', "+++", "the front matter is not that of a translation"),
+        ("of = ", "level = 1\nof = ", "+++", "the front matter is not that of a translation"),
+        ("+++\n", "", 'of = "', "no front matter"),
+    ],
+)
+def test_what_is_out_of_step_is_said_with_its_line(
+    tmp_path: Path, old: str, new: str, at: str, words: str
+) -> None:
+    findings = found(tmp_path, old, new)
+    text = (tmp_path / "log-slope-one.es.md").read_text(encoding="utf-8")
+    assert words in findings[0].problem
+    assert findings[0].line == text[: text.index(at)].count("\n") + 1
+    assert findings[0].path.endswith("log-slope-one.es.md")
+
+
+def test_a_block_that_is_missing_is_found(tmp_path: Path) -> None:
+    page = spanish("0" * 12)
+    block = page[page.index("```python") : page.index("## Qué")]
+    assert any(
+        "1 blocks of code, and the original has 2" in finding.problem
+        for finding in found(tmp_path, block, "")
+    )
+
+
+def test_a_block_in_another_section_is_found(tmp_path: Path) -> None:
+    page = spanish("0" * 12)
+    block = page[page.index("```python") : page.index("## Qué")]
+    (finding,) = found(tmp_path, f"{block}## Qué pasa\n\n", f"## Qué pasa\n\n{block}")
+    assert "block 2 of the code stands in another section" in finding.problem
+
+
+def test_a_changed_original_gives_the_line_to_write_after_review(tmp_path: Path) -> None:
+    changed = spoilt("Every entry is 1.", "Every entry is one.")
+    (finding,) = found(tmp_path, original=changed)
+    assert "the original has changed since this was reviewed" in finding.problem
+    line = f'of = "{fingerprint(read_page(write_page(tmp_path, changed)))}"'
+    assert finding.remedy.endswith(f"write `{line}`")
+    reviewed = write_page(tmp_path, spanish("x").replace('of = "x"', line), "log-slope-one.es.md")
+    assert check_translation(reviewed, read_page(tmp_path / "log-slope-one.md")) == []
+
+
+def test_the_front_matter_of_the_original_may_change(tmp_path: Path) -> None:
+    assert found(tmp_path, original=spoilt('["std"]', '["std", "a/b"]')) == []
+
+
+def test_a_file_named_for_no_language_is_found(tmp_path: Path) -> None:
+    page = read_page(write_page(tmp_path))
+    path = write_page(tmp_path, spanish(fingerprint(page)), "log-slope-one.Spanish.md")
+    (finding,) = check_translation(path, page)
+    assert finding.problem == "`Spanish` is no code of a language"
+
+
+def test_the_catalogue_knows_translations_by_language(tmp_path: Path) -> None:
+    write_page(tmp_path)
+    spanish_page = write_page(tmp_path, spanish("0" * 12), "log-slope-one.es.md")
+    write_page(tmp_path, "no page", "README.es.md")
+    catalogue = open_catalogue([tmp_path])
+    assert catalogue.translations("log-slope-one") == {"es": spanish_page}
+    assert catalogue.translations("skip-unbroadcast").keys().isdisjoint({"xx"})
+    assert "README" not in catalogue.translated
+
+
+def test_two_translations_into_one_language_are_refused(tmp_path: Path) -> None:
+    write_page(tmp_path, spanish("0" * 12), "log-slope-one.es.md")
+    write_page(tmp_path, spanish("0" * 12), "deeper/log-slope-one.es.md")
+    with pytest.raises(PageError, match="`log-slope-one` is also translated in"):
+        _ = open_catalogue([tmp_path]).translated

@@ -1,0 +1,204 @@
+"""`--engine` and `harness.toml` on the command line, and what bad input answers."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.harness.command import harness
+from tests.harness.engines.texts import SOUND, written
+
+CLOSURES = (Path(__file__).parents[2] / "engines" / "closures.py").read_text(encoding="utf-8")
+Done = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def learner(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A learner's folder: a `harness.toml`, and the engine in a folder below it."""
+    folder = tmp_path_factory.mktemp("learner")
+    written(folder, CLOSURES, "lib/tensor.py")
+    written(folder, '[engine]\ntarget = "lib/tensor.py:Tensor"\n', "harness.toml")
+    (folder / "work" / "today").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store of runs for these tests alone."""
+    return str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _unchanged(learner: Path) -> object:
+    """Whatever these tests do, the learner's folder is byte for byte as before."""
+    before = contents(learner)
+    yield None
+    assert contents(learner) == before
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in folder.rglob("*")
+    }
+
+
+def breaks(*arguments: str, cwd: Path, cache: str) -> Done:
+    here = str(Path(__file__).parents[3])
+    return harness(*arguments, cwd=cwd, XDG_CACHE_HOME=cache, PYTHONPATH=here)
+
+
+@pytest.mark.parametrize("named", ["from two folders below the settings", "--engine"])
+def test_a_break_on_another_engine_is_no_failure(learner: Path, cache: str, named: str) -> None:
+    engine = [] if named != "--engine" else ["--engine", "lib/tensor.py:Tensor"]
+    cwd = learner if engine else learner / "work" / "today"
+    done = breaks("break", "skip-unbroadcast", "--json", *engine, cwd=cwd, cache=cache)
+    report = json.loads(done.stdout)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert report["engine"] == {
+        **{"name": "tensor", "variant": None, "foreign": True, "like": "accumulate-in-place"}
+    }
+    assert {site["file"] for site in report["sites"]} == {"tensor.py"}
+    assert report["runs"]
+    assert report.keys() >= {"schema", "left_out", "headline", "agrees", "diff", "runs"}
+
+
+def test_a_buffer_that_is_added_to_in_place_crashes_as_predicted(learner: Path, cache: str) -> None:
+    """The page says so of the variant that adds in place, and this engine does."""
+    done = breaks(
+        *("break", "skip-unbroadcast", "--probe", "add-new-axis", "--json"),
+        cwd=learner,
+        cache=cache,
+    )
+    runs = json.loads(done.stdout)["runs"]
+    assert {(run["expected"], run["outcome"], run["agrees"]) for run in runs} == {
+        ("crash", "crash", True)
+    }
+
+
+def test_an_engine_that_rebinds_is_silent_where_the_page_says_so(
+    tmp_path: Path, cache: str
+) -> None:
+    engine = written(tmp_path, SOUND) + ":Tensor"
+    done = breaks(
+        *("break", "skip-unbroadcast", "--probe", "add-new-axis", "--json", "--engine", engine),
+        cwd=tmp_path,
+        cache=cache,
+    )
+    runs = json.loads(done.stdout)["runs"]
+    assert {run["outcome"] for run in runs} == {"silent-corruption"}
+    assert all(run["agrees"] for run in runs)
+
+
+def test_the_learners_own_lines_are_shown(learner: Path, cache: str) -> None:
+    shown = breaks("diff", "skip-unbroadcast", cwd=learner, cache=cache)
+    assert shown.returncode == 0
+    assert "unbroadcast(out.grad, self.data.shape)" in shown.stdout
+    assert "tensor.py" in shown.stdout
+    page = breaks("show", "skip-unbroadcast", "--engine", "harness.toml", cwd=learner, cache=cache)
+    assert "unbroadcast(out.grad, self.data.shape)" in page.stdout
+
+
+def test_list_has_the_breaks_that_have_a_site(learner: Path, cache: str) -> None:
+    done = breaks("list", "--engine", "harness.toml", "--json", cwd=learner, cache=cache)
+    pages = json.loads(done.stdout)["pages"]
+    assert {page["kind"] for page in pages} == {"break"}
+    ids = {page["id"] for page in pages}
+    assert "skip-unbroadcast" in ids
+    assert len(ids) < 60  # it has no layers, no optimizers
+
+
+def test_check_compares_and_fails_nobody(learner: Path, cache: str) -> None:
+    done = breaks("check", "skip-unbroadcast", "--json", cwd=learner, cache=cache)
+    (report,) = json.loads(done.stdout)["reports"]
+    assert (done.returncode, report["break"]) == (0, "skip-unbroadcast")
+
+
+def test_a_matrix_of_single_breaks(learner: Path, cache: str) -> None:
+    done = breaks("matrix", "skip-unbroadcast", "--json", cwd=learner, cache=cache)
+    matrix = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert matrix["engine"]["name"] == "tensor"
+    (row,) = matrix["breaks"]
+    assert "add-new-axis" in row["caught_by"]["crash"]
+
+
+def test_doctor_prints_settings_that_can_be_used(learner: Path, cache: str, tmp_path: Path) -> None:
+    done = breaks("doctor", "--json", cwd=learner / "work", cache=cache)
+    found = json.loads(done.stdout)
+    assert (done.returncode, done.stderr, found["schema"]) == (0, "", 1)
+    assert found.keys() >= {"engine", "speech", "probes", "breaks", "settings", "accumulation"}
+    written(tmp_path, CLOSURES, "lib/tensor.py")
+    written(tmp_path, found["settings"], "harness.toml")
+    again = breaks("doctor", cwd=tmp_path, cache=cache)
+    assert again.returncode == 0
+    for line in found["settings"].splitlines():
+        assert line in again.stdout
+
+
+def test_an_exercise_is_about_our_engine_unless_it_can_be_put_to_theirs(
+    learner: Path, cache: str
+) -> None:
+    listed = json.loads(breaks("list", "--json", cwd=learner, cache=cache).stdout)["pages"]
+    exercise = next(page["id"] for page in listed if page["kind"] == "exercise")
+    done = breaks("exercise", exercise, cwd=learner, cache=cache)
+    assert done.returncode in (0, 1)
+    assert "Traceback" not in done.stderr
+
+
+BAD = {
+    "no such file": ("missing.py:Tensor", 3, "there is no file"),
+    "no such module": ("surely_missing_engine:Tensor", 3, "nor installed"),
+    "no such class": ("engine.py:Matrix", 3, "`Matrix` is not there"),
+    "no name": ("engine.py:9", 2, "no name of a class"),
+    "no engine": ("not-a-name", 2, "names no engine"),
+    "no settings": ("missing.toml", 2, "cannot be read"),
+    "an import that fails": ("raising.py:Tensor", 3, "ZeroDivisionError"),
+    "an import that ends the process": ("leaving.py:Tensor", 3, "SystemExit"),
+    "no tensors": ("plain.py:Tensor", 3, "no way was found"),
+    "compiled": ("math:sin", 3, "math"),
+    "no Python": ("wrong.py:Tensor", 3, "SyntaxError"),
+}
+
+
+@pytest.fixture(scope="module")
+def bad(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with engines that cannot be tried."""
+    folder = tmp_path_factory.mktemp("bad")
+    for file, text in {
+        "engine.py": SOUND,
+        "raising.py": f"{SOUND}\n1 / 0\n",
+        "leaving.py": f"import sys\nsys.exit(0)\n{SOUND}",
+        "plain.py": "class Tensor:\n    def backward(self):\n        pass\n",
+        "wrong.py": "class Tensor(:\n",
+    }.items():
+        written(folder, text, file)
+    return folder
+
+
+@pytest.mark.parametrize("command", ["doctor", "break"])
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_gets_one_message_a_remedy_and_a_status(
+    bad: Path, cache: str, case: str, command: str
+) -> None:
+    said, status, words = BAD[case]
+    arguments = ["break", "skip-unbroadcast", "--engine", said] if command == "break" else []
+    done = breaks(*(arguments or ["doctor", said]), cwd=bad, cache=cache)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert words in done.stderr
+    assert done.stderr.startswith("harness: ")
+    assert done.stderr.count("harness: ") == 1
+    assert done.stderr.count("\n  remedy: ") == 1
+    assert "Traceback" not in done.stderr
+    assert not list(bad.rglob("__pycache__"))
+
+
+def test_variants_and_acceptance_are_for_our_engine(learner: Path, cache: str) -> None:
+    for arguments, words in (
+        (["break", "skip-unbroadcast", "--on", "accumulate-in-place"], "leave --on out"),
+        (["matrix", "skip-unbroadcast", "--accept"], "leave --accept out"),
+    ):
+        done = breaks(*arguments, cwd=learner, cache=cache)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert words in done.stderr

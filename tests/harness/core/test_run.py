@@ -1,0 +1,41 @@
+"""Records that travel: what is no array is refused before anybody takes it for one."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from harness.core.run import Array, Run, pack
+from harness.runs.child import TICKET, VERSION, decode_frame
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "<f2", ">f8", "<c16", "u8", "g"])
+def test_what_is_packed_is_the_same_array(dtype: str) -> None:
+    array = np.ones((2, 0, 3), dtype)
+    assert pack(array).numpy().dtype == array.dtype
+    assert pack(array).numpy().shape == array.shape
+
+
+@pytest.mark.parametrize("dtype", [",", "O", "V8", "f8,f8", "(2,)f8", "<M8[s]", "<U0", "<f8\0", ""])
+def test_a_dtype_that_is_not_of_numbers_is_refused(dtype: str) -> None:
+    assert is_refused({"dtype": dtype, "shape": [0], "data": b""})
+
+
+@pytest.mark.parametrize("shape", [[2], [-1, 0], [0, 2**63], [0, 2**62], [0, 2**61, 4], [0] * 65])
+def test_a_shape_that_no_array_has_is_refused(shape: list[int]) -> None:
+    assert is_refused({"dtype": "<f8", "shape": shape, "data": b""})
+
+
+def is_refused(array: dict[str, object]) -> bool:
+    """Whether a child that sends it is not believed."""
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(array, Array)
+    ticket = bytes(TICKET)
+    run = msgspec.msgpack.encode({"probe": "p", "loss": None, "output": array})
+    return decode_frame(bytes([VERSION]) + b"R" + ticket + run, ticket) is None
+
+
+def test_a_sound_record_with_a_ticket_is_believed() -> None:
+    run, ticket = Run("p", None, output=pack([1.0])), bytes(TICKET)
+    frame = bytes([VERSION]) + b"R" + ticket + msgspec.msgpack.encode(run)
+    assert decode_frame(frame, ticket) == run
+    assert decode_frame(frame, b"1" * TICKET) is None

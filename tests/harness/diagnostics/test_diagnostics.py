@@ -1,0 +1,145 @@
+"""Diagnostics: each catches what it says, and none is silent without having compared."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.core.run import Failure, Measured, Run, pack
+from harness.core.verdict import Alarm, Silent, Skipped
+from harness.diagnostics import DIAGNOSTICS, Observation, ask
+from harness.diagnostics.gradcheck import MOST_ELEMENTS
+from harness.pages.probe import read_probes
+from harness.runs.host import run_isolated
+from tests.harness.tiny import TINY, tiny_job
+
+NAMED = {diagnostic.name: diagnostic for diagnostic in DIAGNOSTICS}
+GRADIENT, STEPS = read_probes(
+    "def g(a=(2,)):\n    'doc'\n    return a\n\ndef s(lib):\n    'doc'\n    yield {}\n", "p.py"
+)
+CRASH = Failure("the backward pass", "ValueError", "no")
+
+
+def seen(gradient: Any = (1.0, 2.0), **rest: Any) -> Observation:
+    leaf, answer = pack([3.0, 4.0]), pack([1.0, 2.0])
+    given: dict[str, Any] = {
+        "leaves": {"a": leaf},
+        "gradients": {"a": None if gradient is None else pack(gradient)},
+        "measured": {
+            "gradcheck": Measured({"a": answer, "error of a": pack([0.0, 0.0])}),
+            "torch": Measured({"a": pack(0.0)}),
+            "loss-falls": Measured(numbers={"before": 2.0, "after": 1.0, "rounding": 0.0}),
+        },
+    }
+    run = Run("g", "weighted", **(given | rest))
+    torch = Run("g", "weighted", leaves={"a": leaf}, gradients={"a": answer})
+    return Observation(GRADIENT, run, {"torch": torch, "autograd": Skipped("not asked")})
+
+
+def logged(*snapshots: dict[str, Any]) -> Observation:
+    log = [{name: pack(value) for name, value in snapshot.items()} for snapshot in snapshots]
+    run = Run("s", None, log=log, measured={"loss-falls": Measured()})
+    return Observation(STEPS, run, {"torch": Skipped("not asked")})
+
+
+@pytest.mark.parametrize("name", [name for name in NAMED if not NAMED[name].looks_at_crashes])
+def test_a_crashed_run_is_no_silence(name: str) -> None:
+    assert isinstance(ask(NAMED[name], seen(failure=CRASH)), Skipped)
+    assert isinstance(ask(NAMED["crash"], seen(failure=CRASH)), Alarm)
+
+
+@pytest.mark.parametrize("name", ["gradcheck", "torch"])
+@pytest.mark.parametrize(
+    "gradient",
+    [
+        [1.0, 2.0001],
+        [[1.0, 2.0]],
+        [1.0, np.nan],
+        [1.0, np.inf],
+        None,
+    ],
+    ids=["off by 1e-4", "another shape", "nan", "inf", "none"],
+)
+def test_a_wrong_gradient_is_caught(name: str, gradient: Any) -> None:
+    assert isinstance(ask(NAMED[name], seen(gradient)), Alarm)
+
+
+def test_no_gradient_where_zeros_are_due_is_right() -> None:
+    zeros = Measured({"a": pack([0.0, 0.0]), "error of a": pack([0.0, 0.0])})
+    assert isinstance(ask(NAMED["gradcheck"], seen(None, measured={"gradcheck": zeros})), Silent)
+
+
+def test_shape_compares_shapes_and_nothing_else() -> None:
+    assert ask(NAMED["shape"], seen([[1.0, 2.0]])) == Alarm("a.grad is (1, 2), a is (2,)")
+    assert isinstance(ask(NAMED["shape"], seen([7.0, 7.0])), Silent)
+    assert isinstance(ask(NAMED["shape"], seen(None)), Alarm)
+
+
+def test_shape_follows_a_log_from_its_first_entry() -> None:
+    grows = logged({"bias": [0.0]}, {"bias": [[0.0], [0.0]]})
+    assert ask(NAMED["shape"], grows) == Alarm("bias is (2, 1) after step 1, it was (1,)")
+    assert isinstance(ask(NAMED["shape"], logged({"bias": [0.0]}, {"bias": [1.0]})), Silent)
+    assert isinstance(ask(NAMED["shape"], logged()), Alarm)
+
+
+def test_loss_falls_looks_at_the_ends_of_a_log() -> None:
+    name = NAMED["loss-falls"]
+    assert isinstance(ask(name, logged({"loss": 3.0}, {"loss": 9.0}, {"loss": 1.0})), Silent)
+    assert ask(name, logged({"loss": 3.0}, {"loss": 3.5})) == Alarm("the loss goes from 3 to 3.5")
+    assert isinstance(ask(name, logged({"loss": 3.0}, {"loss": np.nan})), Alarm)
+    assert isinstance(ask(name, logged({"loss": 3.0})), Skipped)
+
+
+def test_a_library_that_is_missing_or_fails_is_a_reason_to_skip() -> None:
+    run = seen().run
+    missing = Observation(GRADIENT, run, {"torch": Skipped("torch is not installed: get it")})
+    assert ask(NAMED["torch"], missing) == Skipped("torch is not installed: get it")
+    failed = Observation(GRADIENT, run, {"torch": Run("g", "weighted", failure=CRASH)})
+    assert isinstance(ask(NAMED["torch"], failed), Skipped)
+
+
+def test_a_diagnostic_that_compared_nothing_cannot_be_silent() -> None:
+    with pytest.raises(ValueError, match="compared nothing"):
+        Silent(compared=0)
+
+
+def test_gradcheck_measures_the_derivative_of_the_engines_own_forward_pass() -> None:
+    run = run_isolated(tiny_job(measure=("gradcheck",)))[1]
+    assert run.cotangent is not None
+    expected = 2 * np.array([1.0, 2.0, 3.0]) * run.cotangent.numpy()
+    measured = run.measured["gradcheck"].values["a"].numpy()
+    np.testing.assert_allclose(measured, expected, rtol=1e-8)
+
+
+def test_gradcheck_is_blind_where_forward_and_backward_are_wrong_together() -> None:
+    """Twice the square, with the gradient of twice the square: consistent, and wrong."""
+    text = TINY.replace("self.data**2", "2 * self.data**2").replace("= 2 * self", "= 4 * self")
+    run = run_isolated(tiny_job(text, measure=("gradcheck",)))[1]
+    assert isinstance(ask(NAMED["gradcheck"], Observation(GRADIENT, run, {})), Silent)
+
+
+def test_gradcheck_declines_large_leaves_and_a_forward_that_fails() -> None:
+    large = f"def g(a=({MOST_ELEMENTS + 1},)):\n    'doc'\n    return a.square()\n"
+    run = run_isolated(tiny_job(probes=large, measure=("gradcheck",)))[0]
+    assert "elements are more than" in str(ask(NAMED["gradcheck"], Observation(GRADIENT, run, {})))
+    moved = "if self.data.size == 3 and self.data[0] != 1: raise ValueError('moved')"
+    text = TINY.replace("        out = Ten", f"        {moved}\n        out = Ten")
+    run = run_isolated(tiny_job(text, measure=("gradcheck",)))[0]
+    assert "ValueError: moved" in str(ask(NAMED["gradcheck"], Observation(GRADIENT, run, {})))
+
+
+def test_loss_falls_follows_a_gradient_of_another_shape_as_a_hand_made_loop_would() -> None:
+    text = TINY.replace("* cotangent", "* cotangent * np.ones((2, 1))")
+    run = run_isolated(tiny_job(text, measure=("loss-falls",)))[0]
+    gradient = run.gradients["a"]
+    assert gradient is not None
+    assert gradient.shape == (2, 3)
+    assert run.measured["loss-falls"].numbers.keys() == {"before", "after", "rounding"}
+
+
+def test_every_diagnostic_says_what_it_sees_what_it_misses_and_what_it_costs() -> None:
+    assert len(NAMED) == len(DIAGNOSTICS)
+    for diagnostic in DIAGNOSTICS:
+        assert diagnostic.sees
+        assert diagnostic.blind
+        assert diagnostic.cost

@@ -1,0 +1,118 @@
+"""The diagnosis as a whole: it holds together, and the settings that it prints can be used."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.doctor.diagnosis import Diagnosis, diagnose, settings_of
+from harness.experiment.baseline import Bench
+from harness.experiment.exploration import explore
+from harness.pages.catalogue import open_catalogue
+from harness.runs.store import Store
+from tests.harness.engines.texts import SCALAR, changed, written
+
+ENGINES = Path(__file__).parents[2] / "engines"
+CATALOGUE = open_catalogue()
+
+
+@pytest.fixture(scope="module")
+def bench() -> Bench:
+    """One for all: what our own engine answers is asked for once."""
+    return Bench(Store(None))
+
+
+@pytest.fixture(scope="module")
+def closures(bench: Bench) -> Diagnosis:
+    """The diagnosis of an engine of closures that adds in place."""
+    return diagnose(str(ENGINES / "closures.py"), CATALOGUE, bench)
+
+
+def test_every_shared_probe_has_a_verdict(closures: Diagnosis) -> None:
+    assert {each.probe for each in closures.probes} == set(CATALOGUE.shared_probes)
+    assert all(each.said for each in closures.probes if each.verdict != "fits")
+
+
+def test_every_break_is_tried_or_has_a_reason(closures: Diagnosis) -> None:
+    pages, _ = CATALOGUE.pages()
+    wanted = {p.id for p in pages if p.front.kind == "break" and not p.front.recipe}
+    assert {each.break_ for each in closures.breaks} == wanted
+    for each in closures.breaks:
+        assert bool(each.sites and each.probes) != bool(each.reason), each.break_
+
+
+def test_the_first_break_has_its_sites_and_its_probes(closures: Diagnosis) -> None:
+    first = next(each for each in closures.breaks if each.break_ == "skip-unbroadcast")
+    assert {(site.file, site.scope) for site in first.sites} == {
+        ("closures.py", "Tensor.__add__._backward")
+    }
+    assert {"add-new-axis", "add-stretched-axis"} <= set(first.probes)
+
+
+def test_what_was_found_is_said(closures: Diagnosis) -> None:
+    assert (closures.engine, closures.files, closures.kind) == ("closures:Tensor", 1, "arrays")
+    assert closures.speech["backward"] == "(t * Tensor(cotangent)).sum().backward()"
+    said = "\n".join([*closures.accumulation, *closures.unbroadcasting, *closures.storage])
+    for words in ("a buffer of zeros", "into the same array", "crashes where it is added"):
+        assert words in said
+    assert "each op calls it: add in `Tensor.__add__.<locals>._backward`" in said
+    assert "reads what its operand holds when it runs" in said
+
+
+def test_bugs_are_those_that_can_be_seen_by_hand(closures: Diagnosis) -> None:
+    """Its products of matrices are for two axes: with three, `.T` turns round all of them."""
+    assert {each.probe for each in closures.bugs} == {
+        *("matmul-batch", "matmul-cube", "matmul-vector", "shared-matrix")
+    }
+
+
+def test_a_central_unbroadcasting_is_called_one(bench: Bench) -> None:
+    found = diagnose(str(ENGINES / "central.py"), CATALOGUE, bench)
+    assert any("is central" in line for line in found.unbroadcasting)
+    assert any("`Operation.backward`" in line for line in found.unbroadcasting)
+
+
+def test_a_diagnosis_of_padded_ranks_calls_no_shape_a_bug(bench: Bench, tmp_path: Path) -> None:
+    padding = changed(("np.array(data, dtype=float)", "np.atleast_2d(np.array(data, float))"))
+    found = diagnose(written(tmp_path, padding), CATALOGUE, bench)
+    assert any("(3,) is stored as (1, 3)" in line for line in found.storage)
+    kept = {each.probe for each in found.bugs}
+    assert "sum-rows" in kept  # a matrix is kept, and its sum is not what the rule takes it for
+    assert not [name for name in kept if name.startswith(("add", "mul", "affine"))]
+    fits = {each.probe: each.verdict for each in found.probes}
+    assert (fits["add-stretched-axis"], fits["add-new-axis"]) == ("fits", "differs")
+
+
+def test_numbers_have_no_shapes_to_sum(bench: Bench, tmp_path: Path) -> None:
+    found = diagnose(written(tmp_path, SCALAR), CATALOGUE, bench)
+    assert found.kind == "scalars"
+    assert found.unbroadcasting == ["none: a number has no shape"]
+    assert found.bugs == []
+
+
+def test_a_flaw_of_the_unbroadcasting_is_told(bench: Bench, tmp_path: Path) -> None:
+    text = changed(("g.sum(axis=ones, keepdims=True)", "g.sum(axis=ones)"))
+    found = diagnose(written(tmp_path, text), CATALOGUE, bench)
+    flaw = "`fold` is wrong: (4, 3) to (1, 3): the result has shape (3,)"
+    assert flaw in found.unbroadcasting
+    assert "add-stretched-axis" in {each.probe for each in found.bugs}
+
+
+ROUND = ["closures", "central", "classes", "inline", "rebinding", "stored_first", "tape"]
+
+
+@pytest.mark.parametrize("engine", [*ROUND, "functional"])
+def test_the_settings_to_keep_can_be_kept(
+    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Written to a file, they lead to the same engine, spoken to in the same way."""
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, (ENGINES / f"{engine}.py").read_text(encoding="utf-8"), f"lib/{engine}.py")
+    first = explore(f"lib/{engine}.py", Store(None))
+    path = written(tmp_path, settings_of(first), "harness.toml")
+    again = explore(path, Store(None))
+    assert replace(again.engine.dialect, names={}) == first.engine.dialect
+    assert dict(again.engine.names) == dict(first.engine.names)
+    assert (again.name, again.engine.like) == (first.name, first.engine.like)
+    assert again.engine.sources == first.engine.sources
+    assert settings_of(again) == settings_of(first)

@@ -1,0 +1,300 @@
+"""The façade: an engine of another make by PyTorch's names, and nothing computed in between."""
+
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.engines.adapter import NotSpoken, open_library
+from harness.engines.adapter.calling import call
+from harness.engines.engine import Dialect
+from tests.harness.engines.texts import SCALAR, SOUND, changed
+
+HERE = Dialect(
+    module="engine",
+    leaf="Tensor(data)",
+    value="t.data",
+    gradient="t.grad",
+    backward="t.backward(cotangent)",
+    kind="arrays",
+)
+NUMBERS = replace(HERE, leaf="Value(data)", backward="t.backward()", kind="scalars")
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Executes an engine's text and opens it."""
+
+    def open_text(text: str, dialect: Dialect = HERE) -> Any:
+        module = ModuleType(dialect.module)
+        monkeypatch.setitem(__import__("sys").modules, dialect.module, module)
+        exec(text, module.__dict__)  # noqa: S102  the tests' own text
+        return open_library(dialect, module)
+
+    return open_text
+
+
+METHODS = """
+    def mean(self, dims=None, keep_dims=False):
+        kept = self.sum(dims, keep_dims)
+        return kept * (kept.data.size / self.data.size)
+
+    def reshape(self, shape):
+        return Tensor(self.data.reshape(shape), (self,), (lambda g: g.reshape(self.data.shape),))
+
+    def transpose(self, axes=None):
+        order = axes or tuple(reversed(range(self.data.ndim)))
+        back = np.argsort(order)
+        return Tensor(self.data.transpose(order), (self,), (lambda g: g.transpose(back),))
+
+    def __getitem__(self, key):
+        def rule(g):
+            whole = np.zeros_like(self.data)
+            np.add.at(whole, key, g)
+            return whole
+
+        return Tensor(self.data[key], (self,), (rule,))
+
+    def __matmul__(self, other):
+        a, b = self, other
+        rules = (lambda g: g @ b.data.T, lambda g: a.data.T @ g)
+        return Tensor(a.data @ b.data, (a, b), rules)
+
+    def __rsub__(self, other):
+        return self * -1 + other
+
+    def __sub__(self, other):
+        return self + lift(other) * -1
+
+    def __pow__(self, n):
+        return Tensor(self.data**n, (self,), (lambda g: g * n * self.data ** (n - 1),))
+
+    def absolute(self):
+        return Tensor(np.abs(self.data), (self,), (lambda g: g * np.sign(self.data),))
+
+
+def exp(t):
+    return Tensor(np.exp(t.data), (t,), (lambda g: g * np.exp(t.data),))
+
+
+def concatenate(parts, axis=0):
+    ends = np.cumsum([part.data.shape[axis] for part in parts])
+    rules = [lambda g, i=i: np.split(g, ends[:-1], axis)[i] for i in range(len(parts))]
+    return Tensor(np.concatenate([part.data for part in parts], axis), tuple(parts), tuple(rules))
+"""
+RICH = SOUND + METHODS
+
+SWAPPED = """\
+        order = list(range(self.data.ndim))
+        order[a], order[b] = order[b], order[a]
+"""
+
+X = np.arange(6.0).reshape(2, 3) + 1.0
+
+
+def test_nothing_is_computed_beside_the_engine(opened: Any) -> None:
+    library = opened(changed(("a.data + b.data", "a.data + b.data + 100"), text=RICH))
+    total = library.leaf(X) + library.leaf(X)
+    assert np.array_equal(total.data, X + X + 100)
+
+
+def test_names_of_options_are_respelled(opened: Any) -> None:
+    x = opened(RICH).leaf(X)
+    assert np.array_equal(x.sum(dim=1, keepdim=True).data, X.sum(1, keepdims=True))
+    assert np.array_equal(x.mean(dim=0, keepdim=True).data, X.mean(0, keepdims=True))
+    assert np.array_equal(x.mean(1).data, X.mean(1))
+
+
+def test_a_shape_is_given_as_it_is_taken() -> None:
+    def whole(_: str, shape: object) -> object:
+        return shape
+
+    def parts(_: str, *shape: object) -> object:
+        return shape
+
+    for function in (whole, parts):
+        for given in (("x", 2, 3), ("x", (2, 3))):
+            assert call(function, given, {}) == (2, 3)
+
+
+def test_numpys_words_go_to_what_hands_everything_on() -> None:
+    def anything(**options: object) -> object:
+        return options
+
+    assert call(anything, (), {"dim": 1, "keepdim": True}) == {"axis": 1, "keepdims": True}
+
+
+def test_matrices_are_transposed_by_whatever_there_is(opened: Any) -> None:
+    library = opened(RICH)
+    assert np.array_equal(library.leaf(X).T.data, X.T)
+    assert np.array_equal(library.leaf(X).transpose(0, 1).data, X.T)
+    assert np.array_equal(library.leaf(X).permute(1, 0).data, X.T)
+    swaps = changed(
+        ("def transpose(self, axes=None):", "def transpose(self, a=0, b=1):"),
+        ("        order = axes or tuple(reversed(range(self.data.ndim)))\n", SWAPPED),
+        text=RICH,
+    )
+    assert np.array_equal(opened(swaps).leaf(X).transpose(0, 1).data, X.T)
+    property_ = "\n    @property\n    def T(self):\n        return self.transpose()\n"
+    assert np.array_equal(opened(SOUND + property_ + METHODS).leaf(X).T.data, X.T)
+
+
+def test_gradients_come_back_through_the_facade(opened: Any) -> None:
+    library = opened(RICH)
+    x, w = library.leaf(X), library.leaf(X.T)
+    out = (x @ w).sum()
+    library.backward(out, np.array(2.0))
+    assert np.array_equal(x.grad, 2 * np.ones((2, 2)) @ X)
+    assert library.leaf(X).grad is None
+
+
+def test_arrays_index_and_are_no_tensors(opened: Any) -> None:
+    library = opened(RICH)
+    x, index = library.leaf(X), library.module.tensor([1, 0, 1])
+    assert isinstance(index, np.ndarray)
+    picked = x[index]
+    assert np.array_equal(picked.data, X[[1, 0, 1]])
+    library.backward(picked, np.ones((3, 3)))
+    assert np.array_equal(x.grad, [[1, 1, 1], [2, 2, 2]])
+
+
+def test_constants_take_part_and_numbers_may_stand_left(opened: Any) -> None:
+    library = opened(RICH)
+    x = library.leaf(X)
+    constant = library.module.tensor(np.full((2, 3), 2.0))
+    assert np.array_equal((constant * x).data, 2 * X)
+    assert np.array_equal((10.0 - x).data, 10 - X)
+    assert np.array_equal((np.ones((2, 3)) + x).data, 1 + X)
+
+
+def test_functions_and_methods_go_by_either_name(opened: Any) -> None:
+    library = opened(RICH)
+    x = library.leaf(X)
+    assert np.array_equal(x.exp().data, np.exp(X))
+    assert np.array_equal(library.module.exp(x).data, np.exp(X))
+    assert np.array_equal(library.module.nn.functional.relu(x).data, X)
+    assert np.array_equal(x.abs().data, X)
+    assert np.array_equal(library.module.cat([x, x], dim=1).data, np.concatenate([X, X], 1))
+
+
+def test_comparisons_give_plain_truth(opened: Any) -> None:
+    x = opened(RICH).leaf(X)
+    assert np.array_equal(x > 3, X > 3)
+    assert np.array_equal(x <= x, X <= X)
+    assert np.array_equal(x < X, X < X)
+
+
+def test_an_op_that_is_written_as_a_function_only_is_an_operator(opened: Any) -> None:
+    text = changed(
+        ("def __mul__", "def times"),
+        ("class Tensor", "def mul(a, b):\n    return a.times(b)\n\n\nclass Tensor"),
+    )
+    library = opened(text)
+    assert np.array_equal((library.leaf(X) * library.leaf(X)).data, X * X)
+
+
+def test_names_that_were_said_come_first(opened: Any) -> None:
+    text = changed(("def relu", "def rectify"), text=RICH)
+    library = opened(text, replace(HERE, names={"relu": "Tensor.rectify"}))
+    assert np.array_equal(library.leaf(-X).relu().data, 0 * X)
+
+
+MISSING = {
+    "a method": "x.cumsum(0)",
+    "a function": "lib.einsum('ij->i', x)",
+    "a layer": "lib.nn.Dropout(0.5)",
+    "an optimizer": "lib.optim.Adam([x], lr=0.1)",
+    "momentum": "lib.optim.SGD([x], lr=0.1, momentum=0.9)",
+    "a loss": "lib.losses.hinge(x, x)",
+    "data": "lib.data",
+    "a tape": "lib.GradientTape",
+}
+
+
+@pytest.mark.parametrize("what", MISSING)
+def test_what_is_not_there_is_said_in_one_way(opened: Any, what: str) -> None:
+    library = opened(RICH)
+    with pytest.raises(NotSpoken):
+        eval(MISSING[what], {"lib": library.module, "x": library.leaf(X)})  # noqa: S307
+
+
+def test_losses_are_means_over_all_elements(opened: Any) -> None:
+    library = opened(RICH)
+    prediction, target = library.leaf(X), library.leaf(X[::-1].copy())
+    losses = library.module.losses
+    assert losses.mse(prediction, target).item() == pytest.approx(9.0)
+    assert losses.mae(prediction, target).item() == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("style", ["rebound", "in place", "its own zero_grad"])
+def test_descent_moves_leaves_and_forgets_gradients(opened: Any, style: str) -> None:
+    adds = "self.grad = part if self.grad is None else self.grad + part"
+    text = {
+        "rebound": RICH,
+        "in place": changed(
+            ("self.grad = None", "self.grad = np.zeros_like(self.data)"),
+            (adds, "self.grad += part"),
+            text=RICH,
+        ),
+        "its own zero_grad": changed(
+            ("    def relu", "    def zero_grad(self):\n        self.grad = None\n\n    def relu"),
+            text=RICH,
+        ),
+    }[style]
+    library = opened(text)
+    w = library.leaf(X)
+    optimizer = library.module.optim.SGD([w], lr=0.25)
+    for _ in range(2):
+        optimizer.zero_grad()
+        (w * w).sum().backward()
+        optimizer.step()
+    assert np.allclose(w.data, X / 4)
+
+
+def test_a_linear_layer_is_the_engines_own_sums(opened: Any) -> None:
+    library = opened(RICH)
+    layer = library.module.nn.Linear(3, 2, rng=np.random.default_rng(0))
+    x = library.leaf(X)
+    out = layer(x)
+    assert np.allclose(out.data, X @ layer.weight.data.T + layer.bias.data)
+    out.sum().backward()
+    assert np.allclose(layer.bias.grad, [2, 2])
+    assert np.abs(layer.weight.data).max() <= 3**-0.5
+
+
+def test_what_cannot_be_moved_is_said(opened: Any) -> None:
+    text = changed(
+        (
+            "self.data = np.array(data, dtype=float)",
+            "self.held = np.array(data, dtype=float)\n        self.held.flags.writeable = False",
+        ),
+        ("self.data", "self.held"),
+        (".data", ".held"),
+    )
+    text = text + "\n    @property\n    def data(self):\n        return self.held\n"
+    library = opened(text)
+    with pytest.raises(NotSpoken, match="cannot be changed"):
+        library.move(library.leaf(X), X + 1)
+
+
+def test_numbers_are_lifted_onto_arrays(opened: Any) -> None:
+    library = opened(SCALAR, NUMBERS)
+    a, b = library.leaf(X), library.leaf(X[0])
+    out = (a * b + a).sum(1)
+    assert np.allclose(out.data, (X * X[0] + X).sum(1))
+    library.backward(out, np.array([1.0, 10.0]))
+    weights = np.array([[1.0], [10.0]])
+    assert np.allclose(a.grad, weights * (X[0] + 1))
+    assert np.allclose(b.grad, (weights * X).sum(0))
+    assert (a.shape, out.ndim, library.leaf(-X).relu().data.max()) == ((2, 3), 1, 0.0)
+
+
+def test_numbers_that_know_no_int_are_summed_all_the_same(opened: Any) -> None:
+    library = opened(
+        changed(("    __radd__, __rmul__ = __add__, __mul__\n", ""), text=SCALAR), NUMBERS
+    )
+    a = library.leaf(X)
+    library.backward(a * a, np.ones((2, 3)))
+    assert np.allclose(a.grad, 2 * X)

@@ -1,0 +1,72 @@
+"""Loading an engine from memory: its own text, its own tracebacks, and the proof of execution."""
+
+import json
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness.core.errors import EnvironmentProblem
+from harness.engines.engine import find_engine, read_source
+from harness.patch import apply_patch, parse_patch
+from harness.runs.child import Job
+from harness.runs.host import run_isolated
+from tests.harness.tiny import tiny_engine, tiny_job, tiny_probes
+
+PATCH = "@@ square @@\n-self.data**2\n+self.data**3\n"
+
+
+def patched_job() -> Job:
+    engine = tiny_engine()
+    broken = engine.patched(apply_patch(parse_patch(PATCH, path="p", line=1), engine.sources))
+    return msgspec.structs.replace(tiny_job(), sources=dict(broken.sources), sites=broken.sites)
+
+
+def test_the_patched_text_is_what_runs() -> None:
+    run = run_isolated(patched_job())[0]
+    assert run.output is not None
+    assert run.output.numpy().tolist() == [1.0, 8.0, 27.0]
+
+
+def test_a_site_is_reached_by_the_runs_that_execute_it_and_by_no_other() -> None:
+    assert [run.reached for run in run_isolated(patched_job())] == [[0], [0], [0], [0], []]
+
+
+def test_an_installed_package_is_found_but_not_imported() -> None:
+    engine = find_engine("xml")
+    assert "xml/dom/minidom.py" in engine.sources
+    assert engine.root == Path(json.__file__).parent.parent
+
+
+def test_an_engine_that_is_not_there_is_a_problem_of_the_environment() -> None:
+    with pytest.raises(EnvironmentProblem, match="no engine `nowhere_to_be_found`"):
+        find_engine("nowhere_to_be_found")
+
+
+def test_a_source_is_read_in_its_own_encoding_with_its_own_line_ends(tmp_path: Path) -> None:
+    file = tmp_path / "old.py"
+    file.write_bytes("# -*- coding: latin-1 -*-\r\nname = 'é'\r\n".encode("latin-1"))
+    assert read_source(file) == "# -*- coding: latin-1 -*-\r\nname = 'é'\r\n"
+
+
+def test_a_traceback_shows_the_patched_line() -> None:
+    """In a child, where an engine may be imported for real."""
+    probe = """\
+def shows(lib):
+    "The traceback that the engine's own failure makes."
+    import traceback
+    try:
+        lib.Tensor(None).square()
+    except TypeError:
+        lines = traceback.format_exc()
+    yield {"shows": float("self.data**3" in lines and "/nowhere/tiny.py" in lines)}
+"""
+    probes = tiny_probes(probe)
+    job = msgspec.structs.replace(patched_job(), probes=probes, items=((0, None),))
+    assert run_isolated(job)[0].log[0]["shows"].numpy() == 1.0
+
+
+def test_the_parent_never_imports_the_engine() -> None:
+    run_isolated(tiny_job())
+    assert "tiny" not in sys.modules

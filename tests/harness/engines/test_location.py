@@ -1,0 +1,193 @@
+"""From how an engine is named to its files, with nothing imported."""
+
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import EnvironmentProblem, UsageError
+from harness.engines.location import locate
+from harness.engines.settings import nearest_settings
+from tests.harness.engines.texts import SOUND, written
+
+BOMB = "raise RuntimeError('imported')\n"
+
+
+def test_a_file_alone_is_a_module_in_its_folder(tmp_path: Path) -> None:
+    target = locate(written(tmp_path, SOUND, "tensor.py") + ":Tensor")
+    assert (target.module, target.name, target.root) == ("tensor", "Tensor", tmp_path)
+    assert dict(target.sources) == {"tensor.py": SOUND}
+
+
+def test_nothing_is_imported(tmp_path: Path) -> None:
+    before = set(sys.modules)
+    target = locate(written(tmp_path, BOMB, "bomb.py"))
+    assert (target.module, target.name) == ("bomb", None)
+    assert set(sys.modules) - before <= {"harness.engines.location"}
+
+
+def test_a_file_in_a_package_is_imported_through_it(tmp_path: Path) -> None:
+    written(tmp_path, "", "mine/__init__.py")
+    written(tmp_path, "from ..ops import add\n", "mine/core/tensor.py")
+    written(tmp_path, "", "mine/core/__init__.py")
+    written(tmp_path, "", "mine/ops.py")
+    target = locate(f"{tmp_path}/mine/core/tensor.py:Tensor")
+    assert (target.module, target.root) == ("mine.core.tensor", tmp_path)
+    assert set(target.sources) == {
+        *("mine/__init__.py", "mine/core/__init__.py", "mine/core/tensor.py", "mine/ops.py")
+    }
+
+
+def test_tests_and_hidden_folders_are_no_part_of_a_package(tmp_path: Path) -> None:
+    for file in ("__init__.py", "tests/test_all.py", ".venv/thing.py", "__pycache__/x.py"):
+        written(tmp_path, "", f"mine/{file}")
+    assert set(locate(f"{tmp_path}/mine").sources) == {"mine/__init__.py"}
+
+
+def test_relative_imports_make_a_package_of_a_folder_without_init(tmp_path: Path) -> None:
+    written(tmp_path, "from .ops import add\n", "mine/tensor.py")
+    written(tmp_path, "", "mine/ops.py")
+    target = locate(f"{tmp_path}/mine/tensor.py:Tensor")
+    assert (target.module, target.root) == ("mine.tensor", tmp_path)
+    assert set(target.sources) == {"mine/tensor.py", "mine/ops.py"}
+
+
+def test_absolute_imports_of_its_own_folder_show_the_root(tmp_path: Path) -> None:
+    written(tmp_path, "from mine.ops import add\n", "mine/tensor.py")
+    written(tmp_path, "", "mine/ops.py")
+    target = locate(f"{tmp_path}/mine/tensor.py:Tensor")
+    assert (target.module, target.root) == ("mine.tensor", tmp_path)
+
+
+def test_a_file_alone_takes_the_files_beside_it_that_it_imports(tmp_path: Path) -> None:
+    written(tmp_path, "import ops\nfrom deep.er import x\n", "tensor.py")
+    for file in ("ops.py", "deep/er.py", "other.py"):
+        written(tmp_path, "", file)
+    target = locate(f"{tmp_path}/tensor.py")
+    assert set(target.sources) == {"tensor.py", "ops.py", "deep/er.py"}
+
+
+@pytest.mark.parametrize("folder", ["", "src/"])
+def test_a_module_is_found_here_and_below_src(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    written(tmp_path, SOUND, f"{folder}mine/tensor.py")
+    written(tmp_path, "", f"{folder}mine/__init__.py")
+    monkeypatch.chdir(tmp_path)
+    target = locate("mine.tensor:Tensor")
+    assert (target.module, target.root) == ("mine.tensor", tmp_path / folder)
+
+
+def test_an_installed_module_is_found_and_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, BOMB, "installed_engine/__init__.py")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    target = locate("installed_engine:Tensor")
+    assert target.root == tmp_path
+
+
+def test_an_editable_install_is_followed_to_its_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such an install is a finder on `sys.meta_path`, or a `.pth` line on `sys.path`."""
+    from importlib.machinery import PathFinder
+
+    written(tmp_path, SOUND, "project/src/editable_engine/tensor.py")
+    written(tmp_path, "", "project/src/editable_engine/__init__.py")
+
+    class Editable:
+        @staticmethod
+        def find_spec(name: str, *_: object) -> object:
+            if name != "editable_engine":
+                return None
+            return PathFinder.find_spec(name, [str(tmp_path / "project" / "src")])
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Editable])
+    target = locate("editable_engine.tensor:Tensor")
+    assert target.root == tmp_path / "project" / "src"
+
+
+def test_settings_name_the_target_relative_to_their_own_folder(tmp_path: Path) -> None:
+    written(tmp_path, SOUND, "lib/tensor.py")
+    path = written(tmp_path, '[engine]\ntarget = "lib/tensor.py:Tensor"\n', "harness.toml")
+    for said in (path, str(tmp_path)):
+        target = locate(said)
+        assert (target.module, target.root) == ("tensor", tmp_path / "lib")
+
+
+def test_settings_say_from_where_it_is_imported(tmp_path: Path) -> None:
+    written(tmp_path, SOUND, "lib/mine/tensor.py")
+    said = '[engine]\ntarget = "lib/mine/tensor.py:Tensor"\nroot = "lib"\n'
+    target = locate(written(tmp_path, said, "harness.toml"))
+    assert (target.module, target.root) == ("mine.tensor", tmp_path / "lib")
+
+
+def test_the_nearest_settings_count(tmp_path: Path) -> None:
+    outer = Path(written(tmp_path, "", "harness.toml"))
+    inner = Path(written(tmp_path, "", "a/b/harness.toml"))
+    (tmp_path / "a" / "b" / "c").mkdir()
+    assert nearest_settings(tmp_path / "a" / "b" / "c") == inner
+    assert nearest_settings(tmp_path / "a") == outer
+
+
+USAGE = {
+    "no name of a class": ("tensor.py:2nd", "no name of a class"),
+    "no name of a module": ("not-a-module:Tensor", "names no engine"),
+    "no settings": ("missing.toml", "cannot be read"),
+    "not TOML": ("bad.toml", "cannot be read"),
+    "no target": ("empty.toml", "target"),
+    "an unknown key": ("typo.toml", "keys are"),
+    "a root elsewhere": ("root.toml", "mend `root`"),
+}
+ENVIRONMENT = {
+    "no file": ("tensors.py:Tensor", "there are .*, tensor.py"),
+    "a folder": ("plain:Tensor", "name the file in it"),
+    "no module": ("surely_not_installed:Tensor", "install it"),
+    "a submodule that is not there": ("json.surely_not:X", "no module"),
+    "another suffix": ("./notes.txt:Tensor", "no Python source"),
+    "built in": ("_sre:Tensor", "built into Python"),
+    "a name of the standard library": ("token.py:Tensor", "another name"),
+    "a name that the harness needs": ("numpy:ndarray", "harness itself needs"),
+    "a file that cannot be imported": ("./my-tensor.py:T", "no name of a module"),
+    "another encoding": ("latin.py:Tensor", "UTF-8"),
+}
+
+
+@pytest.fixture
+def bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with what is no engine."""
+    for file in ("tensor.py", "token.py", "my-tensor.py", "notes.txt"):
+        written(tmp_path, SOUND, file)
+    written(tmp_path, "", "plain/thing.txt")
+    (tmp_path / "latin.py").write_bytes("# größer\n".encode("latin-1"))
+    written(tmp_path, "target: x", "bad.toml")
+    written(tmp_path, "[engine]\n", "empty.toml")
+    written(tmp_path, '[engine]\ntarget = "tensor.py:T"\nclass = "T"\n', "typo.toml")
+    written(tmp_path, '[engine]\ntarget = "tensor.py:T"\nroot = "plain"\n', "root.toml")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("bad")
+@pytest.mark.parametrize(("said", "words"), USAGE.values(), ids=list(USAGE))
+def test_what_names_no_engine_is_a_mistake_of_usage(said: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words) as caught:
+        locate(said)
+    assert "remedy: " in str(caught.value)
+
+
+@pytest.mark.usefixtures("bad")
+@pytest.mark.parametrize(("said", "words"), ENVIRONMENT.values(), ids=list(ENVIRONMENT))
+def test_what_is_not_there_is_a_matter_of_the_environment(said: str, words: str) -> None:
+    with pytest.raises(EnvironmentProblem, match=words) as caught:
+        locate(said)
+    assert "remedy: " in str(caught.value)
+
+
+def test_a_compiled_module_is_named_as_such(tmp_path: Path) -> None:
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    (tmp_path / f"fast{suffix}").write_bytes(b"\x7fELF")
+    with pytest.raises(EnvironmentProblem, match=r"is compiled.*\n.*target = "):
+        locate(f"{tmp_path}/fast{suffix}:Tensor")

@@ -1,0 +1,189 @@
+"""The lab: a page and an engine in, a report out."""
+
+from pathlib import Path
+
+import libcst as cst
+import pytest
+
+from harness.core.errors import DoesNotApply, EnvironmentProblem, HunkError, PageError
+from harness.core.report import Report
+from harness.diagnostics import DIAGNOSTICS
+from harness.engines.engine import Engine
+from harness.experiment.baseline import Bench
+from harness.experiment.lab import prepare, run_lab
+from harness.pages.catalogue import open_catalogue
+from harness.runs.store import Store
+from tests.harness.tiny import tiny_engine
+
+PAGE = """\
++++
+id = "{id}"
+kind = "{kind}"
+family = "f"
+{keys}
++++
+# A title
+
+## The break
+
+```diff
+{diff}
+```
+
+## Probes
+
+```python
+def square(a=[1.0, 2.0, 3.0]):
+    "A square."
+    return a.square()
+
+def other(a=[1.0]):
+    "Nothing of the engine's but the leaf and its gradient."
+    return a.square() if a.data.size > 9 else a.square()
+```
+"""
+CUBE = "@@ square @@\n-self.data**2\n+self.data**3"
+HALF = "@@ backward @@\n-2 * $x\n+$x"
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return tiny_engine()
+
+
+def page(folder: Path, diff: str, *, keys: str = "", kind: str = "break", name: str = "a") -> None:
+    text = PAGE.format(id=name, kind=kind, keys=keys, diff=diff)
+    (folder / f"{name}.md").write_text(text, encoding="utf-8")
+
+
+def lab(folder: Path, engine: Engine, name: str = "a", on: str | None = None) -> Report:
+    catalogue = open_catalogue([folder])
+    variant = catalogue.page(on, "variant") if on else None
+    experiment = prepare(
+        catalogue.page(name), catalogue, engine, variant=variant, probes=["square"]
+    )
+    alone = [diagnostic for diagnostic in DIAGNOSTICS if diagnostic.library is None]
+    return run_lab(experiment, Bench(Store(None), alone))
+
+
+def outcomes(report: Report) -> list[tuple[str, str | None]]:
+    return [(run.outcome, run.kind) for run in report.runs]
+
+
+def test_a_wrong_gradient_is_corruption_that_gradcheck_catches(
+    tmp_path: Path, engine: Engine
+) -> None:
+    page(tmp_path, HALF)
+    report = lab(tmp_path, engine)
+    assert outcomes(report) == [("silent-corruption", "value")] * 2
+    assert report.runs[0].evidence == "a.grad is [1, 2, 3], correct is [2, 4, 6]"
+    assert report.runs[0].caught_by == ["gradcheck", "directional"]
+    assert {"crash", "shape", "loss-falls"} <= set(report.runs[0].missed_by)
+
+
+def test_a_site_that_does_not_run_is_not_reached(tmp_path: Path, engine: Engine) -> None:
+    page(tmp_path, "@@ __init__ @@\n-data, None, None\n+data, None, 0")
+    assert outcomes(lab(tmp_path, engine)) == [("disguised-correct", None)] * 2
+    unused = engine.sources["tiny.py"] + "\n\ndef unused():\n    return 1\n"
+    page(tmp_path, "@@ unused @@\n-return 1\n+return 2")
+    report = lab(tmp_path, tiny_engine(unused))
+    assert outcomes(report) == [("not-reached", None)] * 2
+    assert report.headline == "not-reached"
+
+
+def test_a_break_on_a_variant_applies_both_patches_and_is_judged_against_the_variant(
+    tmp_path: Path, engine: Engine
+) -> None:
+    page(tmp_path, "@@ square @@\n-self.data**2\n+self.data * self.data", kind="variant", name="v")
+    page(tmp_path, "@@ square @@\n-self.data * self.data\n+self.data * 3")
+    report = lab(tmp_path, engine, on="v")
+    assert report.engine.variant == "v"
+    assert "-        out = Tensor(self.data * self.data)" in report.diff
+    assert report.runs[0].evidence == "the output is [3, 6, 9], correct is [1, 4, 9]"
+    with pytest.raises(DoesNotApply):
+        lab(tmp_path, engine)
+
+
+def test_a_break_whose_import_fails_crashes_everywhere(tmp_path: Path, engine: Engine) -> None:
+    page(tmp_path, "@@ @@\n-import numpy as np\n+import no_such_module_anywhere")
+    report = lab(tmp_path, engine)
+    assert [run.outcome for run in report.runs] == ["crash", "crash"]
+    assert "ModuleNotFoundError in the import" in report.runs[0].evidence
+
+
+def test_an_engine_that_does_not_load_clean_is_a_problem_of_the_environment(tmp_path: Path) -> None:
+    page(tmp_path, CUBE)
+    broken = tiny_engine(tiny_engine().sources["tiny.py"] + "\nraise ValueError('never')\n")
+    with pytest.raises(EnvironmentProblem, match=r"does not load even unpatched.*never"):
+        lab(tmp_path, broken)
+
+
+def test_an_alarm_that_also_fires_on_the_clean_engine_is_no_catch(tmp_path: Path) -> None:
+    """A clean engine whose gradient is wrong too: gradcheck fires with and without the break."""
+    wrong = tiny_engine().sources["tiny.py"].replace("2 * self", "5 * self")
+    page(tmp_path, "@@ backward @@\n-5 * $x\n+7 * $x")
+    run = lab(tmp_path, tiny_engine(wrong)).runs[0]
+    assert run.outcome == "silent-corruption"
+    assert "gradcheck" not in run.caught_by
+    assert "gradcheck" in run.wrong_reason
+
+
+def test_a_page_is_held_to_its_expectations_and_claims(tmp_path: Path, engine: Engine) -> None:
+    keys = (
+        '[expect]\nsquare = {{ uniform = "{0}", weighted = "silent-corruption" }}\n'
+        '[diagnostics]\ncaught_by = ["{1}"]\nmissed_by = ["{2}"]'
+    )
+    for words, agrees in [
+        (("silent-corruption", "gradcheck", "shape"), True),
+        (("crash", "gradcheck", "shape"), False),
+        (("silent-corruption", "shape", "crash"), False),
+        (("silent-corruption", "gradcheck", "gradcheck"), False),
+    ]:
+        page(tmp_path, HALF, keys=keys.format(*words))
+        assert lab(tmp_path, engine).agrees is agrees
+
+
+def test_a_claim_about_no_diagnostic_is_a_mistake_of_the_page(
+    tmp_path: Path, engine: Engine
+) -> None:
+    page(tmp_path, HALF, keys='[diagnostics]\ncaught_by = ["gradchek"]')
+    with pytest.raises(PageError, match="names no diagnostic `gradchek`"):
+        lab(tmp_path, engine)
+
+
+def test_a_pinned_number_of_sites_is_held(tmp_path: Path, engine: Engine) -> None:
+    page(tmp_path, HALF, keys="sites = 2")
+    with pytest.raises(HunkError, match="promises 2 sites, and 1 matched"):
+        lab(tmp_path, engine)
+
+
+def test_a_page_without_a_patch_says_how_to_write_one(tmp_path: Path, engine: Engine) -> None:
+    page(tmp_path, HALF)
+    text = (tmp_path / "a.md").read_text(encoding="utf-8").replace("```diff", "```text")
+    (tmp_path / "a.md").write_text(text, encoding="utf-8")
+    with pytest.raises(PageError, match="no patch for the engine tiny"):
+        lab(tmp_path, engine)
+
+
+def test_an_engine_may_call_things_by_other_names(tmp_path: Path) -> None:
+    theirs = tiny_engine().sources["tiny.py"].replace("def square", "def sq")
+    theirs += "\n    square = sq\n"
+    named = Engine(**{**vars(tiny_engine(theirs)), "names": {"square": "sq"}})
+    page(tmp_path, CUBE)
+    assert outcomes(lab(tmp_path, named))[0][0] == "silent-corruption"
+
+
+class Double(cst.CSTTransformer):
+    """Doubles every integer: a break that is handed to LibCST itself."""
+
+    def leave_Integer(self, original_node: cst.Integer, updated_node: cst.Integer) -> cst.Integer:  # noqa: N802
+        return updated_node.with_changes(value=str(2 * int(original_node.value)))
+
+
+def test_a_page_may_name_a_transformer(tmp_path: Path, engine: Engine) -> None:
+    page(tmp_path, "", keys=f'transformer = "{__name__}:Double"')
+    report = lab(tmp_path, engine)
+    assert outcomes(report)[0] == ("silent-corruption", "value")
+    page(tmp_path, "", keys=f'transformer = "{__name__}:Treble"')
+    with pytest.raises(PageError, match="no LibCST transformer"):
+        lab(tmp_path, engine)

@@ -1,0 +1,65 @@
+"""The documents that are made: what is committed is what the code and the catalogue say today."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.diagnostics import DIAGNOSTICS
+from harness.pages.catalogue import open_catalogue
+from harness.report.documents import (
+    DOCUMENTS,
+    END,
+    START,
+    catalogue_index,
+    diagnostics_table,
+    with_text,
+)
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=str)
+def test_what_is_committed_is_what_would_be_made(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    page = path.read_text(encoding="utf-8")
+    assert page == with_text(page, DOCUMENTS[path]()), "run: python -m harness.report.documents"
+
+
+def test_the_table_has_a_row_of_four_cells_for_each_diagnostic() -> None:
+    head, ruler, *rows = diagnostics_table().splitlines()
+    assert [row.split("`")[1] for row in rows] == [each.name for each in DIAGNOSTICS]
+    assert {row.count("|") for row in (head, ruler, *rows)} == {5}
+
+
+def test_the_index_links_every_page_and_every_link_leads_somewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    index = catalogue_index()
+    links = [part.partition(")")[0] for part in index.split("](")[1:]]
+    assert [link for link in links if not (ROOT / "docs" / link).is_file()] == []
+    assert {Path(link).stem for link in links} >= {page.id for page in open_catalogue().pages()[0]}
+
+
+def test_the_track_is_eight_to_ten_first_lessons_in_spanish_too() -> None:
+    catalogue = open_catalogue()
+    assert 8 <= len(catalogue.track) <= 10
+    for page in map(catalogue.page, catalogue.track):
+        assert page.front.level == 1
+        assert "es" in catalogue.translations(page.id)
+
+
+def test_only_what_stands_between_the_markers_is_replaced() -> None:
+    page = f"before\n{START}old\n{END}after\n"
+    assert with_text(page, "new\n") == f"before\n{START}new\n{END}after\n"
+    with pytest.raises(ValueError, match="no markers"):
+        with_text("before and after\n", "new\n")
+
+
+def test_every_link_of_the_readme_leads_somewhere() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    links = [part.partition(")")[0] for part in readme.split("](")[1:]]
+    assert len(links) > 40
+    assert [link for link in links if not (ROOT / link).exists()] == []

@@ -1,0 +1,78 @@
+"""The terminal: every outcome shown, with a sign, within 80 columns."""
+
+from typing import get_args
+
+from harness.core.report import ClaimReport
+from harness.core.vocabulary import LOSSES, Outcome
+from harness.pages.probe import Probe
+from harness.report.terminal import STYLES, Screen, outcome_text, show_report
+from tests.harness.reports import report_of, report_with, run_of
+
+
+def probe(name: str) -> Probe:
+    return Probe(name, f"What {name} exercises.", "gradient", (), name, "", "p.py", 1)
+
+
+def shown(report, *names: str) -> str:  # type: ignore[no-untyped-def]
+    console = Screen(record=True, width=80, force_terminal=False, highlight=False)
+    show_report(console, report, [probe(name) for name in names])
+    return console.export_text()
+
+
+def test_every_outcome_has_a_sign_of_its_own() -> None:
+    assert STYLES.keys() == set(get_args(Outcome))
+    assert len({sign for sign, _ in STYLES.values()}) == len(STYLES)
+    assert outcome_text("crash").plain == "✗ crash"
+
+
+def test_losses_that_end_alike_are_one_entry_and_others_are_not() -> None:
+    alike = report_of(("p", "uniform", "crash"), ("p", "weighted", "crash"))
+    assert "both losses ✗ crash" in shown(alike, "p")
+    unlike = report_of(("p", "uniform", "disguised-correct"), ("p", "weighted", "crash"))
+    assert "uniform     = disguised-correct" in shown(unlike, "p")
+    assert "weighted    ✗ crash" in shown(unlike, "p")
+
+
+def test_a_run_shows_evidence_and_who_caught_and_missed_it() -> None:
+    run = run_of(
+        *("p", "weighted", "silent-corruption"),
+        kind="shape",
+        caught_by=["shape"],
+        missed_by=["loss-falls"],
+        better_than_correct=True,
+    )
+    text = shown(report_with([run]), "p")
+    assert "≠ silent-corruption (shape)  better than correct" in text
+    assert "what p showed" in text
+    assert "caught by   shape" in text
+    assert "missed by   loss-falls" in text
+    assert "As the page says." in text
+
+
+def test_what_differs_from_the_page_is_said() -> None:
+    run = run_of("p", "weighted", "crash", expected="disguised-correct", agrees=False)
+    claim = ClaimReport("torch", "missed_by", False, "p: wrong")
+    text = shown(report_with([run], claims=[claim], agrees=False), "p")
+    assert "the page says disguised-correct" in text
+    assert "the page says missed by torch: p: wrong" in text
+    assert "Not as the page says." in text
+
+
+def test_an_alarm_on_the_clean_engine_too_is_said_to_be_no_catch() -> None:
+    run = run_of("p", "weighted", "crash", wrong_reason={"gradcheck": "noise"})
+    assert "gradcheck also fires on the clean engine: noise" in shown(report_with([run]), "p")
+
+
+def test_a_library_that_is_missing_is_said_once_with_the_remedy() -> None:
+    reason = "torch is not installed: get it"
+    runs = [run_of("p", loss, "crash", skipped={"torch": reason}) for loss in LOSSES]
+    text = shown(report_with(runs, missing={"torch": reason}), "p")
+    assert text.count("Not asked: torch, since torch is not installed: get it") == 1
+    assert "With nothing to look at" not in text
+
+
+def test_a_diagnostic_with_nothing_to_look_at_is_named_and_one_that_was_asked_is_not() -> None:
+    first = run_of("p", "weighted", "crash", skipped={"mode": "no layer", "shape": "crashed"})
+    second = run_of("q", None, "crash", skipped={"mode": "no layer"}, caught_by=["shape"])
+    text = shown(report_with([first, second]), "p", "q")
+    assert "With nothing to look at here: mode\n" in text

@@ -1,0 +1,179 @@
+"""What cannot come to a patch is not run, and nobody could tell the difference."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.core.report import Report
+from harness.engines.engine import Dialect, Engine, find_engine
+from harness.experiment.baseline import Bench
+from harness.experiment.lab import prepare, put, run_lab, tell_stages
+from harness.pages.catalogue import open_catalogue
+from harness.pages.page import read_page
+from harness.pages.probe import read_probes
+from harness.runs.coverage import homes
+from harness.runs.store import Store
+
+PAGE = """+++
+id = "a"
+kind = "break"
+family = "f"
++++
+# A
+
+```diff
+{diff}
+```
+"""
+
+ENGINE = """\
+def shift(n=1 + 1):
+    return n
+
+
+START = shift()
+
+
+class Tensor:
+    rate = 3
+
+    def __init__(self, data, requires_grad=False):
+        self.data, self.grad, self.leaf = data, None, None
+
+    def double(self):
+        out = Tensor(self.data * 2)
+        out.leaf, out.factors = self, [two + 0 for two in (2,)]
+        out.rule = lambda g: g * 2
+        return out
+
+    def triple(self):
+        out = Tensor(self.data * 3)
+
+        def rule(g):
+            return g * 3
+
+        out.leaf, out.rule = self, rule
+        return out
+
+    def backward(self, cotangent):
+        self.leaf.grad = self.rule(cotangent)
+
+
+def deep(n):
+    return 0 if n == 0 else 1 + deep(n - 1)
+
+
+def late():
+    return 7
+"""
+CLEAN = Engine("tiny", Dialect(module="tiny"), Path("/nowhere"), {"tiny.py": ENGINE})
+PROBES = read_probes(
+    '''
+def doubled(a=[1.0, -2.0]):
+    """Twice."""
+    return a.double()
+
+
+def tripled(a=[1.0, -2.0]):
+    """Thrice."""
+    return a.triple()
+
+
+def to_the_end_of_the_stack(lib, a=[1.0]):
+    """A probe that uses all the stack there is, and another function after that."""
+    try:
+        lib.deep(10**6)
+    except RecursionError:
+        lib.late()
+    return a.double()
+''',
+    "probes.py",
+)
+
+
+def broken(tmp_path: Path, diff: str) -> Engine:
+    (tmp_path / "a.md").write_text(PAGE.format(diff=diff), encoding="utf-8")
+    return CLEAN.patched(put(read_page(tmp_path / "a.md"), CLEAN))
+
+
+def found(tmp_path: Path, diff: str) -> list[str] | None:
+    """The names of the functions in which a patch is, None for what the import executes."""
+    named = homes(CLEAN.root, CLEAN.sources, broken(tmp_path, diff).sites)
+    return None if named is None else sorted(name.rpartition(":")[2] for name in named)
+
+
+@pytest.mark.parametrize(
+    ("diff", "names"),
+    [
+        ("@@ Tensor.double @@\n-self.data * 2\n+self.data * 5", ["double"]),
+        ("@@ Tensor.double @@\n-$g * 2\n+$g * 5", ["<lambda>", "double"]),
+        ("@@ Tensor.triple.rule @@\n-g * 3\n+g", ["rule"]),
+        ("@@ Tensor.triple @@\n-$x * 3\n+$x", ["rule", "triple"]),
+        ("@@ Tensor.triple @@\n-out.leaf, out.rule = self, rule", ["triple"]),
+        ("@@ Tensor.triple @@\n+self.data += 1\n out.leaf, out.rule = self, rule", ["triple"]),
+        ("@@ Tensor @@\n-rate = 3\n+rate = 4", None),
+        ("@@ @@\n-START = shift()\n+START = 0", None),
+    ],
+)
+def test_a_patch_is_at_home_in_the_functions_around_its_sites(
+    tmp_path: Path, diff: str, names: list[str] | None
+) -> None:
+    assert found(tmp_path, diff) == names
+
+
+def items_wanted(tmp_path: Path, diff: str) -> set[str]:
+    """The probes that are run for a patch."""
+    bench = Bench(Store(None), diagnostics=(), select=True)
+    engine = broken(tmp_path, diff)
+    return {PROBES[index].name for index, _ in bench._wanted(CLEAN, bench.job(engine, PROBES))}
+
+
+def test_only_probes_that_call_a_changed_function_are_run(tmp_path: Path) -> None:
+    wanted = items_wanted(tmp_path, "@@ Tensor.triple.rule @@\n-g * 3\n+g")
+    # Of the last one nothing is known: the stack had no room for the watcher.
+    assert wanted == {"tripled", "to-the-end-of-the-stack"}
+
+
+def test_what_the_import_calls_is_in_every_run(tmp_path: Path) -> None:
+    wanted = items_wanted(tmp_path, "@@ shift @@\n-return n\n+return n + 1")
+    assert wanted == {probe.name for probe in PROBES}
+
+
+def test_what_is_called_after_the_stack_was_used_up_is_run(tmp_path: Path) -> None:
+    assert "to-the-end-of-the-stack" in items_wanted(tmp_path, "@@ late @@\n-return 7\n+return 8")
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["skip-unbroadcast", "dropout-always-on", "no-seed", "keep-int-dtype", "accumulate-in-place"],
+)
+def test_the_lab_finds_the_same_with_and_without_selection(page: str) -> None:
+    catalogue = open_catalogue()
+    names = list(catalogue.shared_probes)[::7]
+    experiment = prepare(catalogue.page(page), catalogue, find_engine(), probes=names)
+    some, every = (
+        run_lab(experiment, Bench(Store(None), select=select)) for select in (True, False)
+    )
+    assert seen(some) == seen(every)
+    assert {run.outcome for run in some.runs} > {"not-reached"}
+
+
+@pytest.mark.parametrize("page", ["skip-unbroadcast", "mul-ignore-upstream"])
+def test_stages_that_selection_leaves_open_can_be_told(page: str) -> None:
+    catalogue = open_catalogue()
+    names = list(catalogue.shared_probes)[::7]
+    experiment = prepare(catalogue.page(page), catalogue, find_engine(), probes=names)
+    bench = Bench(Store(None), select=True)
+    some, every = run_lab(experiment, bench), run_lab(experiment, Bench(Store(None)))
+    silent = {r.probe for r in every.runs if r.outcome == "disguised-correct" and not r.caught_by}
+    assert {run.probe for run in some.runs if run.stage is None} == silent != set()
+    told = tell_stages(experiment, bench, some)
+    assert stages(told) == stages(every)
+
+
+def stages(report: Report) -> list[object]:
+    return [(run.probe, run.loss, run.stage, run.why) for run in report.runs]
+
+
+def seen(report: Report) -> list[object]:
+    return [(run.probe, run.loss, run.outcome, run.evidence, run.alarms) for run in report.runs]

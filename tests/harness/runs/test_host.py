@@ -1,0 +1,225 @@
+"""The sandbox: whatever a broken engine does becomes a run, and the parent goes on."""
+
+import contextlib
+import importlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from harness.engines.engine import Dialect
+from harness.runs.host import EngineDoesNotLoad, run_isolated
+from harness.sandbox.confinement import Limits
+from tests.harness.tiny import TINY, tiny_job
+
+QUICK = Limits(seconds=30.0)
+
+
+@pytest.fixture(params=[True, False], ids=["forked", "spawned"])
+def fork(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+def backward_that(does: str) -> str:
+    """The tiny engine with a backward pass that does this where the leaf has three elements."""
+    line = "        self.parent.grad ="
+    assert line in TINY
+    body = f"        if self.data.size == 3:\n            import os, sys; {does}\n{line}"
+    return TINY.replace(line, body)
+
+
+def test_runs_come_back_in_order_and_with_their_numbers(fork: bool) -> None:
+    runs = run_isolated(tiny_job(), fork=fork)
+    assert [(run.probe, run.loss) for run in runs] == [
+        *(("square", "uniform"), ("square", "weighted")),
+        *(("square-again", "uniform"), ("square-again", "weighted")),
+        ("steps", None),
+    ]
+    gradient = runs[0].gradients["a"]
+    assert gradient is not None
+    np.testing.assert_array_equal(gradient.numpy(), [2.0, 4.0, 6.0])
+    assert [float(seen["loss"].numpy()) for seen in runs[-1].log] == [1.0, 1 / 2, 1 / 3]
+
+
+def test_both_ways_observe_the_same() -> None:
+    forked, spawned = (run_isolated(tiny_job(), fork=way) for way in (True, False))
+    for one, other in zip(forked, spawned, strict=True):
+        assert (one.output, one.gradients, one.log) == (other.output, other.gradients, other.log)
+
+
+@pytest.mark.parametrize(
+    ("does", "type_"),
+    [
+        ("raise ValueError('no')", "ValueError"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("sys.exit(0)", "SystemExit"),
+        ("os._exit(0)", "ProcessExit"),
+        ("os.kill(os.getpid(), 11)", "SIGSEGV"),
+        ("[0 for _ in iter(int, 1)]", "ProcessorTimeLimit"),
+        ("import time; time.sleep(60)", "TimeLimit"),
+        ("bytearray(1 << 40)", "MemoryError"),
+    ],
+)
+def test_an_abnormal_end_is_that_runs_failure_and_the_others_go_on(
+    fork: bool, does: str, type_: str
+) -> None:
+    limits = Limits(seconds=3.0) if type_ == "TimeLimit" else Limits(cpu_seconds=1)
+    runs = run_isolated(tiny_job(backward_that(does)), limits, fork=fork)
+    assert [run.failure.type if run.failure else None for run in runs] == [
+        *(type_, type_, None, None, None)
+    ]
+
+
+def test_what_numpy_warns_of_is_no_failure_whatever_the_parent_makes_of_it(fork: bool) -> None:
+    text = backward_that("import numpy as np; np.ones(1) / np.zeros(1)")
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        assert [run.failure for run in run_isolated(tiny_job(text), fork=fork)] == [None] * 5
+
+
+def test_what_a_broken_engine_prints_stays_out_of_the_terminal(
+    fork: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    does = "print('garbage'); os.write(1, b'more'); os.write(2, b'and more')"
+    runs = run_isolated(tiny_job(backward_that(does)), QUICK, fork=fork)
+    assert [run.failure for run in runs] == [None] * 5
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import no_such_module_anywhere", "ModuleNotFoundError in the import"),
+        ("def", "SyntaxError in the import"),
+        ("import os; os._exit(3)", "the process ended with status 3"),
+        ("while True: pass", "more than 1 seconds of processor time"),
+        ("import time; time.sleep(60)", "not done after"),
+        ("print('last words'); import os; os._exit(3)", "printed: last words"),
+    ],
+)
+def test_an_engine_that_does_not_load_says_why(fork: bool, text: str, words: str) -> None:
+    limits = Limits(seconds=3.0) if "sleep" in text else Limits(cpu_seconds=1)
+    with pytest.raises(EngineDoesNotLoad, match=words):
+        run_isolated(tiny_job(text), limits, fork=fork)
+
+
+def test_a_fresh_interpreter_has_a_world_of_its_own_too(fork: bool) -> None:
+    """NumPy has started threads there, and a process of several cannot leave its namespaces."""
+    numbers = "[line.split()[1:] for line in open('/proc/self/status') if line[:5] == 'NSpid']"
+    text = backward_that(f"raise ValueError(len({numbers}[0]))")
+    lone, shared = (
+        run_isolated(tiny_job(text), Limits(own_world=own_world), fork=fork)[0].failure
+        for own_world in (True, False)
+    )
+    assert lone is not None
+    assert shared is not None
+    if kernel_grants_namespaces():
+        assert int(lone.message) == int(shared.message) + 1
+
+
+def kernel_grants_namespaces() -> bool:
+    return (
+        subprocess.run(["unshare", "-U", "true"], check=False, capture_output=True).returncode == 0
+    )
+
+
+LEFT_BEHIND = {
+    "a child": "subprocess.Popen(['sleep', {mark!r}])",
+    "another session": "subprocess.Popen(['sleep', {mark!r}], start_new_session=True)",
+    "a daemon": (
+        "os.fork() or (os.setsid(), os.fork() and os._exit(0), "
+        "os.execvp('sleep', ['sleep', {mark!r}]))"
+    ),
+}
+
+
+@pytest.mark.parametrize("own_world", [True, False])
+@pytest.mark.parametrize("what", LEFT_BEHIND)
+def test_no_process_and_no_file_is_left(
+    fork: bool, own_world: bool, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = f"60.{os.getpid()}{fork:d}{own_world:d}{len(what)}"
+    does = f"import subprocess; open('litter', 'w'); {LEFT_BEHIND[what]}".format(mark=mark)
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    limits = replace(QUICK, own_world=own_world)
+    runs = run_isolated(tiny_job(backward_that(does)), limits, fork=fork)
+    assert [run.failure for run in runs] == [None] * 5
+    assert list((tmp_path / "scratch").iterdir()) == []
+    deadline = time.monotonic() + 5
+    while is_running(mark) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not is_running(mark)
+
+
+def is_running(mark: str) -> bool:
+    """Whether a process with this argument is there, and is more than an entry to be reaped."""
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and mark.encode() in (entry / "cmdline").read_bytes():
+                return True
+    return False
+
+
+def test_a_second_process_that_goes_on_as_the_first_is_not_believed(fork: bool) -> None:
+    runs = run_isolated(tiny_job(backward_that("os.fork()")), QUICK, fork=fork)
+    types = [run.failure.type if run.failure else None for run in runs]
+    assert set(types) <= {None, "ForgedResult"}
+    assert types[2:] == [None] * 3
+
+
+def test_garbage_in_the_pipe_is_not_believed(fork: bool) -> None:
+    """A child that writes bytes that are no frame to every descriptor that it has."""
+    does = """
+for descriptor in range(3, 40):
+    try:
+        os.write(descriptor, b"\\xff" * 64)
+    except OSError:
+        pass
+os._exit(1)
+"""
+    runs = run_isolated(tiny_job(backward_that(f"exec({does!r})")), QUICK, fork=fork)
+    assert [run.failure is not None for run in runs] == [True, True, False, False, False]
+
+
+def test_a_library_that_is_loaded_here_gets_an_interpreter_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fork would have its locks and not its threads."""
+    text = "def s(lib):\n    'doc'\n    import sys\n    yield {'forked': 'pytest' in sys.modules}\n"
+    job = msgspec.structs.replace(tiny_job(probes=text), dialect=Dialect("colorsys"), sources={})
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    for loaded in (False, True):
+        if loaded:
+            importlib.import_module("colorsys")
+        (run,) = run_isolated(job)
+        assert run.log[0]["forked"].numpy() == (not loaded and hasattr(os, "fork"))
+
+
+def test_the_end_of_a_child_closes_no_file_that_has_its_number_now(fork: bool) -> None:
+    """An abnormal end is looked into, and then the child is ended once more."""
+    closed: list[int] = []
+    in_vain: list[int] = []
+    close = os.close
+
+    def noted(descriptor: int) -> None:
+        closed.append(descriptor)
+        try:
+            close(descriptor)
+        except OSError:
+            in_vain.append(descriptor)
+            raise
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "close", noted)
+        run_isolated(tiny_job(backward_that("os._exit(3)")), QUICK, fork=fork)
+    assert closed
+    assert in_vain == []

@@ -1,0 +1,79 @@
+"""Independent answers: the same text, another library, another process."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.core.run import Run
+from harness.core.verdict import Skipped
+from harness.pages.probe import Probe, read_probes
+from harness.runs import oracles as answers
+from harness.runs import store
+from harness.runs.oracles import ask_library
+from harness.runs.store import Store
+
+TEXT = "def square(a=[1.0, 2.0]):\n    'A square.'\n    return a**2\n"
+STEPS = """\
+def train(lib, w=[1.0, 2.0]):
+    'Two steps.'
+    optimizer = lib.optim.SGD([w], lr=0.25)
+    for _ in range(2):
+        optimizer.zero_grad()
+        (w**2).sum().backward()
+        optimizer.step()
+        yield {"w": w}
+"""
+
+
+def probe_of(text: str = TEXT) -> Probe:
+    return read_probes(text, "p.py")[0]
+
+
+def gradient(answer: Run | Skipped) -> list[float]:
+    assert isinstance(answer, Run), answer
+    found = answer.gradients["a"]
+    assert found is not None
+    return [float(x) for x in found.numpy()]
+
+
+def test_torch_answers_the_same_text() -> None:
+    answer = ask_library("torch", [(probe_of(), "uniform")], Store(None))["square", "uniform"]
+    assert gradient(answer) == [2.0, 4.0]
+    assert isinstance(answer, Run)
+    assert answer.output is not None
+    np.testing.assert_array_equal(answer.output.numpy(), [1.0, 4.0])
+
+
+def test_torch_trains_the_same_text() -> None:
+    answer = ask_library("torch", [(probe_of(STEPS), None)], Store(None))["train", None]
+    assert isinstance(answer, Run)
+    assert [list(seen["w"].numpy()) for seen in answer.log] == [[0.5, 1.0], [0.25, 0.5]]
+
+
+def test_torch_is_not_imported_into_this_process_for_it() -> None:
+    imported = "torch" in sys.modules
+    ask_library("torch", [(probe_of(), "uniform")], Store(None))
+    assert ("torch" in sys.modules) == imported
+
+
+def test_an_answer_is_kept_and_not_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = ask_library("torch", [(probe_of(), "weighted")], Store(tmp_path / "runs"))
+    monkeypatch.setattr(store, "run_isolated", None)
+    assert ask_library("torch", [(probe_of(), "weighted")], Store(tmp_path / "runs")) == first
+
+
+def test_a_library_that_is_not_installed_is_a_reason_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(answers, "find_spec", lambda _: None)
+    (answer,) = ask_library("torch", [(probe_of(), "uniform")], Store(None)).values()
+    assert answer == Skipped("torch is not installed: pip install 'breaklab[torch]'")
+
+
+def test_a_probe_of_another_kind_is_not_put_to_it() -> None:
+    layer = probe_of("def module_m(lib, x=(2,)):\n    'A layer.'\n    return lib.nn.ReLU()\n")
+    assert ask_library("torch", [(layer, None)], Store(None)) == {}

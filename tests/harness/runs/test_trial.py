@@ -1,0 +1,98 @@
+"""What a trial asks of a library, and what it has no need to ask again."""
+
+import numpy as np
+import pytest
+
+import minigrad
+from harness.core.run import Measured
+from harness.diagnostics import DIAGNOSTICS
+from harness.diagnostics.gradcheck import GRADCHECK
+from harness.engines.engine import Dialect
+from harness.engines.library import Library
+from harness.pages.catalogue import open_catalogue
+from harness.pages.probe import Probe, read_probes
+from harness.runs.trial import Answers, Trial, observe
+
+LIBRARY = Library(Dialect(module="minigrad"), minigrad)
+NAMES = ("add-new-axis", "relu-at-kinks", "causal-two-heads", "sum-rows", "reused-interior-node")
+SHARED = open_catalogue().shared_probes
+
+COUNTED = """\
+CALLS = []
+
+
+def counted(a=[1.0, 2.0]):
+    '''How often it is called.'''
+    CALLS.append(1)
+    return a * a
+"""
+
+
+def counted() -> tuple[Trial, list[int]]:
+    """A trial, and the list that grows with each call of its probe."""
+    trial = Trial(LIBRARY, read_probes(COUNTED, "counted.py")[0])
+    return trial, trial.function.__globals__["CALLS"]
+
+
+def test_the_same_question_is_asked_once() -> None:
+    trial, calls = counted()
+    here, there = {"a": np.array([1.0, 2.0])}, {"a": np.array([1.0, 3.0])}
+    assert trial.output(here).tolist() == [1.0, 4.0]
+    assert trial.output({"a": np.array([1.0, 2.0])}).tolist() == [1.0, 4.0]
+    assert len(calls) == 1
+    assert trial.output(there).tolist() == [1.0, 9.0]
+    assert len(calls) == 2
+    assert trial.gradients(here, np.ones(2))[1]["a"].tolist() == [2.0, 4.0]  # type: ignore[union-attr]
+    assert trial.gradients(here, np.ones(2))[1]["a"].tolist() == [2.0, 4.0]  # type: ignore[union-attr]
+    assert len(calls) == 3
+    assert trial.gradients(here, np.zeros(2))[1]["a"].tolist() == [0.0, 0.0]  # type: ignore[union-attr]
+    assert len(calls) == 4
+
+
+@pytest.mark.parametrize(
+    "other",
+    [np.array([1.0, 2.0], np.float32), np.array([[1.0, 2.0]]), np.array([1.0, np.nan])],
+    ids=["another dtype", "another shape", "another value"],
+)
+def test_numbers_that_are_not_quite_the_same_are_another_question(other: np.ndarray) -> None:  # type: ignore[type-arg]
+    trial, calls = counted()
+    trial.output({"a": np.array([1.0, 2.0])})
+    trial.output({"a": other})
+    assert len(calls) == 2
+
+
+def test_answers_cannot_be_changed_by_who_got_them_or_by_the_engine() -> None:
+    trial, _ = counted()
+    values = {"a": np.array([1.0, 2.0])}
+    with pytest.raises(ValueError, match="read-only"):
+        trial.output(values)[0] = 7.0
+    values["a"][0] = 5.0
+    assert trial.output({"a": np.array([1.0, 2.0])}).tolist() == [1.0, 4.0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_losses_share_makes_no_difference_to_any_diagnostic(name: str) -> None:
+    probe, shared = SHARED[name], Answers()
+    for loss in probe.losses:
+        together, apart = Trial(LIBRARY, probe, shared), Trial(LIBRARY, probe)
+        run = observe(apart, loss)
+        for each in DIAGNOSTICS:
+            if each.measure and probe.kind in each.kinds:
+                assert each.measure(together, run) == each.measure(Trial(LIBRARY, probe), run)
+
+
+def test_the_second_loss_costs_no_more_finite_differences() -> None:
+    probe, shared = read_probes(COUNTED, "counted.py")[0], Answers()
+    calls = [calls_of_gradcheck(probe, loss, shared) for loss in ("uniform", "weighted")]
+    assert calls[0] == 2 * 2 + 1  # two an element, and one to see that it answers alike
+    assert calls[1] == 0
+
+
+def calls_of_gradcheck(probe: Probe, loss: str, shared: Answers) -> int:
+    run = observe(Trial(LIBRARY, probe), loss)  # type: ignore[arg-type]
+    trial = Trial(LIBRARY, probe, shared)
+    assert GRADCHECK.measure
+    measured = GRADCHECK.measure(trial, run)
+    assert isinstance(measured, Measured)
+    assert not measured.problem
+    return len(trial.function.__globals__["CALLS"])

@@ -1,0 +1,58 @@
+"""Engines and probes small enough to be read, for tests of what runs them."""
+
+from pathlib import Path
+
+from harness.engines.engine import Dialect, Engine
+from harness.pages.probe import Probe, read_probes
+from harness.runs.child import Job
+
+TINY = '''\
+import numpy as np
+
+
+class Tensor:
+    """Squares itself; the engine that the tests break."""
+
+    def __init__(self, data, requires_grad=False):
+        self.data, self.grad, self.parent = data, None, None
+
+    def square(self):
+        out = Tensor(self.data**2)
+        out.parent = self
+        return out
+
+    def backward(self, cotangent):
+        self.parent.grad = 2 * self.parent.data * cotangent
+'''
+
+PROBES = '''\
+def square(a=[1.0, 2.0, 3.0]):
+    """A square."""
+    return a.square()
+
+
+def square_again(a=[4.0]):
+    """Another square."""
+    return a.square()
+
+
+def steps(lib, a=[1.0]):
+    """Three steps."""
+    for step in range(3):
+        yield {"loss": 1.0 / (step + 1), "a": a}
+'''
+
+
+def tiny_engine(text: str = TINY) -> Engine:
+    return Engine("tiny", Dialect(module="tiny"), Path("/nowhere"), {"tiny.py": text})
+
+
+def tiny_probes(text: str = PROBES) -> tuple[Probe, ...]:
+    return read_probes(text, "probes.py")
+
+
+def tiny_job(text: str = TINY, probes: str = PROBES, measure: tuple[str, ...] = ()) -> Job:
+    engine, read = tiny_engine(text), tiny_probes(probes)
+    items = tuple((i, loss) for i, probe in enumerate(read) for loss in probe.losses)
+    sources = dict(engine.sources)
+    return Job(engine.dialect, str(engine.root), sources, (), read, items, measure)
