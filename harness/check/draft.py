@@ -33,13 +33,13 @@ class Draft:
         for option, word in (("ID", self.id), ("--family", self.family)):
             if not re.fullmatch(ID, word):
                 remedy = "lower-case words joined by hyphens, as in `skip-unbroadcast`"
-                raise UsageError(f"{option} is `{word}`\n  remedy: {remedy}")
+                raise UsageError(f"{option} is `{word}`", remedy)
         if self.level not in (1, 2, 3):
             remedy = "1 (first lesson), 2 or 3 (expert)"
-            raise UsageError(f"--level is {self.level}\n  remedy: {remedy}")
+            raise UsageError(f"--level is {self.level}", remedy)
         if self.kind not in get_args(PageKind):
             remedy = f"one of {', '.join(get_args(PageKind))}"
-            raise UsageError(f"--kind is `{self.kind}`\n  remedy: {remedy}")
+            raise UsageError(f"--kind is `{self.kind}`", remedy)
 
 
 Given = Mapping[str, Any]
@@ -51,10 +51,10 @@ def read_draft(page_id: str, given: Given) -> Draft:
     known = {name: value for name, value in given.items() if value is not None}
     if "family" not in known:
         remedy = "name the folder it goes to: `--family broadcasting`"
-        raise UsageError(f"--family is missing\n  remedy: {remedy}")
+        raise UsageError("--family is missing", remedy)
     if known.get("after") and not known.get("before"):
         remedy = "name the code that is to be changed: `--before CODE`"
-        raise UsageError(f"--before is missing\n  remedy: {remedy}")
+        raise UsageError("--before is missing", remedy)
     return Draft(page_id, **known | {"probes": tuple(known.get("probes", ()))})
 
 
@@ -88,10 +88,10 @@ def choose_folder(given: Path | None) -> Path:
     """
     if given is None and not Path("breaks").is_dir():
         raise UsageError(
-            "--breaks is missing, and there is no folder ./breaks\n"
-            "  remedy: name the folder for your pages: `--breaks my-breaks`; it is made"
+            "--breaks is missing, and there is no folder ./breaks",
+            "name the folder for your pages: `--breaks my-breaks`; it is made",
         )
     folder = given or Path("breaks")
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is no folder\n  remedy: --breaks takes a folder of pages")
+        raise UsageError(f"{folder} is no folder", "--breaks takes a folder of pages")
     return folder

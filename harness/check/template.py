@@ -35,8 +35,8 @@ def write_page(
     """
     if draft.id in catalogue.files:
         raise UsageError(
-            f"the id `{draft.id}` is taken by {catalogue.files[draft.id]}\n"
-            "  remedy: choose another id, or edit that page"
+            f"the id `{draft.id}` is taken by {catalogue.files[draft.id]}",
+            "choose another id, or edit that page",
         )
     for name in draft.probes:
         if name not in catalogue.shared_probes:

@@ -196,12 +196,12 @@ def break_engine(
     found = catalogue.page(page)
     if found.front.recipe:
         if probe:
-            raise UsageError(f"`{page}` has no probes: it is a whole training\n  remedy: --seeds N")
+            raise UsageError(f"`{page}` has no probes: it is a whole training", "--seeds N")
         return _break_training(
             catalogue, page, on, engine, seeds, language, predict, json, not no_cache
         )
     if seeds is not None:
-        raise UsageError(f"`{page}` does not need many seeds\n  remedy: leave --seeds out")
+        raise UsageError(f"`{page}` does not need many seeds", "leave --seeds out")
     try:
         experiment, run = _kept_or_new(catalogue, found, on, engine, probe or (), not no_cache)
     except DoesNotApply:
@@ -236,7 +236,7 @@ def myth(page: PageId, breaks: Breaks = None, json: Json = False) -> int:
         show_myth(open_console(), report)
     if report.skipped:
         what, _, remedy = report.skipped.partition(": ")
-        raise EnvironmentProblem(f"the program was not run: {what}\n  remedy: {remedy}")
+        raise EnvironmentProblem(f"the program was not run: {what}", remedy)
     return 0 if report.agrees else 1
 
 
@@ -295,7 +295,7 @@ def check(
     console, start, catalogue = open_console(), time.perf_counter(), _catalogue(breaks)
     if training and pages:
         remedy = "leave --training out: a page that is named is checked as it needs"
-        raise UsageError(f"--training, and {pages[0]} is named\n  remedy: {remedy}")
+        raise UsageError(f"--training, and {pages[0]} is named", remedy)
     found = _engine(engine)
     if found.foreign and not training:
         return _compare(catalogue, found, pages or (), json)
@@ -410,7 +410,7 @@ def show_kill_matrix(
     start, store = time.perf_counter(), open_store(not no_cache)
     found = _engine(engine, on)
     if found.foreign and accept:
-        raise UsageError(f"nothing is committed for {found.name}\n  remedy: leave --accept out")
+        raise UsageError(f"nothing is committed for {found.name}", "leave --accept out")
     plan = plan_matrix(catalogue, found, on=on, ids=ids or (), family=family, store=store)
     trials = _try_all(plan, store, kept=not no_cache)
     accepted = verdict.accept(plan, trials) if accept else None
@@ -500,8 +500,8 @@ def _experiment(
     found = catalogue.page(page)
     if found.front.kind == "myth":
         raise UsageError(
-            f"`{page}` is a myth: it has a program, and no patch for the engine\n"
-            f"  remedy: `harness myth {page}` runs its program"
+            f"`{page}` is a myth: it has a program, and no patch for the engine",
+            f"`harness myth {page}` runs its program",
         )
     on = catalogue.page(variant, "variant") if variant else None
     return prepare(found, catalogue, _engine(engine, variant), variant=on, probes=probes)
@@ -521,8 +521,8 @@ def _engine(said: str | None, variant: str | None = None) -> Engine:
     engine = explore(named, open_store()).engine
     if variant and engine.foreign:
         raise UsageError(
-            f"--on {variant}: variants are rewrites of minigrad, and {engine.name} is not\n"
-            "  remedy: leave --on out, or --engine"
+            f"--on {variant}: variants are rewrites of minigrad, and {engine.name} is not",
+            "leave --on out, or --engine",
         )
     return engine
 
@@ -566,8 +566,8 @@ def _training(
 
     if engine is not None:
         raise UsageError(
-            f"`{page}` is a whole training with minigrad's layers and optimizers\n"
-            "  remedy: leave --engine out"
+            f"`{page}` is a whole training with minigrad's layers and optimizers",
+            "leave --engine out",
         )
     on = catalogue.page(variant, "variant") if variant else None
     return prepare_training(catalogue.page(page), catalogue, find_engine(), variant=on)
@@ -698,8 +698,8 @@ def _junit_writer() -> Callable[[Matrix, Path], None]:
         from harness.report.junit import write_junit
     except ImportError:
         raise EnvironmentProblem(
-            "JUnit XML is written by junitparser, which is not installed\n"
-            "  remedy: pip install 'breaklab[junit]'"
+            "JUnit XML is written by junitparser, which is not installed",
+            "pip install 'breaklab[junit]'",
         ) from None
     return write_junit
 

@@ -1,28 +1,60 @@
-"""What can go wrong through no fault of ours, one class a kind.
+"""The errors that a user can act on, one class for each kind.
 
-    BreaklabError                 every one below: a message with its remedy, and an exit status
-    ├── UsageError            2   the command asks for something that is not there
+    BreaklabError                 a problem, its remedy, and an exit status
+    ├── UsageError            2   the command asks for something that does not exist
     ├── PageError             2   a page that cannot be read (file, line, key, remedy)
     │   └── HunkError         2   ... because of its diff
     ├── DoesNotApply          1   a sound patch that finds no site in this engine
     ├── NotAccepted           1   a matrix that cannot become the committed one
-    └── EnvironmentProblem    3   an engine that does not import, a library that is missing
+    └── EnvironmentProblem    3   an engine that does not import, a missing library
 
-The command line prints the message on standard error and ends with the status; nothing else
-catches these.
+The command line prints problem and remedy on standard error and exits with the status.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 from harness.core.vocabulary import visible
 
 
 class BreaklabError(Exception):
-    """A problem that the user can solve; the message says how."""
+    """A problem that the user can solve.
+
+    Parameters
+    ----------
+    problem : str
+        What is wrong, and where.
+    remedy : str
+        What to do about it.
+    """
 
     exit_status = 2
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(problem, remedy)
+        self._problem, self._remedy = problem, remedy
+
+    @property
+    def problem(self) -> str:
+        """What is wrong."""
+        return self._problem
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        return self._remedy
+
+    @property
+    def place(self) -> tuple[str, int] | None:
+        """The file and line (1-based) that the problem is about, where there is one."""
+        return None
+
+    def __str__(self) -> str:
+        """The message for standard error."""
+        where = f"{visible(self.place[0])}:{self.place[1]}: " if self.place else ""
+        return f"{where}{self.problem}\n  remedy: {self.remedy}"
 
 
 class UsageError(BreaklabError):
@@ -30,11 +62,16 @@ class UsageError(BreaklabError):
 
 
 class PageError(BreaklabError):
-    """A page that cannot be read: the message starts with ``file:line:``."""
+    """A page that cannot be read; the message starts with ``file:line:``."""
 
     def __init__(self, path: str, line: int, problem: str, remedy: str) -> None:
-        self.path, self.line, self.problem, self.remedy = path, line, visible(problem), remedy
-        super().__init__(f"{visible(path)}:{line}: {self.problem}\n  remedy: {remedy}")
+        super().__init__(visible(problem), remedy)
+        self.path, self.line = path, line
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The file and line (1-based) of the mistake."""
+        return self.path, self.line
 
 
 class HunkError(PageError):
@@ -42,22 +79,52 @@ class HunkError(PageError):
 
 
 class DoesNotApply(BreaklabError):
-    """A hunk that is sound but matches nothing in this engine."""
+    """A sound hunk that matches nothing in this engine.
+
+    Parameters
+    ----------
+    reason : str
+        Why, in a few words.
+    explain : callable
+        Returns the full problem and the remedy. It looks for the code that comes nearest, which
+        takes time, so it is called only when the message is read.
+    place : tuple of str and int, optional
+        File and line of the hunk.
+    """
 
     exit_status = 1
 
-    def __init__(self, reason: str, explain: Callable[[], str] | None = None) -> None:
-        """`reason` in a few words; `explain` looks for what comes nearest, when that is read."""
-        super().__init__(reason)
-        self.reason, self._explain = reason, explain
+    def __init__(
+        self,
+        reason: str,
+        explain: Callable[[], tuple[str, str]],
+        place: tuple[str, int] | None = None,
+    ) -> None:
+        super().__init__(reason, "")
+        self.reason, self._explain, self._place = reason, explain, place
 
-    def __str__(self) -> str:
-        """The whole message."""
-        return self._explain() if self._explain else self.reason
+    @cached_property
+    def _explanation(self) -> tuple[str, str]:
+        return self._explain()
+
+    @property
+    def problem(self) -> str:
+        """What was looked for, and the code that comes nearest."""
+        return self._explanation[0]
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        return self._explanation[1]
+
+    @property
+    def place(self) -> tuple[str, int] | None:
+        """The file and line of the hunk."""
+        return self._place
 
 
 class NotAccepted(BreaklabError):
-    """A matrix whose controls do not hold: it must not become what is expected."""
+    """A matrix whose controls do not hold, so it must not be committed."""
 
     exit_status = 1
 

@@ -248,7 +248,7 @@ def _applications(
             yield Application(page.id, [], [], error.reason)
             continue
         except BreaklabError as error:  # its patch would not be Python here, say
-            yield Application(page.id, [], [], str(error).splitlines()[0].partition(": ")[2])
+            yield Application(page.id, [], [], error.problem.splitlines()[0])
             continue
         sites = [SiteReport(site.file, site.line, site.scope) for site in patched.sites]
         fitting, lacking = _split(page, found, fits, catalogue, bench)

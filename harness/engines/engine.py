@@ -87,8 +87,8 @@ def find_engine(name: str = "minigrad") -> Engine:
     spec = find_spec(name)
     if spec is None or not spec.submodule_search_locations:
         raise EnvironmentProblem(
-            f"no engine `{name}`: no package of that name can be imported\n"
-            f"  remedy: install it into this environment, or name a package that is there"
+            f"no engine `{name}`: no package of that name can be imported",
+            "install it into this environment, or name a package that is there",
         )
     folder = Path(next(iter(spec.submodule_search_locations)))
     sources = {

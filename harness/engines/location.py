@@ -57,7 +57,7 @@ def locate(said: str) -> Target:
     except OSError as error:  # a name longer than any file's, a folder that may not be read
         shown = said if len(said) < 100 else f"{said[:99]}…"
         raise EnvironmentProblem(
-            f"the engine `{shown}` cannot be looked for: {error.strerror}\n  remedy: {_FORMS}"
+            f"the engine `{shown}` cannot be looked for: {error.strerror}", _FORMS
         ) from None
 
 
@@ -69,9 +69,9 @@ def _by_settings(path: Path) -> Target:
 def _by_name(said: str, settings: Settings, base: Path) -> Target:
     place, _, name = said.rpartition(":") if _has_name(said) else (said, "", "")
     if not place:
-        raise UsageError(f"`{said}` names no engine\n  remedy: {_FORMS}")
+        raise UsageError(f"`{said}` names no engine", _FORMS)
     if name and not all(part.isidentifier() for part in name.split(".")):
-        raise UsageError(f"`{name}` in `{said}` is no name of a class\n  remedy: {_FORMS}")
+        raise UsageError(f"`{name}` in `{said}` is no name of a class", _FORMS)
     if place.endswith(".py") or "/" in place or "\\" in place or (base / place).is_dir():
         root, module = _of_file(base / place, said, settings, base)
     else:
@@ -80,8 +80,8 @@ def _by_name(said: str, settings: Settings, base: Path) -> Target:
     if top in _OURS or (top in sys.stdlib_module_names and top in sys.modules):
         raise EnvironmentProblem(
             f"the engine `{said}` would be imported as `{top}`, and take the place of a module "
-            "that the harness itself needs\n"
-            "  remedy: give the file or folder another name"
+            "that the harness itself needs",
+            "give the file or folder another name",
         )
     sources = _read_all(root, module, said)
     return Target(said, module, name or None, root, sources, settings)
@@ -104,13 +104,13 @@ def _of_file(path: Path, said: str, settings: Settings, base: Path) -> tuple[Pat
         path = path / "__init__.py"
         if not path.is_file():
             raise EnvironmentProblem(
-                f"`{said}` is a folder without `__init__.py`\n"
-                f"  remedy: name the file in it that has the class, `{said}/tensor.py:Tensor`"
+                f"`{said}` is a folder without `__init__.py`",
+                f"name the file in it that has the class, `{said}/tensor.py:Tensor`",
             )
     if not path.is_file():
         there = sorted(each.name for each in path.parent.glob("*.py"))
         beside = f"in {path.parent.resolve()} there are {', '.join(there)}" if there else _FORMS
-        raise EnvironmentProblem(f"no engine `{said}`: there is no file {path}\n  remedy: {beside}")
+        raise EnvironmentProblem(f"no engine `{said}`: there is no file {path}", beside)
     if path.suffix != ".py":
         raise _no_source(said, path)
     path = path.resolve()
@@ -119,13 +119,13 @@ def _of_file(path: Path, said: str, settings: Settings, base: Path) -> tuple[Pat
         parts = path.relative_to(root).with_suffix("").parts
     except ValueError:
         raise UsageError(
-            f"{path} is not below the root {root}\n  remedy: mend `root` in {SETTINGS}"
+            f"{path} is not below the root {root}", f"mend `root` in {SETTINGS}"
         ) from None
     parts = parts[:-1] if parts[-1] == "__init__" else parts
     if not parts or not all(part.isidentifier() for part in parts):
         raise EnvironmentProblem(
-            f"{path} cannot be imported: `{'.'.join(parts)}` is no name of a module\n"
-            f'  remedy: in {SETTINGS}, say from which folder it is imported: `root = "src"`'
+            f"{path} cannot be imported: `{'.'.join(parts)}` is no name of a module",
+            f'in {SETTINGS}, say from which folder it is imported: `root = "src"`',
         )
     return root, ".".join(parts)
 
@@ -171,20 +171,20 @@ def _imported(tree: ast.AST) -> Iterator[tuple[int, str, tuple[str, ...]]]:
 
 def _of_module(module: str, said: str, base: Path) -> tuple[Path, str]:
     if not all(part.isidentifier() for part in module.split(".")):
-        raise UsageError(f"`{said}` names no engine\n  remedy: {_FORMS}")
+        raise UsageError(f"`{said}` names no engine", _FORMS)
     spec = _spec(module, base)
     if spec is None:
         here = ", ".join(str(folder) for folder in _here(base))
         raise EnvironmentProblem(
-            f"no engine `{said}`: no module `{module}` in {here}, nor installed\n"
-            f"  remedy: install it into this environment, or {_FORMS}"
+            f"no engine `{said}`: no module `{module}` in {here}, nor installed",
+            f"install it into this environment, or {_FORMS}",
         )
     origin = Path(spec.origin) if spec.origin and spec.has_location else None
     if origin is None and spec.submodule_search_locations:
         folder = Path(next(iter(spec.submodule_search_locations)))
         raise EnvironmentProblem(
-            f"`{module}` is a folder without `__init__.py`: {folder}\n"
-            f"  remedy: name the module in it that has the class, `{module}.tensor:Tensor`"
+            f"`{module}` is a folder without `__init__.py`: {folder}",
+            f"name the module in it that has the class, `{module}.tensor:Tensor`",
         )
     if origin is None or origin.suffix != ".py" or not origin.is_file():
         raise _no_source(said, origin)
@@ -226,8 +226,8 @@ def _no_source(said: str, origin: Path | None) -> EnvironmentProblem:
     else:
         what = f"{origin} is no Python source"
     return EnvironmentProblem(
-        f"the engine `{said}` cannot be broken: {what}, and a break is a change of Python source\n"
-        f'  remedy: name its source, `target = "path/to/tensor.py:Tensor"` in {SETTINGS}'
+        f"the engine `{said}` cannot be broken: {what}, and a break is a change of Python source",
+        f'name its source, `target = "path/to/tensor.py:Tensor"` in {SETTINGS}',
     )
 
 
@@ -249,8 +249,8 @@ def _read_all(root: Path, module: str, said: str) -> dict[str, str]:
             file = path.relative_to(root).as_posix()
             if file.removesuffix(".py").removesuffix("/__init__") == module.replace(".", "/"):
                 raise EnvironmentProblem(
-                    f"the engine `{said}` cannot be read: {path}: {error}\n"
-                    "  remedy: save it as UTF-8, or declare its encoding in its first line"
+                    f"the engine `{said}` cannot be read: {path}: {error}",
+                    "save it as UTF-8, or declare its encoding in its first line",
                 ) from None
     return sources
 

@@ -49,4 +49,4 @@ def read_settings(path: Path) -> Settings:
         remedy = '[engine] with a line `target = "path/to/tensor.py:Tensor"`; keys are\n    '
         keys = ", ".join(Settings.__struct_fields__)
         said = " ".join(str(error).split())
-        raise UsageError(f"{path} cannot be read: {said}\n  remedy: {remedy}{keys}") from None
+        raise UsageError(f"{path} cannot be read: {said}", f"{remedy}{keys}") from None

@@ -94,8 +94,8 @@ class Bench:
             runs = run_kept(job, self.store, self.limits)
         except EngineDoesNotLoad as error:
             raise EnvironmentProblem(
-                f"the engine {engine.name} does not load even unpatched: {error}\n"
-                "  remedy: make it importable first; breaklab breaks only what works"
+                f"the engine {engine.name} does not load even unpatched: {error}",
+                "make it importable first; breaklab breaks only what works",
             ) from None
         answers = self._ask([(job.probes[index], loss) for index, loss in job.items])
         for item, run in zip(job.items, runs, strict=True):

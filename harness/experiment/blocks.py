@@ -47,7 +47,8 @@ def apply_first(tried: Sequence[Patch], sources: Mapping[str, str]) -> Patched:
     reasons = [each.reason for each in problems if isinstance(each, DoesNotApply)]
     there = [reason for reason in reasons if ABSENT not in reason]
     raise DoesNotApply(
-        next(iter([*there, *reasons]), none), lambda: "\n".join([none, *map(str, problems)])
+        next(iter([*there, *reasons]), none),
+        lambda: ("\n".join([none, *map(str, problems)]), "add a diff block for this engine"),
     )
 
 

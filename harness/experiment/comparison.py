@@ -42,6 +42,6 @@ def compare_pages(
         except DoesNotApply:
             yield report_absence(page, engine, None)
         except BreaklabError as error:
-            said = {"the patch": str(error).splitlines()[0]}
+            said = {"the patch": error.problem.splitlines()[0]}
             absence = report_absence(page, engine, None)
             yield msgspec.structs.replace(absence, left_out=said)

@@ -87,8 +87,8 @@ def _clean_runs(engine: Engine, probes: Sequence[Probe], bench: Bench) -> dict[P
         )
     except EngineDoesNotLoad as error:
         raise EnvironmentProblem(
-            f"the engine {engine.name} does not load even unpatched: {error}\n"
-            "  remedy: make it importable first; breaklab breaks only what works"
+            f"the engine {engine.name} does not load even unpatched: {error}",
+            "make it importable first; breaklab breaks only what works",
         ) from None
     return {(run.probe, run.loss): run for run in runs}
 

@@ -68,7 +68,7 @@ def explore(said: str | Path, store: Store) -> Found:
     task = Survey(_said_dialect(target), target.name, str(target.root), dict(target.sources))
     steps = _recall(task, store)
     if steps[-1].failure:
-        raise EnvironmentProblem(_trouble(target, steps))
+        raise _trouble(target, steps)
     dialect = steps[-1].dialect
     engine = Engine(
         name=target.module.partition(".")[0],
@@ -136,7 +136,7 @@ def _names(target: Target, found: Surveyed) -> dict[str, str | tuple[str, ...]]:
     return names
 
 
-def _trouble(target: Target, steps: Sequence[Surveyed]) -> str:
+def _trouble(target: Target, steps: Sequence[Surveyed]) -> EnvironmentProblem:
     """One message: what was tried, and the line that would help."""
     last = steps[-1]
     failure = last.failure
@@ -152,7 +152,8 @@ def _trouble(target: Target, steps: Sequence[Surveyed]) -> str:
         '`data = "t.data"`, `grad = "t.grad"`, `backward = "t.backward(cotangent)"`',
     }
     remedy = remedies.get(last.step, "mend the engine: it fails on legal input, unbroken")
-    return f"the engine `{target.said}` cannot be tried: {said}{tried}\n  remedy: {_line(remedy)}"
+    problem = f"the engine `{target.said}` cannot be tried: {said}{tried}"
+    return EnvironmentProblem(problem, _line(remedy))
 
 
 def _line(remedy: str) -> str:

@@ -113,8 +113,8 @@ def put(page: Page, engine: Engine) -> Patched:
     tried = patches(page, engine)
     if not tried and page.front.kind in ("myth", "exercise"):
         raise UsageError(
-            f"the {page.front.kind} `{page.id}` changes no engine\n"
-            f"  remedy: `harness {page.front.kind} {page.id}`"
+            f"the {page.front.kind} `{page.id}` changes no engine",
+            f"`harness {page.front.kind} {page.id}`",
         )
     if not tried:
         raise PageError(

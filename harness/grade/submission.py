@@ -68,16 +68,16 @@ def read_attempt(path: Path) -> tuple[Probe, ...]:
         about = path.stat()
     except OSError as error:
         remedy = "name the file with your probe: `harness exercise ID my_probe.py`"
-        raise UsageError(f"no file {path}: {error.strerror}\n  remedy: {remedy}") from None
+        raise UsageError(f"no file {path}: {error.strerror}", remedy) from None
     if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST:
         wrong = f"is larger than {LARGEST} bytes" if path.is_file() else "is no file"
-        raise UsageError(f"{path} {wrong}\n  remedy: a probe is a short function in a .py file")
+        raise UsageError(f"{path} {wrong}", "a probe is a short function in a .py file")
     text = read_text(path)
     probes = read_probes(text, str(path))
     refuse_twins(probes)
     if not probes:
         remedy = "define one at the top level: `def my_probe(x=(4, 3)):`, with a docstring"
-        raise UsageError(f"no probe in {path}\n  remedy: {remedy}")
+        raise UsageError(f"no probe in {path}", remedy)
     for probe in probes:
         for leaf in probe.leaves:
             if math.prod(leaf.shape or ()) > LARGEST_LEAF:

@@ -79,8 +79,8 @@ def write_committed(file: Path, rows: Mapping[str, Committed]) -> None:
             Path(draft).unlink(missing_ok=True)
     except OSError as error:
         raise EnvironmentProblem(
-            f"the matrix cannot be committed to {file}: {error}\n"
-            "  remedy: accept it in a clone of the project, where the folder can be written"
+            f"the matrix cannot be committed to {file}: {error}",
+            "accept it in a clone of the project, where the folder can be written",
         ) from None
 
 

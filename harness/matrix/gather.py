@@ -154,16 +154,14 @@ def _select(
     for page in ids:
         if catalogue.page(page, "break").front.recipe:
             raise UsageError(
-                f"`{page}` needs many seeds, and no diagnostic is asked about it\n"
-                f"  remedy: `harness break {page}` shows what its log tells"
+                f"`{page}` needs many seeds, and no diagnostic is asked about it",
+                f"`harness break {page}` shows what its log tells",
             )
     families = {page.front.family for page in breaks}
     if family is not None and family not in families:
         near = difflib.get_close_matches(family, sorted(families), n=1)
         meant = f"did you mean `{near[0]}`? " if near else ""
-        raise UsageError(
-            f"no family `{family}`\n  remedy: {meant}they are {', '.join(sorted(families))}"
-        )
+        raise UsageError(f"no family `{family}`", f"{meant}they are {', '.join(sorted(families))}")
     return [
         page
         for page in breaks

@@ -52,14 +52,14 @@ def accept(plan: Plan, trials: Trials) -> list[Path]:
     violated = [f"`{row.control}`: {problem}" for row in held for problem in row.problems]
     if violated:
         raise NotAccepted(
-            f"not accepted, since a control does not hold: {violated[0]}\n"
-            "  remedy: `harness matrix` shows all of them; a matrix counts only where they hold"
+            f"not accepted, since a control does not hold: {violated[0]}",
+            "`harness matrix` shows all of them; a matrix counts only where they hold",
         )
     if skipped := skipped_diagnostics(trials):
         name, reason = next(iter(skipped.items()))
         raise EnvironmentProblem(
-            f"not accepted, since {name} could not be asked: {reason}\n"
-            "  remedy: install what is missing; a matrix without it would forget what it catches"
+            f"not accepted, since {name} could not be asked: {reason}",
+            "install what is missing; a matrix without it would forget what it catches",
         )
     changed = []
     for root, rows in _rows_at_home(plan, trials).items():

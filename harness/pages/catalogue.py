@@ -113,8 +113,8 @@ class Catalogue:
                 f"{'an' if each == 'exercise' else 'a'} {each}" for each in (page.front.kind, kind)
             )
             raise UsageError(
-                f"`{page_id}` is {is_one}, not {other}\n"
-                "  remedy: `harness list` shows which pages are of which kind"
+                f"`{page_id}` is {is_one}, not {other}",
+                "`harness list` shows which pages are of which kind",
             )
         return page
 
@@ -204,7 +204,7 @@ def open_catalogue(folders: Iterable[Path] = ()) -> Catalogue:
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(
-                f"no folder {folder}\n  remedy: --breaks takes a folder of pages (Markdown files)"
+                f"no folder {folder}", "--breaks takes a folder of pages (Markdown files)"
             )
         roots.append(folder)
     roots.append(_package_folder("breaks"))
@@ -217,7 +217,7 @@ def _package_folder(package: str) -> Path:
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise EnvironmentProblem(
-            f"the package of pages `{package}` is not installed\n  remedy: install it again"
+            f"the package of pages `{package}` is not installed", "install it again"
         )
     return Path(next(iter(spec.submodule_search_locations)))
 
@@ -254,7 +254,7 @@ def _by_name(probes: Iterable[Probe]) -> dict[str, Probe]:
 
 def unknown(what: str, name: str, known: Iterable[str], otherwise: str) -> UsageError:
     """The error on a name that is not there, with the nearest that are."""
-    return UsageError(f"no {what} `{name}`\n  remedy: {nearest(name, known)}{otherwise}")
+    return UsageError(f"no {what} `{name}`", f"{nearest(name, known)}{otherwise}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

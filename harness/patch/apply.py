@@ -79,11 +79,11 @@ def _read(file: str, text: str) -> Source:
         return read_source(text)
     except cst.ParserSyntaxError as error:
         problem = f"{file}:{error.raw_line}: this file of the engine is not Python: {error.message}"
-        raise EnvironmentProblem(f"{problem}\n  remedy: repair the file, or leave it out") from None
+        raise EnvironmentProblem(problem, "repair the file, or leave it out") from None
     except RecursionError:
         problem = f"{file}: this file of the engine is {TOO_DEEP}"
         remedy = "break its longest expression up, or leave the file out"
-        raise EnvironmentProblem(f"{problem}\n  remedy: {remedy}") from None
+        raise EnvironmentProblem(problem, remedy) from None
 
 
 def _read_all(sources: Mapping[str, str]) -> dict[str, Source]:

@@ -31,21 +31,25 @@ def does_not_apply(
         for each in hunk.scope.alternatives
     )
     reason = f"{scope}: {'the code is not in it' if inside else ABSENT}"
-    return DoesNotApply(reason, lambda: _explanation(hunk, read(), find))
+    place = hunk.path, hunk.line
+    return DoesNotApply(reason, lambda: _explanation(hunk, read(), find), place)
 
 
-def _explanation(hunk: Hunk, sources: Sources, find: Finder) -> str:
+def _explanation(hunk: Hunk, sources: Sources, find: Finder) -> tuple[str, str]:
+    """The problem and the remedy."""
     scope = hunk.scope.text or "(the whole module)"
     lines = [
-        f"{hunk.path}:{hunk.line}: this hunk matches nothing in this engine",
+        "this hunk matches nothing in this engine",
         f"  scope: {scope}: {_scope(hunk, sources)}",
         *_indented("looked for", hunk.before.text().split("\n")),
         *_indented("the same code matches elsewhere", list(_elsewhere(hunk, sources, find))[:5]),
         *_indented("the most similar code", list(_similar(hunk, sources))),
-        "  remedy: change the scope or the - and context lines to what the engine says, or map the"
-        " names in [engine.names]; an engine built otherwise needs its own diff block",
     ]
-    return "\n".join(lines)
+    remedy = (
+        "change the scope or the - and context lines to match the engine's source, or map the "
+        "names in [engine.names]; an engine that is built differently needs its own diff block"
+    )
+    return "\n".join(lines), remedy
 
 
 def _indented(title: str, lines: Sequence[str]) -> list[str]:

@@ -25,11 +25,11 @@ def check_names(names: Names) -> None:
     for ours, theirs in names.items():
         if not spellings(theirs):
             raise UsageError(
-                f"the engine has no name for `{ours}`\n  remedy: write one, or leave `{ours}` out"
+                f"the engine has no name for `{ours}`", f"write one, or leave `{ours}` out"
             )
         for each in spellings(theirs):
             if not all(part.isidentifier() for part in each.split(".")):
                 raise UsageError(
-                    f"the engine's name for `{ours}` is `{each}`, which is not a dotted name\n"
-                    "  remedy: write it as their code does, `_sum_to_shape` or `utils.sum_to`"
+                    f"the engine's name for `{ours}` is `{each}`, which is not a dotted name",
+                    "write it as their code does, `_sum_to_shape` or `utils.sum_to`",
                 )

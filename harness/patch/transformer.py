@@ -35,9 +35,9 @@ def apply_transformer(
             sites += _sites(file, text, changed[file])
     if not sites:
         name = getattr(transformer, "__name__", type(transformer).__name__)
+        problem = f"the transformer {name} changes nothing in this engine"
         raise DoesNotApply(
-            f"the transformer {name} changes nothing in this engine\n"
-            "  remedy: run it on the engine that it was written for"
+            problem, lambda: (problem, "run it on the engine that it was written for")
         )
     return Patched(changed, tuple(sites), dict(sources))
 

@@ -29,8 +29,8 @@ def write_junit(matrix: Matrix, file: Path) -> None:
         xml.write(str(file), pretty=True)
     except OSError as error:
         raise EnvironmentProblem(
-            f"the results cannot be written to {file}: {error}\n"
-            "  remedy: name a file in a folder that can be written"
+            f"the results cannot be written to {file}: {error}",
+            "name a file in a folder that can be written",
         ) from None
 
 

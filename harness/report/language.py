@@ -87,9 +87,7 @@ def open_language(code: str | None) -> Language:
     if code == "en":
         return ENGLISH
     if code not in known:
-        raise UsageError(
-            f"no language `{code}`\n  remedy: --lang takes en or one of {', '.join(known)}"
-        )
+        raise UsageError(f"no language `{code}`", f"--lang takes en or one of {', '.join(known)}")
     tables = tomllib.loads((Path(__file__).parent / f"{code}.toml").read_text(encoding="utf-8"))
     contractions = tables.pop("contractions", {})
     phrases = {phrase: said for table in tables.values() for phrase, said in table.items()}

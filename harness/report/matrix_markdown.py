@@ -22,8 +22,8 @@ def write_markdown(matrix: Matrix, file: Path) -> None:
         file.write_text(to_markdown(matrix), encoding="utf-8")
     except OSError as error:
         raise EnvironmentProblem(
-            f"the matrix cannot be written to {file}: {error}\n"
-            "  remedy: name a file in a folder that can be written"
+            f"the matrix cannot be written to {file}: {error}",
+            "name a file in a folder that can be written",
         ) from None
 
 

@@ -62,8 +62,8 @@ def prepare_training(
     """
     if not find_spec("scipy"):
         raise EnvironmentProblem(
-            f"`{page.id}` is judged over many seeds, by tests of SciPy, which is not installed\n"
-            "  remedy: pip install 'breaklab[training]'"
+            f"`{page.id}` is judged over many seeds, by tests of SciPy, which is not installed",
+            "pip install 'breaklab[training]'",
         )
     expectation = read_expectation(page)
     recipe = find_recipe(page, catalogue.roots)

@@ -64,8 +64,8 @@ def choose_seeds(count: int | None) -> Sequence[int]:
     """So many seeds, as many as usual for None. Raises UsageError for fewer than two."""
     if count is not None and count < 2:
         raise UsageError(
-            f"--seeds is {count}, and one run cannot show how runs differ\n"
-            f"  remedy: take at least 2; {SEEDS} are usual"
+            f"--seeds is {count}, and one run cannot show how runs differ",
+            f"take at least 2; {SEEDS} are usual",
         )
     return range(SEEDS if count is None else count)
 

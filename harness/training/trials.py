@@ -79,14 +79,14 @@ def run_both(
         if run.failure or not run.log:
             why = run.failure or "it logs nothing"
             raise EnvironmentProblem(
-                f"the recipe `{recipe.name}` fails unpatched, with {run.probe}: {why}\n"
-                "  remedy: mend the recipe; a break is compared with a training that works"
+                f"the recipe `{recipe.name}` fails unpatched, with {run.probe}: {why}",
+                "mend the recipe; a break is compared with a training that works",
             )
         for name, value in (pair for entry in run.log for pair in entry.items()):
             if math.prod(value.shape) != 1:
                 raise EnvironmentProblem(
-                    f"the recipe `{recipe.name}` logs `{name}` of shape {value.shape}\n"
-                    "  remedy: log one number under each name"
+                    f"the recipe `{recipe.name}` logs `{name}` of shape {value.shape}",
+                    "log one number under each name",
                 )
     return first, second
 
