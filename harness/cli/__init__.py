@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from harness.check.pages import PageCheck
     from harness.core.report import Report
     from harness.engines.engine import Engine
-    from harness.experiment.cached import Kept
+    from harness.experiment.cached import CachedReport
     from harness.experiment.lab import Experiment
-    from harness.matrix import Matrix, Trials
-    from harness.matrix.gather import Plan
+    from harness.matrix.evaluation import Evaluations
+    from harness.matrix.plan import Plan
+    from harness.matrix.records import Matrix
     from harness.pages.catalogue import Catalogue
     from harness.pages.page import Page
     from harness.report.language import Language
@@ -398,7 +399,7 @@ def show_kill_matrix(
 ) -> int:
     """Try every break with every diagnostic: who catches what, and is it as committed."""
     from harness.matrix import verdict
-    from harness.matrix.gather import plan_matrix
+    from harness.matrix.plan import plan_matrix
     from harness.report.findings import show_left_out
     from harness.report.matrix_markdown import write_markdown
     from harness.report.matrix_terminal import show_accepted, show_matrix
@@ -411,10 +412,10 @@ def show_kill_matrix(
     found = _engine(engine, on)
     if found.foreign and accept:
         raise UsageError(f"nothing is committed for {found.name}", "leave --accept out")
-    plan = plan_matrix(catalogue, found, on=on, ids=ids or (), family=family, store=store)
+    plan = plan_matrix(catalogue, found, on=on, ids=ids or (), family=family, cache=store)
     trials = _try_all(plan, store, kept=not no_cache)
     accepted = verdict.accept(plan, trials) if accept else None
-    matrix = verdict.judge_trials(plan, trials, time.perf_counter() - start)
+    matrix = verdict.judge_matrix(plan, trials, time.perf_counter() - start)
     if json:
         _print_json(matrix)
     elif markdown != Path("-"):
@@ -534,25 +535,25 @@ def _kept_or_new(
     engine: str | None,
     probes: Sequence[str],
     keep: bool,
-) -> tuple[Experiment | Kept, Callable[[], Report]]:
+) -> tuple[Experiment | CachedReport, Callable[[], Report]]:
     """The experiment and how its report is had: from what was kept, or by a run that is kept."""
-    from harness.experiment.cached import Kept, keep_report, key_of_report, recall_report
-    from harness.runs.database import Database, user_file
+    from harness.experiment.cached import REPORTS, CachedReport, key_of_report
+    from harness.runs.cache import open_cache
 
-    database, start = Database(user_file() if keep else None), time.perf_counter()
+    cache, start = open_cache(keep), time.perf_counter()
     on = catalogue.page(variant, "variant") if variant else None
     key = key_of_report(page, catalogue, _engine(engine, variant), on, probes)
-    if kept := recall_report(database, key):
-        return kept, lambda: kept.said_in(time.perf_counter() - start)
+    if key and (cached := cache.get(REPORTS, [key]).get(key)):
+        return cached, lambda: cached.with_seconds(time.perf_counter() - start)
     experiment = _experiment(catalogue, page.id, variant, engine, probes)
 
     def run() -> Report:
         from harness.experiment.baseline import Bench
         from harness.experiment.lab import run_lab
-        from harness.runs.store import open_store
 
-        report = run_lab(experiment, Bench(open_store(database.is_usable), explain=True))
-        keep_report(database, key, Kept(report, experiment.probes))
+        report = run_lab(experiment, Bench(cache, explain=True))
+        if key:
+            cache.put(REPORTS, {key: CachedReport(report, experiment.probes)})
         return report
 
     return experiment, run
@@ -623,7 +624,7 @@ def _in_language(catalogue: Catalogue, page: Page, language: Language) -> Page:
 def _break_on_terminal(
     console: Screen,
     page: Page,
-    experiment: Experiment | Kept,
+    experiment: Experiment | CachedReport,
     run: Callable[[], Report],
     predict: bool,
 ) -> Report:
@@ -674,15 +675,15 @@ def _compare(catalogue: Catalogue, engine: Engine, ids: Sequence[str], json: boo
     return 0
 
 
-def _try_all(plan: Plan, store: Store, *, kept: bool) -> Trials:
+def _try_all(plan: Plan, store: Store, *, kept: bool) -> Evaluations:
     """Run the plan with a progress line; if it has to stop, say what was finished."""
     from harness.experiment.baseline import Bench
-    from harness.matrix.gather import try_all
+    from harness.matrix.evaluate import evaluate_all
     from harness.report.matrix_terminal import Progress
 
     with Progress(len(plan.entries)) as progress:
         try:
-            return try_all(plan, Bench(store, select=True), watch=progress.watch)
+            return evaluate_all(plan, Bench(store, select=True), progress=progress.watch)
         except (KeyboardInterrupt, Terminated) as request:
             done = f"{progress.done} of {len(plan.entries)} pages were finished"
             on = " and are kept: the same command goes on from there" if kept else ""

@@ -54,6 +54,8 @@ class RunReport(msgspec.Struct, frozen=True):
     margins: dict[str, float]
     """Of diagnostics in `caught_by` that measure a deviation: orders of magnitude above the clean
     engine's own noise. In JSON null stands for infinity."""
+    repeatable: bool = True
+    """Whether it would be the same on another day: no limit was met, and no process was killed."""
 
 
 class ClaimReport(msgspec.Struct, frozen=True):
@@ -84,6 +86,11 @@ class Report(msgspec.Struct, frozen=True):
     """Diagnostics that could not be asked at all: a library is not installed."""
     left_out: dict[str, str] = {}
     """Probes that a foreign engine cannot be judged by, and why."""
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the report would be the same on another day."""
+        return all(run.repeatable for run in self.runs)
 
     @property
     def agreement(self) -> tuple[int, int]:

@@ -1,46 +1,42 @@
-"""What `harness break` said of a page before: said again as long as nothing changed.
+"""Reports of `harness break`, cached by everything that they depend on.
 
-A report depends on the page, the engine, the variant, the shared probes, Python, the libraries and
-all of our own code. That is its key, so it is never stale; and who finds it needs neither NumPy,
-nor LibCST, nor anything else that makes a report.
+A report depends on the page, the engine, the variant and the shared probes, beside Python, the
+libraries and all of our own code. Finding one imports neither NumPy nor LibCST, nor anything else
+that it takes to make one.
 """
 
 from __future__ import annotations
 
-import hashlib
-import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
-from pathlib import Path
 
 import msgspec
 
-import harness
 from harness.core.report import EngineReport, Report, SiteReport
 from harness.engines.engine import Engine
 from harness.pages.catalogue import Catalogue
 from harness.pages.page import Page
 from harness.pages.probe import Probe
-from harness.runs.database import Database
-
-LIBRARIES = ("numpy", "libcst", "torch", "autograd")
-"""Whatever is not ours and has a part in a report."""
+from harness.runs.cache import Kind, key_of
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """A report, and what is shown beside it; it is read like the experiment that it came from."""
+class CachedReport(msgspec.Struct, frozen=True):
+    """A report, and the probes that are shown beside it."""
 
     report: Report
     probes: tuple[Probe, ...]
 
-    def said_in(self, seconds: float) -> Report:
-        """The report, as if it had been made in that time."""
+    @property
+    def repeatable(self) -> bool:
+        """Whether the report would be the same on another day."""
+        return self.report.repeatable
+
+    def with_seconds(self, seconds: float) -> Report:
+        """Return the report with the time that it took to find it."""
         return msgspec.structs.replace(self.report, seconds=round(seconds, 3))
 
     @property
     def engine(self) -> EngineReport:
-        """Which engine it was."""
+        """The engine that was broken."""
         return self.report.engine
 
     @property
@@ -50,68 +46,40 @@ class Kept(msgspec.Struct, frozen=True):
 
     @property
     def sites(self) -> list[SiteReport]:
-        """Where it changed it."""
+        """Where the page changed it."""
         return self.report.sites
+
+
+REPORTS: Kind[CachedReport] = Kind("report", CachedReport)
 
 
 def key_of_report(
     page: Page, catalogue: Catalogue, engine: Engine, variant: Page | None, probes: Sequence[str]
 ) -> bytes | None:
-    """What stands for all that the report depends on; None where that cannot be told."""
-    if engine.foreign or any(each and each.front.transformer for each in (page, variant)):
-        return None  # code from anywhere, which may import more
-    said = (
-        [digest_of_code(), sys.version, *map(_version, LIBRARIES)],
-        (engine.name, str(engine.root), engine.dialect, engine.names),
-        sorted(engine.sources.items()),
+    """Return the key of a page's report, or None if it may depend on code that is unknown."""
+    if engine.foreign or not is_cacheable(page, variant):
+        return None
+    facts = (
+        (str(engine.root), engine_facts(engine)),
         [(str(path), text) for path, text in catalogue.probe_texts.items()],
-        [(each.path, each.toml, each.body) for each in (page, variant) if each],
+        [page_facts(item) for item in (page, variant) if item],
         [name for name in page.expect if name in catalogue.files],
         list(probes),
     )
-    return hashlib.sha256(msgspec.json.encode(said)).digest()
+    return key_of(REPORTS, facts)
 
 
-def recall_report(database: Database, key: bytes | None) -> Kept | None:
-    """What was kept under that key, if anything."""
-    data = database.recall_notes([key]).get(key) if key else None
-    try:
-        return msgspec.msgpack.decode(data, type=Kept) if isinstance(data, bytes) else None
-    except (ValueError, RecursionError):
-        return None
+def is_cacheable(*pages: Page | None) -> bool:
+    """Whether all that the pages run is known; a transformer is code that may import any other."""
+    return not any(page and page.front.transformer for page in pages)
 
 
-def keep_report(database: Database, key: bytes | None, kept: Kept) -> None:
-    """Keep a report, unless another day might bring another one."""
-    if key and not _depends_on_the_day(kept.report):
-        database.keep_notes({key: msgspec.msgpack.encode(kept)})
+def page_facts(page: Page) -> tuple[str, str, str]:
+    """Everything of a page that a result depends on."""
+    return page.path, page.toml, page.body
 
 
-def _depends_on_the_day(report: Report) -> bool:
-    """Whether a limit was met, or a library that is there could not be asked."""
-    from harness.runs.host import (
-        UNREPEATABLE,  # whoever makes a report has it; nobody else needs it
-    )
-
-    return any(
-        (run.outcome == "crash" and run.evidence.partition(" ")[0] in UNREPEATABLE)
-        or any(" cannot be imported: " in reason for reason in run.skipped.values())
-        for run in report.runs
-    )
-
-
-def digest_of_code() -> str:
-    """Of all files of the harness, the data among them included."""
-    folder = Path(harness.__file__).parent
-    digest = hashlib.sha256()
-    for file in sorted((*folder.rglob("*.py"), *folder.rglob("*.toml"))):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
-def _version(library: str) -> tuple[bool, str]:
-    """Whether it can be imported, and its version."""
-    try:
-        return find_spec(library) is not None, version(library)
-    except PackageNotFoundError:
-        return find_spec(library) is not None, ""
+def engine_facts(engine: Engine) -> tuple[object, ...]:
+    """Everything of an engine that a result depends on."""
+    names = engine.name, engine.dialect, engine.names, engine.foreign, engine.like
+    return (*names, sorted(engine.sources.items()))

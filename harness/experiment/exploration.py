@@ -1,20 +1,15 @@
 """An engine that is not ours, from its name to one that probes can be put to.
 
-What nobody has said about it is found out by trying it in a child process; what was found is kept
-in the store, under its source and what was said.
+What the user did not state is found out by trying the engine in a child process. The result of such
+a survey is cached under the engine's source and what was stated.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import msgspec
-import numpy as np
 
 from harness.core.errors import EnvironmentProblem
 from harness.engines.aliases import adds_in_place, likely_names, spellings
@@ -22,8 +17,8 @@ from harness.engines.engine import Dialect, Engine
 from harness.engines.location import Target, locate
 from harness.engines.settings import SETTINGS
 from harness.engines.survey import FUNCTIONAL, Reducer, Survey, Surveyed
+from harness.runs.cache import RUN_ROOMS, Cache, Kind, key_of
 from harness.runs.host import run_survey
-from harness.runs.store import Store, own_code
 
 IN_PLACE = "accumulate-in-place"
 """The variant of our engine that adds gradients up as engines with a buffer do."""
@@ -58,7 +53,7 @@ class Found:
         return self.steps[3]
 
 
-def explore(said: str | Path, store: Store) -> Found:
+def explore(said: str | Path, cache: Cache) -> Found:
     """Find an engine and try it.
 
     Raises UsageError and EnvironmentProblem, with what was tried and the line of `harness.toml`
@@ -66,7 +61,7 @@ def explore(said: str | Path, store: Store) -> Found:
     """
     target = locate(str(said))
     task = Survey(_said_dialect(target), target.name, str(target.root), dict(target.sources))
-    steps = _recall(task, store)
+    (steps,) = cache.fetch(SURVEYS, [key_of(SURVEYS, task)], lambda _: [run_survey(task)])
     if steps[-1].failure:
         raise _trouble(target, steps)
     dialect = steps[-1].dialect
@@ -95,20 +90,11 @@ def _said_dialect(target: Target) -> Dialect:
     )
 
 
-def _recall(task: Survey, store: Store) -> list[Surveyed]:
-    """What a survey finds, from the store where it is known. A failure is not kept."""
-    said = (sys.version, np.__version__, task)
-    key = hashlib.sha256(own_code() + msgspec.msgpack.encode(said)).digest()
-    kept = store.recall_notes([key]).get(key)
-    if kept is not None:
-        try:
-            return msgspec.msgpack.decode(kept, type=list[Surveyed])
-        except (ValueError, RecursionError):
-            pass
-    steps = run_survey(task)
-    if not steps[-1].failure:
-        store.keep_notes({key: msgspec.msgpack.encode(steps)})
-    return steps
+def _succeeded(steps: list[Surveyed]) -> bool:
+    return steps[-1].failure is None
+
+
+SURVEYS: Kind[list[Surveyed]] = Kind("survey", list[Surveyed], RUN_ROOMS, _succeeded)
 
 
 def _is_in_place(target: Target, steps: Sequence[Surveyed]) -> bool:

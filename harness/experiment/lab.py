@@ -36,6 +36,7 @@ from harness.pages.catalogue import Catalogue
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.patch import Patched, apply_transformer
+from harness.runs.cached_runs import is_repeatable
 from harness.runs.store import open_store
 
 
@@ -336,6 +337,10 @@ def _describe(
         alarms={name: v.message for name, v in caught.items()},
         wrong_reason={name: v.message for name, v in alarms.items() if name not in caught},
         margins=_margins(caught, key.verdicts),
+        repeatable=is_repeatable(run)
+        and not any(
+            " cannot be imported: " in v.reason for v in verdicts.values() if isinstance(v, Skipped)
+        ),
     )
 
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from harness.core.report import Report, RunReport
-from harness.matrix.record import (
+from harness.matrix.evaluation import Evaluation, Evaluations, is_asked
+from harness.matrix.records import (
     BreakRow,
     DiagnosticRow,
     FalseAlarm,
@@ -19,26 +20,25 @@ from harness.matrix.record import (
     Fate,
     Witness,
 )
-from harness.matrix.trials import Trials, Tried, is_asked
 
 # ----- Rows ----------------------------------------------------------------------------------
 
 
-def break_rows(trials: Trials) -> list[BreakRow]:
+def break_rows(evaluations: Evaluations) -> list[BreakRow]:
     """A row a break: survivors first, then those never reached, then by family and id."""
     order: dict[Fate, int] = {"survived": 0, "never-reached": 1, "does-not-apply": 2}
-    rows = [break_row(tried, trials) for tried in trials.breaks]
+    rows = [break_row(evaluation, evaluations) for evaluation in evaluations.breaks]
     return sorted(rows, key=lambda row: (order.get(row.fate, 3), row.family, row.break_))
 
 
-def break_row(tried: Tried, trials: Trials) -> BreakRow:
+def break_row(evaluation: Evaluation, evaluations: Evaluations) -> BreakRow:
     """Who catches a break, with which probes, and what became of it."""
-    runs = tried.report.runs
+    runs = evaluation.report.runs
     caught_by: dict[str, list[str]] = {}
     messages: dict[str, str] = {}
     missed_by: list[str] = []
     unasked: dict[str, str] = {}
-    for name in [diagnostic.name for diagnostic in trials.diagnostics]:
+    for name in [diagnostic.name for diagnostic in evaluations.diagnostics]:
         catching = [run for run in runs if name in run.caught_by]
         if catching:
             caught_by[name] = list(dict.fromkeys(run.probe for run in catching))
@@ -47,11 +47,11 @@ def break_row(tried: Tried, trials: Trials) -> BreakRow:
             missed_by.append(name)
         else:
             unasked[name] = _reasons(name, runs)
-    fate = _fate(tried.report, bool(caught_by))
+    fate = _fate(evaluation.report, bool(caught_by))
     return BreakRow(
-        break_=tried.name,
-        family=tried.family,
-        headline=tried.report.headline,
+        break_=evaluation.name,
+        family=evaluation.family,
+        headline=evaluation.report.headline,
         fate=fate,
         survived=fate == "survived",
         caught_by=caught_by,
@@ -60,9 +60,9 @@ def break_row(tried: Tried, trials: Trials) -> BreakRow:
         unasked=unasked,
         wrong_reason=_wrong_reasons(runs),
         caught_elsewhere=[],
-        witness=smallest_witness(tried, trials),
-        pardon=tried.pardon,
-        why="" if caught_by else _why(tried.report),
+        witness=smallest_witness(evaluation, evaluations),
+        pardon=evaluation.pardon,
+        why="" if caught_by else _why(evaluation.report),
     )
 
 
@@ -127,10 +127,10 @@ def _sole(rows: Iterable[BreakRow]) -> dict[str, list[str]]:
 # ----- Diagnostics ---------------------------------------------------------------------------
 
 
-def skipped_diagnostics(trials: Trials) -> dict[str, str]:
+def skipped_diagnostics(evaluations: Evaluations) -> dict[str, str]:
     """The diagnostics that were asked on no run at all, each with its reasons."""
-    runs = [run for tried in trials.everything for run in tried.report.runs]
-    names = [diagnostic.name for diagnostic in trials.diagnostics]
+    runs = [run for evaluation in evaluations.everything for run in evaluation.report.runs]
+    names = [diagnostic.name for diagnostic in evaluations.diagnostics]
     return {
         name: _reasons(name, runs) or "there was no run to ask it on"
         for name in names
@@ -139,7 +139,7 @@ def skipped_diagnostics(trials: Trials) -> dict[str, str]:
 
 
 def diagnostic_rows(
-    trials: Trials,
+    evaluations: Evaluations,
     rows: Sequence[BreakRow],
     false_alarms: Sequence[FalseAlarm],
     passes: Mapping[str, float],
@@ -150,9 +150,9 @@ def diagnostic_rows(
     no page pardons their survival.
     """
     catchable = [row for row in rows if row.caught_by or (row.survived and not row.pardon)]
-    sole, skipped = _sole(rows), skipped_diagnostics(trials)
+    sole, skipped = _sole(rows), skipped_diagnostics(evaluations)
     found = []
-    for diagnostic in trials.diagnostics:
+    for diagnostic in evaluations.diagnostics:
         name = diagnostic.name
         caught = sum(name in row.caught_by for row in rows)
         known = catchable and name not in skipped
@@ -170,36 +170,36 @@ def diagnostic_rows(
     return found
 
 
-def total_passes(trials: Trials) -> dict[str, float]:
+def total_passes(evaluations: Evaluations) -> dict[str, float]:
     """Forward passes of each diagnostic, over every probe and loss on which it was asked."""
     asked: dict[tuple[str, str | None], set[str]] = defaultdict(set)
     elements: dict[str, int] = {}
-    for tried in trials.everything:
-        for run in tried.report.runs:
-            probe = tried.probe_key(run.probe)
+    for evaluation in evaluations.everything:
+        for run in evaluation.report.runs:
+            probe = evaluation.probe_key(run.probe)
             asked[probe, run.loss].update(run.caught_by, run.missed_by, run.wrong_reason)
-            elements[probe] = trials.size(tried, run.probe).elements
+            elements[probe] = evaluations.size(evaluation, run.probe).elements
     return {
         diagnostic.name: math.fsum(
             diagnostic.passes(elements[probe])
             for (probe, _), names in asked.items()
             if diagnostic.name in names
         )
-        for diagnostic in trials.diagnostics
+        for diagnostic in evaluations.diagnostics
     }
 
 
-def smallest_witness(tried: Tried, trials: Trials) -> Witness | None:
+def smallest_witness(evaluation: Evaluation, evaluations: Evaluations) -> Witness | None:
     """The probe with the fewest leaf elements that shows the break, and the cheapest diagnostic.
 
     A gradient probe is smaller than a layer's scenario, and that than a training, whatever their
     leaves hold. Of two losses the one with the wider margin speaks.
     """
-    passes = {diagnostic.name: diagnostic.passes for diagnostic in trials.diagnostics}
+    passes = {diagnostic.name: diagnostic.passes for diagnostic in evaluations.diagnostics}
     kinds = ("gradient", "module", "steps")
     best: tuple[tuple[int, int, float, str, str, float], RunReport] | None = None
-    for run in tried.report.runs:
-        size = trials.size(tried, run.probe)
+    for run in evaluation.report.runs:
+        size = evaluations.size(evaluation, run.probe)
         for name in run.caught_by:
             cost, margin = passes[name](size.elements), run.margins.get(name, 0.0)
             rank = (kinds.index(size.kind), size.elements, cost, run.probe, name, -margin)

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from harness.matrix.trials import Trials
+from harness.matrix.evaluation import Evaluations
 
 Catches = Mapping[str, frozenset[tuple[str, str]]]
 """For each break, the pairs (probe, diagnostic) that catch it."""
 
 
-def all_catches(trials: Trials) -> Catches:
+def all_catches(evaluations: Evaluations) -> Catches:
     """The pairs (probe, diagnostic) that catch each break; breaks that nobody catches left out."""
     catches = {}
-    for tried in trials.breaks:
+    for evaluation in evaluations.breaks:
         pairs = frozenset(
-            (tried.probe_key(run.probe), name)
-            for run in tried.report.runs
+            (evaluation.probe_key(run.probe), name)
+            for run in evaluation.report.runs
             for name in run.caught_by
         )
         if pairs:
-            catches[tried.name] = pairs
+            catches[evaluation.name] = pairs
     return catches
 
 
@@ -48,19 +48,19 @@ def _invert(sets: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
     return dict(inverted)
 
 
-def probe_elements(trials: Trials) -> dict[str, float]:
+def probe_elements(evaluations: Evaluations) -> dict[str, float]:
     """The leaf elements of every probe, by the names that `all_catches` uses."""
-    elements = {name: float(size.elements) for name, size in trials.shared.items()}
-    for tried in trials.breaks:
-        for name, size in tried.own.items():
-            elements[tried.probe_key(name)] = float(size.elements)
+    elements = {name: float(size.elements) for name, size in evaluations.shared.items()}
+    for evaluation in evaluations.breaks:
+        for name, size in evaluation.own.items():
+            elements[evaluation.probe_key(name)] = float(size.elements)
     return elements
 
 
-def pair_passes(pairs: Iterable[str], trials: Trials) -> dict[str, float]:
+def pair_passes(pairs: Iterable[str], evaluations: Evaluations) -> dict[str, float]:
     """What each pair `probe: diagnostic` costs, in forward passes of its probe."""
-    elements = probe_elements(trials)
-    passes = {diagnostic.name: diagnostic.passes for diagnostic in trials.diagnostics}
+    elements = probe_elements(evaluations)
+    passes = {diagnostic.name: diagnostic.passes for diagnostic in evaluations.diagnostics}
     costs = {}
     for pair in pairs:
         probe, _, name = pair.partition(": ")

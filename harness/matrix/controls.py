@@ -9,26 +9,26 @@ from __future__ import annotations
 
 from harness.core.report import Report, RunReport
 from harness.matrix.analysis import skipped_diagnostics
-from harness.matrix.record import ControlRow, FalseAlarm, VariantRow
-from harness.matrix.trials import Trials
+from harness.matrix.evaluation import Evaluations
+from harness.matrix.records import ControlRow, FalseAlarm, VariantRow
 
 
-def variant_rows(trials: Trials) -> list[VariantRow]:
+def variant_rows(evaluations: Evaluations) -> list[VariantRow]:
     """Alarms on each correct rewrite, but where it differs by convention.
 
     What also fires on the clean engine is counted there, and not once more for every variant.
     """
     return [
         VariantRow(
-            tried.name,
+            evaluation.name,
             [
                 alarm
-                for run in tried.report.runs
+                for run in evaluation.report.runs
                 if run.outcome != "convention"
-                for alarm in _alarms(run, tried.name)
+                for alarm in _alarms(run, evaluation.name)
             ],
         )
-        for tried in trials.variants
+        for evaluation in evaluations.variants
     ]
 
 
@@ -39,45 +39,51 @@ def _alarms(run: RunReport, where: str) -> list[FalseAlarm]:
     ]
 
 
-def no_op_alarms(trials: Trials) -> list[FalseAlarm]:
+def no_op_alarms(evaluations: Evaluations) -> list[FalseAlarm]:
     """Alarms about the patch that changes nothing."""
-    control = _control(trials, "no-op")
+    control = _control(evaluations, "no-op")
     return [alarm for run in control.runs for alarm in _alarms(run, "no-op")] if control else []
 
 
-def control_rows(trials: Trials) -> list[ControlRow]:
+def control_rows(evaluations: Evaluations) -> list[ControlRow]:
     """What must hold before the matrix is believed, each with what speaks against it.
 
     A foreign engine has the first of them only: the rewrites and the sabotage are of minigrad.
     """
     silent = "no diagnostic raises an alarm"
-    clean = ControlRow("clean", f"{silent} about the unpatched engine", [*map(_tell, trials.clean)])
-    if trials.engine.foreign:
+    problems = [_format(alarm) for alarm in evaluations.clean]
+    clean = ControlRow("clean", f"{silent} about the unpatched engine", problems)
+    if evaluations.engine.foreign:
         return [clean]
     return [
         clean,
         *(
             ControlRow(
-                row.variant, f"{silent} about this correct rewrite", [*map(_tell, row.alarms)]
+                row.variant, f"{silent} about this correct rewrite", [*map(_format, row.alarms)]
             )
-            for row in variant_rows(trials)
+            for row in variant_rows(evaluations)
         ),
         ControlRow(
-            "no-op", f"a patch that changes nothing is disguised, and {silent}", _no_op(trials)
+            "no-op", f"a patch that changes nothing is disguised, and {silent}", _no_op(evaluations)
         ),
         ControlRow(
-            "sabotage", "every diagnostic catches an engine that is all wrong", _sabotage(trials)
+            "sabotage",
+            "every diagnostic catches an engine that is all wrong",
+            _sabotage(evaluations),
         ),
-        ControlRow("asked", "every diagnostic that needs no library was asked", _unasked(trials)),
+        ControlRow(
+            "asked", "every diagnostic that needs no library was asked", _unasked(evaluations)
+        ),
     ]
 
 
-def _control(trials: Trials, name: str) -> Report | None:
-    return next((tried.report for tried in trials.controls if tried.name == name), None)
+def _control(evaluations: Evaluations, name: str) -> Report | None:
+    reports = (control.report for control in evaluations.controls if control.name == name)
+    return next(reports, None)
 
 
-def _no_op(trials: Trials) -> list[str]:
-    control = _control(trials, "no-op")
+def _no_op(evaluations: Evaluations) -> list[str]:
+    control = _control(evaluations, "no-op")
     if control is None:
         return ["the catalogue has no control `no-op`"]
     problems = [
@@ -87,30 +93,31 @@ def _no_op(trials: Trials) -> list[str]:
     ]
     if not any(run.outcome == "disguised-correct" for run in control.runs):
         problems.append("no probe runs the patched code, so it shows nothing")
-    return problems + [_tell(alarm) for alarm in no_op_alarms(trials)]
+    return problems + [_format(alarm) for alarm in no_op_alarms(evaluations)]
 
 
-def _sabotage(trials: Trials) -> list[str]:
-    control = _control(trials, "sabotage")
+def _sabotage(evaluations: Evaluations) -> list[str]:
+    control = _control(evaluations, "sabotage")
     if control is None:
         return ["the catalogue has no control `sabotage`"]
-    skipped = skipped_diagnostics(trials)
+    skipped = skipped_diagnostics(evaluations)
     caught = {name for run in control.runs for name in run.caught_by}
-    blind = [d.name for d in trials.diagnostics if d.name not in caught and d.name not in skipped]
+    names = [diagnostic.name for diagnostic in evaluations.diagnostics]
+    blind = [name for name in names if name not in caught and name not in skipped]
     return [f"{name} raises no alarm on any probe" for name in blind]
 
 
-def _unasked(trials: Trials) -> list[str]:
+def _unasked(evaluations: Evaluations) -> list[str]:
     """A library may be missing here; a diagnostic that asks none has no such excuse."""
-    skipped = skipped_diagnostics(trials)
+    skipped = skipped_diagnostics(evaluations)
     return [
         f"{diagnostic.name} was never asked: {skipped[diagnostic.name]}"
-        for diagnostic in trials.diagnostics
+        for diagnostic in evaluations.diagnostics
         if diagnostic.library is None and diagnostic.name in skipped
     ]
 
 
-def _tell(alarm: FalseAlarm) -> str:
+def _format(alarm: FalseAlarm) -> str:
     return f"{alarm.diagnostic} on {alarm.probe}{_loss(alarm.loss)}: {alarm.message}"
 
 

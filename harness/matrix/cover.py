@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from importlib.util import find_spec
 
-from harness.matrix.record import Cover
+from harness.matrix.records import Cover
 
 SECONDS = 20.0
 """For the solver; a set that is not proved the smallest by then is reported as such."""

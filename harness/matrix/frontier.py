@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.matrix.record import Step
+from harness.matrix.records import Step
 
 
 @dataclass(frozen=True)

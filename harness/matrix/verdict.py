@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
 from harness.core.errors import EnvironmentProblem, NotAccepted
 from harness.core.vocabulary import headline
-from harness.matrix import build_matrix
 from harness.matrix.analysis import break_row, skipped_diagnostics
-from harness.matrix.controls import control_rows
-from harness.matrix.expected import (
+from harness.matrix.build import build_matrix
+from harness.matrix.committed import (
     Committed,
     commit_row,
     committed_file,
@@ -19,50 +19,51 @@ from harness.matrix.expected import (
     read_committed,
     write_committed,
 )
-from harness.matrix.gather import Entry, Plan
-from harness.matrix.record import BreakRow, Difference, Matrix
-from harness.matrix.trials import Trials, Tried
+from harness.matrix.controls import control_rows
+from harness.matrix.evaluation import Evaluation, Evaluations
+from harness.matrix.plan import Entry, Plan
+from harness.matrix.records import BreakRow, Difference, Matrix
 
 
-def judge_trials(plan: Plan, trials: Trials, seconds: float) -> Matrix:
+def judge_matrix(plan: Plan, evaluations: Evaluations, seconds: float) -> Matrix:
     """The matrix, held against the committed ones.
 
     Raises PageError for a committed matrix that cannot be read.
     """
-    skipped = skipped_diagnostics(trials)
+    skipped = skipped_diagnostics(evaluations)
     known: dict[str, Committed] = {}
     differences: list[Difference] | None = None
-    at_home = {} if plan.engine.foreign else _rows_at_home(plan, trials)
+    at_home = {} if plan.engine.foreign else _rows_at_home(plan, evaluations)
     for root, rows in at_home.items():
         committed = read_committed(committed_file(root, plan.engine.variant))
         if committed is not None:
             gone = _gone(plan, rows, committed)
             differences = [*(differences or ()), *compare(rows, committed, skipped, gone)]
             known |= committed
-    return build_matrix(trials, committed=known, differences=differences, seconds=seconds)
+    return build_matrix(evaluations, committed=known, differences=differences, seconds=seconds)
 
 
-def accept(plan: Plan, trials: Trials) -> list[Path]:
+def accept(plan: Plan, evaluations: Evaluations) -> list[Path]:
     """Commit what was seen; the files that were changed.
 
     Raises NotAccepted where a control does not hold, EnvironmentProblem where a diagnostic could
     not be asked or a file cannot be written.
     """
-    held = control_rows(trials)
+    held = control_rows(evaluations)
     violated = [f"`{row.control}`: {problem}" for row in held for problem in row.problems]
     if violated:
         raise NotAccepted(
             f"not accepted, since a control does not hold: {violated[0]}",
             "`harness matrix` shows all of them; a matrix counts only where they hold",
         )
-    if skipped := skipped_diagnostics(trials):
+    if skipped := skipped_diagnostics(evaluations):
         name, reason = next(iter(skipped.items()))
         raise EnvironmentProblem(
             f"not accepted, since {name} could not be asked: {reason}",
             "install what is missing; a matrix without it would forget what it catches",
         )
     changed = []
-    for root, rows in _rows_at_home(plan, trials).items():
+    for root, rows in _rows_at_home(plan, evaluations).items():
         file = committed_file(root, plan.engine.variant)
         before = read_committed(file)
         after = {} if plan.whole else dict(before or {})
@@ -73,20 +74,20 @@ def accept(plan: Plan, trials: Trials) -> list[Path]:
     return changed
 
 
-def _rows_at_home(plan: Plan, trials: Trials) -> dict[Path, list[BreakRow]]:
+def _rows_at_home(plan: Plan, evaluations: Evaluations) -> dict[Path, list[BreakRow]]:
     """The rows of each catalogue root, without the probes that only other folders bring."""
     rows: dict[Path, list[BreakRow]] = {root: [] for root in plan.roots}
-    for entry, tried in zip(plan.breaks, trials.breaks, strict=True):
-        rows[entry.root].append(break_row(_at_home(entry, tried), trials))
+    for entry, evaluation in zip(plan.breaks, evaluations.breaks, strict=True):
+        rows[entry.root].append(break_row(_at_home(entry, evaluation), evaluations))
     return rows
 
 
-def _at_home(entry: Entry, tried: Tried) -> Tried:
-    runs = [run for run in tried.report.runs if run.probe not in entry.foreign]
+def _at_home(entry: Entry, evaluation: Evaluation) -> Evaluation:
+    runs = [run for run in evaluation.report.runs if run.probe not in entry.foreign]
     report = msgspec.structs.replace(
-        tried.report, runs=runs, headline=headline({run.outcome for run in runs})
+        evaluation.report, runs=runs, headline=headline({run.outcome for run in runs})
     )
-    return Tried(tried.family, report, tried.pardon, tried.own)
+    return replace(evaluation, report=report)
 
 
 def _gone(plan: Plan, rows: list[BreakRow], committed: dict[str, Committed]) -> list[str]:

@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 
 from harness.diagnostics import DIAGNOSTICS
-from harness.matrix.expected import Committed, committed_file, read_committed
+from harness.matrix.committed import Committed, committed_file, read_committed
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.pages.page import Page
 

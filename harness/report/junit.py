@@ -14,7 +14,7 @@ from pathlib import Path
 from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from harness.core.errors import EnvironmentProblem
-from harness.matrix.record import Matrix
+from harness.matrix.records import Matrix
 
 _NOT_XML = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 has no way to write; a broken engine's message may hold any."""

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from harness.core.errors import EnvironmentProblem
-from harness.matrix.record import BreakRow, Cover, Matrix
+from harness.matrix.records import BreakRow, Cover, Matrix
 
 
 def write_markdown(matrix: Matrix, file: Path) -> None:

@@ -14,7 +14,7 @@ from rich.progress import Progress as RichProgress
 from rich.table import Table
 from rich.text import Text
 
-from harness.matrix.record import BreakRow, Cover, Difference, Matrix, Step
+from harness.matrix.records import BreakRow, Cover, Difference, Matrix, Step
 from harness.report.terminal import STYLES
 
 MOST_PROBLEMS = 8
@@ -70,7 +70,7 @@ class Progress:
         self._task = self._bar.add_task("", total=total)
 
     def watch(self, done: int, page: str) -> None:
-        """Show that `done` pages are finished and `page` is being tried."""
+        """Show that `done` pages are finished and `page` is being evaluation."""
         self.done = done
         self._bar.update(self._task, completed=done, description=page)
 

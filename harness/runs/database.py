@@ -1,189 +1,202 @@
-"""The store's file: rows of bytes by key, which any number of processes share.
+"""Rows of bytes by key in one SQLite file, which any number of processes share.
 
-One SQLite file survives being killed at any moment. A file that is damaged all the same is put
-aside, and one that cannot be used is spoken of once. What the bytes mean is for others to say, so
-that who only looks something up need not import what makes it.
+The file survives a kill at any moment. A damaged file is renamed and a new one is started; a file
+that cannot be used is reported once, and rows then stay in memory. Every row has a checksum, so a
+flipped bit is a missing row. What the bytes mean is decided elsewhere: looking something up imports
+nothing else.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from mmap import mmap
 from pathlib import Path
 
-from platformdirs import user_cache_path
-
 LARGEST = 512 * 1024 * 1024
 """Bytes; a larger file is emptied when it is opened."""
 
+CHECKSUM = 16
+"""Bytes of the checksum in front of each row."""
+
+_OLD_TABLES = ("runs", "notes")
+
 
 class Database:
-    """The file at `path`; in memory where there is none, or it cannot be used."""
+    """The rows in the file at `path`; in memory if it is None or the file cannot be used."""
 
     def __init__(self, path: Path | None) -> None:
-        self._notes: dict[bytes, bytes] = {}
         self._path = path
-        self._open: dict[int, _File | None] = {}
-        self._complained = mmap(-1, 1)  # shared with the processes that are forked from this one
+        self._rows: dict[bytes, bytes] = {}
+        self._files: dict[int, _File | None] = {}
+        self._warned = mmap(-1, 1)  # shared with the processes that are forked from this one
 
-    @property
-    def is_usable(self) -> bool:
-        """Whether there is a file, and it can be used."""
-        return self._file is not None
+    def read(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Return the rows that exist and whose checksum is right."""
+        wanted = list(keys)
+        rows = {key: self._rows[key] for key in wanted if key in self._rows}
+        for key, row in self._select([key for key in wanted if key not in rows]):
+            if isinstance(row, bytes) and row[:CHECKSUM] == _checksum(key, row[CHECKSUM:]):
+                rows[key] = row[CHECKSUM:]
+        return rows
 
-    def recall_notes(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Those of the notes that are there: what was concluded from runs, by its own keys."""
-        return {**self._notes, **dict(self._read(list(keys), "notes"))}
+    def write(self, rows: Mapping[bytes, bytes]) -> None:
+        """Insert the rows, or replace those with the same keys."""
+        checked = [(key, _checksum(key, row) + row) for key, row in rows.items()]
+        if not self._insert(checked):
+            self._rows |= rows
 
-    def keep_notes(self, notes: Mapping[bytes, bytes]) -> None:
-        """Keep what was concluded."""
-        if not self._write("notes", list(notes.items())):
-            self._notes |= notes
-
-    def _write(self, table: str, rows: list[tuple[bytes, bytes]]) -> bool:
-        """Whether the file has taken the rows, by their keys."""
+    def _insert(self, rows: list[tuple[bytes, bytes]]) -> bool:
+        """Insert the rows into the file; return whether that was possible."""
         file = self._file
         if file is None:
             return False
         try:
             with file.connection as connection:
-                connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", rows)
+                connection.executemany("INSERT OR REPLACE INTO results VALUES (?, ?)", rows)
         except sqlite3.Error as error:
-            self._lose(file, error)
+            self._fail(file, error)
             return False
         return True
 
-    def _read(self, keys: list[bytes], table: str = "runs") -> Iterable[tuple[bytes, bytes]]:
+    def _select(self, keys: list[bytes]) -> Iterator[tuple[bytes, object]]:
         file = self._file
-        if not file:
+        if file is None:
             return
         for start in range(0, len(keys), 500):
             some = keys[start : start + 500]
             marks = ",".join("?" * len(some))
+            query = f"SELECT key, row FROM results WHERE key IN ({marks})"
             try:
-                found = file.connection.execute(
-                    f"SELECT * FROM {table} WHERE key IN ({marks})",
-                    some,
-                ).fetchall()
+                rows = file.connection.execute(query, some).fetchall()
             except sqlite3.Error as error:
-                self._lose(file, error)
+                self._fail(file, error)
                 return
-            yield from found
+            yield from rows
 
     @property
     def _file(self) -> _File | None:
-        """The file as this process has it; None where it cannot be used.
+        """The file as opened by this process; None if it cannot be used.
 
         SQLite's connections cannot be taken across a fork, nor may they be closed there.
         """
         process = os.getpid()
-        if self._path and process not in self._open:
-            self._open[process] = self._begin(self._path)
-        return self._open.get(process)
+        if self._path and process not in self._files:
+            self._files[process] = self._open(self._path)
+        return self._files.get(process)
 
-    def _begin(self, path: Path, damaged: _Damaged | None = None) -> _File | None:
-        """Open the file, after putting a damaged one aside; None where it cannot be used."""
+    def _open(self, path: Path, damage: _Damage | None = None) -> _File | None:
+        """Open the file, after renaming a damaged one; None if it cannot be used."""
         try:
-            if damaged and (aside := damaged.put_aside(path)):
-                _say(f"{damaged}; it is now {aside}, and a new one is begun")
-            return _open(path)
-        except _Damaged as found:
-            if damaged is None:
-                return self._begin(path, found)
-            self._complain(found)
+            if damage and (renamed := damage.rename(path)):
+                _warn(f"{damage}; it is now {renamed}, and a new one is started")
+            return _open_file(path)
+        except _Damage as found:
+            if damage is None:
+                return self._open(path, found)
+            self._warn_once(found)
         except (OSError, sqlite3.Error) as error:
-            self._complain(error)
+            self._warn_once(error)
         return None
 
-    def _lose(self, file: _File, error: sqlite3.Error) -> None:
-        """The file failed while it was used: go on with a new one, or without."""
+    def _fail(self, file: _File, error: sqlite3.Error) -> None:
+        """Go on after an error while the file was in use: with a new file, or without one."""
         if _is_damage(error):
             file.connection.close()
-            damaged = _Damaged(file.path, file.number, error)
-            self._open[os.getpid()] = self._begin(file.path, damaged)
+            damage = _Damage(file.path, file.number, error)
+            self._files[os.getpid()] = self._open(file.path, damage)
         else:
-            self._complain(error)
+            self._warn_once(error)
 
-    def _complain(self, error: Exception) -> None:
-        if self._complained[0] == 0:
-            self._complained[0] = 1
-            remedy = "make room or give it back its permissions; all that it costs is time"
-            _say(f"runs cannot be kept in {self._path}: {error}\n  remedy: {remedy}")
-
-
-def user_file() -> Path:
-    """Where the user's runs are kept."""
-    return user_cache_path("breaklab") / "runs.sqlite"
+    def _warn_once(self, error: Exception) -> None:
+        if self._warned[0] == 0:
+            self._warned[0] = 1
+            _warn(
+                f"results cannot be cached in {self._path}: {error}\n"
+                "  remedy: free some space or restore its permissions; meanwhile only time is lost"
+            )
 
 
 @dataclass(frozen=True)
 class _File:
-    """A file of runs that is open, with the number that the file system knows it by."""
+    """An open file, with its number in the file system."""
 
     connection: sqlite3.Connection
     path: Path
     number: int
 
 
-class _Damaged(Exception):
-    """A file that is there, and is no store of runs, or no longer."""
+class _Damage(Exception):
+    """The file is not a cache of ours, or no longer a readable one."""
 
     def __init__(self, path: Path, number: int, error: Exception) -> None:
         self.number = number
-        super().__init__(f"the store of runs {path} is damaged ({error})")
+        super().__init__(f"the cache {path} is damaged ({error})")
 
-    def put_aside(self, path: Path) -> str | None:
-        """Give the file another name; None where another process has done so before."""
+    def rename(self, path: Path) -> str | None:
+        """Rename the file; return its new name, or None if another process has done so already."""
         if path.stat().st_ino != self.number:
             return None
-        aside = path.with_name(f"{path.name}.damaged")
-        path.replace(aside)
-        for end in ("-wal", "-shm"):
-            path.with_name(path.name + end).unlink(missing_ok=True)
-        return aside.name
+        renamed = path.with_name(f"{path.name}.damaged")
+        path.replace(renamed)
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        return renamed.name
 
 
-def _open(path: Path) -> _File:
-    """The file, made where there is none.
+def _open_file(path: Path) -> _File:
+    """Open the file, creating it if needed.
 
-    Raises _Damaged where it is no store of runs, OSError or sqlite3.Error where it cannot be used.
+    Raises _Damage if it is not a cache, OSError or sqlite3.Error if it cannot be used.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and not path.is_file():
-        raise OSError("it is no file")
+        raise OSError("it is not a regular file")
     connection = sqlite3.connect(path, timeout=10.0)
     number = path.stat().st_ino
     try:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-        connection.execute("CREATE TABLE IF NOT EXISTS runs (key BLOB PRIMARY KEY, run BLOB)")
-        connection.execute("CREATE TABLE IF NOT EXISTS notes (key BLOB PRIMARY KEY, note BLOB)")
-        columns = [row[1] for row in connection.execute("PRAGMA table_info(runs)")]
-        if columns != ["key", "run"]:
-            raise _Damaged(path, number, ValueError(f"its columns are {', '.join(columns)}"))
-        if path.stat().st_size > LARGEST:
-            connection.execute("DELETE FROM runs")
-            connection.execute("DELETE FROM notes")
-            connection.commit()
-            connection.execute("VACUUM")
+        _prepare(connection, path)
     except sqlite3.Error as error:
         connection.close()
-        raise (_Damaged(path, number, error) if _is_damage(error) else error) from None
-    except _Damaged:
+        raise (_Damage(path, number, error) if _is_damage(error) else error) from None
+    except ValueError as error:
         connection.close()
-        raise
+        raise _Damage(path, number, error) from None
     return _File(connection, path, number)
 
 
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Create the table, and empty a file that has grown too large.
+
+    Raises ValueError if the table has other columns.
+    """
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute("CREATE TABLE IF NOT EXISTS results (key BLOB PRIMARY KEY, row BLOB)")
+    columns = [row[1] for row in connection.execute("PRAGMA table_info(results)")]
+    if columns != ["key", "row"]:
+        raise ValueError(f"its columns are {', '.join(columns)}")
+    for table in _OLD_TABLES:  # of version 0.1
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
+    if path.stat().st_size > LARGEST:
+        connection.execute("DELETE FROM results")
+        connection.commit()
+        connection.execute("VACUUM")
+
+
+def _checksum(key: bytes, row: bytes) -> bytes:
+    return hashlib.blake2b(row, digest_size=CHECKSUM, key=key[:64]).digest()
+
+
 def _is_damage(error: sqlite3.Error) -> bool:
-    """Whether it is the file, and not the disk, its permissions or another process."""
+    """Whether the file is the problem, rather than the disk, permissions or another process."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-def _say(message: str) -> None:
+def _warn(message: str) -> None:
     print(f"harness: {message}", file=sys.stderr)

@@ -16,6 +16,7 @@ import numpy as np
 from harness.core.errors import EnvironmentProblem
 from harness.core.run import Failure, Run
 from harness.engines.engine import Engine
+from harness.runs.cached_runs import RUNS
 from harness.runs.child import Job
 from harness.runs.host import EngineDoesNotLoad, run_isolated
 from harness.runs.store import Store, keys_of
@@ -116,7 +117,7 @@ def _job(recipe: Recipe, engine: Engine, seeds: Sequence[int]) -> Job:
 def _run_kept(jobs: Sequence[Job], store: Store, limits: Limits) -> list[list[Run]]:
     """As `store.run_kept` for several jobs, whose unknown runs are shared out among the cores."""
     keys = [keys_of(job) for job in jobs]
-    known = store.recall(key for some in keys for key in some)
+    known = store.get(RUNS, [key for some in keys for key in some])
     pieces: list[tuple[list[bytes], Job]] = []
     for job, its_keys in zip(jobs, keys, strict=True):
         unknown = [i for i, key in enumerate(its_keys) if key not in known]
@@ -130,7 +131,7 @@ def _run_kept(jobs: Sequence[Job], store: Store, limits: Limits) -> list[list[Ru
     with closing(side_by_side(work, unmade, min(cores(), len(unmade)))) as found:
         for (its_keys, _), runs in zip(pieces, found, strict=True):
             fresh = dict(zip(its_keys, runs, strict=True))
-            store.keep(fresh)
+            store.put(RUNS, fresh)
             known |= fresh
     return [[known[key] for key in some] for some in keys]
 

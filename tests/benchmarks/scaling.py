@@ -29,8 +29,9 @@ from harness.diagnostics.gradcheck import GRADCHECK
 from harness.diagnostics.shape import SHAPE
 from harness.engines.engine import Dialect, Engine
 from harness.experiment.baseline import Bench
-from harness.matrix.gather import plan_matrix, try_all
-from harness.matrix.verdict import judge_trials
+from harness.matrix.evaluate import evaluate_all
+from harness.matrix.plan import plan_matrix
+from harness.matrix.verdict import judge_matrix
 from harness.pages.catalogue import Catalogue
 from harness.runs.store import Store
 
@@ -168,9 +169,9 @@ def measure(breaks: int, probes: int) -> dict[str, float]:
         clock.lap("read")
         plan = plan_matrix(catalogue, engine())
         clock.lap("plan")
-        trials = try_all(plan, bench, processes=1)
+        trials = evaluate_all(plan, bench, processes=1)
         clock.lap("try")
-        matrix = judge_trials(plan, trials, 0.0)
+        matrix = judge_matrix(plan, trials, 0.0)
         clock.lap("judge")
     assert len(matrix.breaks) == breaks
     assert all(row.caught_by for row in matrix.breaks), "a break was not caught"

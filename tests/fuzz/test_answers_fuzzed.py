@@ -1,4 +1,4 @@
-"""What a child sends, what the store gives back, what programs read: bytes that nobody trusts."""
+"""What a child sends, what the cache returns, what programs read: bytes that nobody trusts."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ from harness.core.run import Array, Failure, Measured, Run, TraceStep, pack
 from harness.core.vocabulary import LOSSES, OUTCOMES
 from harness.report.json import to_json
 from harness.runs import host as sandbox
+from harness.runs.cache import Cache
+from harness.runs.cached_runs import RUNS
 from harness.runs.child import KINDS, TICKET, VERSION, Frame, Loaded, decode_frame, encode_frame
+from harness.runs.database import Database
 from harness.runs.program import Ended, Printed, Program
-from harness.runs.store import Store
 from harness.sandbox.confinement import Limits
 from tests.fuzz.changes import spoiled
 from tests.fuzz.sound import in_time
@@ -250,23 +252,24 @@ def play(stream: Sequence[Piece], asked: int, write: int) -> None:
     os.close(asked)
 
 
-# ----- The store -----
+# ----- The cache -----
 
 
 @given(st.data(), st.lists(runs, min_size=1, max_size=3))
-def test_a_row_of_the_store_is_a_run_or_is_not_there(data: st.DataObject, kept: list[Run]) -> None:
+def test_a_row_of_the_cache_is_a_run_or_is_not_there(data: st.DataObject, kept: list[Run]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "runs.sqlite"
         keys = [bytes([index]) * 32 for index in range(len(kept))]
-        Store(path).keep(dict(zip(keys, kept, strict=True)))
-        rows = [(records(data, run), key) for key, run in zip(keys, kept, strict=True)]
-        rows += [(data.draw(st.sampled_from([None, 1, 1.5, "text", b""])), keys[-1])]
-        with contextlib.closing(sqlite3.connect(path)) as file, file:
-            file.executemany("UPDATE runs SET run = ? WHERE key = ?", rows[: len(kept)])
-            if data.draw(st.booleans()):
-                file.execute("UPDATE runs SET run = ? WHERE key = ?", rows[-1])
+        Cache(path).put(RUNS, dict(zip(keys, kept, strict=True)))
+        Database(path).write(
+            {key: records(data, run) for key, run in zip(keys, kept, strict=True)}
+        )  # with the checksum of what they are now
+        if data.draw(st.booleans()):
+            row = data.draw(st.sampled_from([None, 1, 1.5, "text", b""]))
+            with contextlib.closing(sqlite3.connect(path)) as file, file:
+                file.execute("UPDATE results SET row = ? WHERE key = ?", (row, keys[-1]))
         with in_time():
-            found = Store(path).recall([*keys, b"unknown"])
+            found = Cache(path).get(RUNS, [*keys, b"unknown"])
         assert found.keys() <= set(keys)
         for run in found.values():
             is_sound(run)
@@ -274,22 +277,22 @@ def test_a_row_of_the_store_is_a_run_or_is_not_there(data: st.DataObject, kept: 
 
 @FEW
 @given(st.data(), st.lists(runs, min_size=1, max_size=3))
-def test_a_file_of_the_store_that_is_spoiled_gives_runs_or_forgets(
+def test_a_file_of_the_cache_that_is_spoiled_gives_runs_or_forgets(
     data: st.DataObject, kept: list[Run]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "runs.sqlite"
         rows = {bytes([index]) * 32: run for index, run in enumerate(kept)}
-        Store(path).keep(rows)
+        Cache(path).put(RUNS, rows)
         with contextlib.closing(sqlite3.connect(path)) as file:
             file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         path.write_bytes(spoiled(data, path.read_bytes()))
         with in_time():
-            store = Store(path)
-            for run in store.recall(rows).values():
+            store = Cache(path)
+            for run in store.get(RUNS, rows).values():
                 is_sound(run)
-            store.keep(rows)
-            store.recall(rows)
+            store.put(RUNS, rows)
+            store.get(RUNS, rows)
 
 
 # ----- What programs read -----

@@ -22,7 +22,7 @@ from harness.core.finding import Finding
 from harness.experiment.myth import find_exhibit
 from harness.grade.exercise import read_answer, read_suite, without_answer
 from harness.grade.submission import read_attempt
-from harness.matrix.expected import read_committed, write_committed
+from harness.matrix.committed import read_committed, write_committed
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.pages.page import ID, Page, read_page, read_table, split_front
 from harness.pages.probe import Probe, read_probes

@@ -10,15 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from harness.core.report import Report
 from harness.engines.engine import Engine
-from harness.experiment import cached as kept
-from harness.experiment.cached import Kept, keep_report, key_of_report, recall_report
+from harness.experiment.cached import REPORTS, CachedReport, key_of_report
 from harness.pages.catalogue import Catalogue
 from harness.pages.page import Page
-from harness.runs.database import Database
+from harness.runs import cache as cache_module
+from harness.runs.cache import LIBRARIES as CACHED_LIBRARIES
+from harness.runs.cache import Cache
 from harness.runs.oracles import LIBRARIES
 from tests.harness.command import harness
 from tests.harness.matrix.tiny import SQUARE, page, write_pages
@@ -54,20 +56,19 @@ def test_json_is_the_same_and_without_a_cache_everything_is_run(tmp_path: Path) 
     reports = [json.loads(harness(*BREAK, "--json", *rest, **cache).stdout) for rest in ([], [])]
     assert len({report.pop("seconds") for report in reports}) == 2, "the old time was said again"
     assert reports[0] == reports[1]
-    forged = Database(tmp_path / "breaklab" / "runs.sqlite")
-    (key,) = _keys(forged)
-    found = recall_report(forged, key)
-    assert found
-    keep_report(forged, key, Kept(report_with([]), found.probes))
+    forged = Cache(tmp_path / "breaklab" / "runs.sqlite")
+    ((key, cached),) = forged.get(REPORTS, _keys(forged)).items()
+    forged.put(REPORTS, {key: CachedReport(report_with([]), cached.probes)})
     assert json.loads(harness(*BREAK, "--json", **cache).stdout)["runs"] == []
     fresh = json.loads(harness(*BREAK, "--json", "--no-cache", **cache).stdout)
     assert fresh["runs"] == reports[0]["runs"]
-    assert recall_report(forged, key) == Kept(report_with([]), found.probes)
+    assert forged.get(REPORTS, [key]) == {key: CachedReport(report_with([]), cached.probes)}
 
 
-def _keys(database: Database) -> list[bytes]:
-    assert database._file
-    return [key for (key,) in database._file.connection.execute("SELECT key FROM notes")]
+def _keys(cache: Cache) -> list[bytes]:
+    file = cache._database._file
+    assert file
+    return [key for (key,) in file.connection.execute("SELECT key FROM results")]
 
 
 Asked = dict[str, Any]
@@ -163,34 +164,22 @@ def test_whatever_makes_a_report_is_in_its_key(
     what: str, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = key_of_report(**asked)
+    cache_module._environment.cache_clear()
     if what == "python":
-        monkeypatch.setattr(kept.sys, "version", "0")
+        monkeypatch.setattr(cache_module.sys, "version", "0")
     if what == "code":
-        monkeypatch.setattr(kept, "digest_of_code", lambda: "another")
+        monkeypatch.setattr(cache_module, "code_digest", lambda _rooms: "another")
     if what == "a library":
-        monkeypatch.setattr(kept, "version", lambda name: "0.0.0" if name == "torch" else "1")
+        monkeypatch.setattr(cache_module, "_version", lambda name: (True, f"0.{len(name)}"))
     if what == "whether it is there":
-        monkeypatch.setattr(kept, "find_spec", lambda _: None)
+        monkeypatch.setattr(cache_module, "_version", lambda _: (False, ""))
     assert key_of_report(**asked) != before
+    cache_module._environment.cache_clear()
 
 
 def test_every_library_that_is_asked_is_in_the_key() -> None:
     asked = {one.dialect.distribution or one.dialect.module for one in LIBRARIES.values()}
-    assert asked <= set(kept.LIBRARIES)
-
-
-def test_all_code_of_the_harness_is_in_the_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "deeper").mkdir()
-    for name in ("__init__.py", "deeper/one.py", "deeper/es.toml"):
-        (tmp_path / name).write_text("")
-    monkeypatch.setattr(kept.harness, "__file__", str(tmp_path / "__init__.py"))
-    digests = {kept.digest_of_code()}
-    for name in ("deeper/one.py", "deeper/es.toml"):
-        (tmp_path / name).write_text("x = 1\n")
-        digests.add(kept.digest_of_code())
-    assert len(digests) == 3
+    assert asked <= set(CACHED_LIBRARIES)
 
 
 def test_a_page_whose_code_may_be_anywhere_has_no_key(asked: Asked) -> None:
@@ -204,44 +193,22 @@ def _fields(front: Any) -> dict[str, Any]:
     return {name: getattr(front, name) for name in front.__struct_fields__}
 
 
-LASTING = run_of("p", None, "crash", evidence="ValueError in the forward pass")
+REPEATABLE = run_of("p", None, "crash", evidence="ValueError in the forward pass")
 
 
-@pytest.mark.parametrize(
-    "run",
-    [
-        run_of("p", None, "crash", evidence="TimeLimit in the run: not done after 60 seconds"),
-        run_of("p", None, "crash", evidence="SIGKILL in the run"),
-        run_of(
-            "p", None, "disguised-correct", skipped={"torch": "torch cannot be imported: SIGKILL"}
-        ),
-    ],
-)
-def test_what_depends_on_the_day_is_not_kept(run: Any) -> None:
-    database = Database(None)
-    for report, is_kept in ((report_with([LASTING, run]), False), (report_with([LASTING]), True)):
-        keep_report(database, b"key", Kept(report, ()))
-        assert (recall_report(database, b"key") is not None) is is_kept
+def test_a_report_with_a_run_that_is_not_repeatable_is_not_cached() -> None:
+    cache = Cache(None)
+    lost = msgspec.structs.replace(REPEATABLE, repeatable=False)
+    for runs, is_cached in (([REPEATABLE, lost], False), ([REPEATABLE], True)):
+        cache.put(REPORTS, {b"key": CachedReport(report_with(runs), ())})
+        assert (b"key" in cache.get(REPORTS, [b"key"])) is is_cached
 
 
-def test_without_a_key_nothing_is_kept() -> None:
-    database = Database(None)
-    keep_report(database, None, Kept(report_with([LASTING]), ()))
-    assert recall_report(database, None) is None
-    assert database._notes == {}
-
-
-def test_a_kept_report_comes_back_as_it_was(tmp_path: Path) -> None:
-    said: Report = report_with([run_of("p", "weighted", "crash", margins={"shape": 3.0})])
-    keep_report(Database(tmp_path / "runs"), b"key", Kept(said, tiny_job().probes))
-    back = recall_report(Database(tmp_path / "runs"), b"key")
-    assert back == Kept(said, tiny_job().probes)
-    assert back.probes[0].source == PROBES
-    assert back.said_in(2.00049).seconds == 2.0
-
-
-@pytest.mark.parametrize("row", [None, 7, "text", b"", b"\xc1", b"\x80", b"\x81" + b"\xa1z" * 9])
-def test_a_row_that_is_no_report_is_not_there(row: Any) -> None:
-    database = Database(None)
-    database._notes[b"key"] = row
-    assert recall_report(database, b"key") is None
+def test_a_cached_report_comes_back_as_it_was(tmp_path: Path) -> None:
+    report: Report = report_with([run_of("p", "weighted", "crash", margins={"shape": 3.0})])
+    stored = CachedReport(report, tiny_job().probes)
+    Cache(tmp_path / "runs").put(REPORTS, {b"key": stored})
+    (cached,) = Cache(tmp_path / "runs").get(REPORTS, [b"key"]).values()
+    assert cached == stored
+    assert cached.probes[0].source == PROBES
+    assert cached.with_seconds(2.00049).seconds == 2.0

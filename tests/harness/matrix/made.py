@@ -1,4 +1,4 @@
-"""Trials made by hand, for tests of what is made of them."""
+"""Evaluations made by hand, for tests of what is made of them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,8 +7,8 @@ from harness.core.report import EngineReport, RunReport
 from harness.core.verdict import Silent
 from harness.core.vocabulary import Outcome
 from harness.diagnostics import Diagnostic
-from harness.matrix import Size, Trials, Tried
-from harness.matrix.record import FalseAlarm
+from harness.matrix.evaluation import Evaluation, Evaluations, Size
+from harness.matrix.records import FalseAlarm
 from harness.pages.page import Pardon
 from tests.harness.reports import report_with, run_of
 
@@ -56,8 +56,10 @@ def seen(
     return run_of(probe, rest.pop("loss", "weighted"), outcome, **(given | rest))
 
 
-def tried(name: str, *runs: RunReport, family: str = "f", pardon: str = "", **own: Size) -> Tried:
-    return Tried(
+def evaluation(
+    name: str, *runs: RunReport, family: str = "f", pardon: str = "", **own: Size
+) -> Evaluation:
+    return Evaluation(
         family=family,
         report=report_with(list(runs), break_=name),
         pardon=Pardon("equivalent", pardon) if pardon else None,
@@ -65,16 +67,16 @@ def tried(name: str, *runs: RunReport, family: str = "f", pardon: str = "", **ow
     )
 
 
-NO_OP = tried("no-op", seen(outcome="disguised-correct"), seen("large", "", "not-reached"))
-SABOTAGE = tried("sabotage", seen("small", "shape gradcheck torch"))
+NO_OP = evaluation("no-op", seen(outcome="disguised-correct"), seen("large", "", "not-reached"))
+SABOTAGE = evaluation("sabotage", seen("small", "shape gradcheck torch"))
 
 
-def trials(
-    *breaks: Tried,
-    variants: tuple[Tried, ...] = (),
-    controls: tuple[Tried, ...] = (NO_OP, SABOTAGE),
+def evaluations(
+    *breaks: Evaluation,
+    variants: tuple[Evaluation, ...] = (),
+    controls: tuple[Evaluation, ...] = (NO_OP, SABOTAGE),
     diagnostics: tuple[Diagnostic, ...] = ALL,
     clean: tuple[FalseAlarm, ...] = (),
-) -> Trials:
+) -> Evaluations:
     engine = EngineReport("minigrad", None)
-    return Trials(engine, diagnostics, breaks, variants, controls, clean, SHARED)
+    return Evaluations(engine, diagnostics, breaks, variants, controls, clean, SHARED)

@@ -3,14 +3,14 @@
 import pytest
 
 from harness.core.vocabulary import Outcome
-from harness.matrix import build_matrix
-from harness.matrix.record import BreakRow, Fate, Matrix
-from harness.matrix.trials import Size
-from tests.harness.matrix.made import ALL, diagnostic, seen, trials, tried
+from harness.matrix.build import build_matrix
+from harness.matrix.evaluation import Size
+from harness.matrix.records import BreakRow, Fate, Matrix
+from tests.harness.matrix.made import ALL, diagnostic, evaluation, evaluations, seen
 
 
 def row(*runs, pardon: str = "") -> BreakRow:  # type: ignore[no-untyped-def]
-    return build_matrix(trials(tried("b", *runs, pardon=pardon))).breaks[0]
+    return build_matrix(evaluations(evaluation("b", *runs, pardon=pardon))).breaks[0]
 
 
 @pytest.mark.parametrize(
@@ -74,12 +74,12 @@ def test_the_reason_for_a_loss_is_of_the_run_that_gives_the_headline() -> None:
 
 def test_rows_are_survivors_first_then_never_reached_then_by_family() -> None:
     matrix = build_matrix(
-        trials(
-            tried("z", seen(by="shape"), family="a"),
-            tried("caught", seen(by="shape"), family="b"),
-            tried("a", seen(by="shape"), family="b"),
-            tried("unreached", seen(outcome="not-reached"), family="a"),
-            tried("survivor", seen(), family="z"),
+        evaluations(
+            evaluation("z", seen(by="shape"), family="a"),
+            evaluation("caught", seen(by="shape"), family="b"),
+            evaluation("a", seen(by="shape"), family="b"),
+            evaluation("unreached", seen(outcome="not-reached"), family="a"),
+            evaluation("survivor", seen(), family="z"),
         )
     )
     assert [row.break_ for row in matrix.breaks] == ["survivor", "unreached", "z", "a", "caught"]
@@ -87,13 +87,13 @@ def test_rows_are_survivors_first_then_never_reached_then_by_family() -> None:
 
 def made() -> Matrix:
     return build_matrix(
-        trials(
-            tried("both", seen(by="shape gradcheck"), family="a"),
-            tried("alone", seen(by="gradcheck"), family="a"),
-            tried("other", seen("large", "torch"), family="b"),
-            tried("survivor", seen(), family="b"),
-            tried("same", seen(outcome="disguised-correct"), family="b", pardon="Equivalent."),
-            tried("unreached", seen(outcome="not-reached"), family="b"),
+        evaluations(
+            evaluation("both", seen(by="shape gradcheck"), family="a"),
+            evaluation("alone", seen(by="gradcheck"), family="a"),
+            evaluation("other", seen("large", "torch"), family="b"),
+            evaluation("survivor", seen(), family="b"),
+            evaluation("same", seen(outcome="disguised-correct"), family="b", pardon="Equivalent."),
+            evaluation("unreached", seen(outcome="not-reached"), family="b"),
         )
     )
 
@@ -114,18 +114,18 @@ def test_recall_counts_the_breaks_that_can_be_caught() -> None:
         "torch": 0.25,
     }
     assert (rows["gradcheck"].caught, rows["gradcheck"].sole) == (2, ["alone"])
-    assert build_matrix(trials()).diagnostics[0].recall is None
+    assert build_matrix(evaluations()).diagnostics[0].recall is None
 
 
 def test_cost_is_of_every_probe_and_loss_on_which_it_was_asked_once() -> None:
     skipped = {"gradcheck": "too large"}
     matrix = build_matrix(
-        trials(
-            tried(
+        evaluations(
+            evaluation(
                 "a", seen("small"), seen("small", loss="uniform"), seen("large", skipped=skipped)
             ),
-            tried("b", seen("small", by="shape"), seen("own"), own=Size("gradient", 5)),
-            tried("c", seen("own"), own=Size("gradient", 7)),
+            evaluation("b", seen("small", by="shape"), seen("own"), own=Size("gradient", 5)),
+            evaluation("c", seen("own"), own=Size("gradient", 7)),
             controls=(),
         )
     )
@@ -137,9 +137,9 @@ def test_cost_is_of_every_probe_and_loss_on_which_it_was_asked_once() -> None:
 def test_a_diagnostic_that_was_asked_nowhere_is_neither_silent_nor_blind() -> None:
     missing = {"torch": "torch is not installed"}
     matrix = build_matrix(
-        trials(
-            tried("a", seen(by="shape", skipped=missing)),
-            controls=(tried("sabotage", seen(by="shape gradcheck", skipped=missing)),),
+        evaluations(
+            evaluation("a", seen(by="shape", skipped=missing)),
+            controls=(evaluation("sabotage", seen(by="shape gradcheck", skipped=missing)),),
         )
     )
     assert matrix.skipped == missing
@@ -151,11 +151,11 @@ def test_a_diagnostic_that_was_asked_nowhere_is_neither_silent_nor_blind() -> No
 def test_what_suffices_follows_from_the_pairs() -> None:
     """`small` shows two breaks to two diagnostics, `large` all three to torch alone."""
     matrix = build_matrix(
-        trials(
-            tried("a", seen("small", "shape"), seen("large", "torch")),
-            tried("b", seen("small", "gradcheck"), seen("large", "torch")),
-            tried("c", seen("large", "torch")),
-            tried("survivor", seen()),
+        evaluations(
+            evaluation("a", seen("small", "shape"), seen("large", "torch")),
+            evaluation("b", seen("small", "gradcheck"), seen("large", "torch")),
+            evaluation("c", seen("large", "torch")),
+            evaluation("survivor", seen()),
         )
     )
     assert matrix.probe_set.chosen == ["large"]
@@ -169,9 +169,9 @@ def test_what_suffices_follows_from_the_pairs() -> None:
 def test_probes_of_two_pages_that_share_a_name_are_two_probes() -> None:
     own = Size("gradient", 1)
     matrix = build_matrix(
-        trials(
-            tried("a", seen("own", "shape"), own=own),
-            tried("b", seen("own", "shape"), own=own),
+        evaluations(
+            evaluation("a", seen("own", "shape"), own=own),
+            evaluation("b", seen("own", "shape"), own=own),
         )
     )
     assert matrix.probe_set.chosen == ["a/own", "b/own"]
@@ -216,12 +216,12 @@ def test_a_break_that_nobody_catches_has_no_witness() -> None:
 def test_what_is_lost_without_a_pardon_is_a_problem(
     runs: list[object], pardon: str, words: str | None
 ) -> None:
-    matrix = build_matrix(trials(tried("b", *runs, pardon=pardon)))  # type: ignore[arg-type]
+    matrix = build_matrix(evaluations(evaluation("b", *runs, pardon=pardon)))  # type: ignore[arg-type]
     assert matrix.agrees is (words is None)
     assert words is None or matrix.problems[0].startswith(words)
 
 
 def test_diagnostics_stand_in_their_own_order() -> None:
     first, second = diagnostic("zeta"), diagnostic("alpha")
-    found = build_matrix(trials(tried("b", seen()), diagnostics=(*ALL, first, second)))
+    found = build_matrix(evaluations(evaluation("b", seen()), diagnostics=(*ALL, first, second)))
     assert [row.name for row in found.diagnostics][-2:] == ["zeta", "alpha"]

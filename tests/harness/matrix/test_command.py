@@ -12,7 +12,7 @@ from junitparser import JUnitXml
 from harness import cli
 from harness.engines import engine
 from harness.experiment import baseline as bench
-from harness.matrix import gather
+from harness.matrix import evaluate
 from harness.pages import catalogue
 from tests.harness.matrix.tiny import DIAGNOSTICS, ENGINE, write_pages
 from tests.harness.tiny import tiny_engine
@@ -96,7 +96,7 @@ def test_files_are_written_beside_the_report(matrix: Command, tmp_path: Path) ->
 def test_a_mistake_is_status_2_and_a_missing_library_status_3_before_anything_runs(
     matrix: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gather, "run_lab", None)
+    monkeypatch.setattr(evaluate, "run_lab", None)
     status, _, err = matrix("--family", "valeus")
     assert (status, "did you mean `values`" in err) == (2, True)
     monkeypatch.setitem(sys.modules, "junitparser", None)
@@ -109,14 +109,14 @@ def test_ctrl_c_stops_at_once_and_says_what_was_finished(
     matrix: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The third page is interrupted."""
-    monkeypatch.setattr(gather, "cores", lambda: 1)
-    lab, tried = gather.run_lab, []
+    monkeypatch.setattr(evaluate, "cores", lambda: 1)
+    lab, pages = evaluate.run_lab, []
 
     def interrupted(*given: object) -> object:
-        if len(tried) == 2:
+        if len(pages) == 2:
             raise KeyboardInterrupt
-        tried.append(given)
+        pages.append(given)
         return lab(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(gather, "run_lab", interrupted)
+    monkeypatch.setattr(evaluate, "run_lab", interrupted)
     assert matrix() == (130, "", "harness: stopped; 2 of 6 pages were finished\n")

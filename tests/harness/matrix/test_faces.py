@@ -10,13 +10,13 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 
 from harness.core.errors import EnvironmentProblem
-from harness.matrix import Matrix, build_matrix
-from harness.matrix.record import Difference, FalseAlarm
+from harness.matrix.build import build_matrix
+from harness.matrix.records import Difference, FalseAlarm, Matrix
 from harness.report.json import to_json
 from harness.report.junit import write_junit
 from harness.report.matrix_markdown import to_markdown, write_markdown
 from harness.report.matrix_terminal import Progress, show_accepted, show_matrix
-from tests.harness.matrix.made import diagnostic, seen, trials, tried
+from tests.harness.matrix.made import diagnostic, evaluation, evaluations, seen
 
 MISSING = {"torch": "torch is not installed: get it"}
 
@@ -24,14 +24,14 @@ MISSING = {"torch": "torch is not installed: get it"}
 def everything() -> Matrix:
     """A matrix in which everything happens that can be shown."""
     return build_matrix(
-        trials(
-            tried("caught", seen("small", "shape gradcheck"), seen("large", "shape")),
-            tried("alone", seen("large", "gradcheck", margins={"gradcheck": 7.2}), family="g"),
-            tried("lost", seen("small", wrong="gradcheck"), family="g"),
-            tried("same", seen(outcome="disguised-correct"), pardon="Equivalent | here."),
-            tried("unreached", seen(outcome="not-reached")),
-            tried("elsewhere"),
-            variants=(tried("variant", seen("small", "shape", "disguised-correct")),),
+        evaluations(
+            evaluation("caught", seen("small", "shape gradcheck"), seen("large", "shape")),
+            evaluation("alone", seen("large", "gradcheck", margins={"gradcheck": 7.2}), family="g"),
+            evaluation("lost", seen("small", wrong="gradcheck"), family="g"),
+            evaluation("same", seen(outcome="disguised-correct"), pardon="Equivalent | here."),
+            evaluation("unreached", seen(outcome="not-reached")),
+            evaluation("elsewhere"),
+            variants=(evaluation("variant", seen("small", "shape", "disguised-correct")),),
             clean=(FalseAlarm("clean", "gradcheck", "small", "uniform", "noise"),),
         ),
         differences=[
@@ -43,10 +43,12 @@ def everything() -> Matrix:
 
 def without_torch() -> Matrix:
     controls = (
-        tried("no-op", seen(outcome="disguised-correct", skipped=MISSING)),
-        tried("sabotage", seen(by="shape gradcheck", skipped=MISSING)),
+        evaluation("no-op", seen(outcome="disguised-correct", skipped=MISSING)),
+        evaluation("sabotage", seen(by="shape gradcheck", skipped=MISSING)),
     )
-    return build_matrix(trials(tried("b", seen(by="shape", skipped=MISSING)), controls=controls))
+    return build_matrix(
+        evaluations(evaluation("b", seen(by="shape", skipped=MISSING)), controls=controls)
+    )
 
 
 def shown(matrix: Matrix, *, verbose: bool = False) -> str:
@@ -109,7 +111,7 @@ def test_details_name_probes_messages_and_the_least_that_shows_it() -> None:
 
 
 def test_it_says_that_all_is_well_only_where_it_is() -> None:
-    good = trials(tried("b", seen(by="shape")))
+    good = evaluations(evaluation("b", seen(by="shape")))
     assert "As committed; no false alarm." in shown(build_matrix(good, differences=[]))
     fresh = shown(build_matrix(good))
     assert "No matrix is committed; `harness matrix --accept`" in fresh
@@ -121,7 +123,7 @@ def test_a_large_matrix_is_readable_in_80_columns() -> None:
     """120 breaks with long names, 20 diagnostics, long messages."""
     names = [f"diagnostic-{i}" for i in range(20)]
     breaks = [
-        tried(
+        evaluation(
             f"break-{i:03}-with-a-name-of-a-good-length-that-goes-on-and-on",
             seen("small", " ".join(names[: i % 20])),
             family=f"family-{i % 7}",
@@ -129,7 +131,7 @@ def test_a_large_matrix_is_readable_in_80_columns() -> None:
         for i in range(120)
     ]
     matrix = build_matrix(
-        trials(*breaks, diagnostics=tuple(diagnostic(name) for name in names), controls=())
+        evaluations(*breaks, diagnostics=tuple(diagnostic(name) for name in names), controls=())
     )
     lines = shown(matrix, verbose=True).splitlines()
     assert max(map(len, lines)) <= 80
@@ -142,7 +144,7 @@ def test_a_large_matrix_is_readable_in_80_columns() -> None:
 
 def test_the_legend_cuts_no_entry_in_two() -> None:
     names = [f"a-diagnostic-{i}" for i in range(20)]
-    text = shown(build_matrix(trials(diagnostics=tuple(diagnostic(name) for name in names))))
+    text = shown(build_matrix(evaluations(diagnostics=tuple(diagnostic(name) for name in names))))
     for letter, name in zip("abcdefghijklmnopqrst", names, strict=True):
         assert f"{letter} {name}" in text
     assert "\N{NO-BREAK SPACE}" not in text
@@ -152,10 +154,12 @@ def test_the_front_shows_steps_that_tell_and_verbose_shows_all() -> None:
     """A cheap diagnostic catches half of 40 breaks, three one each, the dearest the rest."""
     names = ["half", "one", "two", "three", "rest"]
     which = [*["half"] * 20, "one", "two", "three", *["rest"] * 17]
-    breaks = [tried(f"b{i}", seen("small", name)) for i, name in enumerate(which)]
+    breaks = [evaluation(f"b{i}", seen("small", name)) for i, name in enumerate(which)]
     cost = {name: 10.0**i for i, name in enumerate(names)}
     matrix = build_matrix(
-        trials(*breaks, diagnostics=tuple(diagnostic(n, lambda _, n=n: cost[n]) for n in names))
+        evaluations(
+            *breaks, diagnostics=tuple(diagnostic(n, lambda _, n=n: cost[n]) for n in names)
+        )
     )
     assert len(matrix.frontier) > 3
 
@@ -266,7 +270,7 @@ def test_junit_skips_a_diagnostic_that_could_not_be_asked(tmp_path: Path) -> Non
 
 def test_junit_survives_whatever_a_broken_engine_says(tmp_path: Path) -> None:
     rude = FalseAlarm("clean", "shape", "small", None, "\x00 \x1b[31m ]]> <&\ud800")
-    write_junit(build_matrix(trials(clean=(rude,))), tmp_path / "junit.xml")
+    write_junit(build_matrix(evaluations(clean=(rude,))), tmp_path / "junit.xml")
     xml = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
     (failure,) = [case.result[0] for suite in xml for case in suite if case.is_failure]
     assert failure.text == "shape on small: \ufffd \ufffd[31m ]]> <&\ufffd"

@@ -9,9 +9,11 @@ from harness.diagnostics.crash import CRASH
 from harness.diagnostics.gradcheck import GRADCHECK
 from harness.diagnostics.shape import SHAPE
 from harness.experiment.baseline import Bench
-from harness.matrix import Matrix, Trials
-from harness.matrix.gather import Plan, plan_matrix, try_all
-from harness.matrix.verdict import judge_trials
+from harness.matrix.evaluate import evaluate_all
+from harness.matrix.evaluation import Evaluations
+from harness.matrix.plan import Plan, plan_matrix
+from harness.matrix.records import Matrix
+from harness.matrix.verdict import judge_matrix
 from harness.pages.catalogue import Catalogue
 from harness.runs.store import Store
 from tests.harness.tiny import TINY, tiny_engine
@@ -60,6 +62,8 @@ def plan(catalogue: Catalogue, engine: str = ENGINE, **selection: Any) -> Plan:
     return plan_matrix(Catalogue(catalogue.roots), tiny_engine(engine), **selection)
 
 
-def run(made: Plan, diagnostics: tuple[Diagnostic, ...] = DIAGNOSTICS) -> tuple[Trials, Matrix]:
-    found = try_all(made, Bench(Store(None), diagnostics))
-    return found, judge_trials(made, found, 0.0)
+def run(
+    made: Plan, diagnostics: tuple[Diagnostic, ...] = DIAGNOSTICS
+) -> tuple[Evaluations, Matrix]:
+    found = evaluate_all(made, Bench(Store(None), diagnostics))
+    return found, judge_matrix(made, found, 0.0)

@@ -11,7 +11,7 @@ from harness.check.pages import PageCheck, check_page, check_pages
 from harness.core.errors import EnvironmentProblem, HunkError, PageError, UsageError
 from harness.engines.engine import find_engine
 from harness.experiment import baseline as bench_module
-from harness.matrix.gather import plan_matrix
+from harness.matrix.plan import plan_matrix
 from harness.pages.catalogue import open_catalogue
 from harness.runs.store import Store
 from harness.sandbox.confinement import Limits

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from harness.core.errors import EnvironmentProblem, PageError
 from harness.core.vocabulary import OUTCOMES, Outcome
 from harness.diagnostics import Diagnostic
-from harness.matrix import build_matrix
-from harness.matrix.expected import (
+from harness.matrix.build import build_matrix
+from harness.matrix.committed import (
     Committed,
     commit_row,
     committed_file,
@@ -19,8 +19,8 @@ from harness.matrix.expected import (
     read_committed,
     write_committed,
 )
-from harness.matrix.record import BreakRow
-from tests.harness.matrix.made import ALL, NO_OP, SABOTAGE, seen, trials, tried
+from harness.matrix.records import BreakRow
+from tests.harness.matrix.made import ALL, NO_OP, SABOTAGE, evaluation, evaluations, seen
 
 WORDS = st.sampled_from(["a", "b2", "7", "add-new-axis", "true", "inf", "2024-01-01", "shape"])
 ROWS = st.dictionaries(
@@ -90,7 +90,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> 
 
 
 def row(*runs: object, diagnostics: tuple[Diagnostic, ...] = ALL, name: str = "b") -> BreakRow:
-    return build_matrix(trials(tried(name, *runs), diagnostics=diagnostics)).breaks[0]  # type: ignore[arg-type]
+    return build_matrix(evaluations(evaluation(name, *runs), diagnostics=diagnostics)).breaks[0]  # type: ignore[arg-type]
 
 
 def lines(now: BreakRow, then: Committed, *skipped: str) -> list[str]:
@@ -152,11 +152,13 @@ def test_diagnostics_that_could_not_be_asked_are_compared_nowhere() -> None:
 def test_a_survivor_that_something_not_asked_here_catches_is_no_problem() -> None:
     missing = {"torch": "torch is not installed"}
     controls = tuple(
-        tried(control.name, *(seen(run.probe, by, run.outcome, skipped=missing) for run in runs))
+        evaluation(
+            control.name, *(seen(run.probe, by, run.outcome, skipped=missing) for run in runs)
+        )
         for control, by in ((NO_OP, ""), (SABOTAGE, "shape gradcheck"))
         for runs in [control.report.runs]
     )
-    lost = trials(tried("b", seen("small", skipped=missing)), controls=controls)
+    lost = evaluations(evaluation("b", seen("small", skipped=missing)), controls=controls)
     assert not build_matrix(lost).agrees
     then = {"b": commit_row(row(seen("small", "torch")))}
     matrix = build_matrix(lost, committed=then, differences=[])
@@ -170,7 +172,9 @@ def test_new_breaks_and_breaks_that_are_gone() -> None:
 
 def test_a_difference_is_a_problem_that_names_the_way_to_accept_it() -> None:
     found = compare([CAUGHT], {}, ())
-    matrix = build_matrix(trials(tried("b", seen(by="shape"))), committed={}, differences=found)
+    matrix = build_matrix(
+        evaluations(evaluation("b", seen(by="shape"))), committed={}, differences=found
+    )
     assert not matrix.agrees
     assert "1 break is not as committed" in matrix.problems[0]
     assert "`harness matrix --accept`" in matrix.problems[0]

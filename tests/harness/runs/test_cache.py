@@ -1,4 +1,4 @@
-"""The store: what was run before is not run again, and whatever it depends on is in its key."""
+"""The cache: nothing is computed twice, and everything that a result depends on is in its key."""
 
 import ast
 import contextlib
@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 
 import harness
-from harness.core.run import Failure, Run, pack
-from harness.runs import database, store
+from harness.core.run import Failure, Measurement, Run, pack
+from harness.runs import cache as cache_module
+from harness.runs import cached_runs, database
+from harness.runs.cache import RUN_ROOMS, Cache, Kind, code_digest, key_of
+from harness.runs.cached_runs import RUNS, keys_of, run_cached
 from harness.runs.child import Job
-from harness.runs.store import Store, keys_of, run_kept
 from tests.harness.tiny import PROBES, TINY, tiny_job
 
 
@@ -35,8 +37,8 @@ CHANGES: dict[str, Callable[[Job], Job]] = {
     "the dialect": lambda job: msgspec.structs.replace(
         job, dialect=replace(job.dialect, value="t.data * 1")
     ),
-    "what is measured": changed(measure=("gradcheck",)),
-    "that it is the answer key": changed(answer_key=True),
+    "what is measured": changed(measure=(Measurement("gradcheck", "m:f"),)),
+    "how it is measured": changed(measure=(Measurement("gradcheck", "m:g"),)),
     "that it is traced": changed(traced=True),
     "the loss": changed(items=((0, "weighted"),)),
     "the probe's text": lambda job: with_probe(job, source=PROBES + "\n"),
@@ -52,46 +54,45 @@ def test_whatever_a_run_depends_on_is_in_its_key(what: str) -> None:
     assert keys_of(CHANGES[what](job))[0] != keys_of(job)[0]
 
 
-@pytest.mark.parametrize("what", ["python", "numpy", "release", "own code", "seed"])
+@pytest.mark.parametrize("what", ["python", "a library", "own code", "seed"])
 def test_whatever_runs_it_is_in_its_key(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = keys_of(tiny_job())[0]
+    cache_module._environment.cache_clear()
     if what == "python":
-        monkeypatch.setattr(store.sys, "version", "0")
-    if what == "numpy":
-        monkeypatch.setattr(np, "__version__", "0.0.0")
-    if what == "release":
-        monkeypatch.setattr(store, "_release", store._release.__wrapped__)
-        monkeypatch.setattr(store, "version", lambda _: "0.0.0")
+        monkeypatch.setattr(cache_module.sys, "version", "0")
+    if what == "a library":
+        monkeypatch.setattr(cache_module, "_version", lambda _: (True, "0.0.0"))
     if what == "own code":
-        monkeypatch.setattr(store, "own_code", lambda: b"another")
+        monkeypatch.setattr(cache_module, "code_digest", lambda _rooms: "another")
     if what == "seed":
-        monkeypatch.setattr(store, "SEED", 1)
+        monkeypatch.setattr(cached_runs, "SEED", 1)
     assert keys_of(tiny_job())[0] != before
+    cache_module._environment.cache_clear()
 
 
 def test_where_a_probe_stands_in_its_file_is_not_in_its_key() -> None:
     assert keys_of(with_probe(tiny_job(), line=9, path="q.py")) == keys_of(tiny_job())
 
 
-def test_a_run_is_kept_for_the_next_process(
+def test_a_run_is_cached_for_the_next_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = run_kept(tiny_job(), Store(tmp_path / "runs"))
-    monkeypatch.setattr(store, "run_isolated", None)
-    assert run_kept(tiny_job(), Store(tmp_path / "runs")) == first
+    first = run_cached(tiny_job(), Cache(tmp_path / "runs"))
+    monkeypatch.setattr(cached_runs, "run_isolated", None)
+    assert run_cached(tiny_job(), Cache(tmp_path / "runs")) == first
 
 
 def test_only_what_is_missing_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job, ran = tiny_job(), list[Any]()
-    run_kept(msgspec.structs.replace(job, items=job.items[:2]), Store(tmp_path / "runs"))
-    isolated = store.run_isolated
+    run_cached(msgspec.structs.replace(job, items=job.items[:2]), Cache(tmp_path / "runs"))
+    isolated = cached_runs.run_isolated
 
     def counted(job: Job, *rest: Any) -> list[Run]:
         ran.extend(job.items)
         return isolated(job, *rest)
 
-    monkeypatch.setattr(store, "run_isolated", counted)
-    runs = run_kept(job, Store(tmp_path / "runs"))
+    monkeypatch.setattr(cached_runs, "run_isolated", counted)
+    runs = run_cached(job, Cache(tmp_path / "runs"))
     assert ran == list(job.items[2:])
     assert [(run.probe, run.loss) for run in runs] == [
         (job.probes[index].name, loss) for index, loss in job.items
@@ -99,18 +100,18 @@ def test_only_what_is_missing_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("kind", ["TimeLimit", "SIGKILL", "ProcessExit", "MemoryError"])
-def test_what_depends_on_the_day_is_not_kept(kind: str, tmp_path: Path) -> None:
+def test_what_is_not_repeatable_is_not_cached(kind: str, tmp_path: Path) -> None:
     lost = Run("p", None, failure=Failure("the run", kind, ""))
     kept = Run("p", None, failure=Failure("the run", "ValueError", ""))
-    Store(tmp_path / "runs").keep({b"lost": lost, b"kept": kept})
-    assert Store(tmp_path / "runs").recall([b"lost", b"kept"]) == {b"kept": kept}
+    Cache(tmp_path / "runs").put(RUNS, {b"lost": lost, b"kept": kept})
+    assert Cache(tmp_path / "runs").get(RUNS, [b"lost", b"kept"]) == {b"kept": kept}
 
 
 def test_a_run_that_cannot_be_read_is_run_again(tmp_path: Path) -> None:
-    first = run_kept(tiny_job(), Store(tmp_path / "runs"))
+    first = run_cached(tiny_job(), Cache(tmp_path / "runs"))
     with sqlite3.connect(tmp_path / "runs") as file:
-        file.execute("UPDATE runs SET run = x'c1'")
-    again = run_kept(tiny_job(), Store(tmp_path / "runs"))
+        file.execute("UPDATE results SET row = x'c1'")
+    again = run_cached(tiny_job(), Cache(tmp_path / "runs"))
     assert [run.gradients for run in again] == [run.gradients for run in first]
 
 
@@ -118,7 +119,7 @@ KEPT = {bytes([n] * 32): Run(f"p{n}", None, gradients={"a": pack(np.ones(99))}) 
 
 
 def garbage(path: Path) -> None:
-    path.write_text("no SQLite at all" * 99)
+    path.write_text("not SQLite" * 99)
 
 
 def half_of_it(path: Path) -> None:
@@ -133,8 +134,8 @@ def holes_in_it(path: Path) -> None:
 
 def another_table(path: Path) -> None:
     with sqlite3.connect(path) as file:
-        file.execute("DROP TABLE runs")
-        file.execute("CREATE TABLE runs (name TEXT)")
+        file.execute("DROP TABLE results")
+        file.execute("CREATE TABLE results (name TEXT)")
     file.close()
 
 
@@ -143,20 +144,20 @@ def test_a_damaged_store_is_put_aside_with_one_warning_and_made_anew(
     damage: Callable[[Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "runs"
-    Store(path).keep(KEPT)
+    Cache(path).put(RUNS, KEPT)
     with sqlite3.connect(path) as file:
         file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     file.close()
     damage(path)
-    store = Store(path)
-    assert len(store.recall(KEPT)) < len(KEPT)
-    store.keep(KEPT)
+    store = Cache(path)
+    assert len(store.get(RUNS, KEPT)) < len(KEPT)
+    store.put(RUNS, KEPT)
     said = capsys.readouterr().err
     assert said.count("harness:") == 1
     assert "is damaged" in said
     assert "runs.damaged" in said
     assert (tmp_path / "runs.damaged").exists()
-    assert Store(path).recall(KEPT) == KEPT
+    assert Cache(path).get(RUNS, KEPT) == KEPT
     assert capsys.readouterr().err == ""
 
 
@@ -186,23 +187,25 @@ OBSTACLES = [a_file_in_the_way, a_folder_in_its_place, a_pipe_in_its_place, no_d
 def test_a_store_that_cannot_be_used_costs_only_time_and_says_so_once(
     obstacle: Callable[[Path], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store = Store(obstacle(tmp_path))
+    store = Cache(obstacle(tmp_path))
     for _ in range(2):
-        store.keep(KEPT)
-        assert store.recall(KEPT) == KEPT
-    assert capsys.readouterr().err.count("runs cannot be kept") == 1
+        store.put(RUNS, KEPT)
+        assert store.get(RUNS, KEPT) == KEPT
+    assert capsys.readouterr().err.count("results cannot be cached") == 1
 
 
 def test_a_full_disk_costs_only_time_and_is_spoken_of_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store = Store(tmp_path / "runs")
-    store.keep({b"first": Run("p", None)})
-    assert store._file is not None
-    store._file.connection.execute("PRAGMA max_page_count = 3")  # what a full disk says: FULL
+    store = Cache(tmp_path / "runs")
+    store.put(RUNS, {b"first": Run("p", None)})
+    assert store._database._file is not None
+    store._database._file.connection.execute(
+        "PRAGMA max_page_count = 3"
+    )  # what a full disk says: FULL
     for _ in range(2):
-        store.keep(KEPT)
-    assert store.recall([b"first", *KEPT]) == {b"first": Run("p", None), **KEPT}
+        store.put(RUNS, KEPT)
+    assert store.get(RUNS, [b"first", *KEPT]) == {b"first": Run("p", None), **KEPT}
     assert "is full" in capsys.readouterr().err
 
 
@@ -210,53 +213,92 @@ def test_processes_that_share_a_damaged_store_speak_of_it_once(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "runs"
-    first, second = Store(path), Store(path)
-    first.keep(KEPT)
-    assert second.recall(KEPT) == KEPT
+    first, second = Cache(path), Cache(path)
+    first.put(RUNS, KEPT)
+    assert second.get(RUNS, KEPT) == KEPT
     with sqlite3.connect(path) as file:
         file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     file.close()
     holes_in_it(path)
     for each in (first, second, first, second):
-        each.recall(KEPT)
-        each.keep(KEPT)
-    assert Store(path).recall(KEPT) == KEPT
+        each.get(RUNS, KEPT)
+        each.put(RUNS, KEPT)
+    assert Cache(path).get(RUNS, KEPT) == KEPT
     assert capfd.readouterr().err.count("harness:") == 1
 
 
 def test_a_store_that_has_grown_too_large_starts_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Store(tmp_path / "runs").keep({b"key": Run("p", None)})
+    Cache(tmp_path / "runs").put(RUNS, {b"key": Run("p", None)})
     monkeypatch.setattr(database, "LARGEST", 0)
-    assert Store(tmp_path / "runs").recall([b"key"]) == {}
+    assert Cache(tmp_path / "runs").get(RUNS, [b"key"]) == {}
 
 
 def test_no_module_that_a_run_depends_on_is_left_out_of_the_key() -> None:
-    """What the child imports, directly or not, inside functions too, is none of the faces."""
+    """The child imports modules of the rooms in the key only, also inside functions."""
     folder = Path(harness.__file__).parent
     files = {_module(file, folder): file for file in folder.rglob("*.py")}
-    seen: set[str] = set()
-    wanted = {
-        "harness.runs.child",
-        "harness.runs.host",
-        "harness.runs.oracles",
-        "harness.runs.store",
-    }
-    while wanted:
-        module = wanted.pop()
-        seen.add(module)
-        wanted |= {name for name in _imported(files[module]) if name in files} - seen
-    faces = {
-        module for module in seen if module.split(".")[1:2] in [[face] for face in store.FACES]
-    }
-    assert len(seen) > 50
-    assert not faces
+    imported: set[str] = set()
+    pending = {"harness.runs.child", *(name for name in files if ".diagnostics." in name)}
+    while pending:
+        module = pending.pop()
+        imported.add(module)
+        pending |= {name for name in _imported(files[module]) if name in files} - imported
+    rooms = {module.split(".")[1] for module in imported if "." in module}
+    assert len(imported) > 50
+    assert rooms <= {*RUN_ROOMS}
 
 
-def test_every_face_is_a_module_of_the_harness() -> None:
-    folder = Path(harness.__file__).parent
-    assert set(store.FACES) <= {path.stem for path in folder.iterdir()}
+def test_all_code_of_the_harness_is_in_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deeper").mkdir()
+    for name in ("__init__.py", "deeper/one.py", "deeper/es.toml"):
+        (tmp_path / name).write_text("")
+    monkeypatch.setattr(harness, "__file__", str(tmp_path / "__init__.py"))
+    digests = {code_digest.__wrapped__(("",))}
+    for name in ("deeper/one.py", "deeper/es.toml"):
+        (tmp_path / name).write_text("x = 1\n")
+        digests.add(code_digest.__wrapped__(("",)))
+    assert len(digests) == 3
+
+
+def test_kinds_with_the_same_facts_have_different_keys() -> None:
+    one, other = Kind[Run]("one", Run, RUN_ROOMS), Kind[Run]("other", Run, RUN_ROOMS)
+    assert key_of(one, "facts") != key_of(other, "facts")
+
+
+def test_a_flipped_bit_is_a_missing_row(tmp_path: Path) -> None:
+    path = tmp_path / "runs"
+    cache = Cache(path)
+    cache.put(RUNS, KEPT)
+    rows = [*database.Database(path)._select(list(KEPT))]
+    assert len(rows) == len(KEPT)
+    for position, (key, row) in enumerate(rows):
+        assert isinstance(row, bytes)
+        flipped = bytearray(row)
+        flipped[position % len(row)] ^= 1 << position % 8
+        cache._database._insert([(key, bytes(flipped))])
+    assert Cache(path).get(RUNS, KEPT) == {}
+
+
+def test_a_row_under_another_key_is_a_missing_row(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "runs")
+    cache.put(RUNS, {b"one": Run("p", None)})
+    ((_, row),) = cache._database._select([b"one"])
+    assert isinstance(row, bytes)
+    cache._database._insert([(b"other", row)])
+    assert cache.get(RUNS, [b"one", b"other"]) == {b"one": Run("p", None)}
+
+
+def test_tables_of_an_older_version_are_dropped(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "runs")) as file, file:
+        file.execute("CREATE TABLE runs (key BLOB PRIMARY KEY, run BLOB)")
+    Cache(tmp_path / "runs").put(RUNS, KEPT)
+    with contextlib.closing(sqlite3.connect(tmp_path / "runs")) as file:
+        tables = file.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    assert tables == [("results",)]
 
 
 def _module(file: Path, folder: Path) -> str:
@@ -277,10 +319,10 @@ def _imported(file: Path) -> set[str]:
 @pytest.mark.parametrize(
     "row", [None, 7, "text", b"", b"\xc1", b"\x81" + b"\xa1z" + b"\x91" * 5000, b"\x80"]
 )
-def test_a_row_that_is_no_run_is_not_there(tmp_path: Path, row: object) -> None:
+def test_a_row_that_is_not_a_run_is_a_miss(tmp_path: Path, row: object) -> None:
     path = tmp_path / "runs.sqlite"
-    kept = Store(path)
-    kept.keep({b"one": Run("p", None), b"other": Run("q", None)})
+    kept = Cache(path)
+    kept.put(RUNS, {b"one": Run("p", None), b"other": Run("q", None)})
     with contextlib.closing(sqlite3.connect(path)) as file, file:
-        file.execute("UPDATE runs SET run = ? WHERE key = ?", (row, b"one"))
-    assert kept.recall([b"one", b"other"]) == {b"other": Run("q", None)}
+        file.execute("UPDATE results SET row = ? WHERE key = ?", (row, b"one"))
+    assert kept.get(RUNS, [b"one", b"other"]) == {b"other": Run("q", None)}

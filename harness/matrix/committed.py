@@ -16,7 +16,7 @@ import msgspec
 
 from harness.core.errors import EnvironmentProblem, PageError
 from harness.core.vocabulary import Outcome
-from harness.matrix.record import BreakRow, Difference
+from harness.matrix.records import BreakRow, Difference
 
 ACCEPT = "harness matrix --accept"
 

@@ -12,8 +12,8 @@ from harness.diagnostics.crash import CRASH
 from harness.diagnostics.gradcheck import GRADCHECK
 from harness.diagnostics.shape import SHAPE
 from harness.experiment.lab import Experiment
-from harness.matrix import Matrix
-from harness.matrix.expected import read_committed
+from harness.matrix.committed import read_committed
+from harness.matrix.records import Matrix
 from harness.matrix.verdict import accept
 from harness.pages.catalogue import Catalogue
 from tests.harness.matrix.tiny import ENGINE, SQUARE, SQUARE_ONE, page, plan, run, write_pages
@@ -84,7 +84,9 @@ def test_what_does_not_exist_is_said_before_anything_runs(catalogue: Catalogue) 
         plan(catalogue, ids=["hafl"])
     with pytest.raises(UsageError, match="is a variant, not a break"):
         plan(catalogue, ids=["squared-by-hand"])
-    with pytest.raises(UsageError, match=r"did you mean `values`\? they are shapes, values"):
+    with pytest.raises(
+        UsageError, match=r"did you mean `values`\? the families are shapes, values"
+    ):
         plan(catalogue, family="value")
 
 
@@ -100,17 +102,17 @@ def test_on_a_variant_the_variant_is_the_clean_engine(catalogue: Catalogue) -> N
     (catalogue.roots[0] / "no-op.md").unlink()
     made = plan(catalogue, on="squared-by-hand", ids=["cube"])
     assert (made.variants, made.engine.variant) == ((), "squared-by-hand")
-    experiment = made.breaks[0].experiment
+    experiment = made.breaks[0].work
     assert isinstance(experiment, Experiment)
     assert "-        out = Tensor(self.data * self.data)" in experiment.diff
-    trials, _ = run(made)
+    evaluations, _ = run(made)
     assert rows(run(made)[1]) == {"cube": {"gradcheck": BOTH}}
     write(catalogue, "no-op", "control", "f", "@@ square @@\n-$a * $b\n+np.multiply($a, $b)")
     made = plan(catalogue, on="squared-by-hand", ids=["cube"])
     accept(made, run(made)[0])
     assert (catalogue.roots[0] / "matrix.squared-by-hand.toml").exists()
     assert not committed_in(catalogue).exists()
-    assert trials.variants == ()
+    assert evaluations.variants == ()
 
 
 def test_a_patch_without_a_site_does_not_apply_and_is_no_survivor(tmp_path: Path) -> None:
@@ -134,7 +136,7 @@ def test_an_alarm_about_the_clean_engine_is_seen_though_a_break_silences_it(
         ("gradcheck", "square"),
         ("gradcheck", "square-one"),
     }
-    assert len(matrix.clean) == 4  # two losses each, once though two pages were tried
+    assert len(matrix.clean) == 4  # two losses each, once though two pages were evaluation
 
 
 # ----- Committed -----------------------------------------------------------------------------
@@ -143,9 +145,9 @@ def test_an_alarm_about_the_clean_engine_is_seen_though_a_break_silences_it(
 def test_what_is_accepted_is_no_difference_and_accepting_it_again_changes_nothing(
     accepted: Catalogue,
 ) -> None:
-    trials, matrix = run(plan(accepted))
+    evaluations, matrix = run(plan(accepted))
     assert matrix.differences == []
-    assert accept(plan(accepted), trials) == []
+    assert accept(plan(accepted), evaluations) == []
     assert list(read_committed(committed_in(accepted)) or ()) == ["flat", "half", "unused"]
 
 
@@ -201,31 +203,31 @@ def test_accepting_some_breaks_keeps_the_others(accepted: Catalogue) -> None:
 
 
 def test_nothing_is_accepted_where_a_control_is_violated(catalogue: Catalogue) -> None:
-    trials, _ = run(plan(catalogue), (CRASH, blind(SHAPE), GRADCHECK))
+    evaluations, _ = run(plan(catalogue), (CRASH, blind(SHAPE), GRADCHECK))
     with pytest.raises(NotAccepted, match="`sabotage`: shape raises no alarm"):
-        accept(plan(catalogue), trials)
+        accept(plan(catalogue), evaluations)
     assert not committed_in(catalogue).exists()
 
 
 def test_nothing_is_accepted_where_a_diagnostic_could_not_be_asked(catalogue: Catalogue) -> None:
     """One that asks a library and needs a kind of probe that this catalogue has none of."""
     idle = replace(SHAPE, name="idle", kinds=("module",), library="autograd")
-    trials, matrix = run(plan(catalogue), (CRASH, SHAPE, GRADCHECK, idle))
+    evaluations, matrix = run(plan(catalogue), (CRASH, SHAPE, GRADCHECK, idle))
     assert list(matrix.skipped) == ["idle"]
     with pytest.raises(EnvironmentProblem, match="idle could not be asked"):
-        accept(plan(catalogue), trials)
+        accept(plan(catalogue), evaluations)
     assert not committed_in(catalogue).exists()
 
 
 def test_each_root_has_its_own_matrix_without_the_probes_of_other_folders(tmp_path: Path) -> None:
-    """`square` is the second folder's; the first folder's breaks are tried on it all the same."""
+    """`square` is in the second folder; the first folder's breaks are evaluated on it too."""
     first, second = tmp_path / "first", tmp_path / "second"
     write_pages(first, ["no-op", "sabotage", "half"], SQUARE_ONE)
     write_pages(second, ["flat"], SQUARE)
     both = plan(Catalogue((first, second)))
-    trials, matrix = run(both)
+    evaluations, matrix = run(both)
     assert rows(matrix)["half"] == {"gradcheck": ["square-one", "square"]}
-    assert accept(both, trials) == [first / "matrix.toml", second / "matrix.toml"]
+    assert accept(both, evaluations) == [first / "matrix.toml", second / "matrix.toml"]
     of_first, of_second = (read_committed(root / "matrix.toml") for root in (first, second))
     assert of_first
     assert of_second

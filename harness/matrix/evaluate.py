@@ -1,0 +1,155 @@
+"""Running a plan, page by page, in as many processes as there are cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+
+import msgspec
+
+from harness.core.report import Report, RunReport
+from harness.experiment.baseline import Bench
+from harness.experiment.lab import (
+    Experiment,
+    fitted,
+    report_unreached,
+    run_lab,
+    tell_stages,
+)
+from harness.matrix.cached import COMMON, EVALUATIONS, StoredEvaluation, pack, unpack
+from harness.matrix.evaluation import CleanAlarms, Evaluation, Evaluations
+from harness.matrix.plan import Entry, Plan, size_of
+from harness.matrix.records import FalseAlarm
+from harness.pages.probe import Probe
+from harness.runs.cache import Cache
+from harness.sandbox.pool import cores, side_by_side
+
+Progress = Callable[[int, str], None]
+"""Called with the number of pages that are done, and the id of the last one."""
+
+
+def evaluate_all(
+    plan: Plan,
+    baseline: Bench,
+    *,
+    processes: int | None = None,
+    progress: Progress = lambda _done, _page: None,
+) -> Evaluations:
+    """Run the plan.
+
+    Raises EnvironmentProblem if the engine does not load.
+    """
+    if plan.engine.foreign:
+        breaks = tuple(_usable(entry, baseline) for entry in plan.breaks)
+        plan = replace(plan, breaks=breaks)
+    evaluations: dict[str, Evaluation] = {}
+    clean: CleanAlarms = {}
+    with closing(_evaluate_in_order(plan, baseline, processes or cores())) as results:
+        for done, (entry, evaluation) in enumerate(results, start=1):
+            evaluations[entry.page.id] = evaluation
+            clean = {**evaluation.clean, **clean}
+            progress(done, entry.page.id)
+    return Evaluations(
+        engine=plan.engine,
+        diagnostics=tuple(baseline.diagnostics),
+        breaks=tuple(evaluations[entry.page.id] for entry in plan.breaks),
+        variants=tuple(evaluations[entry.page.id] for entry in plan.variants),
+        controls=tuple(evaluations[entry.page.id] for entry in plan.controls),
+        clean=tuple(alarm for alarms in clean.values() for alarm in alarms),
+        shared={name: size_of(probe) for name, probe in plan.shared.items()},
+    )
+
+
+def _usable(entry: Entry, baseline: Bench) -> Entry:
+    """The entry with the probes on which the unbroken foreign engine is right."""
+    if not isinstance(entry.work, Experiment):
+        return entry
+    return replace(entry, work=fitted(entry.work, baseline))
+
+
+def _evaluate_in_order(
+    plan: Plan, baseline: Bench, processes: int
+) -> Generator[tuple[Entry, Evaluation], None, None]:
+    """Yield each entry with its evaluation, in their order.
+
+    The processes are forked once the baseline is complete, so that none of them computes it again.
+    """
+    fresh = [entry for entry in plan.entries if not isinstance(entry.work, Evaluation)]
+    experiments = [entry.work for entry in fresh if isinstance(entry.work, Experiment)]
+    _complete(baseline, experiments)
+    common = plan.common
+    if experiments and not common:
+        shared = list(plan.shared.values())
+        common = report_unreached(baseline.clean(experiments[0].clean, shared))
+        baseline.store.put(COMMON, {plan.key: common})
+    _INHERITED.append((fresh, baseline, common))
+    try:
+        indices = range(len(fresh))
+        with closing(side_by_side(_evaluate_nth, indices, min(processes, len(fresh)))) as stored:
+            evaluations = _stored(fresh, stored, baseline.store, common)
+            for entry in plan.entries:
+                cached = entry.work
+                yield entry, cached if isinstance(cached, Evaluation) else next(evaluations)
+    finally:
+        _INHERITED.pop()
+
+
+def _complete(baseline: Bench, experiments: Sequence[Experiment]) -> None:
+    """Compute the baseline on the probes of all experiments, so that each oracle starts once.
+
+    Probes of different pages may share a name; they take separate turns.
+    """
+    waiting = [(one.clean, probe) for one in experiments for probe in one.probes]
+    while waiting:
+        turn: dict[str, Probe] = {}
+        for _, probe in waiting:
+            turn.setdefault(probe.name, probe)
+        baseline.meet(waiting[0][0], list(turn.values()))
+        waiting = [(clean, probe) for clean, probe in waiting if turn[probe.name] != probe]
+
+
+def _stored(
+    entries: Iterable[Entry], results: Iterable[bytes], cache: Cache, common: Sequence[RunReport]
+) -> Iterator[Evaluation]:
+    """Put each result into the cache, and yield its evaluation."""
+    for entry, data in zip(entries, results, strict=True):
+        stored = msgspec.msgpack.decode(data, type=StoredEvaluation)
+        if entry.key:
+            cache.put(EVALUATIONS, {entry.key: stored})
+        yield unpack(stored, common)
+
+
+_INHERITED: list[tuple[Sequence[Entry], Bench, Sequence[RunReport]]] = []
+"""What forked processes find here instead of receiving it."""
+
+
+def _evaluate_nth(index: int) -> bytes:
+    entries, baseline, common = _INHERITED[-1]
+    return msgspec.msgpack.encode(pack(_evaluate(entries[index], baseline), common))
+
+
+def _evaluate(entry: Entry, baseline: Bench) -> Evaluation:
+    page, work = entry.page, entry.work
+    assert not isinstance(work, Evaluation)
+    own = {probe.name: size_of(probe) for probe in page.probes}
+    if isinstance(work, Report):
+        return Evaluation(page.front.family, work, page.front.pardon, own)
+    report = run_lab(work, baseline)
+    if page.front.kind == "break" and not any(run.caught_by for run in report.runs):
+        report = tell_stages(work, baseline, report)  # a survivor: say where the fault is lost
+    clean = _clean_alarms(work, baseline)
+    return Evaluation(page.front.family, report, page.front.pardon, own, clean)
+
+
+def _clean_alarms(experiment: Experiment, baseline: Bench) -> CleanAlarms:
+    """Return the alarms about the unpatched engine."""
+    page = experiment.page
+    own = {probe.name for probe in page.probes}
+    found: CleanAlarms = {}
+    for (probe, loss), run in baseline.clean(experiment.clean, experiment.probes).items():
+        key = f"{page.id}/{probe}" if probe in own else probe
+        found.setdefault(key, []).extend(
+            FalseAlarm("clean", name, key, loss, message) for name, message in run.alarms.items()
+        )
+    return found

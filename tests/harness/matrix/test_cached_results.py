@@ -1,0 +1,165 @@
+"""Evaluations come from the cache as long as nothing that they depend on has changed."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.core.report import Report
+from harness.experiment.baseline import Bench
+from harness.experiment.lab import Experiment
+from harness.matrix import evaluate
+from harness.matrix import plan as plan_module
+from harness.matrix.cached import cached_common, pack, unpack
+from harness.matrix.evaluate import evaluate_all
+from harness.matrix.evaluation import Evaluation
+from harness.matrix.plan import plan_matrix
+from harness.matrix.records import Matrix
+from harness.matrix.verdict import judge_matrix
+from harness.pages.catalogue import Catalogue
+from harness.runs import cache
+from harness.runs.cache import Cache
+from tests.harness.matrix.tiny import BY_HAND, DIAGNOSTICS, ENGINE, SQUARE, page, write_pages
+from tests.harness.tiny import tiny_engine
+
+
+@pytest.fixture
+def catalogue(tmp_path: Path) -> Catalogue:
+    return write_pages(tmp_path / "pages")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "runs.sqlite")
+
+
+def matrix(catalogue: Catalogue, store: Cache, engine: str = ENGINE) -> Matrix:
+    plan = plan_matrix(Catalogue(catalogue.roots), tiny_engine(engine), cache=store)
+    return judge_matrix(plan, evaluate_all(plan, Bench(store, DIAGNOSTICS), processes=1), 0.0)
+
+
+@pytest.fixture
+def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The pages that are evaluated from now on, in order."""
+    seen: list[str] = []
+    lab = evaluate.run_lab
+
+    def noted(experiment: Experiment, bench: Bench) -> Report:
+        seen.append(experiment.page.id)
+        return lab(experiment, bench)
+
+    monkeypatch.setattr(evaluate, "run_lab", noted)
+    return seen
+
+
+EVERYTHING = {"no-op", "sabotage", "squared-by-hand", "half", "flat", "unused"}
+
+
+def test_nothing_is_tried_again_and_the_matrix_is_the_same(
+    catalogue: Catalogue, store: Cache, evaluated: list[str]
+) -> None:
+    first = matrix(catalogue, store)
+    assert set(evaluated) == EVERYTHING
+    evaluated.clear()
+    assert matrix(catalogue, store) == first
+    assert evaluated == []
+
+
+def test_a_page_that_changes_is_tried_alone(
+    catalogue: Catalogue, store: Cache, evaluated: list[str]
+) -> None:
+    matrix(catalogue, store)
+    changed = page("half", "break", "values", "@@ backward @@\n-2 * $x\n+3 * $x")
+    (catalogue.roots[0] / "half.md").write_text(changed, encoding="utf-8")
+    evaluated.clear()
+    matrix(catalogue, store)
+    assert evaluated == ["half"]
+
+
+@pytest.mark.parametrize("what", ["the engine", "a shared probe", "our own code", "a library"])
+def test_what_all_pages_depend_on_lets_all_be_tried(
+    what: str,
+    catalogue: Catalogue,
+    store: Cache,
+    evaluated: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    matrix(catalogue, store)
+    evaluated.clear()
+    engine = ENGINE
+    if what == "the engine":
+        engine += "\n# changed\n"
+    if what == "a shared probe":
+        changed = SQUARE.replace("[1.0, 2.0, 3.0]", "[1.0, 2.0]")
+        (catalogue.roots[0] / "probes" / "squares.py").write_text(changed, encoding="utf-8")
+    if what == "our own code":
+        monkeypatch.setattr(cache, "code_digest", lambda _rooms: "another")
+        cache._environment.cache_clear()
+    if what == "a library":
+        monkeypatch.setattr(cache, "_version", lambda _: (True, "0.0.0"))
+        cache._environment.cache_clear()
+    matrix(catalogue, store, engine)
+    assert set(evaluated) == EVERYTHING
+
+
+def test_what_another_day_may_bring_otherwise_is_not_kept(
+    catalogue: Catalogue, store: Cache, evaluated: list[str]
+) -> None:
+    ends = page("half", "break", "v", "@@ backward @@\n-2 * $x\n+__import__('os')._exit(3) or $x")
+    (catalogue.roots[0] / "half.md").write_text(ends, encoding="utf-8")
+    matrix(catalogue, store)
+    evaluated.clear()
+    matrix(catalogue, store)
+    assert evaluated == ["half"]
+
+
+def test_a_row_that_cannot_be_decoded_is_a_miss(catalogue: Catalogue, store: Cache) -> None:
+    plan = plan_matrix(catalogue, tiny_engine(ENGINE))
+    store._database.write({entry.key: b"garbage" for entry in plan.entries if entry.key})
+    assert matrix(catalogue, store) == matrix(catalogue, Cache(None))
+
+
+def test_what_is_kept_is_what_was_found(catalogue: Catalogue, store: Cache) -> None:
+    plan = plan_matrix(catalogue, tiny_engine(ENGINE), cache=store)
+    first = evaluate_all(plan, Bench(store, DIAGNOSTICS, select=True), processes=1)
+    again = plan_matrix(Catalogue(catalogue.roots), tiny_engine(ENGINE), cache=store)
+    assert all(isinstance(entry.work, Evaluation) for entry in again.entries)
+    assert evaluate_all(again, Bench(store, DIAGNOSTICS, select=True), processes=1) == first
+
+
+def test_a_run_that_never_comes_to_the_patch_is_kept_once_for_all_pages(
+    catalogue: Catalogue, store: Cache
+) -> None:
+    plan = plan_matrix(catalogue, tiny_engine(ENGINE), cache=store)
+    found = evaluate_all(plan, Bench(store, DIAGNOSTICS, select=True), processes=1)
+    common = cached_common(store, plan.key)
+    assert {(run.probe, run.outcome) for run in common} == {
+        ("square", "not-reached"),
+        ("square-one", "not-reached"),
+    }
+    unused = next(evaluation for evaluation in found.breaks if evaluation.name == "unused")
+    assert unused.report.runs == common
+    stored = pack(unused, common)
+    assert stored.runs == [*range(len(common))]
+    assert pack(unused, []).runs == common
+    assert unpack(stored, common) == unused
+
+
+def test_without_the_common_reports_nothing_is_known(
+    catalogue: Catalogue, store: Cache, evaluated: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matrix(catalogue, store)
+    evaluated.clear()
+    monkeypatch.setattr(plan_module, "cached_common", lambda *_: [])
+    assert matrix(catalogue, store) == matrix(catalogue, Cache(None))
+
+
+def test_where_a_break_is_lost_that_nobody_catches_is_found_out_afterwards(
+    catalogue: Catalogue, store: Cache
+) -> None:
+    same = page("same", "break", "values", BY_HAND)
+    (catalogue.roots[0] / "same.md").write_text(same, encoding="utf-8")
+    plan = plan_matrix(Catalogue(catalogue.roots), tiny_engine(ENGINE), cache=store)
+    found = evaluate_all(plan, Bench(store, DIAGNOSTICS, select=True), processes=1)
+    rows = {row.break_: row for row in judge_matrix(plan, found, 0.0).breaks}
+    assert (rows["same"].fate, rows["half"].fate) == ("survived", "caught")
+    assert rows["same"].why == "it ran, but here both formulas agree"
