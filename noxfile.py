@@ -1,0 +1,58 @@
+"""The project's tasks: `nox -l` lists them, `nox -s lint` runs one.
+
+They run in the environment that nox itself runs in, which is the one of the README's second
+command: `.venv-test/bin/nox`.
+"""
+
+from __future__ import annotations
+
+import nox
+
+nox.options.default_venv_backend = "none"
+nox.options.sessions = ["lint", "types", "imports", "tests"]
+nox.options.error_on_external_run = False
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Run the linter, and check the format."""
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check the types."""
+    session.run("mypy")
+
+
+@nox.session
+def imports(session: nox.Session) -> None:
+    """Check that imports go down only."""
+    session.run("lint-imports")
+
+
+@nox.session
+def pages(session: nox.Session) -> None:
+    """Check every page, and compare the kill matrix with the committed one."""
+    session.run("harness", "matrix")
+    session.run("harness", "check")
+    session.run("harness", "check", "--training")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run the default tier of the tests; arguments go to pytest."""
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+def slow(session: nox.Session) -> None:
+    """Run only the slow tier: repetitions, full Hypothesis profiles, kill trials, benchmarks."""
+    session.run("pytest", "-m", "slow", *session.posargs)
+
+
+@nox.session
+def documents(session: nox.Session) -> None:
+    """Write the generated documents anew."""
+    session.run("python", "-m", "harness.report.documents")
