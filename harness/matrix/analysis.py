@@ -1,7 +1,4 @@
-"""What follows from reports on many breaks: rows, recall, cost, witnesses, who catches what.
-
-Plain data in, plain data out; nothing here runs an engine.
-"""
+"""What follows from reports on many breaks: rows, recall, cost and witnesses."""
 
 from __future__ import annotations
 
@@ -25,14 +22,14 @@ from harness.matrix.records import (
 
 
 def break_rows(evaluations: Evaluations) -> list[BreakRow]:
-    """A row a break: survivors first, then those never reached, then by family and id."""
+    """Return a row for each break: survivors first, then never reached, then by family and id."""
     order: dict[Fate, int] = {"survived": 0, "never-reached": 1, "does-not-apply": 2}
     rows = [break_row(evaluation, evaluations) for evaluation in evaluations.breaks]
     return sorted(rows, key=lambda row: (order.get(row.fate, 3), row.family, row.break_))
 
 
 def break_row(evaluation: Evaluation, evaluations: Evaluations) -> BreakRow:
-    """Who catches a break, with which probes, and what became of it."""
+    """Return the row of a break: its fate, and which diagnostics catch it with which probes."""
     runs = evaluation.report.runs
     caught_by: dict[str, list[str]] = {}
     messages: dict[str, str] = {}
@@ -67,7 +64,7 @@ def break_row(evaluation: Evaluation, evaluations: Evaluations) -> BreakRow:
 
 
 def _wrong_reasons(runs: Sequence[RunReport]) -> dict[str, str]:
-    """The first alarm of each diagnostic that is no catch, though the run is wrong."""
+    """Return the first alarm of each diagnostic that does not count although the run is wrong."""
     wrong = [run for run in runs if run.outcome in ("silent-corruption", "crash")]
     return {name: said for run in wrong[::-1] for name, said in run.wrong_reason.items()}
 
@@ -84,7 +81,7 @@ def _fate(report: Report, caught: bool) -> Fate:
 
 
 def _why(report: Report) -> str:
-    """Why nobody notices, from the run that gives the break its headline."""
+    """Return why no diagnostic notices, from the run that gives the break its headline."""
     for run in report.runs:
         if run.outcome == report.headline:
             return run.why or run.evidence
@@ -92,13 +89,13 @@ def _why(report: Report) -> str:
 
 
 def _reasons(diagnostic: str, runs: Iterable[RunReport]) -> str:
-    """Why it was skipped on these runs, the commonest reason first."""
+    """Return why a diagnostic was skipped on these runs, the commonest reason first."""
     reasons = [run.skipped[diagnostic] for run in runs if diagnostic in run.skipped]
     return "; ".join(sorted(set(reasons), key=lambda reason: (-reasons.count(reason), reason)))
 
 
 def family_rows(rows: Sequence[BreakRow]) -> list[FamilyRow]:
-    """The rows by family: how many are caught, by which diagnostic, and by which one alone."""
+    """Return a row for each family: how many breaks are caught, and by which diagnostics."""
     families = []
     for family, group in groupby(sorted(rows, key=_family), key=_family):
         members = list(group)
@@ -116,7 +113,7 @@ def _family(row: BreakRow) -> str:
 
 
 def _sole(rows: Iterable[BreakRow]) -> dict[str, list[str]]:
-    """For each diagnostic that alone catches some break: which."""
+    """Return the breaks that only one diagnostic catches, by that diagnostic."""
     sole: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         if len(row.caught_by) == 1:
@@ -128,11 +125,11 @@ def _sole(rows: Iterable[BreakRow]) -> dict[str, list[str]]:
 
 
 def skipped_diagnostics(evaluations: Evaluations) -> dict[str, str]:
-    """The diagnostics that were asked on no run at all, each with its reasons."""
+    """Return the diagnostics that ran on no run at all, each with its reasons."""
     runs = [run for evaluation in evaluations.everything for run in evaluation.report.runs]
     names = [diagnostic.name for diagnostic in evaluations.diagnostics]
     return {
-        name: _reasons(name, runs) or "there was no run to ask it on"
+        name: _reasons(name, runs) or "there was no run that it could look at"
         for name in names
         if not any(is_asked(name, run) for run in runs)
     }
@@ -144,10 +141,10 @@ def diagnostic_rows(
     false_alarms: Sequence[FalseAlarm],
     passes: Mapping[str, float],
 ) -> list[DiagnosticRow]:
-    """Each diagnostic's recall, false alarms, cost, and the breaks that need it.
+    """Return each diagnostic's recall, false alarms, cost, and the breaks that need it.
 
-    Recall is the share of the breaks that can be caught: some probe runs their patched code, and
-    no page pardons their survival.
+    Recall is relative to the breaks that can be caught: some probe runs their patched code, and
+    their page does not pardon their survival.
     """
     catchable = [row for row in rows if row.caught_by or (row.survived and not row.pardon)]
     sole, skipped = _sole(rows), skipped_diagnostics(evaluations)
@@ -171,7 +168,7 @@ def diagnostic_rows(
 
 
 def total_passes(evaluations: Evaluations) -> dict[str, float]:
-    """Forward passes of each diagnostic, over every probe and loss on which it was asked."""
+    """Return the forward passes of each diagnostic over every probe and loss on which it ran."""
     asked: dict[tuple[str, str | None], set[str]] = defaultdict(set)
     elements: dict[str, int] = {}
     for evaluation in evaluations.everything:
@@ -190,10 +187,10 @@ def total_passes(evaluations: Evaluations) -> dict[str, float]:
 
 
 def smallest_witness(evaluation: Evaluation, evaluations: Evaluations) -> Witness | None:
-    """The probe with the fewest leaf elements that shows the break, and the cheapest diagnostic.
+    """Return the probe with the fewest input elements that shows the break, and its diagnostic.
 
-    A gradient probe is smaller than a layer's scenario, and that than a training, whatever their
-    leaves hold. Of two losses the one with the wider margin speaks.
+    A gradient probe counts as smaller than a module probe, and that as smaller than a probe of
+    steps, whatever the sizes of their inputs. Of two losses the one with the wider margin is taken.
     """
     passes = {diagnostic.name: diagnostic.passes for diagnostic in evaluations.diagnostics}
     kinds = ("gradient", "module", "steps")

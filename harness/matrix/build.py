@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from harness.matrix import analysis, catches, controls
-from harness.matrix.committed import ACCEPT, Committed, remember
+from harness.matrix.committed import ACCEPT, Committed, with_committed
 from harness.matrix.cover import smallest_cover
 from harness.matrix.evaluation import Evaluations
 from harness.matrix.frontier import frontier
@@ -33,21 +33,23 @@ def build_matrix(
         The time that the evaluation took.
     """
     skipped = analysis.skipped_diagnostics(evaluations)
-    rows = [remember(row, committed or {}, skipped) for row in analysis.break_rows(evaluations)]
-    held, variants = controls.control_rows(evaluations), controls.variant_rows(evaluations)
+    rows = [
+        with_committed(row, committed or {}, skipped) for row in analysis.break_rows(evaluations)
+    ]
+    control_rows, variants = controls.control_rows(evaluations), controls.variant_rows(evaluations)
     false_alarms = [*evaluations.clean, *controls.no_op_alarms(evaluations)]
     false_alarms += [alarm for row in variants for alarm in row.alarms]
     pairs = catches.all_catches(evaluations)
     by_diagnostic = catches.by_diagnostic(pairs)
     passes, elements = analysis.total_passes(evaluations), catches.probe_elements(evaluations)
     by_pair = catches.by_pair(pairs)
-    problems = _problems(rows, held, differences)
+    problems = _problems(rows, control_rows, differences)
     return Matrix(
         schema=1,
         engine=evaluations.engine,
         agrees=not problems,
         problems=problems,
-        controls=held,
+        controls=control_rows,
         diagnostics=analysis.diagnostic_rows(evaluations, rows, false_alarms, passes),
         skipped=skipped,
         breaks=rows,
@@ -65,14 +67,14 @@ def build_matrix(
 
 def _problems(
     rows: Sequence[BreakRow],
-    held: Sequence[ControlRow],
+    controls: Sequence[ControlRow],
     differences: Sequence[Difference] | None,
 ) -> list[str]:
-    """What is not as it should be, the gravest first: without its controls no matrix counts."""
+    """Return what is wrong, the most serious first: without its controls no matrix counts."""
     problems = [
         f"the control `{row.control}` does not hold: {row.problems[0]}"
         + (f" (and {len(row.problems) - 1} more)" if row.problems[1:] else "")
-        for row in held
+        for row in controls
         if row.problems
     ]
     problems += [row.problem for row in rows if row.problem]

@@ -1,4 +1,4 @@
-"""Who catches what, as sets: by probe, by diagnostic, by pair of the two, and what each costs."""
+"""Catches as sets: by probe, by diagnostic, by pair of the two, and the cost of each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Catches = Mapping[str, frozenset[tuple[str, str]]]
 
 
 def all_catches(evaluations: Evaluations) -> Catches:
-    """The pairs (probe, diagnostic) that catch each break; breaks that nobody catches left out."""
+    """Return the pairs (probe, diagnostic) that catch each break; survivors are left out."""
     catches = {}
     for evaluation in evaluations.breaks:
         pairs = frozenset(
@@ -26,17 +26,17 @@ def all_catches(evaluations: Evaluations) -> Catches:
 
 
 def by_probe(catches: Catches) -> dict[str, set[str]]:
-    """The breaks that each probe shows, whoever looks."""
+    """Return the breaks that each probe shows to some diagnostic."""
     return _invert({name: {probe for probe, _ in pairs} for name, pairs in catches.items()})
 
 
 def by_diagnostic(catches: Catches) -> dict[str, set[str]]:
-    """The breaks that each diagnostic catches, with whichever probe."""
+    """Return the breaks that each diagnostic catches with some probe."""
     return _invert({name: {who for _, who in pairs} for name, pairs in catches.items()})
 
 
 def by_pair(catches: Catches) -> dict[str, set[str]]:
-    """The breaks that each pair `probe: diagnostic` catches."""
+    """Return the breaks that each pair `probe: diagnostic` catches."""
     return _invert({name: {": ".join(pair) for pair in pairs} for name, pairs in catches.items()})
 
 
@@ -49,7 +49,7 @@ def _invert(sets: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
 
 
 def probe_elements(evaluations: Evaluations) -> dict[str, float]:
-    """The leaf elements of every probe, by the names that `all_catches` uses."""
+    """Return the number of input elements of every probe, by the names of `all_catches`."""
     elements = {name: float(size.elements) for name, size in evaluations.shared.items()}
     for evaluation in evaluations.breaks:
         for name, size in evaluation.own.items():
@@ -58,7 +58,7 @@ def probe_elements(evaluations: Evaluations) -> dict[str, float]:
 
 
 def pair_passes(pairs: Iterable[str], evaluations: Evaluations) -> dict[str, float]:
-    """What each pair `probe: diagnostic` costs, in forward passes of its probe."""
+    """Return the cost of each pair `probe: diagnostic` in forward passes of its probe."""
     elements = probe_elements(evaluations)
     passes = {diagnostic.name: diagnostic.passes for diagnostic in evaluations.diagnostics}
     costs = {}

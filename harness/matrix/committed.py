@@ -1,6 +1,6 @@
-"""The committed matrix: what was last accepted, one file a catalogue root, and how today differs.
+"""The committed matrix: the rows that were last accepted, one file for each catalogue root.
 
-A diagnostic that goes blind shows up here, and so does a break that starts to be caught.
+A diagnostic that goes blind shows as a difference, and so does a break that is caught from now on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HEAD = f"""\
 
 
 class Committed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A break's row, as far as it is held fast."""
+    """The part of a break's row that is committed."""
 
     headline: Outcome
     survived: bool
@@ -37,20 +37,20 @@ class Committed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def committed_file(root: Path, variant: str | None) -> Path:
-    """Where the matrix of a catalogue root is committed, for the engine or for a variant of it."""
+    """Return the file for the matrix of a catalogue root, on the engine or on a variant of it."""
     return root / ("matrix.toml" if variant is None else f"matrix.{variant}.toml")
 
 
 def commit_row(row: BreakRow) -> Committed:
-    """What is held fast of a row."""
+    """Return the part of a row that is committed."""
     caught = {name: sorted(row.caught_by[name]) for name in sorted(row.caught_by)}
     return Committed(row.headline, row.survived, caught)
 
 
 def read_committed(file: Path) -> dict[str, Committed] | None:
-    """The committed rows by break; None where nothing is committed.
+    """Return the committed rows by break; None if nothing is committed.
 
-    Raises PageError for a file that is not what `write_committed` writes.
+    Raises PageError for a file that `write_committed` cannot have written.
     """
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -59,13 +59,15 @@ def read_committed(file: Path) -> dict[str, Committed] | None:
         return None
     except (OSError, ValueError, RecursionError) as error:
         remedy = f"restore it from version control, or delete it and run `{ACCEPT}`"
-        raise PageError(str(file), 1, f"no committed matrix: {error}", remedy) from None
+        raise PageError(
+            str(file), 1, f"cannot be read as a committed matrix: {error}", remedy
+        ) from None
 
 
 def write_committed(file: Path, rows: Mapping[str, Committed]) -> None:
-    """Write the rows, sorted by break, whole or not at all.
+    """Write the rows, sorted by break; the file is replaced as a whole.
 
-    Raises EnvironmentProblem where the file cannot be written.
+    Raises EnvironmentProblem if the file cannot be written.
     """
     text = _HEAD + "".join(_table(name, rows[name]) for name in sorted(rows))
     try:
@@ -87,7 +89,8 @@ def write_committed(file: Path, rows: Mapping[str, Committed]) -> None:
 def _table(name: str, row: Committed) -> str:
     """A row as TOML, a line for each diagnostic so that a change of one is a change of a line.
 
-    JSON's strings, lists of strings and booleans are TOML's too, but for its escapes by halves.
+    Strings, lists of strings and booleans are written the same in JSON and TOML, except for
+    escaped surrogate pairs.
     """
     caught = {f"caught_by.{who}": probes for who, probes in row.caught_by.items()}
     said = {"headline": row.headline, "survived": row.survived, **caught}
@@ -101,30 +104,32 @@ def compare(
     skipped: Iterable[str],
     gone: Sequence[str] = (),
 ) -> list[Difference]:
-    """The lines in which rows and committed rows part, grouped by break, in the order of `rows`.
+    """Return the differences between rows and committed rows, by break, in the order of `rows`.
 
-    Diagnostics that could not be asked (`skipped`) are compared nowhere. `gone` names committed
-    breaks whose page is no more.
+    Diagnostics that could not run (`skipped`) are not compared. `gone` names committed breaks that
+    have no page any more.
     """
     unasked = frozenset(skipped)
     found: list[Difference] = []
     for row in rows:
         if row.break_ in committed:
-            found += _unlike(row, committed[row.break_], unasked)
+            found += _differences(row, committed[row.break_], unasked)
         else:
-            found.append(Difference(row.break_, "+", "is new: nothing is committed for it"))
-    found += [Difference(name, "-", "is committed, but there is no such break") for name in gone]
+            found.append(Difference(row.break_, "+", "is new: it is not in the committed matrix"))
+    found += [Difference(name, "-", "is in the committed matrix, but has no page") for name in gone]
     return found
 
 
-def remember(row: BreakRow, committed: Mapping[str, Committed], skipped: Iterable[str]) -> BreakRow:
-    """The row, with the diagnostics that could not be asked here and are known to catch it."""
+def with_committed(
+    row: BreakRow, committed: Mapping[str, Committed], skipped: Iterable[str]
+) -> BreakRow:
+    """Return the row with the diagnostics that cannot run here and are committed as catching it."""
     then = committed.get(row.break_)
     known = sorted(then.caught_by.keys() & set(skipped)) if then else []
     return msgspec.structs.replace(row, caught_elsewhere=known)
 
 
-def _unlike(row: BreakRow, then: Committed, unasked: frozenset[str]) -> Iterator[Difference]:
+def _differences(row: BreakRow, then: Committed, unasked: frozenset[str]) -> Iterator[Difference]:
     now = commit_row(row)
     if now.headline != then.headline:
         yield Difference(row.break_, "-", f"its headline was {then.headline}")

@@ -1,8 +1,9 @@
-"""Controls: what must hold before a matrix is believed, and what speaks against it.
+"""Controls: what must hold before a matrix is believed.
 
-The unpatched engine and every correct rewrite: no alarm. A patch that changes nothing: no alarm,
-and nothing to see. An engine that is wrong everywhere: every diagnostic must notice. And one on
-the diagnostics themselves: who never looked has not passed.
+No diagnostic raises an alarm on the unpatched engine, on a correct rewrite of it, or on a patch
+that changes nothing, and the outcome of that patch is disguised-correct everywhere. Every
+diagnostic raises one on an engine that is wrong everywhere. And every diagnostic that can run has
+run.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from harness.matrix.records import ControlRow, FalseAlarm, VariantRow
 
 
 def variant_rows(evaluations: Evaluations) -> list[VariantRow]:
-    """Alarms on each correct rewrite, but where it differs by convention.
+    """Return the alarms on each correct rewrite, except on runs that differ by convention.
 
-    What also fires on the clean engine is counted there, and not once more for every variant.
+    An alarm that the clean engine raises too is counted there, not once more for each variant.
     """
     return [
         VariantRow(
@@ -40,26 +41,26 @@ def _alarms(run: RunReport, where: str) -> list[FalseAlarm]:
 
 
 def no_op_alarms(evaluations: Evaluations) -> list[FalseAlarm]:
-    """Alarms about the patch that changes nothing."""
+    """Return the alarms on the patch that changes nothing."""
     control = _control(evaluations, "no-op")
     return [alarm for run in control.runs for alarm in _alarms(run, "no-op")] if control else []
 
 
 def control_rows(evaluations: Evaluations) -> list[ControlRow]:
-    """What must hold before the matrix is believed, each with what speaks against it.
+    """Return what must hold before the matrix is believed, each with what violates it.
 
-    A foreign engine has the first of them only: the rewrites and the sabotage are of minigrad.
+    A foreign engine has only the first: the rewrites and the sabotage are for minigrad.
     """
     silent = "no diagnostic raises an alarm"
     problems = [_format(alarm) for alarm in evaluations.clean]
-    clean = ControlRow("clean", f"{silent} about the unpatched engine", problems)
+    clean = ControlRow("clean", f"{silent} on the unpatched engine", problems)
     if evaluations.engine.foreign:
         return [clean]
     return [
         clean,
         *(
             ControlRow(
-                row.variant, f"{silent} about this correct rewrite", [*map(_format, row.alarms)]
+                row.variant, f"{silent} on this correct rewrite", [*map(_format, row.alarms)]
             )
             for row in variant_rows(evaluations)
         ),
@@ -68,12 +69,10 @@ def control_rows(evaluations: Evaluations) -> list[ControlRow]:
         ),
         ControlRow(
             "sabotage",
-            "every diagnostic catches an engine that is all wrong",
+            "every diagnostic catches an engine that is wrong everywhere",
             _sabotage(evaluations),
         ),
-        ControlRow(
-            "asked", "every diagnostic that needs no library was asked", _unasked(evaluations)
-        ),
+        ControlRow("asked", "every diagnostic that needs no library ran", _unasked(evaluations)),
     ]
 
 
@@ -108,10 +107,10 @@ def _sabotage(evaluations: Evaluations) -> list[str]:
 
 
 def _unasked(evaluations: Evaluations) -> list[str]:
-    """A library may be missing here; a diagnostic that asks none has no such excuse."""
+    """Return the diagnostics that did not run although they need no library."""
     skipped = skipped_diagnostics(evaluations)
     return [
-        f"{diagnostic.name} was never asked: {skipped[diagnostic.name]}"
+        f"{diagnostic.name} never ran: {skipped[diagnostic.name]}"
         for diagnostic in evaluations.diagnostics
         if diagnostic.library is None and diagnostic.name in skipped
     ]

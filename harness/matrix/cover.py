@@ -1,4 +1,4 @@
-"""The smallest sufficient set: exact set cover, and the greedy one where there is no solver."""
+"""The smallest sufficient set: exact set cover, or a greedy one if SciPy is not installed."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from importlib.util import find_spec
 from harness.matrix.records import Cover
 
 SECONDS = 20.0
-"""For the solver; a set that is not proved the smallest by then is reported as such."""
+"""The solver's time limit; a set that is not proved the smallest by then is reported as such."""
 
 Sets = Mapping[str, AbstractSet[str]]
 
 
 def smallest_cover(sets: Sets, cost: Mapping[str, float]) -> Cover:
-    """The fewest names of `sets` whose union is the union of them all; among those, the cheapest.
+    """Return the fewest names of `sets` whose union is the union of all; of those, the cheapest.
 
-    Exact where SciPy is installed (HiGHS, a branch-and-bound solver of mixed-integer programs).
+    Exact if SciPy is installed (HiGHS, a branch-and-bound solver of mixed-integer programs).
     Otherwise greedy: always a cover, at most H(n) times too large for sets of n elements (Chvatal,
     A greedy heuristic for the set-covering problem, 1979).
     """
@@ -35,10 +35,10 @@ def smallest_cover(sets: Sets, cost: Mapping[str, float]) -> Cover:
 
 
 def exact_cover(sets: Sets, cost: Mapping[str, float]) -> tuple[list[str], bool]:
-    """The smallest cover by two integer programs, and whether it is proved the smallest.
+    """Return the smallest cover by two integer programs, and whether it is proved the smallest.
 
     The first finds the fewest, the second the cheapest of as few. Without a proof within `SECONDS`
-    it is the best cover that the solver met, or all sets.
+    it is the best cover that the solver found, or all sets.
     """
     import numpy as np  # slow to import, as is what follows
     from scipy.optimize import LinearConstraint, milp
@@ -69,7 +69,7 @@ def exact_cover(sets: Sets, cost: Mapping[str, float]) -> tuple[list[str], bool]
 
 
 def greedy_cover(sets: Sets, cost: Mapping[str, float]) -> list[str]:
-    """Take what covers most of the rest, the cheapest of those, until nothing is left."""
+    """Take the set that covers most of the rest, the cheapest of those, until all is covered."""
     rest = set[str]().union(*sets.values())
     chosen = []
     while rest:
@@ -80,7 +80,7 @@ def greedy_cover(sets: Sets, cost: Mapping[str, float]) -> list[str]:
 
 
 def _candidates(sets: Sets, cost: Mapping[str, float]) -> dict[str, frozenset[str]]:
-    """The sets that are worth choosing: not empty, and inside no other that costs no more."""
+    """Return the sets worth choosing: not empty, and not inside another that costs no more."""
     kept: dict[str, frozenset[str]] = {}
     for name in sorted(sets, key=lambda name: (cost[name], -len(sets[name]), name)):
         if sets[name] and not any(sets[name] <= other for other in kept.values()):

@@ -1,4 +1,4 @@
-"""What is the most that a given effort can catch: the Pareto front over sets of diagnostics."""
+"""The most that a given effort can catch: the Pareto front over sets of diagnostics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.matrix.records import Step
 
 @dataclass(frozen=True)
 class _States:
-    """Sets of diagnostics, one a row."""
+    """Sets of diagnostics, one in each row."""
 
     caught: NDArray[np.uint64]
     """(states, words): a bit for each break that the set catches."""
@@ -23,7 +23,7 @@ class _States:
     """A bit for each diagnostic in the set."""
 
     def count(self) -> NDArray[np.int64]:
-        """How many breaks each set catches."""
+        """Return the number of breaks that each set catches, shape (states,)."""
         return _count(self.caught)
 
     def at(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> _States:
@@ -40,15 +40,15 @@ class _States:
 def frontier(
     caught: Mapping[str, AbstractSet[str]], passes: Mapping[str, float], breaks: int
 ) -> list[Step]:
-    """Every set of diagnostics that catches more than any set that costs no more, cheapest first.
+    """Return every set that catches more than any set that costs no more, cheapest first.
 
     `caught` has the breaks that each diagnostic catches, `passes` its cost in forward passes over
     all probes, `breaks` the number that would be a share of one. Costs add up: what two
     diagnostics could share (one backward pass that both look at) is not discounted.
 
-    Exact. Diagnostic by diagnostic, every set so far is kept with and without it, and then those
-    are dropped that cannot come to anything: even with everything still to come they catch no more
-    than some other set that costs no more already does.
+    Exact: branch and bound. Diagnostic by diagnostic, every set is extended with it; a set is
+    dropped if even with all later diagnostics it would catch no more than some set that costs no
+    more catches already.
     """
     names = sorted((n for n in caught if caught[n]), key=lambda name: (passes[name], name))
     masks = _masks([caught[name] for name in names])
@@ -76,7 +76,7 @@ def frontier(
 
 
 def _front(states: _States) -> _States:
-    """The rows that catch more than any row that costs no more; of equals the fewest members."""
+    """Return the rows that catch more than any row that costs no more; of equals the smallest."""
     count = states.count()
     order = np.lexsort((states.members, np.bitwise_count(states.members), -count, states.passes))
     best_before = np.maximum.accumulate(np.concatenate([[-1], count[order][:-1]]))
@@ -84,7 +84,7 @@ def _front(states: _States) -> _States:
 
 
 def _masks(sets: Sequence[AbstractSet[str]]) -> NDArray[np.uint64]:
-    """(sets, words): a bit for each element of their union, in words of 64."""
+    """Return an array of shape (sets, words): a bit for each element of their union."""
     elements = {name: i for i, name in enumerate(sorted(frozenset[str]().union(*sets)))}
     masks = np.zeros((len(sets), len(elements) // 64 + 1), np.uint64)
     for row, members in zip(masks, sets, strict=True):

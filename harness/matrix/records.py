@@ -1,4 +1,4 @@
-"""What a kill matrix says, as plain records: the shape of `harness matrix --json`.
+"""The records of a kill matrix: the structure of `harness matrix --json`.
 
 Schema 1: keys may be added, never renamed.
 """
@@ -14,26 +14,26 @@ from harness.core.vocabulary import Loss, Outcome
 from harness.pages.page import Pardon
 
 Fate = Literal["survived", "never-reached", "does-not-apply", "crashes-only", "caught"]
-"""What became of a break, worst first.
+"""The fate of a break, worst first.
 
-`survived`: some probe runs the patched code, and no diagnostic that was asked catches it anywhere.
-`never-reached`: no probe runs it, so nothing is known. `crashes-only`: caught, but it never
-corrupts anything silently: nobody could overlook it.
+`survived`: some probe runs the patched code, and no diagnostic that ran catches it anywhere.
+`never-reached`: no probe runs it, so nothing is known. `crashes-only`: caught, but never silently
+wrong, so that nobody could overlook it.
 """
 
 
 class Witness(msgspec.Struct, frozen=True):
-    """The least that shows a break: the smallest probe, and on it the cheapest diagnostic."""
+    """The cheapest way to show a break: the smallest probe, and on it the cheapest diagnostic."""
 
     probe: str
     loss: Loss | None
     diagnostic: str
     elements: int
-    """In the probe's leaves."""
+    """The number of elements in the probe's inputs."""
     passes: float
-    """What the diagnostic costs there, in forward passes."""
+    """The cost of the diagnostic on that probe, in forward passes."""
     margin: float | None
-    """Orders of magnitude above the clean engine's noise, where the diagnostic measures any."""
+    """Orders of magnitude above the clean engine's noise; None if the diagnostic measures none."""
     message: str
 
 
@@ -48,23 +48,23 @@ class BreakRow(msgspec.Struct, frozen=True):
     caught_by: dict[str, list[str]]
     """The probes with which each diagnostic catches it, in the order in which they ran."""
     messages: dict[str, str]
-    """What each of those diagnostics says on the first of its probes."""
+    """The message of each of those diagnostics on the first of its probes."""
     missed_by: list[str]
-    """Asked on some run, and no catch on any."""
+    """Diagnostics that looked at some run and caught nothing on any."""
     unasked: dict[str, str]
-    """Never asked on this break, and why not."""
+    """Diagnostics that never looked at a run of this break, and why not."""
     wrong_reason: dict[str, str]
-    """Alarms that are no catch, since the clean engine raises them too."""
+    """Alarms that do not count, since the clean engine raises them too."""
     caught_elsewhere: list[str]
-    """Diagnostics that could not be asked here, and caught it when the matrix was last accepted."""
+    """Diagnostics that cannot run here, and caught it when the matrix was last accepted."""
     witness: Witness | None
     pardon: Pardon | None
     why: str
-    """Of a break that nobody catches: at which stage it is lost, from its most telling run."""
+    """For a survivor: the stage at which the fault is lost, from its most telling run."""
 
     @property
     def problem(self) -> str | None:
-        """What is not as it should be, unless its page pardons it."""
+        """What is wrong with the row; None if nothing is, or its page pardons it."""
         if self.pardon:
             catchers = ", ".join(self.caught_by)
             return f"{self.break_} is pardoned, but caught by {catchers}" if catchers else None
@@ -80,19 +80,19 @@ class DiagnosticRow(msgspec.Struct, frozen=True):
 
     name: str
     cost: str
-    """In forward passes of one probe; P is the number of elements in its leaves."""
+    """In forward passes of one probe; P is the number of elements in its inputs."""
     passes: float
-    """Forward passes over all probes and losses on which it was asked."""
+    """Forward passes over all probes and losses on which it ran."""
     caught: int
     recall: float | None
-    """The share that it catches of the breaks that can be caught; None where that is unknown."""
+    """The share that it catches of the breaks that can be caught; None if that is unknown."""
     false_alarms: int
     sole: list[str]
-    """The breaks that nothing else catches."""
+    """The breaks that no other diagnostic catches."""
 
 
 class FalseAlarm(msgspec.Struct, frozen=True):
-    """An alarm about an engine that is correct."""
+    """An alarm on a correct engine."""
 
     where: str
     """`clean`, or the id of the variant or of the control."""
@@ -114,12 +114,12 @@ class ControlRow(msgspec.Struct, frozen=True):
 
     control: str
     says: str
-    """What it holds the diagnostics to."""
+    """What it requires."""
     problems: list[str]
 
 
 class FamilyRow(msgspec.Struct, frozen=True):
-    """A family of breaks: who catches how many of them, and whom nobody can replace."""
+    """A family of breaks: how many each diagnostic catches, and which it alone catches."""
 
     family: str
     breaks: int
@@ -129,17 +129,17 @@ class FamilyRow(msgspec.Struct, frozen=True):
 
 
 class Cover(msgspec.Struct, frozen=True):
-    """A set that loses nothing: it catches every break that everything together catches."""
+    """A set that catches every break that everything together catches."""
 
     chosen: list[str]
     covers: int
     optimal: bool
-    """Whether it is proved that no smaller set would do."""
+    """Whether it is proved that there is no smaller set."""
     solver: str
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A set of diagnostics that no cheaper set beats."""
+    """A set of diagnostics that catches more than any cheaper set."""
 
     passes: float
     caught: int
@@ -148,7 +148,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """A line in which the matrix is not as it was committed: `-` was there, `+` is new."""
+    """A difference from the committed matrix: `-` was there, `+` is new."""
 
     break_: str = msgspec.field(name="break")
     sign: Literal["-", "+"]
@@ -161,25 +161,25 @@ class Matrix(msgspec.Struct, frozen=True):
     schema: int
     engine: EngineReport
     agrees: bool
-    """Nothing in `problems`: the exit status is 0."""
+    """Whether `problems` is empty; the exit status is then 0."""
     problems: list[str]
-    """Why it is not as it should be, a sentence each, the gravest first."""
+    """What is wrong, one sentence each, the most serious first."""
     controls: list[ControlRow]
     diagnostics: list[DiagnosticRow]
     skipped: dict[str, str]
-    """Diagnostics that could not be asked anywhere, and why: neither silent nor blind."""
+    """Diagnostics that could not run anywhere, and why: neither silent nor blind."""
     breaks: list[BreakRow]
     """Survivors first, then by family."""
     families: list[FamilyRow]
     variants: list[VariantRow]
     clean: list[FalseAlarm]
     probe_set: Cover
-    """The fewest probes that lose nothing, with every diagnostic asked on each."""
+    """The fewest probes that lose nothing if every diagnostic runs on each."""
     diagnostic_set: Cover
-    """The fewest diagnostics that lose nothing, with every probe run for each."""
+    """The fewest diagnostics that lose nothing if each runs on every probe."""
     pair_set: Cover
     """The fewest pairs `probe: diagnostic` that lose nothing."""
     frontier: list[Step]
     differences: list[Difference] | None
-    """From the committed matrix; None where none is committed."""
+    """Differences from the committed matrix; None if none is committed."""
     seconds: float

@@ -1,4 +1,4 @@
-"""The matrix against what is committed for each catalogue root, and how today's is accepted."""
+"""The matrix compared with what is committed for each catalogue root, and how it is accepted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from harness.matrix.records import BreakRow, Difference, Matrix
 
 
 def judge_matrix(plan: Plan, evaluations: Evaluations, seconds: float) -> Matrix:
-    """The matrix, held against the committed ones.
+    """Return the matrix, compared with the committed ones.
 
     Raises PageError for a committed matrix that cannot be read.
     """
@@ -44,23 +44,23 @@ def judge_matrix(plan: Plan, evaluations: Evaluations, seconds: float) -> Matrix
 
 
 def accept(plan: Plan, evaluations: Evaluations) -> list[Path]:
-    """Commit what was seen; the files that were changed.
+    """Commit what was observed, and return the files that changed.
 
-    Raises NotAccepted where a control does not hold, EnvironmentProblem where a diagnostic could
-    not be asked or a file cannot be written.
+    Raises NotAccepted if a control does not hold, EnvironmentProblem if a diagnostic could not run
+    or a file cannot be written.
     """
-    held = control_rows(evaluations)
-    violated = [f"`{row.control}`: {problem}" for row in held for problem in row.problems]
+    controls = control_rows(evaluations)
+    violated = [f"`{row.control}`: {problem}" for row in controls for problem in row.problems]
     if violated:
         raise NotAccepted(
-            f"not accepted, since a control does not hold: {violated[0]}",
-            "`harness matrix` shows all of them; a matrix counts only where they hold",
+            f"not accepted: a control does not hold: {violated[0]}",
+            "`harness matrix` shows all of them; a matrix counts only if they hold",
         )
     if skipped := skipped_diagnostics(evaluations):
         name, reason = next(iter(skipped.items()))
         raise EnvironmentProblem(
-            f"not accepted, since {name} could not be asked: {reason}",
-            "install what is missing; a matrix without it would forget what it catches",
+            f"not accepted: {name} could not run: {reason}",
+            "install what is missing; a matrix without it would lose what it catches",
         )
     changed = []
     for root, rows in _rows_at_home(plan, evaluations).items():
@@ -75,7 +75,7 @@ def accept(plan: Plan, evaluations: Evaluations) -> list[Path]:
 
 
 def _rows_at_home(plan: Plan, evaluations: Evaluations) -> dict[Path, list[BreakRow]]:
-    """The rows of each catalogue root, without the probes that only other folders bring."""
+    """Return the rows of each catalogue root, without probes that only other folders have."""
     rows: dict[Path, list[BreakRow]] = {root: [] for root in plan.roots}
     for entry, evaluation in zip(plan.breaks, evaluations.breaks, strict=True):
         rows[entry.root].append(break_row(_at_home(entry, evaluation), evaluations))
@@ -91,5 +91,5 @@ def _at_home(entry: Entry, evaluation: Evaluation) -> Evaluation:
 
 
 def _gone(plan: Plan, rows: list[BreakRow], committed: dict[str, Committed]) -> list[str]:
-    """Committed breaks that no page is about; unknown where only some breaks are looked at."""
+    """Return committed breaks without a page; none if only some breaks were evaluated."""
     return sorted(committed.keys() - {row.break_ for row in rows}) if plan.whole else []
