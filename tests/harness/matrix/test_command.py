@@ -73,7 +73,7 @@ def test_what_cannot_be_accepted_is_an_error_with_a_remedy(matrix: Command, tmp_
     (tmp_path / "pages" / "sabotage.md").unlink()
     status, out, err = matrix("--accept")
     assert (status, out) == (1, "")
-    assert err.startswith("harness: not accepted, since a control does not hold: `sabotage`")
+    assert err.startswith("harness: not accepted: a control does not hold: `sabotage`")
     assert "remedy: " in err
 
 

@@ -98,5 +98,5 @@ def test_who_never_looked_has_not_passed_unless_it_asks_a_library() -> None:
             diagnostics=(*ALL, diagnostic("idle")),
         )
     )
-    assert problems(matrix, "asked") == ["idle was never asked: it measured nothing on this run"]
+    assert problems(matrix, "asked") == ["idle never ran: it measured nothing on this run"]
     assert matrix.skipped == skipped

@@ -183,7 +183,7 @@ def test_a_break_that_goes_is_a_difference_only_where_all_are_looked_at(
     accepted: Catalogue,
 ) -> None:
     (accepted.roots[0] / "flat.md").unlink()
-    gone = ["flat - is committed, but there is no such break"]
+    gone = ["flat - is in the committed matrix, but has no page"]
     assert differences(run(plan(accepted))[1]) == gone
     assert differences(run(plan(accepted, ids=["half"]))[1]) == []
 
@@ -212,7 +212,7 @@ def test_nothing_is_accepted_where_a_diagnostic_could_not_be_asked(catalogue: Ca
     idle = replace(SHAPE, name="idle", kinds=("module",), library="autograd")
     evaluations, matrix = run(plan(catalogue), (CRASH, SHAPE, GRADCHECK, idle))
     assert list(matrix.skipped) == ["idle"]
-    with pytest.raises(EnvironmentProblem, match="idle could not be asked"):
+    with pytest.raises(EnvironmentProblem, match="idle could not run"):
         accept(plan(catalogue), evaluations)
     assert not committed_in(catalogue).exists()
 

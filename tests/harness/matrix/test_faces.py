@@ -36,7 +36,7 @@ def everything() -> Matrix:
         ),
         differences=[
             Difference("caught", "-", "shape no longer catches it with train"),
-            Difference("gone", "-", "is committed, but there is no such break"),
+            Difference("gone", "-", "is in the committed matrix, but has no page"),
         ],
     )
 
@@ -251,7 +251,7 @@ def test_junit_fails_for_survivors_false_alarms_and_differences(tmp_path: Path) 
         ("breaks", "caught"): "- shape no longer catches it with train",
         ("breaks", "lost"): "lost survives: no diagnostic catches it with any probe",
         ("breaks", "unreached"): "unreached is never reached: no probe runs the patched code",
-        ("breaks", "gone"): "- is committed, but there is no such break",
+        ("breaks", "gone"): "- is in the committed matrix, but has no page",
     }
     cases = {suite.name: [case.name for case in suite] for suite in xml}
     assert cases["diagnostics"] == ["shape", "gradcheck", "torch"]
