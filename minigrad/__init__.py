@@ -4,13 +4,13 @@ Read `autodiff` first (the graph and the walk), then a rule in `elementwise`, th
 """
 
 from minigrad import checkpoint, data, losses, metrics, nn, optim
-from minigrad.autodiff import grad
 from minigrad.broadcasting import unbroadcast
 from minigrad.functions import (
     cat,
     concatenate,
     einsum,
     gelu,
+    grad,
     maximum,
     minimum,
     pad,
