@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import DTypeLike
 
-from minigrad.types import Array, Vjp
+from minigrad.types import Array, Constant, Vjp
 
 
 class ArrayInterface:
@@ -74,31 +74,31 @@ class ArrayInterface:
     # They give arrays of booleans, not tensors: there is nothing to differentiate. `==` and `!=`
     # are left to compare identities, so that a tensor can be a key or a member of a set.
 
-    def __lt__(self, other: ArrayInterface | ArrayLike) -> Array:
+    def __lt__(self, other: ArrayInterface | Constant) -> Array:
         """`self < other`."""
         return self._compare(np.less, other)
 
-    def __le__(self, other: ArrayInterface | ArrayLike) -> Array:
+    def __le__(self, other: ArrayInterface | Constant) -> Array:
         """`self <= other`."""
         return self._compare(np.less_equal, other)
 
-    def __gt__(self, other: ArrayInterface | ArrayLike) -> Array:
+    def __gt__(self, other: ArrayInterface | Constant) -> Array:
         """`self > other`."""
         return self._compare(np.greater, other)
 
-    def __ge__(self, other: ArrayInterface | ArrayLike) -> Array:
+    def __ge__(self, other: ArrayInterface | Constant) -> Array:
         """`self >= other`."""
         return self._compare(np.greater_equal, other)
 
-    def eq(self, other: ArrayInterface | ArrayLike) -> Array:
+    def eq(self, other: ArrayInterface | Constant) -> Array:
         """Where the elements are equal."""
         return self._compare(np.equal, other)
 
-    def ne(self, other: ArrayInterface | ArrayLike) -> Array:
+    def ne(self, other: ArrayInterface | Constant) -> Array:
         """Where the elements differ."""
         return self._compare(np.not_equal, other)
 
-    def _compare(self, ufunc: np.ufunc, other: ArrayInterface | ArrayLike) -> Array:
+    def _compare(self, ufunc: np.ufunc, other: ArrayInterface | Constant) -> Array:
         """Compare the arrays; a number stays one, and is rounded to the tensor's dtype."""
         return np.asarray(
             ufunc(self.data, other.data if isinstance(other, ArrayInterface) else other)

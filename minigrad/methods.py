@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from minigrad import elementwise, indexing, linalg, logits, movement, reductions, selection
-from minigrad.types import Array, Axis, Recorded
+from minigrad.types import Array, Axis, Constant, Recorded
 
 
 class Methods:
@@ -81,11 +81,11 @@ class Methods:
 
     clip = clamp
 
-    def maximum(self, other: Self | Array | float) -> Self:
+    def maximum(self, other: Self | Constant) -> Self:
         """The larger one, element by element; at a tie each gets half of the gradient."""
         return self._apply(selection.maximum, self, other)
 
-    def minimum(self, other: Self | Array | float) -> Self:
+    def minimum(self, other: Self | Constant) -> Self:
         """The smaller one, element by element; at a tie each gets half of the gradient."""
         return self._apply(selection.minimum, self, other)
 
@@ -95,14 +95,14 @@ class Methods:
 
     # ----- Linear algebra -----
 
-    def matmul(self, other: Self | Array) -> Self:
+    def matmul(self, other: Self | Constant) -> Self:
         """`self @ other`: vectors, matrices, or batches of matrices, as in NumPy."""
         wanted = (self.requires_grad, getattr(other, "requires_grad", False))
         return self._apply(linalg.matmul, self, other, wanted=wanted)
 
     __matmul__ = matmul
 
-    def __rmatmul__(self, other: Array) -> Self:
+    def __rmatmul__(self, other: Constant) -> Self:
         """`other @ self`."""
         return self._apply(linalg.matmul, other, self, wanted=(False, self.requires_grad))
 

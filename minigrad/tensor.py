@@ -21,7 +21,7 @@ from minigrad.array_interface import ArrayInterface
 from minigrad.instrumentation import Instrumentation, instrumented
 from minigrad.methods import Methods
 from minigrad.modes import recording
-from minigrad.types import Array, Cotangents, Recorded, Vjp
+from minigrad.types import Array, Constant, Cotangents, Recorded, Vjp
 
 
 class Tensor(Methods, ArrayInterface, Instrumentation):
@@ -125,7 +125,7 @@ class Tensor(Methods, ArrayInterface, Instrumentation):
         return apply(elementwise.div, other, self)
 
 
-Operand = Tensor | Array | float | np.number[Any]
+Operand = Tensor | Constant
 """What stands on either side of an operator."""
 
 _CONSTANTS = (int, float, np.number, np.ndarray)
@@ -268,7 +268,7 @@ def cotangents(
     return complete
 
 
-# ----- What the walk starts from, hands over, and leaves behind -----
+# ----- What a walk starts from, hands over, and leaves behind -----
 
 
 def _first_cotangent(root: Tensor, cotangent: ArrayLike | None) -> Array:
