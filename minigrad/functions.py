@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from minigrad import elementwise, linalg, movement, selection
-from minigrad.node import Node
-from minigrad.tensor import Operand, Tensor, apply
+from minigrad.tensor import Operand, Tensor, apply, cotangents
 from minigrad.types import Array
 
 
@@ -34,7 +34,7 @@ def minimum(input: Operand, other: Operand) -> Tensor:
 
 def einsum(equation: str, *operands: Operand) -> Tensor:
     """`einsum("ij,jk->ik", a, b)`: products summed over the letters that the output lacks."""
-    wanted = [isinstance(x, Node) and x.requires_grad for x in operands]
+    wanted = [isinstance(x, Tensor) and x.requires_grad for x in operands]
     return apply(linalg.einsum, *operands, subscripts=equation, wanted=wanted)
 
 
@@ -67,3 +67,19 @@ def pad(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tensor:
 def gelu(input: Tensor, approximate: Literal["none", "tanh"] = "none") -> Tensor:
     """As `torch.nn.functional.gelu`: exact, or with "tanh" close to it in a tenth of the time."""
     return apply(elementwise.gelu_tanh if approximate == "tanh" else elementwise.gelu, input)
+
+
+def grad(
+    output: Tensor,
+    inputs: Tensor | Sequence[Tensor],
+    cotangent: ArrayLike | None = None,
+    retain_graph: bool = False,
+) -> tuple[Array | None, ...]:
+    """The gradients of `output`, weighted by `cotangent`, with regard to `inputs`, as a tuple.
+
+    One array per input, of its shape and dtype; also for an input that is itself a result. None for
+    one that the output does not depend on. No tensor's `grad` changes. Raises as `Tensor.backward`.
+    """
+    inputs = (inputs,) if isinstance(inputs, Tensor) else inputs
+    totals = cotangents(output, cotangent, retain_graph, wanted=set(inputs))
+    return tuple([totals.get(node) for node in inputs])

@@ -1,41 +1,42 @@
-"""What can be computed from one tensor alone, by PyTorch's names: `Tensor` inherits it.
+"""What can be computed with a method, by PyTorch's names: `Tensor` inherits it.
 
-Each method is one line: the op that it applies, or how it is made of other methods.
+Each method is one line: the op that it applies, or how it is made of other methods. The operators
+are in `tensor.py`.
 """
 # ruff: noqa: A002, A003 - PyTorch's names; no builtin of these names is used in the class
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from minigrad import elementwise, indexing, logits, movement, reductions, selection
-from minigrad.node import Node
-from minigrad.types import Array, Axis
-
-if TYPE_CHECKING:
-    from minigrad.tensor import Tensor
+from minigrad import elementwise, indexing, linalg, logits, movement, reductions, selection
+from minigrad.types import Array, Axis, Constant, Recorded
 
 
-class Methods(Node):
-    """The methods of a tensor that take no other tensor."""
+class Methods:
+    """The methods of a tensor that a gradient passes."""
 
     __slots__ = ()
 
-    _apply: Callable[..., Tensor]
-    """Compute an op on this tensor, and record it."""
+    data: Array
+    requires_grad: bool
+
+    def _apply(self, op: Callable[..., Recorded], *operands: Any, **options: Any) -> Self:
+        """Compute an op on the operands, or on this tensor alone, and record it."""
+        raise NotImplementedError
 
     # ----- Elementwise -----
 
-    def __neg__(self) -> Tensor:
+    def __neg__(self) -> Self:
         """`-self`."""
         return self._apply(elementwise.neg)
 
-    def __pow__(self, exponent: float) -> Tensor:
+    def __pow__(self, exponent: float) -> Self:
         """`self ** exponent`, for a number. Raises TypeError for a tensor or an array."""
         if not isinstance(exponent, int | float | np.number):
             raise TypeError(
@@ -46,63 +47,88 @@ class Methods(Node):
 
     pow = __pow__
 
-    def exp(self) -> Tensor:
+    def exp(self) -> Self:
         """The exponential."""
         return self._apply(elementwise.exp)
 
-    def log(self) -> Tensor:
+    def log(self) -> Self:
         """The natural logarithm."""
         return self._apply(elementwise.log)
 
-    def sqrt(self) -> Tensor:
+    def sqrt(self) -> Self:
         """The square root, with an infinite slope at 0."""
         return self._apply(elementwise.sqrt)
 
-    def tanh(self) -> Tensor:
+    def tanh(self) -> Self:
         """The hyperbolic tangent."""
         return self._apply(elementwise.tanh)
 
-    def sigmoid(self) -> Tensor:
+    def sigmoid(self) -> Self:
         """The logistic function."""
         return self._apply(elementwise.sigmoid)
 
-    def relu(self) -> Tensor:
+    def relu(self) -> Self:
         """The maximum with 0, with slope 0 at 0."""
         return self._apply(elementwise.relu)
 
-    def abs(self) -> Tensor:
+    def abs(self) -> Self:
         """The absolute value, with slope 0 at 0."""
         return self._apply(elementwise.abs)
 
-    def clamp(self, min: float | None = None, max: float | None = None) -> Tensor:
+    def clamp(self, min: float | None = None, max: float | None = None) -> Self:
         """No less than `min` and no more than `max`, with slope 1 at the bounds."""
         return self._apply(selection.clamp, low=min, high=max)
 
     clip = clamp
 
+    def maximum(self, other: Self | Constant) -> Self:
+        """The larger one, element by element; at a tie each gets half of the gradient."""
+        return self._apply(selection.maximum, self, other)
+
+    def minimum(self, other: Self | Constant) -> Self:
+        """The smaller one, element by element; at a tie each gets half of the gradient."""
+        return self._apply(selection.minimum, self, other)
+
+    def masked_fill(self, mask: Methods | Array, value: float) -> Self:
+        """`value` where the `mask` holds, else `self`."""
+        return self._apply(selection.where, value, self, condition=np.array(mask))
+
+    # ----- Linear algebra -----
+
+    def matmul(self, other: Self | Constant) -> Self:
+        """`self @ other`: vectors, matrices, or batches of matrices, as in NumPy."""
+        wanted = (self.requires_grad, getattr(other, "requires_grad", False))
+        return self._apply(linalg.matmul, self, other, wanted=wanted)
+
+    __matmul__ = matmul
+
+    def __rmatmul__(self, other: Constant) -> Self:
+        """`other @ self`."""
+        return self._apply(linalg.matmul, other, self, wanted=(False, self.requires_grad))
+
     # ----- Reductions -----
 
-    def sum(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
+    def sum(self, dim: Axis = None, keepdim: bool = False) -> Self:
         """The sum over all axes, one or several."""
         return self._apply(reductions.sum, axis=dim, keepdims=keepdim)
 
-    def mean(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
+    def mean(self, dim: Axis = None, keepdim: bool = False) -> Self:
         """The mean over all axes, one or several."""
         return self._apply(reductions.mean, axis=dim, keepdims=keepdim)
 
-    def var(self, dim: Axis = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
+    def var(self, dim: Axis = None, *, correction: float = 1, keepdim: bool = False) -> Self:
         """The variance over all axes, one or several: divided by their length - `correction`."""
         return self._apply(reductions.var, axis=dim, keepdims=keepdim, correction=correction)
 
-    def norm(self, *, dim: Axis = None, keepdim: bool = False) -> Tensor:
+    def norm(self, *, dim: Axis = None, keepdim: bool = False) -> Self:
         """The Euclidean length over all axes, one or several, with slope 0 at 0."""
         return self._apply(reductions.norm, axis=dim, keepdims=keepdim)
 
-    def max(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
+    def max(self, dim: Axis = None, keepdim: bool = False) -> Self:
         """The largest values, without their indices; ties share the gradient (`torch.amax`)."""
         return self._apply(reductions.max, axis=dim, keepdims=keepdim)
 
-    def min(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
+    def min(self, dim: Axis = None, keepdim: bool = False) -> Self:
         """The smallest values, without their indices; ties share the gradient (`torch.amin`)."""
         return self._apply(reductions.min, axis=dim, keepdims=keepdim)
 
@@ -110,89 +136,93 @@ class Methods(Node):
 
     # ----- Scores and probabilities -----
 
-    def logsumexp(self, dim: Axis, keepdim: bool = False) -> Tensor:
+    def logsumexp(self, dim: Axis, keepdim: bool = False) -> Self:
         """The logarithm of the sum of exponentials, over one axis or several."""
         return self._apply(logits.logsumexp, axis=dim, keepdims=keepdim)
 
-    def softmax(self, dim: int) -> Tensor:
+    def softmax(self, dim: int) -> Self:
         """The exponentials divided by their sum over an axis."""
         return self._apply(logits.softmax, axis=dim)
 
-    def log_softmax(self, dim: int) -> Tensor:
+    def log_softmax(self, dim: int) -> Self:
         """The logarithm of the softmax."""
         return self._apply(logits.log_softmax, axis=dim)
 
     # ----- Movement -----
 
-    def reshape(self, *shape: int | Sequence[int]) -> Tensor:
+    def reshape(self, *shape: int | Sequence[int]) -> Self:
         """`reshape(2, -1)` or `reshape((2, -1))`: the same elements in another shape."""
         return self._apply(movement.reshape, shape=_unpacked(shape))
 
     view = reshape
 
-    def transpose(self, dim0: int, dim1: int) -> Tensor:
+    def transpose(self, dim0: int, dim1: int) -> Self:
         """Two axes swapped."""
         return self._apply(movement.transpose, axis0=dim0, axis1=dim1)
 
-    def permute(self, *dims: int | Sequence[int]) -> Tensor:
+    def permute(self, *dims: int | Sequence[int]) -> Self:
         """`permute(1, 2, 0)` or `permute((1, 2, 0))`: the axes in another order."""
         return self._apply(movement.permute, axes=_unpacked(dims))
 
     @property
-    def T(self) -> Tensor:  # noqa: N802 - PyTorch's and NumPy's name
+    def T(self) -> Self:  # noqa: N802 - PyTorch's and NumPy's name
         """The axes in reverse: the transpose of a matrix."""
-        if self.ndim == 2:
+        if self.data.ndim == 2:
             return self.transpose(0, 1)
-        return self.permute(*reversed(range(self.ndim)))
+        return self.permute(*reversed(range(self.data.ndim)))
 
     @property
-    def mT(self) -> Tensor:  # noqa: N802 - PyTorch's and NumPy's name
+    def mT(self) -> Self:  # noqa: N802 - PyTorch's and NumPy's name
         """The last two axes swapped: the transpose of each matrix in a batch."""
         return self.transpose(-2, -1)
 
-    def expand(self, *shape: int | Sequence[int]) -> Tensor:
+    def expand(self, *shape: int | Sequence[int]) -> Self:
         """Axes of length 1 stretched and axes created on the left; -1 keeps a length."""
         return self._apply(movement.expand, shape=_unpacked(shape))
 
-    def squeeze(self, dim: Axis = None) -> Tensor:
+    def squeeze(self, dim: Axis = None) -> Self:
         """Without the axes of length 1: all of them, or those among `dim`."""
-        axes = range(self.ndim) if dim is None else normalize_axis_tuple(dim, self.ndim)
-        return self.reshape([n for i, n in enumerate(self.shape) if n != 1 or i not in axes])
+        axes = range(self.data.ndim) if dim is None else normalize_axis_tuple(dim, self.data.ndim)
+        return self.reshape([n for i, n in enumerate(self.data.shape) if n != 1 or i not in axes])
 
-    def unsqueeze(self, dim: int) -> Tensor:
+    def unsqueeze(self, dim: int) -> Self:
         """With an axis of length 1 more, which becomes axis `dim`."""
         return self.reshape(np.expand_dims(self.data, dim).shape)
 
-    def flip(self, *dims: int | Sequence[int]) -> Tensor:
+    def flip(self, *dims: int | Sequence[int]) -> Self:
         """The elements along these axes in reverse."""
         return self._apply(movement.flip, axes=tuple(_unpacked(dims)))
 
     # ----- Indexing -----
 
-    def __getitem__(self, index: Any) -> Tensor:
+    def __getitem__(self, index: Any) -> Self:
         """`self[index]`: integers, slices, masks and arrays of integers, as in NumPy."""
         parts = index if isinstance(index, tuple) else (index,)
         # Copied, as the rule reads them again.
-        kept = tuple(np.array(x) if isinstance(x, Node | np.ndarray) else x for x in parts)
+        kept = tuple(np.array(x) if isinstance(x, Methods | np.ndarray) else x for x in parts)
         return self._apply(indexing.getitem, index=kept)
 
-    def gather(self, dim: int, index: Node | Array) -> Tensor:
+    def __iter__(self) -> Iterator[Self]:
+        """The tensors along the first axis."""
+        return (self[i] for i in range(len(self.data)))
+
+    def gather(self, dim: int, index: Methods | Array) -> Self:
         """One element along axis `dim` for each integer in `index`."""
         return self._apply(indexing.gather, axis=dim, index=np.array(index))
 
-    def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
         """Pieces along an axis: each of `split_size`, the last one perhaps shorter, or as listed.
 
         Raises ValueError where the listed lengths do not add up to that of the axis.
         """
-        length = self.shape[dim]
+        length = self.data.shape[dim]
         if isinstance(split_size, Sequence):
             ends = [*accumulate(split_size)]
             if ends[-1:] != [length]:
                 raise ValueError(f"pieces of {split_size} out of an axis of length {length}")
         else:
             ends = [*range(split_size, length, split_size), length]
-        before = (slice(None),) * (dim % self.ndim)
+        before = (slice(None),) * (dim % self.data.ndim)
         return tuple(self[*before, start:end] for start, end in pairwise([0, *ends]))
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from minigrad.autodiff import grad
+from minigrad.functions import grad
 from minigrad.state import State, check_state
 from minigrad.tensor import Tensor
 from minigrad.types import Array

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from minigrad.autodiff import grad
+from minigrad.functions import grad
 from minigrad.tensor import Tensor
 
 

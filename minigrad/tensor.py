@@ -1,43 +1,71 @@
-"""`Tensor`: a NumPy array that records what is computed with it, with PyTorch's method names."""
+"""The core: `Tensor`, an array that records how it was computed, and the walk back through it.
+
+Follow `(a + b).backward()`. `Tensor.__add__` calls `apply`, which computes the value and keeps the
+op's rule. `Tensor.backward` calls `cotangents`, which calls `walk`. The op and its rule are `add`
+in `elementwise.py`, and the rule calls `unbroadcast` in `broadcasting.py`.
+
+No module that is imported here imports this one. Three of them hold the other methods of `Tensor`:
+`methods`, `array_interface`, and `instrumentation` for hooks, changes in place and traces.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, Never
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from minigrad import autodiff, elementwise, linalg, selection
+from minigrad import elementwise
+from minigrad.array_interface import ArrayInterface
+from minigrad.instrumentation import Instrumentation, instrumented
 from minigrad.methods import Methods
 from minigrad.modes import recording
-from minigrad.node import Node
-from minigrad.types import Array, Recorded, Vjp
+from minigrad.types import Array, Constant, Cotangents, Recorded, Vjp
 
 
-class Tensor(Methods):
+class Tensor(Methods, ArrayInterface, Instrumentation):
     """An array in the graph. `data` is copied; floats become float64, integers stay integers.
 
     Operators broadcast, and promote dtypes as in NumPy: a Python number never changes a float
     tensor's dtype, an array does. `grad` is an array of the tensor's dtype, or None before the
     first `backward()`.
 
+    The result of an op remembers its `parents`, which are the operands, and the op's rule (`vjp`),
+    which turns its cotangent into theirs. A tensor knows no children, and a rule only arrays: there
+    are no reference cycles.
+
     Raises TypeError for a tensor of integers or booleans that requires a gradient.
     """
 
-    __slots__ = ()
+    __slots__ = ("data", "grad", "op", "parents", "requires_grad", "vjp")
     __array_ufunc__ = None  # lets `array + tensor` reach Tensor.__radd__
 
     def __init__(
         self, data: ArrayLike, requires_grad: bool = False, dtype: DTypeLike | None = None
     ) -> None:
         """A new leaf."""
-        super().__init__(np.array(data, dtype), requires_grad)
+        self._fill(np.array(data, dtype), requires_grad)
         if requires_grad and self.dtype.kind != "f":
             raise TypeError(
                 f"only floating-point tensors can require a gradient, and this one is {self.dtype}:"
                 " write 1.0 instead of 1, or pass dtype=float"
             )
+
+    def _fill(self, data: Array, requires_grad: bool = False) -> None:
+        """Set the fields to those of a leaf."""
+        Instrumentation.__init__(self)
+        self.data = data
+        self.requires_grad = requires_grad
+        self.grad: Array | None = None
+        self.parents: tuple[Tensor, ...] = ()
+        self.vjp: Vjp | None = None
+        self.op = ""
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it was given and not computed. Only leaves get a `grad` without `retain_grad`."""
+        return self.vjp is None
 
     def backward(self, cotangent: ArrayLike | None = None, retain_graph: bool = False) -> None:
         """Add the gradients of this tensor, weighted by `cotangent`, to the leaves' `grad`.
@@ -45,24 +73,24 @@ class Tensor(Methods):
         `cotangent` has the tensor's shape; a tensor of one element does without. A graph serves for
         one `backward()`, unless it is retained. Raises RuntimeError where there is nothing to
         differentiate, where the graph is gone, and where a value that it needs was changed in
-        place; ValueError or TypeError for a cotangent of another shape or kind.
+        place; ValueError or TypeError for a cotangent of another shape or kind. If it raises, no
+        `grad` has changed: they are set at the very end.
         """
-        autodiff.backward(self, cotangent, retain_graph)
+        totals = cotangents(self, cotangent, retain_graph)
+        grads = {node: accumulate(node, node.grad, total) for node, total in totals.items()}
+        for node, total in grads.items():
+            node.grad = np.asarray(total)
 
     def detach(self) -> Tensor:
         """The same data, cut off from the graph."""
         out = _tensor(self.data)
-        out.version = self.own_version()
+        out.share_version(self)
         return out
 
-    def _apply(self, op: Callable[..., Recorded], **options: Any) -> Tensor:
-        return apply(op, self, **options)
+    def _apply(self, op: Callable[..., Recorded], *operands: Operand, **options: Any) -> Tensor:
+        return apply(op, *(operands or (self,)), **options)
 
-    def __iter__(self) -> Iterator[Tensor]:
-        """The tensors along the first axis."""
-        return (self[i] for i in range(len(self)))
-
-    # ----- Elementwise -----
+    # ----- Operators -----
 
     def __add__(self, other: Operand) -> Tensor:
         """`self + other`."""
@@ -96,62 +124,8 @@ class Tensor(Methods):
         """`other / self`."""
         return apply(elementwise.div, other, self)
 
-    def maximum(self, other: Operand) -> Tensor:
-        """The larger one, element by element; at a tie each gets half of the gradient."""
-        return apply(selection.maximum, self, other)
 
-    def minimum(self, other: Operand) -> Tensor:
-        """The smaller one, element by element; at a tie each gets half of the gradient."""
-        return apply(selection.minimum, self, other)
-
-    def masked_fill(self, mask: Tensor | Array, value: float) -> Tensor:
-        """`value` where the `mask` holds, else `self`."""
-        return apply(selection.where, value, self, condition=np.array(mask))
-
-    # ----- Comparisons -----
-
-    # They give arrays of booleans, not tensors: there is nothing to differentiate. `==` and `!=`
-    # are left to compare identities, so that a tensor can be a key or a member of a set.
-
-    def __lt__(self, other: Operand) -> Array:
-        """`self < other`."""
-        return _compared(np.less, self, other)
-
-    def __le__(self, other: Operand) -> Array:
-        """`self <= other`."""
-        return _compared(np.less_equal, self, other)
-
-    def __gt__(self, other: Operand) -> Array:
-        """`self > other`."""
-        return _compared(np.greater, self, other)
-
-    def __ge__(self, other: Operand) -> Array:
-        """`self >= other`."""
-        return _compared(np.greater_equal, self, other)
-
-    def eq(self, other: Operand) -> Array:
-        """Where the elements are equal."""
-        return _compared(np.equal, self, other)
-
-    def ne(self, other: Operand) -> Array:
-        """Where the elements differ."""
-        return _compared(np.not_equal, self, other)
-
-    # ----- Linear algebra -----
-
-    def matmul(self, other: Operand) -> Tensor:
-        """`self @ other`: vectors, matrices, or batches of matrices, as in NumPy."""
-        wanted = (self.requires_grad, getattr(other, "requires_grad", False))
-        return apply(linalg.matmul, self, other, wanted=wanted)
-
-    __matmul__ = matmul
-
-    def __rmatmul__(self, other: Operand) -> Tensor:
-        """`other @ self`."""
-        return apply(linalg.matmul, other, self, wanted=(False, self.requires_grad))
-
-
-Operand = Tensor | Array | float | np.number[Any]
+Operand = Tensor | Constant
 """What stands on either side of an operator."""
 
 _CONSTANTS = (int, float, np.number, np.ndarray)
@@ -162,6 +136,9 @@ def tensor(
 ) -> Tensor:
     """A new leaf with a copy of `data`: `torch.tensor`, except that floats become float64."""
     return Tensor(data, requires_grad, dtype)
+
+
+# ----- Forward: compute, and record -----
 
 
 def apply(op: Callable[..., Recorded], *operands: Operand, **options: Any) -> Tensor:
@@ -175,32 +152,25 @@ def apply(op: Callable[..., Recorded], *operands: Operand, **options: Any) -> Te
         arrays.append(parent.data)
         requires_grad = requires_grad or parent.requires_grad
     value, vjp = op(*arrays, **options)
+    out = _tensor(value)
     if requires_grad and recording.get():
-        out = _tensor(value, True, tuple(parents), vjp, op.__name__)
-    else:
-        out = _tensor(value)
+        out.requires_grad, out.parents, out.vjp, out.op = True, tuple(parents), vjp, op.__name__
     if out.data.base is not None:  # a view: what is changed in place here is changed there
         for parent in parents:
             if np.may_share_memory(out.data, parent.data):
-                out.version = parent.own_version()
+                out.share_version(parent)
     return out
 
 
-def _tensor(
-    value: Array,
-    requires_grad: bool = False,
-    parents: tuple[Node, ...] = (),
-    vjp: Vjp | None = None,
-    op: str = "",
-) -> Tensor:
-    """A node as a tensor, around an array that is not copied."""
+def _tensor(value: Array) -> Tensor:
+    """A leaf around an array that is not copied."""
     out = Tensor.__new__(Tensor)
-    Node.__init__(out, np.asarray(value), requires_grad, parents, vjp, op)
+    out._fill(np.asarray(value))
     return out
 
 
 def _constant(value: Any, operands: tuple[Operand, ...]) -> Tensor:
-    """An operand that is no tensor, in the dtype that NumPy gives it beside those that are."""
+    """An operand that is not a tensor, in the dtype that NumPy gives it beside those that are."""
     if not isinstance(value, _CONSTANTS):
         raise TypeError(
             f"a Tensor works with tensors, NumPy arrays and numbers, not with a "
@@ -210,6 +180,140 @@ def _constant(value: Any, operands: tuple[Operand, ...]) -> Tensor:
     return _tensor(np.array(value, np.result_type(value, *beside)))
 
 
-def _compared(ufunc: np.ufunc, tensor: Tensor, other: Operand) -> Array:
-    """A comparison on the arrays; a number stays one, and is rounded to the tensor's dtype."""
-    return np.asarray(ufunc(tensor.data, other.data if isinstance(other, Tensor) else other))
+# ----- Backward: order, multiply, accumulate -----
+
+Visit = Callable[[Tensor, Array], Cotangents]
+"""What is done at a node: from its cotangent, which is complete, to those of its parents."""
+
+
+def walk(root: Tensor, cotangent: Array, visit: Visit, retain_graph: bool) -> None:
+    """Visit each node once, after everything that was computed from it.
+
+    Only then is its cotangent complete: the sum of what arrived from each of its uses. What `visit`
+    returns arrives at the parents. The graph is freed on the way, unless it is retained.
+    """
+    totals = {root: cotangent}
+    order = topological_order(root)
+    visit = instrumented(visit, order)  # lets hooks, checks and a trace in; the walk needs none
+    while order:
+        node = order.pop()
+        if node not in totals:
+            continue
+        g = np.asarray(totals.pop(node))
+        for parent, arriving in zip(node.parents, visit(node, g), strict=True):
+            if parent.requires_grad and arriving is not None:
+                totals[parent] = accumulate(parent, totals.get(parent), arriving)
+        if not (retain_graph or node.vjp is None):
+            node.parents, node.vjp = (), _freed
+
+
+def topological_order(root: Tensor) -> list[Tensor]:
+    """The nodes below `root` that require a gradient, parents before children, `root` last.
+
+    Depth first, in the order of the operands: the same program gives the same order. A loop and not
+    a recursion, as graphs get deeper than Python's stack.
+    """
+    order: list[Tensor] = []
+    visited: set[Tensor] = set()
+    stack = [(root, False)]
+    while stack:
+        node, parents_are_done = stack.pop()
+        if parents_are_done:
+            order.append(node)
+            continue
+        if node in visited:
+            continue
+        visited.add(node)
+        stack.append((node, True))
+        for parent in reversed(node.parents):
+            if parent.requires_grad:
+                stack.append((parent, False))
+    return order
+
+
+def accumulate(node: Tensor, total: Array | None, cotangent: Array) -> Array:
+    """Add a cotangent that arrives at `node` to the `total` so far (None: the first).
+
+    Out of place: the same array may be on its way to another node too.
+    """
+    if cotangent.dtype != node.data.dtype:
+        cotangent = cotangent.astype(node.data.dtype)
+    return cotangent if total is None else total + cotangent
+
+
+def cotangents(
+    root: Tensor,
+    cotangent: ArrayLike | None,
+    retain_graph: bool,
+    wanted: Collection[Tensor] = (),
+) -> dict[Tensor, Array]:
+    """The cotangents of the leaves, of nodes that retain theirs, and of those `wanted`.
+
+    Nobody else holds the arrays, provided that a rule hands on `g`, views, and arrays that it does
+    not keep. That a gradient has the shape of its leaf is never checked; the rules see to it.
+    """
+    complete: dict[Tensor, Array] = {}
+    taken: set[int] = set()
+
+    def multiply(node: Tensor, g: Array) -> Cotangents:
+        """The chain rule at one node: its cotangent times its own derivative."""
+        if node.vjp is None:
+            complete[node] = _own(g, taken)
+            return ()
+        if node.retains_grad or node in wanted:
+            complete[node] = g.copy()
+        return node.vjp(g)
+
+    walk(root, _first_cotangent(root, cotangent), multiply, retain_graph)
+    return complete
+
+
+# ----- What a walk starts from, hands over, and leaves behind -----
+
+
+def _first_cotangent(root: Tensor, cotangent: ArrayLike | None) -> Array:
+    """The cotangent that the walk starts from, checked: 1 where none is given."""
+    if not root.requires_grad:
+        raise RuntimeError(
+            "this tensor does not require a gradient: create a leaf with requires_grad=True and "
+            "compute this tensor from it, outside no_grad()"
+        )
+    if cotangent is None:
+        if root.data.size != 1:
+            raise RuntimeError(
+                f"a tensor of shape {root.shape} needs a cotangent of that shape; only a tensor "
+                "of one element does without: reduce it with sum() or mean()"
+            )
+        return np.ones_like(root.data)
+    cotangent = np.asarray(cotangent)
+    if cotangent.shape != root.shape:
+        raise ValueError(
+            f"the cotangent has shape {cotangent.shape}, but the tensor has shape {root.shape}"
+        )
+    if not np.can_cast(cotangent.dtype, root.dtype, "same_kind"):
+        raise TypeError(
+            f"a cotangent of {cotangent.dtype} cannot become {root.dtype}, the tensor's dtype"
+        )
+    return cotangent.astype(root.dtype)
+
+
+def _own(g: Array, taken: set[int]) -> Array:
+    """`g` for a leaf to keep, or a copy where its memory is not all its own.
+
+    It may be read-only (spread by a sum), a part of something larger, or `taken` by another leaf.
+    """
+    owner = g if g.base is None else g.base
+    owned = isinstance(owner, np.ndarray) and owner.flags.owndata and owner.size == g.size
+    if not owned or not g.flags.writeable or id(owner) in taken:
+        return g.copy("K")
+    taken.add(id(owner))
+    return g
+
+
+def _freed(_: Array) -> Never:
+    """The rule of a node that has been walked, so that a second walk does not stop in silence."""
+    raise RuntimeError(
+        "this is a graph that an earlier backward() or grad() has freed: compute the output again "
+        "before each, or pass retain_graph=True to the earlier one; or add the outputs up and call "
+        "backward() once on their sum"
+    )

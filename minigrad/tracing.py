@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from minigrad.node import Node
 from minigrad.types import Array, Cotangents
 
 
@@ -45,10 +44,3 @@ def trace() -> Iterator[list[Step]]:
         yield steps
     finally:
         tracing.reset(token)
-
-
-def step(node: Node, g: Array, handed: Cotangents, indices: dict[Node, int]) -> Step:
-    """What `node` got and handed on."""
-    parents = tuple(indices.get(parent) for parent in node.parents)
-    copies = tuple(None if array is None else array.copy() for array in handed)
-    return Step(indices[node], node.op, parents, node.data.copy(), g.copy(), copies)

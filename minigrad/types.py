@@ -3,9 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+
+Constant = Array | float | np.number[Any]
+"""What an op takes beside tensors."""
 
 Cotangents = tuple[Array | None, ...]
 """One cotangent per operand, of the operand's shape; None where it has none."""

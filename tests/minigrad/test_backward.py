@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from minigrad import Tensor
-from minigrad.autodiff import topological_order
-from minigrad.tensor import apply
+from minigrad.tensor import apply, topological_order
 from minigrad.types import Array, Cotangents, Recorded
 
 

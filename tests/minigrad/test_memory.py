@@ -11,8 +11,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from minigrad import GradientTape, Tensor, cat, losses, nn, optim, trace
 from minigrad import grad as gradients
-from minigrad.autodiff import topological_order
-from minigrad.tensor import apply
+from minigrad.tensor import apply, topological_order
 from minigrad.types import Array, Recorded
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from minigrad import Tensor, no_grad
-from minigrad.node import Node
 
 
 def leaf() -> Tensor:
@@ -39,7 +38,7 @@ def test_no_grad_decorates() -> None:
 
 
 def test_no_grad_is_a_matter_of_one_thread() -> None:
-    seen: list[Node] = []
+    seen: list[Tensor] = []
     with no_grad():
         thread = threading.Thread(target=lambda: seen.append(leaf() * 2.0))
         thread.start()

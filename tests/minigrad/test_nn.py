@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from minigrad import Tensor, layer_ops, nn
-from minigrad.autodiff import topological_order
+from minigrad.tensor import topological_order
 from tests.minigrad.against_torch import assert_same_as_torch, compare
 from tests.minigrad.modules import DTYPES, assert_same_layer, normal, public_names, rng
 

@@ -94,7 +94,7 @@ def test_without_probes_those_that_reach_the_change_are_proposed(tmp_path: Path)
 
 def test_a_change_that_no_probe_reaches_is_said(tmp_path: Path) -> None:
     before, after = "type(self).__name__", '"Tensor"'
-    patch = ("--scope", "Node.__repr__", "--before", before, "--after", after)
+    patch = ("--scope", "ArrayInterface.__repr__", "--before", before, "--after", after)
     _, page = new(tmp_path, "--family", "broadcasting", *patch)
     assert page is not None
     assert "# observed: no probe runs the changed code" in page.toml

@@ -145,7 +145,7 @@ RIGHT: dict[str, list[Change]] = {
     "as it is": [],
     "float32": [
         (
-            "node.py",
+            "tensor.py",
             "self.data = data\n",
             "self.data = data.astype(np.float32) if data.dtype == np.float64 else data\n",
         )
@@ -160,7 +160,7 @@ RIGHT: dict[str, list[Change]] = {
     "slope 1 of abs at 0": [("elementwise.py", "np.sign(a)", "np.where(a >= 0, 1.0, -1.0)")],
     "accumulates in place": [
         (
-            "autodiff.py",
+            "tensor.py",
             "return cotangent if total is None else total + cotangent",
             "total = np.zeros_like(node.data) if total is None else total\n"
             "    total += cotangent\n    return total",

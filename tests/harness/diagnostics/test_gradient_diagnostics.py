@@ -119,7 +119,7 @@ LOGITS_NOT_SHIFTED = (
     "shifted = a - a.max(axis, keepdims=True, initial=-np.inf)\n    exponentials",
     "shifted = a\n    exponentials",
 )
-LEAF_IN_FLOAT32 = "autodiff.py", "np.asarray(total)", "np.asarray(total, np.float32)"
+LEAF_IN_FLOAT32 = "tensor.py", "np.asarray(total)", "np.asarray(total, np.float32)"
 MUL_ROUNDS = (
     "elementwise.py",
     "unbroadcast(g * b, a.shape)",
@@ -127,17 +127,17 @@ MUL_ROUNDS = (
 )
 TANH_WIDENS = "elementwise.py", "value = np.tanh(a)\n", "value = np.tanh(a) * np.float64(1)\n"
 LEAF_OVERWRITTEN = (
-    "autodiff.py",
+    "tensor.py",
     "accumulate(node, node.grad, total)",
     ("accumulate(node, None, total)"),
 )
 GRADIENTS_SHARED = (
-    "autodiff.py",
+    "tensor.py",
     "    if not owned or not g.flags.writeable or id(owner) in taken:",
     ("    if False:"),
 )
 GRAPH_REMEMBERS = (
-    "autodiff.py",
+    "tensor.py",
     "        g = np.asarray(totals.pop(node))",
     (
         "        g = np.asarray(totals.pop(node))\n"
@@ -148,7 +148,7 @@ GRAPH_REMEMBERS = (
 )
 INTEGERS_TAKEN = "tensor.py", 'if requires_grad and self.dtype.kind != "f":', "if False:"
 MASK_IGNORED = (
-    "tensor.py",
+    "methods.py",
     "value, self, condition=np.array(mask))",
     ("value, self, condition=np.zeros_like(np.array(mask)))"),
 )

@@ -25,17 +25,17 @@ NAMED = {diagnostic.name: diagnostic for diagnostic in DIAGNOSTICS}
 FLOAT32: Sequence[Edit] = (
     (
         "tensor.py",
-        "super().__init__(np.array(data, dtype), requires_grad)",
-        "super().__init__(_single(np.array(data, dtype)), requires_grad)",
+        "self._fill(np.array(data, dtype), requires_grad)",
+        "self._fill(_single(np.array(data, dtype)), requires_grad)",
     ),
-    ("tensor.py", "Node.__init__(out, np.asarray(value)", "Node.__init__(out, _single(value)"),
+    ("tensor.py", "out._fill(np.asarray(value))", "out._fill(_single(value))"),
     (
         "tensor.py",
-        "def _compared(",
+        "def tensor(",
         "def _single(a):\n"
         "    a = np.asarray(a)\n"
         "    return a.astype(np.float32) if a.dtype == np.float64 else a\n\n\n"
-        "def _compared(",
+        "def tensor(",
     ),
 )
 """Everything in float32, whatever it is given: another engine, and a correct one."""

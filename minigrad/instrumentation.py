@@ -1,0 +1,170 @@
+"""What surrounds the walk: hooks, retained gradients, changes in place that are counted, a trace.
+
+The core computes the same gradients without any of it. `Instrumentation` is the part of a tensor
+that they need; `instrumented` lets them into a walk, around each visit of a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from minigrad.hooks import Handle, Hook, add_hook, call_hooks
+from minigrad.modes import recording
+from minigrad.tracing import Step, tracing
+from minigrad.types import Array, Cotangents, Vjp
+from minigrad.versions import UNCHANGED, Version
+
+
+class Instrumentation:
+    """The hooks of a tensor, and when it was recorded and changed."""
+
+    __slots__ = ("__weakref__", "hooks", "recorded", "retains_grad", "version")
+
+    data: Array
+    op: str
+    parents: Sequence[Instrumentation]
+    requires_grad: bool
+    vjp: Vjp | None
+
+    def __init__(self) -> None:
+        self.hooks: dict[object, Hook] | None = None
+        self.recorded = Version.now
+        self.retains_grad = False
+        self.version = UNCHANGED
+
+    # ----- On the way back -----
+
+    def retain_grad(self) -> None:
+        """Let `backward()` fill `grad` also here, where a result has none otherwise.
+
+        Raises RuntimeError where no gradient passes.
+        """
+        self._check_requires_grad("retain_grad()")
+        self.retains_grad = self.vjp is not None
+
+    def register_hook(self, hook: Hook) -> Handle:
+        """Call `hook(cotangent)` in each walk, once the cotangent of this tensor is complete.
+
+        It sees this walk's cotangent and not the `grad` of earlier ones. What it returns, unless
+        None, goes on in its place. `handle.remove()` takes it away. Raises RuntimeError where no
+        gradient passes.
+        """
+        self._check_requires_grad("register_hook()")
+        if self.hooks is None:
+            self.hooks = {}
+        return add_hook(self.hooks, hook)
+
+    def _check_requires_grad(self, method: str) -> None:
+        if not self.requires_grad:
+            raise RuntimeError(
+                f"{method} on a tensor that does not require a gradient: no cotangent will pass "
+                "here; create the leaf with requires_grad=True, and compute outside no_grad()"
+            )
+
+    # ----- In place -----
+    # Not recorded, but counted (see Version), so that a backward that needs old values refuses.
+
+    def add_(self, other: Instrumentation | ArrayLike) -> Self:
+        """Add `other` to the elements, in place."""
+        self._change()
+        np.add(self.data, _array(other), out=self.data)
+        return self
+
+    def mul_(self, other: Instrumentation | ArrayLike) -> Self:
+        """Multiply the elements by `other`, in place."""
+        self._change()
+        np.multiply(self.data, _array(other), out=self.data)
+        return self
+
+    def copy_(self, other: Instrumentation | ArrayLike) -> Self:
+        """Replace the elements by those of `other`, in place."""
+        self._change()
+        np.copyto(self.data, _array(other))
+        return self
+
+    def __setitem__(self, index: Any, other: Instrumentation | ArrayLike) -> None:
+        """`self[index] = other`, in place, for whatever NumPy takes as an index."""
+        self._change()
+        parts = index if isinstance(index, tuple) else (index,)
+        self.data[tuple(_array(part) for part in parts)] = _array(other)
+
+    def _change(self) -> None:
+        """Count a change in place. Raises RuntimeError where a gradient would be wrong after it."""
+        if self.requires_grad and recording.get():
+            raise RuntimeError(
+                "a tensor that requires a gradient cannot be changed in place, as the change would "
+                "not be recorded: write it out of place, as in y = x * 2, or, where no gradient "
+                "shall see it (an initial value, an update), change it inside no_grad()"
+            )
+        Version.now += 1
+        self._own_version().changed = Version.now
+
+    def share_version(self, other: Instrumentation) -> None:
+        """Have one version with `other`, whose memory this tensor shows."""
+        self.version = other._own_version()
+
+    def _own_version(self) -> Version:
+        """The version of this memory, to change it or to share it."""
+        if self.version is UNCHANGED:
+            self.version = Version()
+        return self.version
+
+
+N = TypeVar("N", bound=Instrumentation)
+
+
+def instrumented(
+    visit: Callable[[N, Array], Cotangents], order: Sequence[N]
+) -> Callable[[N, Array], Cotangents]:
+    """The `visit` of a walk through `order`, with hooks, the check of versions, and the trace.
+
+    Hooks come first, as they may replace the cotangent. A visit that raises leaves no step.
+    """
+    steps = tracing.get()
+    indices: dict[Instrumentation, int] = {}
+    if steps is not None:
+        indices = {node: i for i, node in enumerate(order)}
+
+    def instrumented_visit(node: N, g: Array) -> Cotangents:
+        if node.hooks:
+            g = call_hooks(node.hooks, g)
+        if node.recorded < Version.now:
+            _check_unchanged(node)
+        handed = visit(node, g)
+        if steps is not None:
+            steps.append(_step(node, g, handed, indices))
+        return handed
+
+    return instrumented_visit
+
+
+def _check_unchanged(node: Instrumentation) -> None:
+    """Raise RuntimeError if an operand or the result of `node` was changed in place since.
+
+    Which of these values the rule needs, it alone knows; so any of them counts. A leaf has no rule.
+    """
+    if node.vjp is None:
+        return
+    for name, value in [*(("an operand", parent) for parent in node.parents), ("the result", node)]:
+        if value.version.changed > node.recorded:
+            raise RuntimeError(
+                f"{name} of {node.op}, of shape {value.data.shape}, was changed in place before "
+                "the backward() that needs it: call backward() first, or change a copy"
+            )
+
+
+def _step(
+    node: Instrumentation, g: Array, handed: Cotangents, indices: dict[Instrumentation, int]
+) -> Step:
+    """What `node` got and handed on."""
+    parents = tuple(indices.get(parent) for parent in node.parents)
+    copies = tuple(None if array is None else array.copy() for array in handed)
+    return Step(indices[node], node.op, parents, node.data.copy(), g.copy(), copies)
+
+
+def _array(value: Any) -> Any:
+    return value.data if isinstance(value, Instrumentation) else value
