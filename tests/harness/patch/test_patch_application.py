@@ -162,7 +162,7 @@ def test_a_wrong_number_of_sites_lists_what_matched() -> None:
         "    engine/ops.py:3 add.vjp: unbroadcast(g, a)\n"
         "    engine/ops.py:3 add.vjp: unbroadcast(g, b)\n"
         "  remedy: correct `sites`, or narrow a scope or a pattern until only"
-        " the meant places match"
+        " the intended places match"
     )
 
 
@@ -197,7 +197,7 @@ def test_a_result_that_means_the_same_is_refused() -> None:
         apply("@@ @@\n-a + b\n+(a) + b\n", {"m.py": "x = a+b\n"})
 
 
-def test_a_source_that_is_not_python_is_the_environments_problem() -> None:
+def test_a_source_that_is_not_python_is_an_environment_problem() -> None:
     with pytest.raises(EnvironmentProblem, match=r"m\.py:2: this file of the engine is not Python"):
         apply("@@ @@\n-a\n+b\n", {"m.py": "a\ndef\n"})
 
@@ -211,7 +211,7 @@ def test_a_hunk_without_a_site_says_what_it_looked_for_and_what_is_near() -> Non
     text = str(caught.value)
     assert text.startswith(
         "page.md:7: this hunk matches nothing in this engine\n"
-        "  scope: ops.py::mull.vjp|Tensor.ad: no definition is called so; nearest: mul.vjp, "
+        "  scope: ops.py::mull.vjp|Tensor.ad: no definition has this name; nearest: mul.vjp, "
     )
     assert "Tensor.add" in text
     assert "  looked for:\n    unbroadcast($g * b, a.shape)\n" in text
@@ -307,5 +307,5 @@ def test_an_engine_that_is_nested_too_deeply_is_a_problem_with_a_remedy() -> Non
 def test_a_hunk_that_is_too_long_to_be_looked_for_is_refused() -> None:
     chain = " < ".join(["x"] * 3000)
     patch = parse_patch(f"@@ @@\n-{chain}\n+y\n", path="page.md", line=1)
-    with pytest.raises(HunkError, match=r"too long to be looked for(?s:.*)remedy"):
+    with pytest.raises(HunkError, match=r"too long to search for(?s:.*)remedy"):
         apply_patch(patch, {"m.py": f"z = {chain}\n"})

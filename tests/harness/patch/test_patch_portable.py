@@ -143,7 +143,7 @@ def test_an_op_in_a_scope_may_mean_several_definitions() -> None:
 
 
 def test_an_unknown_op_is_refused() -> None:
-    with pytest.raises(HunkError, match="no op is called `ad`; there are add, sub"):
+    with pytest.raises(HunkError, match="`ad` is not an op; the ops are add, sub"):
         parse_patch("@@ op:ad @@\n-f($g)\n+$g", path="page.md", line=1)
 
 
