@@ -81,7 +81,7 @@ def compile_marked(
     for name in filter(None, (hooks.marker, hooks.value, hooks.frame, hooks.locals)):
         if not name.isidentifier() or (name.startswith("__") and not name.endswith("__")):
             raise ValueError(
-                f"the hook {name!r} is not an identifier, or is mangled inside a class"
+                f"the hook name {name!r} is not an identifier, or would be mangled inside a class"
             )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
