@@ -45,12 +45,12 @@ def statistics_of_training_rows(lib):
     holed = np.where(test > 5.0, np.nan, test)
     imputer = lib.data.MeanImputer().fit(train)
     for rows in (test, train):
-        expected = (rows - train.mean(0)) / train.std(0)
+        scaled = (rows - train.mean(0)) / train.std(0)
         filled = imputer.transform(holed)[np.isnan(holed)]
         expected = np.broadcast_to(train.mean(0), holed.shape)[np.isnan(holed)]
         yield {
             "rows": len(rows),
-            "scale_error": _off(scaler.transform(rows) - expected),
+            "scale_error": _off(scaler.transform(rows) - scaled),
             "fill_error": _off(filled - expected),
         }
 

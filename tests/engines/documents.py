@@ -1,4 +1,4 @@
-"""What is known of engines that others wrote: the doctor's reports, and breaks put into them.
+"""Documents about third-party engines: the doctor's reports, and the outcomes of breaks in them.
 
     python -m tests.engines.documents        # writes docs/engines.md and docs/engines/*.txt
 
@@ -36,7 +36,7 @@ class Listed:
 
     @property
     def module(self) -> str:
-        """What has to be installed."""
+        """The distribution to install."""
         return self.target.partition(":")[0].partition(".")[0]
 
 
@@ -49,12 +49,12 @@ ENGINES = (
 
 
 def installed() -> list[Listed]:
-    """Those of the engines that are here."""
+    """The listed engines that are installed."""
     return [each for each in ENGINES if find_spec(each.module)]
 
 
 def report_of(diagnosis: Diagnosis) -> str:
-    """The doctor's report as it is read on a terminal of 80 columns, without colour."""
+    """The doctor's report on a terminal of 80 columns, without colour."""
     text = StringIO()
     screen = Screen(file=text, width=WIDTH, no_color=True, force_terminal=False, highlight=False)
     show_diagnosis(screen, diagnosis)
@@ -67,13 +67,13 @@ def examine(listed: Listed, catalogue: Catalogue, bench: Bench) -> str:
 
 
 def try_breaks(listed: Listed, catalogue: Catalogue, bench: Bench) -> list[Report]:
-    """What every break comes to in an engine."""
+    """The outcome of every break in an engine."""
     engine = explore(listed.target, bench.store).engine
     return list(compare_pages(breaks_for(catalogue), catalogue, engine, bench))
 
 
 def write_table(tried: dict[Listed, list[Report]]) -> str:
-    """Engines by breaks: the headline, the sites, and how many runs end as the page says."""
+    """A table of engines by breaks: the headline, the sites, and how many runs end as predicted."""
     by_break: dict[str, dict[str, Report]] = {}
     for listed, reports in tried.items():
         for report in reports:

@@ -1,4 +1,4 @@
-"""A harness.toml, the name of an engine, and its source: read, or refused with a remedy."""
+"""A harness.toml, an engine's name and its source are read, or rejected with a remedy."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_any_name_of_an_engine_is_found_or_refused(said: str) -> None:
 
 
 @given(st.data())
-def test_any_source_is_looked_through(data: st.DataObject) -> None:
+def test_any_source_can_be_searched(data: st.DataObject) -> None:
     text = changed(data, ENGINE)
     with tempfile.TemporaryDirectory(prefix="fuzzed-") as folder:
         Path(folder, "engine.py").write_text(text, encoding="utf-8", errors="surrogateescape")

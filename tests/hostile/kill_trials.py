@@ -1,4 +1,4 @@
-"""Trials that end a kill matrix by a signal at a random moment, and look at what it leaves behind.
+"""Trials that end a kill matrix by a signal at a random time, and check what it leaves behind.
 
     python -m tests.hostile.kill_trials --trials 30
 
@@ -32,16 +32,16 @@ import minigrad
 ROOT = Path(__file__).parents[2]
 ENGINE = Path(minigrad.__file__).parent
 COMMAND = ("matrix", "--on", "unbroadcast-on-arrival", "--json", "skip-unbroadcast")
-"""On a rewrite of the engine, so that the others are left out: a break, and the controls."""
+"""A break and the controls, on a rewrite of the engine."""
 
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGKILL: -9}
 SOON = 20.0
-"""Seconds, on a busy machine; an idle one takes a tenth of one."""
+"""Seconds on a busy machine; an idle one takes a tenth of a second."""
 
 
 @dataclass
 class Place:
-    """Where a matrix keeps things; its processes are known by it, since they inherit it."""
+    """The folders of a matrix; its processes inherit the environment that names them."""
 
     folder: Path
     environment: dict[str, str] = field(init=False)
@@ -74,7 +74,7 @@ class Place:
         )
 
     def processes(self) -> list[int]:
-        """Those that were started here, whatever has become of them; none that is only an entry."""
+        """The live processes that were started here, without zombies."""
         mark, found = f"XDG_CACHE_HOME={self.folder / 'cache'}".encode(), []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and entry.name != str(os.getpid()):
@@ -86,7 +86,7 @@ class Place:
         return found
 
     def stored(self) -> dict[bytes, int]:
-        """The keys of the runs that are kept, and their rows: what is written again gets another.
+        """The keys of the stored runs, and their row ids, which change if a run is written again.
 
         Raises sqlite3.DatabaseError where the store is not sound.
         """
@@ -103,14 +103,14 @@ class Place:
 
 
 def heed_requests() -> None:
-    """Take signals as from a terminal: what a shell starts in the background ignores Ctrl-C."""
+    """Handle signals as in a terminal; a process started in the background ignores Ctrl-C."""
     for number in STATUS:
         if number != signal.SIGKILL:
             signal.signal(number, signal.SIG_DFL)
 
 
 def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """What the matrix shows, but for its seconds."""
+    """The output of the matrix, without its times."""
     out, err = process.communicate(timeout=600)
     assert process.returncode in (0, 1), err
     assert out, err
@@ -125,7 +125,7 @@ def without_seconds(thing: Any) -> Any:
 
 
 def tree(folder: Path) -> str:
-    """A digest of every file below, its name and its bytes."""
+    """A digest of the names and contents of all files in a folder."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         digest.update(str(path).encode() + (path.read_bytes() if path.is_file() else b""))
@@ -134,21 +134,21 @@ def tree(folder: Path) -> str:
 
 @dataclass(frozen=True)
 class Trial:
-    """What was seen of a matrix that got a signal."""
+    """The result of a matrix that received a signal."""
 
     wrong: list[str]
-    """Nothing, if all is well."""
+    """What went wrong; empty if nothing did."""
     status: int | None = None
     took: float = 0.0
     """Seconds from the signal to the end of its last process."""
     kept: int = 0
-    """Runs, in the store."""
+    """The number of runs in the store."""
 
 
 def trial(
     folder: Path, number: signal.Signals, delay: float, reference: dict[str, Any], *, group: bool
 ) -> Trial:
-    """A matrix that gets the signal after `delay` seconds.
+    """Run a matrix that receives the signal after `delay` seconds.
 
     With `group`, every process of its group gets it, as from a terminal.
     """
@@ -191,7 +191,7 @@ def trial(
 
 
 def two_at_once(folder: Path) -> tuple[dict[str, Any], float]:
-    """What two matrices show that share a store, and how many seconds they take."""
+    """The output of two matrices that share a store, and their time in seconds."""
     start, place = time.monotonic(), Place(folder)
     one, another = place.start(), place.start()
     shown = finish(one)
@@ -201,7 +201,7 @@ def two_at_once(folder: Path) -> tuple[dict[str, Any], float]:
 
 
 def undisturbed(folder: Path) -> tuple[dict[str, Any], float]:
-    """The matrix that nobody disturbs, and how many seconds it takes."""
+    """The output of an undisturbed matrix, and its time in seconds."""
     start = time.monotonic()
     return finish(Place(folder).start()), time.monotonic() - start
 

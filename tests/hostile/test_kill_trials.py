@@ -1,4 +1,4 @@
-"""A kill matrix that gets a signal on its way: once for each here, many times by `kill_trials`."""
+"""A kill matrix that receives a signal: once per signal here, many times in `kill_trials`."""
 
 import signal
 import sys
@@ -26,7 +26,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any],
         pytest.param(signal.SIGHUP, True, marks=pytest.mark.slow),
     ],
 )
-def test_a_matrix_that_gets_a_signal_leaves_nothing_and_can_go_on(
+def test_a_matrix_that_receives_a_signal_leaves_nothing_and_can_resume(
     number: signal.Signals, group: bool, reference: tuple[dict[str, Any], float], tmp_path: Path
 ) -> None:
     shown, seconds = reference

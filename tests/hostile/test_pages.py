@@ -1,4 +1,4 @@
-"""Pages that do harm: each is refused with one clear message, and keeps nobody waiting.
+"""Hostile pages: each is rejected quickly, with one clear message.
 
 Those in `pages/` are files; the others are what no repository keeps, or what is large. They are all
 in one folder and checked by one command, so that none may harm the others either.
@@ -20,12 +20,12 @@ KEPT = sorted(path.stem for path in HERE.glob("*.md"))
 
 
 def front(path: Path) -> str:
-    """The beginning of a page with the id that its file's name asks for."""
+    """The beginning of a page whose id matches its file name."""
     return f'+++\nid = "{path.stem}"\nkind = "break"\nfamily = "shapes"\n+++\n# A title\n'
 
 
 def written(*parts: str) -> Callable[[Path], object]:
-    """A page that goes on with these."""
+    """A page with these lines after its beginning."""
     return lambda path: path.write_text(front(path) + "".join(parts), encoding="utf-8")
 
 
@@ -110,7 +110,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no su
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What is said of each page."""
+    """The message for each page."""
     folder = tmp_path_factory.mktemp("catalogue") / "pages"
     folder.mkdir()
     for page in KEPT:
@@ -138,7 +138,7 @@ def test_a_page_is_refused_with_a_message(page: str, told: dict[str, str]) -> No
     assert len(said) < 10_000
 
 
-def test_an_id_that_two_files_claim_ends_the_command_with_a_message(tmp_path: Path) -> None:
+def test_a_duplicate_id_ends_the_command_with_a_message(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
         path = tmp_path / folder / "x.md"

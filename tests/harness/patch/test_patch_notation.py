@@ -119,7 +119,7 @@ def test_a_mistake_is_reported_with_its_line_and_a_remedy(
         raise error
 
 
-def test_metavariables_are_not_looked_for_in_strings_and_comments() -> None:
+def test_strings_and_comments_have_no_metavariables() -> None:
     text = '@@ @@\n-f(\'$a\', """$b""", $c)  # $d\n+g($c, \'$e\')\n'
     (hunk,) = parse_patch(text, path="page.md", line=1).hunks
     assert set(hunk.before.holes) == set(hunk.after.holes) == {"c"}
@@ -156,7 +156,7 @@ def test_two_sides_of_one_expression_each_are_an_expression_hunk(
     assert hunk.is_expression is expression
 
 
-def test_many_runs_in_code_that_is_no_python_are_refused_as_soon_as_one() -> None:
+def test_many_runs_in_invalid_code_are_refused_quickly() -> None:
     """Each run has four forms; all combinations of twelve would take an hour."""
     runs = ", ".join(f"$...a{i}" for i in range(12))
     with pytest.raises(HunkError, match="never closed"):

@@ -73,7 +73,7 @@ def parse(text: str) -> ast.Module:
 
 @functools.cache
 def nodes_of(module: str, kind: type[ast.AST]) -> list[ast.AST]:
-    """All nodes of a kind, without those in f-strings, where Python 3.11 has no room for quotes."""
+    """All nodes of a kind except those in f-strings, where Python 3.11 cannot nest quotes."""
     found, pending = [], [tree_of(module)]
     while pending:
         node = pending.pop()
@@ -96,7 +96,7 @@ def signed(sign: str, code: str) -> str:
 
 
 def run(before: str, after: str, module: str) -> Patched:
-    """Apply a hunk; what cannot be said in that place is no counterexample."""
+    """Apply a hunk; skip examples whose result is not valid in that place."""
     assume("\n\n" not in before)
     text = text_of(module)
     patch = parse_patch("@@ @@\n" + signed("-", before) + signed("+", after), path="p.md", line=1)
@@ -114,7 +114,7 @@ def run(before: str, after: str, module: str) -> Patched:
 
 
 def same(one: object, other: object) -> bool:
-    """Whether two trees are equal but for positions, contexts and the `u` of a string."""
+    """Whether two trees are equal apart from positions, contexts and the `u` of a string."""
     return equal(one, other, None)
 
 
@@ -122,7 +122,7 @@ def same(one: object, other: object) -> bool:
 
 
 class Substitute(ast.NodeTransformer):
-    """Replaces the outermost nodes that match; the independent account of an expression hunk."""
+    """Replaces the outermost matching nodes, independently of the patch package."""
 
     def __init__(self, pattern: ast.expr, template: str) -> None:
         self.pattern, self.template = pattern, template
@@ -176,7 +176,7 @@ def has_slice(node: object) -> bool:
 
 @common
 @given(st.data(), st.sampled_from(REPLACEMENTS))
-def test_an_expression_is_found_whatever_its_layout_and_replaced_as_in_the_tree(
+def test_an_expression_matches_in_any_layout_and_is_replaced_as_in_the_tree(
     data: st.DataObject, replacement: str
 ) -> None:
     module, node = pick(data, ast.expr)
@@ -242,7 +242,7 @@ def swap(root: ast.AST, old: ast.AST, new: ast.AST) -> ast.AST:
 
 @common
 @given(st.data())
-def test_there_and_back_restores_every_byte(data: st.DataObject) -> None:
+def test_undoing_restores_every_byte(data: st.DataObject) -> None:
     module, node = pick(data, ast.expr)
     code = ast.unparse(node)
     there = run(code, "zz_fresh", module)
@@ -257,7 +257,7 @@ def test_there_and_back_restores_every_byte(data: st.DataObject) -> None:
 
 
 def substituted(text: str, wanted: ast.AST, added: list[ast.stmt]) -> ast.Module:
-    """Every statement whose structure is that of `wanted` gives way to others, or to nothing."""
+    """Replaces every statement with the structure of `wanted` by others, or deletes it."""
     tree = parse(text)
     pending: list[ast.AST] = [tree]
     while pending:
@@ -281,7 +281,7 @@ def is_elif(node: ast.stmt, text: str) -> bool:
 
 
 def said_otherwise(node: ast.AST) -> bool:
-    """What `ast.unparse` writes in another form than its source: `else: if`, `del (a, b)`."""
+    """Whether `ast.unparse` writes it in another form than its source: `else: if`, `del (a, b)`."""
     return any(
         (isinstance(each, ast.If) and len(each.orelse) == 1 and isinstance(each.orelse[0], ast.If))
         or (isinstance(each, ast.Delete) and isinstance(each.targets[0], ast.Tuple))
@@ -291,7 +291,7 @@ def said_otherwise(node: ast.AST) -> bool:
 
 @common
 @given(st.data(), st.sampled_from([*STATEMENTS, ""]))
-def test_a_statement_is_found_whatever_its_layout_and_replaced_as_in_the_tree(
+def test_a_statement_matches_in_any_layout_and_is_replaced_as_in_the_tree(
     data: st.DataObject, replacement: str
 ) -> None:
     module, node = pick(data, ast.stmt)
@@ -368,7 +368,7 @@ def test_marks_count_executions_and_change_no_result(data: st.DataObject) -> Non
 
 
 def markable(tree: ast.Module) -> list[ast.expr]:
-    """The expressions whose marks stand at the expression itself."""
+    """The expressions that are marked at the expression itself."""
     found: list[ast.expr] = []
     pending: list[ast.AST] = [tree]
     while pending:
@@ -408,7 +408,7 @@ def execute(code: CodeType, module: str) -> tuple[object, int, int]:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_code_that_is_not_there_does_not_apply(module: str) -> None:
+def test_missing_code_does_not_apply(module: str) -> None:
     patch = parse_patch("@@ @@\n-zz_nowhere($x)\n+$x\n", path="p.md", line=1)
     with pytest.raises(DoesNotApply):
         apply_patch(patch, {module: text_of(module)})

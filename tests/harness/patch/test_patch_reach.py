@@ -1,4 +1,4 @@
-"""Marked code: each site's mark, when it runs, and that nothing else is different."""
+"""Marked code: each site is recorded when it runs, and nothing else changes."""
 
 from __future__ import annotations
 

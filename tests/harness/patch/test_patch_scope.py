@@ -1,4 +1,4 @@
-"""Where a scope is looked for: a file that is left unparsed has nothing of that name."""
+"""Searching for a scope: a file that is not parsed does not define the name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.patch.scope import Alternative, parse_scope
 from harness.patch.source import parse_source, read_source
 
 NAMES = ["add", "Tensor", "größe", "ﬁt", "e\u0301tat", "\u212ex", "_", "def_", "classes"]
-"""Some letters are no word characters to `re`; Python reads `ﬁt` as `fit`, and a scope does not."""
+"""Some letters are not word characters to `re`; Python reads `ﬁt` as `fit`, a scope does not."""
 
 HEADERS = [
     *("def {}(): pass", "async def {}(): pass", "class {}: pass", "class {}(object): pass"),
