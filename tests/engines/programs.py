@@ -69,7 +69,7 @@ def programs_of(engine: str) -> list[str]:
     return [
         name
         for name in PROGRAMS
-        if not any(name == each or name.startswith(f"{each} ") for each in MISSING[engine])
+        if not any(name == start or name.startswith(f"{start} ") for start in MISSING[engine])
     ]
 
 
@@ -94,17 +94,17 @@ def gradients(module: ModuleType, name: str, weighted: bool = True) -> Arrays:
     arrays = draw(name)
     program, engine = PROGRAMS[name][0], module.__name__.rpartition(".")[2]
     shape = value(module, name, arrays).shape
-    given = weights(shape) if weighted else np.ones(shape)
+    cotangent = weights(shape) if weighted else np.ones(shape)
     if engine == "functional":
-        return tuple(module.vjp(program, *arrays)[1](given))
+        return tuple(module.vjp(program, *arrays)[1](cotangent))
     made = leaves(module, arrays)
     end = program(*made)
     if not weighted:
         end.backward()
     elif engine in WEIGHED:
-        WEIGHED[engine](end, given).backward()
+        WEIGHED[engine](end, cotangent).backward()
     else:
-        end.backward(given)
+        end.backward(cotangent)
     if engine == "classes":  # there gradients are tensors
         return tuple(leaf.grad.data for leaf in made)
     return tuple(leaf.grad for leaf in made)

@@ -295,7 +295,7 @@ def test_a_corrupted_cache_gives_runs_or_nothing(data: st.DataObject, kept: list
 
 words = st.text(max_size=8)
 names = st.lists(words, max_size=2)
-said = st.dictionaries(words, words, max_size=2)
+texts_by_name = st.dictionaries(words, words, max_size=2)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 reports = st.builds(
@@ -326,9 +326,9 @@ reports = st.builds(
             agrees=st.none() | st.booleans(),
             caught_by=names,
             missed_by=names,
-            skipped=said,
-            alarms=said,
-            wrong_reason=said,
+            skipped=texts_by_name,
+            alarms=texts_by_name,
+            wrong_reason=texts_by_name,
             margins=st.dictionaries(words, FINITE, max_size=2),  # null stands for infinity
         ),
         max_size=2,
@@ -336,7 +336,7 @@ reports = st.builds(
     claims=st.lists(
         st.builds(ClaimReport, words, words, st.none() | st.booleans(), words), max_size=1
     ),
-    missing=said,
+    missing=texts_by_name,
 )
 
 

@@ -64,8 +64,8 @@ def test_bytes_are_settings_or_refused(content: bytes) -> None:
 @given(
     st.text(max_size=80) | st.from_regex(r"[\w./\\:-]{0,40}(\.py|\.toml)?(:\w*)?", fullmatch=True)
 )
-def test_any_name_of_an_engine_is_found_or_refused(said: str) -> None:
-    target = read(lambda: locate(said))
+def test_any_name_of_an_engine_is_found_or_refused(engine: str) -> None:
+    target = read(lambda: locate(engine))
     assert target is None or isinstance(target, Target)
 
 
@@ -76,6 +76,6 @@ def test_any_source_can_be_searched(data: st.DataObject) -> None:
         Path(folder, "engine.py").write_text(text, encoding="utf-8", errors="surrogateescape")
         read(lambda: locate(f"{folder}/engine.py:Tensor"))
     sources = {"engine.py": text}
-    assert all(isinstance(each, str) for each in spellings(sources, {"sum_to", "shrink"}))
+    assert all(isinstance(name, str) for name in spellings(sources, {"sum_to", "shrink"}))
     assert isinstance(adds_in_place(sources), bool)
     assert isinstance(likely_names(sources), set)

@@ -93,9 +93,9 @@ class Place:
         if not self.store.exists():
             return {}
         with closing(sqlite3.connect(self.store)) as file:
-            said = file.execute("PRAGMA integrity_check").fetchone()[0]
-            if said != "ok":
-                raise sqlite3.DatabaseError(said)
+            answer = file.execute("PRAGMA integrity_check").fetchone()[0]
+            if answer != "ok":
+                raise sqlite3.DatabaseError(answer)
             tables = {name for (name,) in file.execute("SELECT name FROM sqlite_master")}
             if "runs" not in tables:  # it was just being made
                 return {}
@@ -121,7 +121,7 @@ def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
 def without_seconds(thing: Any) -> Any:
     if isinstance(thing, dict):
         return {key: without_seconds(value) for key, value in thing.items() if key != "seconds"}
-    return [without_seconds(each) for each in thing] if isinstance(thing, list) else thing
+    return [without_seconds(item) for item in thing] if isinstance(thing, list) else thing
 
 
 def tree(folder: Path) -> str:
@@ -212,10 +212,12 @@ def main() -> int:
     )
     parser.add_argument("--trials", type=int, default=30, help="for each signal")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--signal", choices=[each.name for each in STATUS], help="only this one")
-    given = parser.parse_args()
-    signals = [each for each in STATUS if given.signal in (None, each.name)]
-    rng, failures = random.Random(given.seed), 0
+    parser.add_argument(
+        "--signal", choices=[number.name for number in STATUS], help="only this one"
+    )
+    arguments = parser.parse_args()
+    signals = [number for number in STATUS if arguments.signal in (None, number.name)]
+    rng, failures = random.Random(arguments.seed), 0
     with tempfile.TemporaryDirectory() as folder:
         reference, seconds = undisturbed(Path(folder, "undisturbed"))
         print(f"undisturbed: {seconds:.1f} seconds", flush=True)
@@ -224,18 +226,18 @@ def main() -> int:
         print(f"two at once: {took:.1f} seconds, {'well' if shown == reference else 'WRONG'}")
         print("signal   to     after  status  ends after  runs kept")
         for number in signals:
-            for count in range(given.trials):
+            for count in range(arguments.trials):
                 delay, group = rng.uniform(0.0, seconds), count % 3 == 0
                 here = Path(folder, f"{number.name}-{count}")
-                seen = trial(here, number, delay, reference, group=group)
-                failures += bool(seen.wrong)
+                result = trial(here, number, delay, reference, group=group)
+                failures += bool(result.wrong)
                 print(
                     f"{number.name:8} {'all' if group else 'first':5} {delay:5.1f} s  "
-                    f"{seen.status or 0:6}  {seen.took:8.2f} s  {seen.kept:9}  "
-                    f"{'; '.join(seen.wrong) or 'well'}",
+                    f"{result.status or 0:6}  {result.took:8.2f} s  {result.kept:9}  "
+                    f"{'; '.join(result.wrong) or 'well'}",
                     flush=True,
                 )
-    print(f"{failures} of {len(signals) * given.trials} trials went wrong")
+    print(f"{failures} of {len(signals) * arguments.trials} trials went wrong")
     return 1 if failures else 0
 
 

@@ -156,13 +156,13 @@ def no_orphans() -> Iterator[None]:
 
 def children() -> list[str]:
     """The descendants of this process, by their command lines."""
-    said = subprocess.run(
+    listing = subprocess.run(
         ["ps", "--ppid", str(os.getpid()), "-o", "pid=,stat=,args="],
         capture_output=True,
         text=True,
         check=False,
     )
-    return said.stdout.splitlines()
+    return listing.stdout.splitlines()
 
 
 def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
@@ -182,12 +182,12 @@ def test_an_attack_affects_only_its_own_run(
     playground: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    said = settings(sample)
-    ends = said["ENDS"] if own_world else said.get("SHARED", said["ENDS"])
+    constants = settings(sample)
+    ends = constants["ENDS"] if own_world else constants.get("SHARED", constants["ENDS"])
     if ends is None:
         pytest.skip("only namespaces guard against it")
     before = contents(playground / "field")
-    limits = Limits(**({"seconds": SECONDS} | said.get("LIMITS", {})), own_world=own_world)
+    limits = Limits(**({"seconds": SECONDS} | constants.get("LIMITS", {})), own_world=own_world)
     start = time.monotonic()
     runs = run_isolated(job(engine(sample), playground / "field" / "engine"), limits, fork=fork)
     assert time.monotonic() - start < 2 * SECONDS
@@ -197,9 +197,9 @@ def test_an_attack_affects_only_its_own_run(
     assert str(attacked.failure).isprintable()
     assert len(str(attacked.failure)) < 5000
     for run, quiet in zip(others, unharmed(fork, own_world), strict=True):
-        seen, expected = plain(run), plain(quiet)
-        other = {key for key in seen | expected if seen.get(key) != expected.get(key)}
-        assert {key: (seen.get(key), expected.get(key)) for key in other} == {}
+        actual, expected = plain(run), plain(quiet)
+        other = {key for key in actual | expected if actual.get(key) != expected.get(key)}
+        assert {key: (actual.get(key), expected.get(key)) for key in other} == {}
     assert contents(playground / "field") == before
     assert list((playground / "scratch").iterdir()) == []
     assert capfd.readouterr() == ("", "")
@@ -207,9 +207,9 @@ def test_an_attack_affects_only_its_own_run(
 
 def plain(run: Run) -> dict[str, object]:
     """A run without its duration; a log as numbers, which are easier to read."""
-    said = msgspec.structs.asdict(run)
-    log = [{key: seen.numpy().tolist() for key, seen in step.items()} for step in run.log]
-    return {**said, "seconds": None, "log": None} | (log[-1] if log else {}) | {"steps": len(log)}
+    fields = msgspec.structs.asdict(run)
+    log = [{key: array.numpy().tolist() for key, array in step.items()} for step in run.log]
+    return {**fields, "seconds": None, "log": None} | (log[-1] if log else {}) | {"steps": len(log)}
 
 
 GAPS = {

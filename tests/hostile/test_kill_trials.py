@@ -30,7 +30,7 @@ def test_a_matrix_that_receives_a_signal_leaves_nothing_and_can_resume(
     number: signal.Signals, group: bool, reference: tuple[dict[str, Any], float], tmp_path: Path
 ) -> None:
     shown, seconds = reference
-    seen = trial(tmp_path, number, 0.15 * seconds, shown, group=group)
-    assert seen.wrong == []
+    result = trial(tmp_path, number, 0.15 * seconds, shown, group=group)
+    assert result.wrong == []
     # Ended by it, also where it came before the command line could take it; and not done before.
-    assert seen.status in (STATUS[number], -number)
+    assert result.status in (STATUS[number], -number)

@@ -109,7 +109,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no su
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def messages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The message for each page."""
     folder = tmp_path_factory.mktemp("catalogue") / "pages"
     folder.mkdir()
@@ -128,14 +128,14 @@ def id_of(what: str) -> str:
 
 
 @pytest.mark.parametrize("page", [*KEPT, *MADE])
-def test_a_page_is_refused_with_a_message(page: str, told: dict[str, str]) -> None:
-    said = told[id_of(page)]
+def test_a_page_is_refused_with_a_message(page: str, messages: dict[str, str]) -> None:
+    message = messages[id_of(page)]
     words = MADE[page][1] if page in MADE else "remedy: "
-    assert words in " ".join(said.split())
-    assert "the check itself failed" not in said
-    assert "a secret" not in said
-    assert all(line.isprintable() for line in said.splitlines()), said
-    assert len(said) < 10_000
+    assert words in " ".join(message.split())
+    assert "the check itself failed" not in message
+    assert "a secret" not in message
+    assert all(line.isprintable() for line in message.splitlines()), message
+    assert len(message) < 10_000
 
 
 def test_a_duplicate_id_ends_the_command_with_a_message(tmp_path: Path) -> None:

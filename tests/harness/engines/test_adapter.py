@@ -116,8 +116,8 @@ def test_a_shape_is_passed_in_the_accepted_form() -> None:
         return shape
 
     for function in (whole, parts):
-        for given in (("x", 2, 3), ("x", (2, 3))):
-            assert call(function, given, {}) == (2, 3)
+        for arguments in (("x", 2, 3), ("x", (2, 3))):
+            assert call(function, arguments, {}) == (2, 3)
 
 
 def test_functions_with_open_keywords_get_numpys_names() -> None:

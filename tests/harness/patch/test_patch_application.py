@@ -202,7 +202,7 @@ def test_a_source_that_is_not_python_is_an_environment_problem() -> None:
         apply("@@ @@\n-a\n+b\n", {"m.py": "a\ndef\n"})
 
 
-# ----- what the learner is told -----
+# ----- messages -----
 
 
 def test_a_hunk_without_a_site_shows_its_pattern_and_similar_code() -> None:

@@ -152,8 +152,8 @@ def equal(pattern: object, node: object, bound: dict[str, ast.AST] | None) -> bo
         assert isinstance(node, ast.AST)
         if isinstance(node, ast.Slice | ast.Starred) or has_slice(node):
             return False
-        known = bound.setdefault(pattern.id, node)
-        return same(known, node)
+        earlier = bound.setdefault(pattern.id, node)
+        return same(earlier, node)
     if type(pattern) is not type(node):
         return False
     if isinstance(pattern, list):
@@ -171,7 +171,7 @@ def equal(pattern: object, node: object, bound: dict[str, ast.AST] | None) -> bo
 
 
 def has_slice(node: object) -> bool:
-    return isinstance(node, ast.Tuple) and any(isinstance(each, ast.Slice) for each in node.elts)
+    return isinstance(node, ast.Tuple) and any(isinstance(item, ast.Slice) for item in node.elts)
 
 
 @common
@@ -272,7 +272,7 @@ def substituted(text: str, wanted: ast.AST, added: list[ast.stmt]) -> ast.Module
                 needed = not isinstance(node, ast.Module)
                 part[:] = fresh or ([ast.Pass()] if needed else [])
             elif isinstance(part, list):
-                pending += [each for each in part if isinstance(each, ast.AST)]
+                pending += [item for item in part if isinstance(item, ast.AST)]
     return tree
 
 
@@ -283,9 +283,9 @@ def is_elif(node: ast.stmt, text: str) -> bool:
 def said_otherwise(node: ast.AST) -> bool:
     """Whether `ast.unparse` writes it in another form than its source: `else: if`, `del (a, b)`."""
     return any(
-        (isinstance(each, ast.If) and len(each.orelse) == 1 and isinstance(each.orelse[0], ast.If))
-        or (isinstance(each, ast.Delete) and isinstance(each.targets[0], ast.Tuple))
-        for each in ast.walk(node)
+        (isinstance(item, ast.If) and len(item.orelse) == 1 and isinstance(item.orelse[0], ast.If))
+        or (isinstance(item, ast.Delete) and isinstance(item.targets[0], ast.Tuple))
+        for item in ast.walk(node)
     )
 
 
@@ -314,7 +314,7 @@ def test_a_line_added_beside_context_leaves_the_context_as_it_was(
     assume(not said_otherwise(node) and not is_elif(node, text_of(module)))
     assume("\n\n" not in ast.unparse(node))
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)  # read leniently
-    assume(not any(isinstance(each, definitions) for each in ast.walk(node)))
+    assume(not any(isinstance(item, definitions) for item in ast.walk(node)))
     context = signed(" ", ast.unparse(node))
     hunk = f"@@ @@\n+zz()\n{context}" if above else f"@@ @@\n{context}+zz()\n"
     added = parse("zz()").body
@@ -349,7 +349,7 @@ def test_marks_count_executions_and_change_no_result(data: st.DataObject) -> Non
     module = data.draw(st.sampled_from(sorted(WORKLOADS)))
     plain = markable(tree_of(module))
     node = plain[data.draw(st.integers(0, len(plain) - 1))]
-    assume(not any(isinstance(each, _UNMARKABLE) for each in ast.walk(node)))
+    assume(not any(isinstance(item, _UNMARKABLE) for item in ast.walk(node)))
     oracle = Substitute(node, "zz")
     oracle.visit(parse(text_of(module)))
     assume(oracle.count == sum(same(node, other) for other in plain))
@@ -379,7 +379,7 @@ def markable(tree: ast.Module) -> list[ast.expr]:
             pending += node.body
         elif not isinstance(node, _UNMARKABLE):
             pending += ast.iter_child_nodes(node)
-    return [each for each in found if not isinstance(each, ast.Slice | ast.Starred)]
+    return [item for item in found if not isinstance(item, ast.Slice | ast.Starred)]
 
 
 def execute(code: CodeType, module: str) -> tuple[object, int, int]:

@@ -54,11 +54,15 @@ def test_no_page_of_the_catalogue_loses_a_file() -> None:
     for page in open_catalogue().pages()[0]:
         for block in page.diffs(engine.name):
             for hunk in parse_patch(block.text, path=page.path, line=block.line).hunks:
-                for each in hunk.scope.alternatives:
+                for alternative in hunk.scope.alternatives:
                     for file, source in sources.items():
-                        if each.takes_file(file) and each.definitions(source):
+                        if alternative.takes_file(file) and alternative.definitions(source):
                             named += 1
-                            assert each.may_be_in(file, source.text), (page.id, str(each), file)
+                            assert alternative.may_be_in(file, source.text), (
+                                page.id,
+                                str(alternative),
+                                file,
+                            )
     assert named > 100
 
 
