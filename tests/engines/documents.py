@@ -2,7 +2,7 @@
 
     python -m tests.engines.documents        # writes docs/engines.md and docs/engines/*.txt
 
-A test holds what is committed against what it would write.
+A test compares the committed files with what it would write.
 """
 
 from __future__ import annotations

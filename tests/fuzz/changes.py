@@ -1,6 +1,6 @@
 """Corrupted texts: real ones, with a few changes such as typing errors and disk errors cause.
 
-Random text is refused in its first line, and finds nothing behind it.
+Random text would be rejected at its first line, and test nothing after it.
 """
 
 from __future__ import annotations

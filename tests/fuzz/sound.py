@@ -23,7 +23,7 @@ class Hangs(BaseException):
 def read(reader: Callable[[], Result], text: str | None = None) -> Result | None:
     """The reader's result, or None if it raises an error of the required kind.
 
-    With the `text` of the file, the line of the error must be one of its lines, or follow the last.
+    With the `text` of the file, the error's line must be one of its lines or the one after.
     """
     try:
         with in_time():

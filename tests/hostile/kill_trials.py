@@ -2,11 +2,11 @@
 
     python -m tests.hostile.kill_trials --trials 30
 
-Each trial starts a small matrix with a store and a folder for scratch folders of its own, sends a
-signal, and then asks: did it end soon, and with the right status; is any of its processes left; is
-the engine's folder as it was; is the store sound; does the same command, started again, go on from
-there, run nothing again that was kept, tidy up, and show the same matrix as one that nobody
-disturbed? That one is shown by two that were at work at the same time, on one store.
+Each trial starts a small matrix with its own store and scratch folders, sends a signal, and checks
+that the matrix ends soon and with the right status, that none of its processes are left, that the
+engine's folder is unchanged and that the store is valid. The same command, started again, must
+resume, not repeat stored runs, clean up, and print the same matrix as an undisturbed one. That
+reference comes from two matrices that ran at the same time on one store.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Place:
     def stored(self) -> dict[bytes, int]:
         """The keys of the stored runs, and their row ids, which change if a run is written again.
 
-        Raises sqlite3.DatabaseError where the store is not sound.
+        Raises sqlite3.DatabaseError if the store is corrupted.
         """
         if not self.store.exists():
             return {}
@@ -150,7 +150,7 @@ def trial(
 ) -> Trial:
     """Run a matrix that receives the signal after `delay` seconds.
 
-    With `group`, every process of its group gets it, as from a terminal.
+    With `group`, every process of its group receives it, as from a terminal.
     """
     place, before = Place(folder), tree(ENGINE)
     process = place.start()

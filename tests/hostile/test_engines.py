@@ -1,12 +1,12 @@
 """Hostile engines: only their own run fails, no other is affected, and nothing is left behind.
 
-A sample is a file in `engines/`: what `attack(tensor)` does in the backward pass of one probe, and
-how that probe may end (`ENDS`: types of failures, None for a run that goes well, "any" for whatever
-it is). Where the guarantee needs namespaces, `SHARED` says what comes of it without them; None says
-that it must not be tried there.
+A sample is a file in `engines/` with a function `attack(tensor)` for the backward pass of one probe,
+and the ways in which that probe may end (`ENDS`: types of failures, None for success, "any" for
+either). If the protection needs namespaces, `SHARED` lists the ways without them; None means that
+the sample must not run without them.
 
-Every sample stops by itself, so that a guard that fails does not take the machine along. In fresh
-interpreters that takes minutes: one of each kind is always tried there, the others with
+Every sample stops by itself, so that a missing protection does not harm the machine. In fresh
+interpreters the tests take minutes: one sample of each kind always runs there, the others with
 `pytest -m "" tests/hostile`.
 """
 

@@ -1,7 +1,7 @@
 """Hostile pages: each is rejected quickly, with one clear message.
 
-Those in `pages/` are files; the others are what no repository keeps, or what is large. They are all
-in one folder and checked by one command, so that none may harm the others either.
+Pages that a repository can contain are files in `pages/`; the others are created here. All are in
+one folder and checked by one command, which shows that they do not affect each other.
 """
 
 import os

@@ -1,6 +1,6 @@
 """The patch against an oracle: the same substitution on Python's own syntax tree.
 
-The material is a fixed sample of the standard library, the choice of nodes is Hypothesis's.
+The code is a fixed sample of the standard library; Hypothesis chooses the nodes.
 """
 
 from __future__ import annotations
