@@ -1,6 +1,6 @@
 """Hostile engines: only their own run fails, no other is affected, and nothing is left behind.
 
-A sample is a file in `engines/` with a function `attack(tensor)` for the backward pass of one probe,
+A sample is a file in `engines/` with a function `attack(tensor)` for one probe's backward pass,
 and the ways in which that probe may end (`ENDS`: types of failures, None for success, "any" for
 either). If the protection needs namespaces, `SHARED` lists the ways without them; None means that
 the sample must not run without them.
