@@ -90,7 +90,8 @@ def test_an_engine_is_found_out_without_a_word_about_it(engine: str) -> None:
     said = found.engine.dialect
     assert (found.name, said.kind) == (seen.name, "arrays")
     assert (said.leaf, said.value, said.gradient, said.backward) == seen.forms
-    assert (found.accumulation.initial_gradient, found.accumulation.second_backward) == (seen.before, seen.second)
+    step = found.accumulation
+    assert (step.initial_gradient, step.second_backward) == (seen.before, seen.second)
     assert found.engine.like == ("accumulate-in-place" if seen.in_place else None)
     assert [each.name for each in found.reducers] == ([seen.reducer] if seen.reducer else [])
     for each in found.reducers:
@@ -186,7 +187,8 @@ def test_how_gradients_are_added_up_is_seen(tmp_path: Path, style: str) -> None:
     start = {"zeros": "np.zeros_like(self.data)", "number": "0", "none": "None"}[before]
     text = changed((ADDS, after), ("self.grad = None", f"self.grad = {start}"))
     seen = tried(tmp_path, text)
-    assert (seen.accumulation.initial_gradient, seen.accumulation.second_backward) == (before, second)
+    step = seen.accumulation
+    assert (step.initial_gradient, step.second_backward) == (before, second)
     assert (seen.engine.like is not None) == (style == "in place")
 
 
