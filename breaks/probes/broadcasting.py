@@ -1,7 +1,7 @@
-"""Operands that broadcast, from the harmless to the telling."""
+"""Operands that broadcast, from harmless cases to revealing ones."""
 
 
-# ----- Additions: what differs is how an operand was broadcast -----
+# ----- Additions, with different kinds of broadcasting -----
 
 
 def add_same_shape(a=(4, 3), b=(4, 3)):
@@ -45,7 +45,7 @@ def add_scalar(a=(), b=(4, 3)):
 
 
 def add_inside(a=(3, 5)):
-    """The stretched operand is no leaf: a + its own row means."""
+    """The stretched operand is not a leaf: a + its own row means."""
     return a + a.mean(1, keepdim=True)
 
 
@@ -58,7 +58,7 @@ def sub_new_axis(a=(4, 3), b=(3,)):
 
 
 def squared_deviations(a=(3, 5)):
-    """Subtract from every row its mean, a result that is stretched again, and square."""
+    """Subtract its mean from every row, which stretches a result, and square."""
     deviation = a - a.mean(1, keepdim=True)
     return deviation * deviation
 
@@ -69,7 +69,7 @@ def mul_stretched_axis(a=(3, 1), b=(3, 5)):
 
 
 def unit_rows(x=(3, 4)):
-    """Divide every row by its length: the denominator is stretched, and no leaf."""
+    """Divide every row by its length: the denominator is stretched and is not a leaf."""
     return x / (x * x).sum(1, keepdim=True).sqrt()
 
 
@@ -78,7 +78,7 @@ def where_scalar(lib, a=0.5, b=(4, 3)):
     return lib.where(b > 0, a, b)
 
 
-# ----- The layer that everybody writes first -----
+# ----- A linear layer -----
 
 
 def affine(x=(4, 3), w=(3, 2), b=(2,)):
@@ -92,7 +92,7 @@ def affine_one_row(x=(1, 3), w=(3, 2), b=(2,)):
 
 
 def affine_mean_loss(x=(4, 3), w=(3, 2), b=(2,)):
-    """The mean of (x @ w + b) ** 2: what the rows hand back differs."""
+    """The mean of (x @ w + b) ** 2: each row has another gradient."""
     return ((x @ w + b) ** 2).mean()
 
 

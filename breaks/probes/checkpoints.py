@@ -1,6 +1,6 @@
-"""Trainings that stop, and go on with fresh objects that were loaded from what was saved.
+"""Trainings that stop, and resume with new objects loaded from a checkpoint.
 
-The fresh objects start from other numbers, so that whatever was not saved or not loaded shows.
+The new objects start from other numbers, so that anything not saved or not loaded shows.
 """
 
 from types import SimpleNamespace
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def _training(lib, seed):
-    """All that a training consists of, with its first numbers drawn from `seed`."""
+    """The parts of a training, initialised from `seed`."""
     rng = np.random.default_rng(seed)
     data = np.random.default_rng(7)
     x = data.standard_normal((12, 3))
@@ -55,7 +55,7 @@ def _load(lib, training):
 
 
 def resume_training(lib, resume_at=3):
-    """Adam, a schedule, dropout, running statistics and shuffled batches, from a checkpoint on."""
+    """Adam, a schedule, dropout, running statistics and shuffled batches, after a checkpoint."""
     training = _training(lib, seed=1)
     step = 0
     while step < 6:
@@ -82,7 +82,7 @@ def resume_training(lib, resume_at=3):
 
 
 def resume_momentum(lib, w=(3, 2), resume_at=3):
-    """Momentum carried over by hand: the optimizer's own state, put into a new optimizer."""
+    """Momentum restored by hand: the optimizer's state, loaded into a new optimizer."""
     x = lib.tensor(np.random.default_rng(8).standard_normal((6, 3)))
     optimizer = lib.optim.SGD([w], lr=0.05, momentum=0.5)
     for step in range(6):

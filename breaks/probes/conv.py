@@ -1,40 +1,40 @@
-"""Windows that are moved over an image."""
+"""Windows that slide over an image."""
 
 import numpy as np
 
 
 def conv2d_overlapping(lib, x=(1, 1, 4, 4), w=(1, 1, 2, 2)):
-    """A 2x2 kernel that moves by one: the windows overlap."""
+    """A 2x2 kernel with a stride of one: the windows overlap."""
     return _conv2d(lib, x, w)
 
 
 def conv2d_tiles(lib, x=(1, 1, 4, 4), w=(1, 1, 2, 2)):
-    """A 2x2 kernel that moves by two: the windows tile the image."""
+    """A 2x2 kernel with a stride of two: the windows tile the image."""
     return _conv2d(lib, x, w, stride=2)
 
 
 def conv2d_padded(lib, x=(1, 1, 3, 3), w=(1, 1, 3, 3)):
-    """A 3x3 kernel on an image with a frame of one zero."""
+    """A 3x3 kernel on an image padded with one zero on each side."""
     return _conv2d(lib, x, w, padding=1)
 
 
 def conv2d_batch(lib, x=(2, 2, 2, 2), w=(2, 2, 2, 2)):
-    """Two images of two channels: every kernel element meets both images."""
+    """Two images of two channels: every kernel element is applied to both images."""
     return _conv2d(lib, x, w)
 
 
 def max_pool_overlapping(lib, x=[[[[1.0, 2.0, 3.0], [4.0, 9.0, 5.0], [6.0, 7.0, 8.0]]]]):
-    """2x2 windows that move by one: the element in the middle wins all four."""
+    """2x2 windows with a stride of one: the element in the middle is the maximum of all four."""
     return lib.nn.MaxPool2d(2, stride=1)(x)
 
 
 def max_pool_tiles(lib, x=(1, 1, 4, 4)):
-    """2x2 windows that tile the image: no element is in two of them."""
+    """2x2 windows that tile the image: each element is in only one of them."""
     return lib.nn.MaxPool2d(2)(x)
 
 
 def _conv2d(lib, x, w, **options):
-    """The layer with the kernels `w`; its own first weights and its bias do not matter."""
+    """The layer with the kernels `w`; its initial weights and its bias are replaced."""
     layer = lib.nn.Conv2d(
         w.shape[1], w.shape[0], w.shape[2], rng=np.random.default_rng(0), **options
     )

@@ -1,18 +1,18 @@
-"""Data on its way into a training: what must hold whatever is drawn.
+"""Data preparation: properties that hold for any random numbers.
 
-What ends in `_error` is how far off an identity is; it is 0 in a correct engine.
+Values named `..._error` measure how far an identity is from true; they are 0 in a correct engine.
 """
 
 import numpy as np
 
 
 def _off(difference):
-    """The largest difference; no rounding shows."""
+    """The largest difference, rounded so that floating-point error does not show."""
     return round(float(np.abs(difference).max()), 9)
 
 
 def batches_of_an_epoch(lib):
-    """Every sample comes once an epoch, with its own target, in another order each time."""
+    """Every sample occurs once per epoch, with its own target, in a new order each time."""
     x = np.random.default_rng(0).standard_normal((10, 2))
     loader = lib.data.DataLoader(x, x.sum(1), batch_size=4, rng=np.random.default_rng(1))
     before = x
@@ -30,7 +30,7 @@ def batches_of_an_epoch(lib):
 
 
 def worker_draws(lib):
-    """Three workers draw, and none draws the numbers of another."""
+    """Three workers draw different random numbers."""
     workers = lib.data.worker_generators(0, 3)
     for _ in range(3):
         drawn = [worker.random() for worker in workers]
@@ -38,25 +38,25 @@ def worker_draws(lib):
 
 
 def statistics_of_training_rows(lib):
-    """Scaler and imputer know the rows that they were fitted to, and take nothing from others."""
+    """A scaler and an imputer use only the rows that they were fitted to."""
     rng = np.random.default_rng(2)
     train, test = rng.standard_normal((12, 2)), 5.0 + rng.standard_normal((6, 2))
     scaler = lib.data.StandardScaler().fit(train)
     holed = np.where(test > 5.0, np.nan, test)
     imputer = lib.data.MeanImputer().fit(train)
     for rows in (test, train):
-        right = (rows - train.mean(0)) / train.std(0)
+        scaled = (rows - train.mean(0)) / train.std(0)
         filled = imputer.transform(holed)[np.isnan(holed)]
         expected = np.broadcast_to(train.mean(0), holed.shape)[np.isnan(holed)]
         yield {
             "rows": len(rows),
-            "scale_error": _off(scaler.transform(rows) - right),
+            "scale_error": _off(scaler.transform(rows) - scaled),
             "fill_error": _off(filled - expected),
         }
 
 
 def refuse_missing_values(lib):
-    """A scaler is fitted to rows of which one has no value; a mean of it would be NaN."""
+    """A scaler is fitted to rows with a missing value, whose mean would be NaN."""
     scaler = lib.data.StandardScaler().fit(np.array([[1.0], [np.nan], [3.0]]))
     yield {"mean": scaler.mean}
 
@@ -85,9 +85,9 @@ def _scaled(lib, x, y):
 
 
 def _columns(deviations, means):
-    """64 rows of two columns with these deviations and means, and no correlation."""
+    """64 rows of two uncorrelated columns with these deviations and means."""
     x = np.column_stack([np.ones(64), np.random.default_rng(3).standard_normal((64, 2))])
-    orthogonal = np.linalg.qr(x)[0][:, 1:]  # to the ones as well: their mean is 0
+    orthogonal = np.linalg.qr(x)[0][:, 1:]  # also to the column of ones: their mean is 0
     return 8 * orthogonal * np.array(deviations) + np.array(means)
 
 

@@ -1,13 +1,13 @@
-"""Floats of single precision, whole numbers, and what becomes of them beside others.
+"""Single-precision floats and integers, and their dtype after operations with others.
 
-A number in the program never changes a tensor's dtype, an array may; a gradient has its leaf's.
+A Python number never changes a tensor's dtype, an array may; a gradient has the dtype of its leaf.
 """
 
 import numpy as np
 
 
 def scale_single(a: np.float32 = (3,)):
-    """A leaf of float32, and numbers that stand in the program."""
+    """A leaf of float32, and Python numbers."""
     return 2.0 * a - a / 3 + 1
 
 
@@ -17,7 +17,7 @@ def mix_single_and_double(a: np.float32 = (3,), b=(3,)):
 
 
 def refuse_whole_number_leaf(lib):
-    """A leaf of whole numbers asks for a gradient, and would have to move by less than 1."""
+    """A leaf of integers that requires a gradient; an update would be smaller than 1."""
     w = lib.tensor(np.array([1, 2, 3]), requires_grad=True)
     optimizer = lib.optim.SGD([w], lr=0.25)
     for _ in range(3):
@@ -42,17 +42,17 @@ def _linear(lib, dtype):
 
 
 def _seen(output, x):
-    """What a layer makes of `x`; it should be of the same dtype."""
+    """The output of a layer, which should have the dtype of `x`."""
     return {"output": output, "promoted_error": float(output.dtype != x.dtype)}
 
 
 def linear_single(lib, x: np.float32 = (2, 3)):
-    """A linear layer that was made for float32 makes float32 of float32."""
+    """A float32 linear layer returns float32 for float32."""
     yield _seen(_linear(lib, x.dtype)(x), x)
 
 
 def linear_double(lib, x=(2, 3)):
-    """A linear layer that was made for float64 makes float64 of float64."""
+    """A float64 linear layer returns float64 for float64."""
     yield _seen(_linear(lib, x.dtype)(x), x)
 
 
@@ -80,22 +80,22 @@ def adam_single(lib, w: np.float32 = (3,)):
 
 
 def sgd_momentum_single(lib, w: np.float32 = (3,)):
-    """Descent with momentum on a parameter of float32: 5 steps."""
+    """SGD with momentum on a parameter of float32: 5 steps."""
     yield from _descend(lib.optim.SGD([w], lr=0.1, momentum=0.5), w, 5)
 
 
 def schedule_by_numpy(lib, w: np.float32 = (3,)):
-    """A parameter of float32, and a schedule that computes with NumPy: 5 steps."""
+    """A parameter of float32, and a schedule that returns NumPy numbers: 5 steps."""
     optimizer = lib.optim.SGD([w], lr=0.1)
     make = getattr(lib.optim, "Scheduler", None) or lib.optim.lr_scheduler.LambdaLR
     scheduler = make(optimizer, lambda step: np.cos(np.float64(step) / 10))
-    for seen in _descend(optimizer, w, 5):
-        yield seen
+    for values in _descend(optimizer, w, 5):
+        yield values
         scheduler.step()
 
 
 def load_double_into_single(lib, x: np.float32 = (2, 3)):
-    """A layer for float32 takes weights that were saved in float64, and stays for float32."""
+    """A float32 layer loads weights that were saved in float64, and stays float32."""
     layer = _linear(lib, x.dtype)
     yield _seen(layer(x), x) | {"weight": layer.weight}
     saved = {name: np.asarray(part, np.float64) for name, part in layer.state_dict().items()}
@@ -104,7 +104,7 @@ def load_double_into_single(lib, x: np.float32 = (2, 3)):
 
 
 def noise_on_single(lib, x: np.float32 = (2, 3)):
-    """Noise on inputs of float32, before a layer for float32."""
+    """Noise on inputs of float32, before a float32 layer."""
     layer = _linear(lib, x.dtype)
     rng = np.random.default_rng(1)
     for _ in range(2):

@@ -22,12 +22,12 @@ def number_minus(a=(3,)):
 
 
 def neg(a=(3,)):
-    """A sign changed."""
+    """A negation."""
     return -a
 
 
 def div(a=(3,), b=[0.5, 2.0, -3.0]):
-    """A quotient, its denominators away from 0 and from 1."""
+    """A quotient, with denominators away from 0 and 1."""
     return a / b
 
 
@@ -37,7 +37,7 @@ def cube(a=[-1.0, 0.5, 2.0]):
 
 
 def first_power(a=[-1.0, 0.5, 2.0]):
-    """The power 1, which changes nothing."""
+    """The power 1, the identity."""
     return a**1
 
 
@@ -57,7 +57,7 @@ def log_of_one(a=[1.0, 1.0, 1.0]):
 
 
 def log_of_small_numbers(a=[0.05, 0.1, 1.0]):
-    """A logarithm of numbers down to a twentieth."""
+    """A logarithm of numbers as small as 0.05."""
     return a.log()
 
 
@@ -67,37 +67,37 @@ def sqrt(a=[0.25, 2.0, 9.0]):
 
 
 def tanh(a=[-1.0, 0.5, 2.0]):
-    """A hyperbolic tangent, bent."""
+    """A hyperbolic tangent where it is curved."""
     return a.tanh()
 
 
 def tanh_tiny(a=[-1e-9, 1e-9, 2e-9]):
-    """A hyperbolic tangent so close to 0 that it is the identity."""
+    """A hyperbolic tangent so close to 0 that it is nearly the identity."""
     return a.tanh()
 
 
 def sigmoid(a=[-1.0, 0.5, 2.0]):
-    """A logistic function, bent."""
+    """A logistic function where it is curved."""
     return a.sigmoid()
 
 
 def sigmoid_far_out(a=[-1000.0, 0.0, 1000.0]):
-    """A logistic function of arguments that the exponential does not stand."""
+    """A logistic function of arguments whose exponential overflows."""
     return a.sigmoid()
 
 
 def tanh_far_out(a=[-1000.0, 0.0, 1000.0]):
-    """A hyperbolic tangent of arguments that the exponential does not stand."""
+    """A hyperbolic tangent of arguments whose exponential overflows."""
     return a.tanh()
 
 
 def gelu(lib, a=[-1.0, 0.5, 2.0]):
-    """The exact GELU, bent."""
+    """The exact GELU where it is curved."""
     return lib.nn.GELU()(a)
 
 
 def gelu_tanh(lib, a=[-1.0, 0.5, 2.0]):
-    """The GELU by way of a tanh, bent."""
+    """The tanh approximation of the GELU where it is curved."""
     return lib.nn.GELU(approximate="tanh")(a)
 
 
@@ -107,12 +107,12 @@ def relu_away_from_zero(a=[-2.0, -0.5, 0.5, 3.0]):
 
 
 def relu_of_positives(a=[0.5, 1.0, 3.0]):
-    """A ReLU that lets everything through."""
+    """A ReLU of positive numbers only."""
     return a.relu()
 
 
 def relu_infinite_upstream(a=[-1.0, 1.0, 4.0]):
-    """A square root behind a ReLU: an infinite cotangent arrives at what the ReLU dropped."""
+    """A square root of a ReLU: elements set to 0 by the ReLU receive an infinite cotangent."""
     return a.relu().sqrt()
 
 
@@ -137,12 +137,12 @@ def minimum_of_two(lib, a=[-1.0, 0.5, 2.0], b=[0.0, -0.5, 3.0]):
 
 
 def where(lib, a=(4,), b=(4,)):
-    """A choice between two tensors by a mask that takes two elements of each."""
+    """A choice between two tensors by a mask that selects two elements of each."""
     return lib.where(lib.tensor([True, False, True, False]), a, b)
 
 
 def where_infinite_upstream(lib, a=[-1.0, 1.0, 4.0]):
-    """A square root behind a choice: an infinite cotangent arrives at what was not taken."""
+    """A square root of a `where`: elements that were not selected receive an infinite cotangent."""
     return lib.where(a > 0, a, 0.0).sqrt()
 
 

@@ -1,4 +1,4 @@
-"""Shapes of the graph: what is used twice, how far apart, and what is asked more than once."""
+"""Shapes of the graph: values used several times, and repeated backward passes."""
 
 
 # ----- A value that is used twice -----
@@ -43,7 +43,7 @@ def skewed_diamond(x=(3,)):
 
 
 def nested_sums(x=(3,), y=(3,)):
-    """((x + y) + x) + y with equal shapes: additions hand on one and the same array."""
+    """((x + y) + x) + y with equal shapes: additions may pass on the same array."""
     return ((x + y) + x) + y
 
 
@@ -52,11 +52,11 @@ def constant_first(x=(3,)):
     return 2.0 - 3.0 * x
 
 
-# ----- Asked more than once -----
+# ----- Repeated backward passes -----
 
 
 def backward_twice(lib, x=[0.5, 1.0, -2.0]):
-    """One graph, retained, and two backwards: the leaf gets the gradient twice."""
+    """Two backward passes on a retained graph: the leaf gets the gradient twice."""
     h = x.exp()
     loss = (h * h).sum()
     loss.backward(retain_graph=True)
@@ -66,7 +66,7 @@ def backward_twice(lib, x=[0.5, 1.0, -2.0]):
 
 
 def two_losses_one_trunk(lib, x=[0.5, 1.0, -2.0]):
-    """Two losses on one result that keeps its gradient, each with a backward of its own."""
+    """Two losses on one result that retains its gradient, each with its own backward pass."""
     trunk = x.exp()
     trunk.retain_grad()
     first, second = trunk.sum(), (trunk * trunk).sum()
@@ -93,7 +93,7 @@ def scaled_gradients(lib, x=[0.5, 1.0, -2.0], y=[1.0, 2.0, 3.0]):
 
 
 def refuse_target_without_cotangent(lib, x=[0.5, 1.0, -2.0]):
-    """A backward from three numbers, without saying how to weigh them."""
+    """A backward pass from three numbers without a cotangent."""
     (x * x).backward()
     yield {"gradient": x.grad}
 

@@ -1,4 +1,4 @@
-"""Elements picked by their place."""
+"""Indexing."""
 
 
 def slice_of_rows(a=(4, 3)):
@@ -12,7 +12,7 @@ def distinct_rows(lib, a=(4, 3)):
 
 
 def duplicate_index(lib, a=(3, 2)):
-    """Row 2 three times and row 0 once, by an array of integers: an embedding looked up."""
+    """Row 2 three times and row 0 once, by an array of integers, as in an embedding."""
     return a[lib.tensor([2, 0, 2, 2])]
 
 
@@ -37,5 +37,5 @@ def gather_twice(lib, a=(2, 3)):
 
 
 def row_among_others(a=(3, 2)):
-    """A row added to the whole it comes from: indexing is one of two paths to the leaf."""
+    """A row added to the array it comes from: indexing is one of two paths to the leaf."""
     return a + a[0]

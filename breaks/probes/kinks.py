@@ -17,10 +17,10 @@ def clamp_at_bounds(a=[-1.0, 0.5, 1.0]):
 
 
 def max_with_ties(a=[[1.0, 3.0, 3.0], [2.0, 2.0, 2.0], [0.0, 1.0, 5.0]]):
-    """The largest of each row: two elements tie, then three, then none."""
+    """The maximum of each row: two elements tie, then three, then none."""
     return a.amax(1)
 
 
 def norm_at_zero(a=[[0.0, 0.0], [3.0, 4.0]]):
-    """The Euclidean length of each row; the first is 0."""
+    """The Euclidean norm of each row; the first is 0."""
     return a.norm(dim=1)

@@ -32,7 +32,7 @@ def gram(a=(2, 3)):
 
 
 def einsum_matrices(lib, a=(2, 3), b=(3, 4)):
-    """The matrix product, written as an einsum."""
+    """The matrix product as an einsum."""
     return lib.einsum("ij,jk->ik", a, b)
 
 

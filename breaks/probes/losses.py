@@ -1,4 +1,4 @@
-"""Losses. PyTorch has the same functions under other names."""
+"""Losses, under PyTorch's or minigrad's names."""
 
 import numpy as np
 
@@ -27,12 +27,12 @@ def xent_of_one_row(lib, a=(1, 3)):
 
 
 def xent_with_padding(lib, a=(4, 3)):
-    """Cross-entropy of 4 rows, of which 3 are padding that does not count."""
+    """Cross-entropy of 4 rows, 3 of them padding that is ignored."""
     return _cross_entropy(lib, a, [2, -100, -100, -100])
 
 
 def _three_classes(samples):
-    """Points around three centres, and which centre each is from; the same every time."""
+    """Reproducible points around three centres, with the index of the centre."""
     rng = np.random.default_rng(0)
     classes = rng.integers(3, size=samples)
     centres = np.array([[1.0, 0.0], [-0.5, 0.9], [-0.5, -0.9]])
@@ -76,12 +76,12 @@ def mse_and_weight_decay(lib, p=(4,)):
 
 
 def mse_at_the_target_and_weight_decay(lib, p=[0.0, 1.0, 2.0, 3.0]):
-    """The same where the predictions are the targets, so that the error's own gradient is 0."""
+    """The same with predictions equal to the targets, so that the gradient of the error is 0."""
     return _mse(lib, p, [0.0, 1.0, 2.0, 3.0]) + 0.5 * (p**2).sum()
 
 
 def train_with_weight_decay(lib):
-    """A regression on one weight, 100 steps of SGD; the loss has a term that decays the weight."""
+    """A regression with one weight, 100 steps of SGD; the loss includes weight decay."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((16, 1))
     y = 2 * x + 1 + 0.1 * rng.standard_normal((16, 1))
@@ -96,7 +96,7 @@ def train_with_weight_decay(lib):
 
 
 def xent_of_sure_rows(lib, a=[[0.0, 30.0], [0.0, 2.0], [40.0, 0.0]]):
-    """Cross-entropy of rows that are sure of a class: of the wrong one, and of the right one."""
+    """Cross-entropy of confident rows: for the wrong class and for the right one."""
     return _cross_entropy(lib, a, [0, 0, 0])
 
 
@@ -113,5 +113,5 @@ def bce_of_four(lib, a=(4,)):
 
 
 def bce_of_large_scores(lib, a=[-800.0, 0.5, 800.0]):
-    """Binary cross-entropy where the logistic function rounds to 0 and to 1, and is wrong twice."""
+    """Binary cross-entropy where the logistic function rounds to 0 and 1; two rows are wrong."""
     return _binary_cross_entropy(lib, a, [1.0, 1.0, 0.0])

@@ -1,24 +1,24 @@
-"""Layers that are one thing in training and another in evaluation, alone and inside others.
+"""Layers that differ between training and evaluation, alone and inside others.
 
-The names `module_...` are kept by the lab, which takes the layer through training, evaluation and
-back. The leaf `x` is the layer's input; what the probe returns is the layer.
+The harness reserves the names `module_...`: it switches the layer to training, evaluation and back.
+The leaf `x` is the layer's input, and the probe returns the layer.
 """
 
 import numpy as np
 
 
 def module_dropout(lib, x=(64, 64)):
-    """Dropout alone, of a quarter and not a half, so that `p` and `1 - p` cannot be confused."""
+    """Dropout alone; `p` is a quarter, so that `p` and `1 - p` differ."""
     return lib.nn.Dropout(0.25, rng=np.random.default_rng(0))
 
 
 def module_batch_norm(lib, x=(8, 3)):
-    """Batch normalisation alone: of the batch in training, by running statistics in evaluation."""
+    """Batch normalisation alone: by batch statistics in training, by running ones in evaluation."""
     return lib.nn.BatchNorm1d(3)
 
 
 def module_layer_norm(lib, x=(4, 3)):
-    """Layer normalisation: the same in both modes, and each row for itself."""
+    """Layer normalisation: the same in both modes, separately for each row."""
     return lib.nn.LayerNorm(3)
 
 
@@ -38,7 +38,7 @@ def module_nested(lib, x=(8, 4)):
 
 
 def dropout_in_training(lib, x=(4, 5)):
-    """The gradient through a mask: what was dropped gets none, what stayed gets more."""
+    """The gradient through a mask: 0 for dropped elements, scaled up for the others."""
     return lib.nn.Dropout(0.25, rng=np.random.default_rng(0))(x * x)
 
 
@@ -48,7 +48,7 @@ def batch_norm_in_training(lib, x=(6, 3)):
 
 
 def batch_norm_in_evaluation(lib, x=(6, 3)):
-    """The gradient with fixed statistics: each row for itself."""
+    """The gradient with fixed statistics, separately for each row."""
     layer = lib.nn.BatchNorm1d(3, dtype=x.dtype)
     layer.running_mean[:] = 0.5
     layer.running_var[:] = 4.0
@@ -57,7 +57,7 @@ def batch_norm_in_evaluation(lib, x=(6, 3)):
 
 
 def batch_norm_running_mean(lib, x=(8, 3)):
-    """The running mean over 3 batches, and what training makes of each; `x` is the first batch."""
+    """The running mean over 3 batches and the outputs in training; `x` is the first batch."""
     layer = lib.nn.BatchNorm1d(3, momentum=0.2, dtype=x.dtype)
     for step in range(3):
         output = layer((step + 1) * x + step)
@@ -65,9 +65,9 @@ def batch_norm_running_mean(lib, x=(8, 3)):
 
 
 def batch_norm_settles(lib, x=(8, 3)):
-    """Running statistics end at those of a batch that comes 60 times.
+    """Running statistics converge to those of a batch that is repeated 60 times.
 
-    The variance may count with Bessel's correction or without: both are in use.
+    The variance may have Bessel's correction or not: both conventions are in use.
     """
     layer = lib.nn.BatchNorm1d(3, momentum=0.5, dtype=x.dtype)
     batch = x.detach().numpy()

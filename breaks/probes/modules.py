@@ -1,10 +1,10 @@
-"""Layers, with PyTorch's own beside them: the same weights, arranged as each library keeps them."""
+"""Layers in minigrad and PyTorch with the same weights, in each library's own layout."""
 
 import numpy as np
 
 
 def _attention(lib, x, heads, causal=False):
-    """Multi-head attention of x with itself; the weights come from a fixed seed."""
+    """Multi-head self-attention, with weights from a fixed seed."""
     features, rng = x.shape[-1], np.random.default_rng(0)
     parts = ["query", "key", "value", "output"]
     weight = {part: rng.standard_normal((features, features)) for part in parts}
@@ -40,7 +40,7 @@ def attend_one_feature_a_head(lib, x=(2, 3, 4)):
 
 
 def attend_one_position(lib, x=(2, 1, 4)):
-    """Self-attention in sequences of one position: every softmax is of one score."""
+    """Self-attention in sequences of one position: every softmax has a single score."""
     return _attention(lib, x, heads=2)
 
 
@@ -50,7 +50,7 @@ def causal_two_heads(lib, x=(2, 4, 4)):
 
 
 def attend_rows_alike(lib, x=[[[0.5, -1, 2, 0.25], [0.5, -1, 2, 0.25], [0.5, -1, 2, 0.25]]]):
-    """Self-attention over 3 positions that hold the same numbers: every score is the same."""
+    """Self-attention over 3 equal positions: every score is the same."""
     return _attention(lib, x, heads=2)
 
 
@@ -65,7 +65,7 @@ def norm_random_rows(lib, x=(3, 4)):
 
 
 def norm_rows_of_small_spread(lib, x=(3, 4)):
-    """Layer normalisation of rows that spread by about a thousandth."""
+    """Layer normalisation of rows with a standard deviation of about 0.001."""
     return _layer_norm(lib, 1e-3 * x)
 
 
@@ -75,7 +75,7 @@ def norm_row_of_equal_numbers(lib, x=[[1.0, 2.0, 3.0, 4.0], [5.0, 5.0, 5.0, 5.0]
 
 
 def _fill(lib, layer):
-    """Give a layer weights that do not depend on how the library would draw them."""
+    """Set a layer's weights independently of the library's initialisation."""
     rng = np.random.default_rng(1)
     state = {name: rng.standard_normal(tuple(p.shape)) for name, p in layer.state_dict().items()}
     layer.load_state_dict({name: lib.tensor(values) for name, values in state.items()})
@@ -83,7 +83,7 @@ def _fill(lib, layer):
 
 
 def _layer(lib, kind, *sizes, dtype):
-    """A layer by PyTorch's name; minigrad's are told what to draw their first weights from."""
+    """A layer by PyTorch's name; minigrad's takes the generator of its initial weights."""
     seed = {} if hasattr(lib, "manual_seed") else {"rng": np.random.default_rng(0)}
     return _fill(lib, getattr(lib.nn, kind)(*sizes, dtype=dtype, **seed))
 
@@ -99,17 +99,17 @@ def linear_one_output(lib, x=(4, 3)):
 
 
 def convolve_wide(lib, x=(2, 2, 3, 6)):
-    """Two images of 2 channels to 3: what comes out is 1 high and 4 wide."""
+    """Two images of 2 channels to 3: the output is 1 high and 4 wide."""
     return _layer(lib, "Conv2d", 2, 3, 3, dtype=x.dtype)(x)
 
 
 def convolve_as_wide_as_channels(lib, x=(2, 2, 3, 5)):
-    """The same, but what comes out is as wide as it has channels: 3."""
+    """The same, with an output as wide as its number of channels, 3."""
     return _layer(lib, "Conv2d", 2, 3, 3, dtype=x.dtype)(x)
 
 
 def lstm_three_steps(lib, x=(3, 2, 3)):
-    """A memory reads 3 steps, two sequences side by side; its last output."""
+    """The last output of a recurrent cell after 3 steps of two sequences."""
     cell = _layer(lib, "LSTMCell", 3, 2, dtype=x.dtype)
     h, c = cell(x[0])
     for time in (1, 2):
@@ -118,7 +118,7 @@ def lstm_three_steps(lib, x=(3, 2, 3)):
 
 
 def lstm_thirty_steps(lib, x=(2, 3)):
-    """A memory reads the same step 30 times; what it holds in the end."""
+    """The state of a recurrent cell after reading the same step 30 times."""
     cell = _layer(lib, "LSTMCell", 3, 2, dtype=x.dtype)
     h, c = cell(x)
     for _ in range(29):
@@ -127,7 +127,7 @@ def lstm_thirty_steps(lib, x=(2, 3)):
 
 
 def train_layers_in_a_list(lib):
-    """A model that keeps its two hidden layers in a list, and its head beside it: 20 steps."""
+    """A model with its two hidden layers in a list, and its head as an attribute: 20 steps."""
     rng = np.random.default_rng(0)
 
     class Stack(lib.nn.Module):

@@ -1,4 +1,4 @@
-"""Ops that move elements and compute nothing."""
+"""Ops that move elements without computing."""
 
 
 def reshape(a=(4, 3)):
@@ -7,7 +7,7 @@ def reshape(a=(4, 3)):
 
 
 def reshape_inside(a=(4, 3)):
-    """The reshaped tensor is no output: its square is."""
+    """The reshaped tensor is not the output: its square is."""
     b = a.reshape(2, 6)
     return b * b
 
@@ -28,7 +28,7 @@ def permute_021(a=(2, 3, 4)):
 
 
 def cat_equal(lib, a=(2, 3), b=(2, 3)):
-    """Two tensors of equal lengths, one after the other."""
+    """Two tensors of equal length, concatenated."""
     return lib.cat([a, b])
 
 
@@ -38,7 +38,7 @@ def flip(a=[1.0, 2.0, 3.0]):
 
 
 def split_evenly(a=[1.0, 2.0, 3.0, 4.0]):
-    """Four elements in pieces of two, the first times the second."""
+    """Four elements split into two pieces, the first times the second."""
     first, second = a.split(2)
     return first * second
 

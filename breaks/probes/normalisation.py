@@ -12,7 +12,7 @@ def layer_norm_small_variance(lib, x=[[1.0, 1.001, 1.003]]):
 
 
 def layer_norm_constant_row(lib, x=[[2.0, 2.0, 2.0]]):
-    """A layer norm of a row that does not vary at all."""
+    """A layer norm of a constant row."""
     return _layer_norm(lib, x)
 
 

@@ -1,15 +1,15 @@
 """Optimizers, on a regression small enough to follow by hand.
 
-Each text runs on PyTorch too: the parameters are leaves, and the loss is written out. The targets
-are far from what the parameters give at first, so that no gradient comes near zero, where Adam
-would turn its rounding into a direction.
+The same code runs on PyTorch: the parameters are leaves, and the loss is spelled out. The targets
+are far from the initial predictions, so that no gradient comes near zero, where Adam would turn
+rounding errors into a direction.
 """
 
 import numpy as np
 
 
 def _mean_squares(lib, w, b):
-    """The loss of the linear law `x @ w + b` on 8 samples, as a function of nothing."""
+    """The loss of the linear model `x @ w + b` on 8 samples, as a function without arguments."""
     rng = np.random.default_rng(3)
     x = lib.tensor(rng.standard_normal((8, 3)))
     y = lib.tensor(rng.standard_normal((8, 2)) + 9.0)
@@ -17,7 +17,7 @@ def _mean_squares(lib, w, b):
 
 
 def _norm(parameters):
-    """The common length of all their gradients."""
+    """The norm of all gradients together."""
     squares = [float((p.grad**2).sum()) for p in parameters if p.grad is not None]
     return sum(squares) ** 0.5
 
@@ -25,50 +25,50 @@ def _norm(parameters):
 def _descend(
     optimizer, loss, steps, parameters, after_backward=lambda: {}, after_step=lambda: None
 ):
-    """The training loop that everybody writes, in the right order, and its log."""
+    """The usual training loop in the right order, with its log."""
     for _ in range(steps):
         optimizer.zero_grad()
         value = loss()
         value.backward()
-        seen = {"grad_norm": _norm(parameters.values())} | after_backward()
-        yield {"loss": value, **parameters, **seen}
+        extra = {"grad_norm": _norm(parameters.values())} | after_backward()
+        yield {"loss": value, **parameters, **extra}
         optimizer.step()
         after_step()
     yield {"loss": loss(), **parameters}
 
 
 def sgd_momentum(lib, w=(3, 2), b=(2,)):
-    """Descent with momentum and weight decay: 20 steps, two parameters."""
+    """SGD with momentum and weight decay: 20 steps, two parameters."""
     optimizer = lib.optim.SGD([w, b], lr=0.05, momentum=0.8, weight_decay=0.1)
     yield from _descend(optimizer, _mean_squares(lib, w, b), 20, {"w": w, "b": b})
 
 
 def sgd_nesterov(lib, w=(3, 2), b=(2,)):
-    """Descent with the momentum that looks ahead: 10 steps."""
+    """SGD with Nesterov momentum: 10 steps."""
     optimizer = lib.optim.SGD([w, b], lr=0.05, momentum=0.8, nesterov=True)
     yield from _descend(optimizer, _mean_squares(lib, w, b), 10, {"w": w, "b": b})
 
 
 def adam(lib, w=(3, 2), b=(2,)):
-    """Adam, with a decay that is added to the gradient: 5 steps, both means still young."""
+    """Adam with weight decay added to the gradient: 5 steps, both averages still biased."""
     optimizer = lib.optim.Adam([w, b], lr=0.3, betas=(0.7, 0.9), weight_decay=0.5)
     yield from _descend(optimizer, _mean_squares(lib, w, b), 5, {"w": w, "b": b})
 
 
 def adam_unit_slope(lib, w=(3,)):
-    """Adam where every gradient is 1, and so its own square, root and mean: 5 steps."""
+    """Adam with every gradient 1, equal to its square, root and mean: 5 steps."""
     optimizer = lib.optim.Adam([w], lr=0.1, betas=(0.5, 0.9))
     yield from _descend(optimizer, lambda: (w + 5.0).sum(), 5, {"w": w})
 
 
 def adamw(lib, w=(3, 2), b=(2,)):
-    """Adam, with a decay beside the gradient: 5 steps."""
+    """Adam with decoupled weight decay: 5 steps."""
     optimizer = lib.optim.AdamW([w, b], lr=0.3, betas=(0.7, 0.9), weight_decay=0.5)
     yield from _descend(optimizer, _mean_squares(lib, w, b), 5, {"w": w, "b": b})
 
 
 def clip_gradients(lib, w=(3, 2), b=(2,)):
-    """Two gradients are cut to a common length of 6; later they are shorter, and left alone."""
+    """Two gradients are clipped to a common norm of 6; later ones are shorter and unchanged."""
     clip = getattr(lib.optim, "clip_grad_norm_", None) or lib.nn.utils.clip_grad_norm_
     optimizer = lib.optim.SGD([w, b], lr=0.2)
 
@@ -80,7 +80,7 @@ def clip_gradients(lib, w=(3, 2), b=(2,)):
 
 
 def warmup_cosine(lib, w=(3, 2), b=(2,)):
-    """A learning rate that rises for 5 steps and falls to 0 along half a cosine in 15 more."""
+    """A learning rate that rises for 5 steps and falls to 0 along a half cosine in 15 more."""
     optimizer = lib.optim.SGD([w, b], lr=0.1)
     scheduler = _warmup_cosine(lib, optimizer, 5, 20)
     log = _descend(
@@ -90,7 +90,7 @@ def warmup_cosine(lib, w=(3, 2), b=(2,)):
 
 
 def _warmup_cosine(lib, optimizer, warmup, steps):
-    """The same schedule in either library's words."""
+    """The same schedule in either library."""
     if hasattr(lib.optim, "warmup_cosine"):
         factor = lib.optim.warmup_cosine
         return lib.optim.Scheduler(optimizer, lambda step: factor(step, warmup, steps))
@@ -101,7 +101,7 @@ def _warmup_cosine(lib, optimizer, warmup, steps):
 
 
 def tied_parameter(lib, w=(3, 3)):
-    """One matrix under two names in a module: one parameter, two gradients, one move a step."""
+    """One matrix under two names in a module: one parameter, two gradients, one update per step."""
 
     class Tied(lib.nn.Module):
         def __init__(self):
@@ -122,7 +122,7 @@ def tied_parameter(lib, w=(3, 3)):
 
 
 def two_backwards_one_step(lib, w=(3, 2), b=(2,)):
-    """The gradients of two losses add up before the step: two backward() to one step()."""
+    """The gradients of two losses add up before the step: two backward passes, one step."""
     optimizer = lib.optim.SGD([w, b], lr=0.1)
     fit = _mean_squares(lib, w, b)
     for _ in range(5):
@@ -134,9 +134,9 @@ def two_backwards_one_step(lib, w=(3, 2), b=(2,)):
         optimizer.step()
 
 
-def _off(gradients, right):
-    """How far gradients are from the right ones, relative to their size; no rounding shows."""
-    pairs = zip(gradients, right, strict=True)
+def _off(gradients, expected):
+    """The relative error of gradients, rounded so that floating-point error does not show."""
+    pairs = zip(gradients, expected, strict=True)
     return round(max(float(np.abs(g - r).max() / np.abs(r).max()) for g, r in pairs), 9)
 
 
@@ -154,7 +154,7 @@ def accumulate_micro_batches(lib, w=(3, 2), b=(2,)):
         optimizer.zero_grad()
         whole = loss(x, y)
         whole.backward()
-        right = [w.grad.copy(), b.grad.copy()]
+        expected = [w.grad.copy(), b.grad.copy()]
         optimizer.zero_grad()
         value = lib.optim.accumulate_gradients(loss, parts, [1, 2, 5])
         yield {
@@ -162,31 +162,31 @@ def accumulate_micro_batches(lib, w=(3, 2), b=(2,)):
             "w": w,
             "b": b,
             "loss_error": round(abs(value / whole.item() - 1), 9),
-            "gradient_error": _off([w.grad, b.grad], right),
+            "gradient_error": _off([w.grad, b.grad], expected),
         }
         optimizer.step()
 
 
 def step_between_two_backwards(lib, w=(4,)):
-    """Two losses of the same weights, and a step between their backwards.
+    """Two losses of the same weights, with a step between their backward passes.
 
-    The second gradient is that of the weights before the step, which the second loss has seen.
+    The second gradient belongs to the weights before the step, which the second loss used.
     """
     optimizer = lib.optim.SGD([w], lr=0.1)
     for _ in range(3):
         optimizer.zero_grad()
         (w * w * w).sum().backward()
-        right = w.grad.copy()
+        expected = w.grad.copy()
         optimizer.zero_grad()
         first, second = (w * w).sum(), (w * w * w).sum()
         first.backward()
         optimizer.step()
         optimizer.zero_grad()
         second.backward()
-        yield {"loss": first, "w": w, "gradient_error": _off([w.grad], [right])}
+        yield {"loss": first, "w": w, "gradient_error": _off([w.grad], [expected])}
 
 
 def refuse_parameter_twice(lib, w=(3,)):
-    """An optimizer is given the same parameter twice, and would move it twice in a step."""
+    """An optimizer gets the same parameter twice, and would update it twice per step."""
     optimizer = lib.optim.SGD([w, w], lr=0.1)
     yield from _descend(optimizer, lambda: (w**2).mean(), 2, {"w": w})

@@ -1,20 +1,20 @@
-"""Sums, means, maxima and what is normalised by them; no ties."""
+"""Sums, means, maxima and normalisations by them, without ties."""
 
 import numpy as np
 
 
 def sum_all(a=(2, 3)):
-    """A sum over everything."""
+    """A sum over all elements."""
     return a.sum()
 
 
 def sum_rows(a=(2, 3)):
-    """A sum over the last axis: one number a row."""
+    """A sum over the last axis: one number per row."""
     return a.sum(1)
 
 
 def sum_columns(a=(2, 3)):
-    """A sum over the first axis: one number a column."""
+    """A sum over the first axis: one number per column."""
     return a.sum(0)
 
 
@@ -24,7 +24,7 @@ def sum_rows_of_square(a=(3, 3)):
 
 
 def mean_all(a=(2, 3)):
-    """A mean over everything."""
+    """A mean over all elements."""
     return a.mean()
 
 
@@ -44,17 +44,17 @@ def var_far_from_zero(a=[[100000.1, 100001.3, 100005.7]]):
 
 
 def norm_rows(a=[[3.0, 4.0], [5.0, 12.0]]):
-    """The Euclidean length of each row."""
+    """The Euclidean norm of each row."""
     return a.norm(dim=1)
 
 
 def max_rows(a=[[1.0, 3.0, 2.0], [6.0, 4.0, 5.0]]):
-    """The largest of each row, no ties."""
+    """The maximum of each row, without ties."""
     return a.amax(1)
 
 
 def min_rows(a=[[1.0, 3.0, 2.0], [6.0, 4.0, 5.0]]):
-    """The smallest of each row, no ties."""
+    """The minimum of each row, without ties."""
     return a.amin(1)
 
 
@@ -64,7 +64,7 @@ def softmax_rows(a=[[0.0, 1.0, 2.0], [1.0, 0.0, -1.0]]):
 
 
 def softmax_vector(a=[0.0, 1.0, 2.0]):
-    """The softmax of a vector: there is only one axis."""
+    """The softmax of a vector, which has only one axis."""
     return a.softmax(0)
 
 
@@ -74,7 +74,7 @@ def softmax_one_row(a=[[0.0, 1.0, 2.0]]):
 
 
 def softmax_equal_scores(a=[[1.0, 1.0], [3.0, 3.0]]):
-    """The softmax of rows of equal scores: every probability is a half."""
+    """The softmax of rows of equal scores: every probability is 0.5."""
     return a.softmax(1)
 
 
@@ -89,7 +89,7 @@ def log_softmax_rows(a=[[0.0, 1.0, 2.0], [1.0, 0.0, -1.0]]):
 
 
 def log_softmax_of_targets(a=[[0.0, 1.0, 2.0], [1.0, 0.0, -1.0]]):
-    """Minus the log-probability of one class a row: the cotangent of a row adds up to -1."""
+    """The negative log-probability of one class per row: the cotangent of a row sums to -1."""
     return -a.log_softmax(1)[[0, 1], [2, 0]].sum()
 
 
@@ -99,7 +99,7 @@ def log_softmax_large_logits(a=[[1000.0, 999.0, 0.0]]):
 
 
 def train_softmax(lib):
-    """A linear classifier of three blobs, softmax and logarithm written out, 300 full batches."""
+    """A linear classifier of three clusters with an explicit softmax, 300 full batches."""
     rng = np.random.default_rng(0)
     centres = np.repeat([[0.0, 2.0], [2.0, -1.0], [-2.0, -1.0]], 40, axis=0)
     classes = np.repeat([0, 1, 2], 40)
@@ -108,8 +108,8 @@ def train_softmax(lib):
     for _ in range(301):
         scores = inputs @ weight
         loss = -(scores.softmax(1)[np.arange(120), classes].log()).mean()
-        right = np.asarray(scores.data).argmax(1) == classes
-        yield {"loss": loss, "accuracy": right.mean(), "mean score": scores.mean()}
+        correct = np.asarray(scores.data).argmax(1) == classes
+        yield {"loss": loss, "accuracy": correct.mean(), "mean score": scores.mean()}
         weight.grad = None
         loss.backward()
         weight.data = weight.data - 0.5 * weight.grad

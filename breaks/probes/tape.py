@@ -1,8 +1,8 @@
-"""Gradients asked of a tape; a library without one is asked in its own way for the same answer."""
+"""Gradients from a tape; in a library without one, the same gradients from backward()."""
 
 
 def _gradient(lib, function, source):
-    """The gradient of the sum of `function(source)`, asked of a tape where there is one."""
+    """The gradient of the sum of `function(source)`, from a tape if the library has one."""
     if hasattr(lib, "GradientTape"):
         with lib.GradientTape() as tape:
             target = function(source)
@@ -17,17 +17,17 @@ def tape_scalar_target(lib, w=[[1.0, 2.0], [3.0, 4.0]]):
 
 
 def tape_expanded_target(lib, w=[[1.0, 2.0], [3.0, 4.0]]):
-    """A target of shape (1,): 3 * sum(w) with an axis of length one put around it."""
+    """A target of shape (1,): 3 * sum(w) with an added axis of length one."""
     yield {"gradient": _gradient(lib, lambda w: (3.0 * w.sum()).reshape(1), w)}
 
 
 def tape_scalar_target_of_product(lib, w=[[1.0, 2.0], [3.0, 4.0]]):
-    """A scalar target below which a product stands: sum(w * w)."""
+    """A scalar target computed from a product: sum(w * w)."""
     yield {"gradient": _gradient(lib, lambda w: (w * w).sum(), w)}
 
 
 def tape_vector_target(lib, w=[[1.0, 2.0], [3.0, 4.0]]):
-    """A target of two elements, which a tape adds up: the row sums of w * w."""
+    """A target of two elements, which a tape sums: the row sums of w * w."""
     yield {"gradient": _gradient(lib, lambda w: (w * w).sum(1), w)}
 
 
@@ -37,7 +37,7 @@ def tape_target_like_source(lib, w=[[1.0, 2.0], [3.0, 4.0]]):
 
 
 def tape_unconnected_source(lib, w=[2.0, 3.0], unused=[1.0, 1.0]):
-    """A source that the target does not depend on: it has no gradient, not even zeros."""
+    """A source that the target does not depend on: its gradient is None, not zeros."""
     if hasattr(lib, "GradientTape"):
         with lib.GradientTape() as tape:
             target = (w * w).sum()
@@ -48,7 +48,7 @@ def tape_unconnected_source(lib, w=[2.0, 3.0], unused=[1.0, 1.0]):
 
 
 def tape_asked_twice(lib, w=[2.0, 3.0]):
-    """A persistent tape is asked for two targets, one after the other."""
+    """Two gradients from a persistent tape, one after the other."""
     if hasattr(lib, "GradientTape"):
         with lib.GradientTape(persistent=True) as tape:
             squares = w * w

@@ -46,7 +46,7 @@ def predict_another_batch_size(lib):
 
 
 def _norm(parameters):
-    """The common length of all their gradients."""
+    """The norm of all gradients together."""
     squares = [float((p.grad**2).sum()) for p in parameters if p.grad is not None]
     return sum(squares) ** 0.5
 
@@ -57,7 +57,7 @@ def _seeded(lib, seed=0):
 
 
 def _fill(lib, layer, seed):
-    """Give a layer weights that do not depend on how the library would draw them."""
+    """Set a layer's weights independently of the library's initialisation."""
     rng = np.random.default_rng(seed)
     shapes = {name: tuple(part.shape) for name, part in layer.state_dict().items()}
     weights = {name: lib.tensor(rng.standard_normal(shape) / 2) for name, shape in shapes.items()}
@@ -66,7 +66,7 @@ def _fill(lib, layer, seed):
 
 
 def train_mlp(lib, w1=(3, 4), b1=(4,), w2=(4, 1), b2=(1,)):
-    """A network written out: 20 steps from given weights, so that every library starts alike."""
+    """An explicit network: 20 steps from fixed weights, the same in every library."""
     inputs, targets = _regression(16, 3)
     x, y = lib.tensor(inputs), lib.tensor(targets)
     optimizer = lib.optim.SGD([w1, b1, w2, b2], lr=0.05)
@@ -80,7 +80,7 @@ def train_mlp(lib, w1=(3, 4), b1=(4,), w2=(4, 1), b2=(1,)):
 
 
 def train_classifier(lib):
-    """Three classes, a validation set of its own, and everything logged that one would watch."""
+    """Three classes with a validation set, and a log of the usual quantities."""
     rng = np.random.default_rng(0)
     classes = rng.integers(0, 3, 80)
     inputs = rng.standard_normal((3, 4))[classes] + 0.5 * rng.standard_normal((80, 4))
@@ -107,9 +107,9 @@ def train_classifier(lib):
 
 
 def train_to_zero_residual(lib, w=[[0.0], [0.0]]):
-    """Absolute errors that reach exactly 0, one after the other; the gradient is then 0 too.
+    """Absolute errors that reach exactly 0, one after the other, where the gradient is 0 too.
 
-    All numbers are sums of powers of two, so that nothing is rounded.
+    All numbers are sums of powers of two, so that there is no rounding.
     """
     x, y = lib.tensor(np.eye(2)), lib.tensor(np.array([[1.0], [2.0]]))
     optimizer = lib.optim.SGD([w], lr=1.0)
@@ -140,7 +140,7 @@ def train_deep_residual(lib):
 
 
 def train_embedding(lib, goal=(3, 3)):
-    """Vectors for 5 symbols, some of which come twice in a sentence: their gradients add up."""
+    """Vectors for 5 symbols, some repeated in a sequence: their gradients add up."""
     layer = _fill(lib, lib.nn.Embedding(5, 3, dtype=goal.dtype, **_seeded(lib)), 1)
     symbols = lib.tensor(np.array([[0, 1, 1], [2, 1, 4], [3, 3, 3]]))
     optimizer = lib.optim.SGD(layer.parameters(), lr=0.5)
@@ -153,7 +153,7 @@ def train_embedding(lib, goal=(3, 3)):
 
 
 def train_lstm(lib, x=(8, 2, 3)):
-    """A memory that reads 8 time steps and learns to hold a number: 6 steps."""
+    """An LSTM that reads 8 time steps and learns to output a number: 6 steps."""
     cell = _fill(lib, lib.nn.LSTMCell(3, 2, dtype=x.dtype, **_seeded(lib)), 2)
     optimizer = lib.optim.SGD(cell.parameters(), lr=0.2)
     for _ in range(6):
@@ -169,7 +169,7 @@ def train_lstm(lib, x=(8, 2, 3)):
 
 
 def positions_by_distance(lib):
-    """How alike two positions are depends on their distance, not on where they are."""
+    """The similarity of two positions depends only on their distance."""
     rows = lib.nn.sinusoidal_positions(12, 8)
     for distance in range(1, 4):
         likeness = (rows[distance:] * rows[:-distance]).sum(1)

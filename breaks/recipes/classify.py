@@ -1,10 +1,10 @@
-"""A classifier that looks for a rare class, written with care: each choice is a line of its own."""
+"""A classifier for a rare class, with each design choice on a line of its own."""
 
 import numpy as np
 
 
 def classify(lib, seed=0):
-    """Two classes, one of them rare, from two features that tell and ten that do not."""
+    """Two classes, one of them rare, from two informative features and ten that are not."""
     data_rng, split_rng, model_rng, order_rng, dropout_rng = lib.data.worker_generators(seed, 5)
     x, labels = _patients(300, data_rng)
     later_x, later_labels = _patients(2000, data_rng)
@@ -54,7 +54,7 @@ def classify(lib, seed=0):
 
 
 def _patients(count, rng):
-    """Twelve features in different units, and the class, which is 1 for a row in five."""
+    """Twelve features in different units, and the class, which is 1 for one row in five."""
     labels = (rng.random(count) < 0.2).astype(int)
     angle = rng.uniform(0, np.pi, count)
     moon = np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -66,18 +66,18 @@ def _patients(count, rng):
 
 
 def _balanced(rows, labels):
-    """The rows, those of the rare class repeated until there are as many of both classes."""
+    """The rows, with those of the rare class repeated until both classes are equally frequent."""
     rare = rows[labels[rows] == 1]
     missing = np.sum(labels[rows] == 0) - len(rare)
     return np.concatenate([rows, np.resize(rare, missing)])
 
 
 def _evaluate(lib, model, x, labels):
-    """Mean loss, accuracy, and the share of the rare class that is found; nothing is learned."""
+    """The mean loss, the accuracy, and the recall of the rare class, without training."""
     model.eval()
     with lib.no_grad():
         scores = model(lib.tensor(x))
         loss = lib.losses.cross_entropy(scores, labels).item()
     model.train()
-    found = scores.data.argmax(1)
-    return loss, np.mean(found == labels), np.mean(found[labels == 1])
+    predicted = scores.data.argmax(1)
+    return loss, np.mean(predicted == labels), np.mean(predicted[labels == 1])

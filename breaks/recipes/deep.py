@@ -1,10 +1,10 @@
-"""A deep plain network, with Adam at a high learning rate that is warmed up to."""
+"""A deep plain network, trained by Adam with a warm-up to a high learning rate."""
 
 import numpy as np
 
 
 def deep(lib, seed=0):
-    """Six layers without normalisation or shortcuts, which have to survive their first steps."""
+    """Six layers without normalisation or shortcuts, which must survive the first steps."""
     data_rng, model_rng, order_rng = lib.data.worker_generators(seed, 3)
     x, y, _ = _waves(200, data_rng)
     held_out_x, held_out_y, _ = _waves(100, data_rng)
@@ -38,13 +38,13 @@ def deep(lib, seed=0):
 
 
 def _waves(count, rng):
-    """Four inputs, a target that three of them make, and the same without its noise."""
+    """Four inputs, a target that depends on three of them, and the target without its noise."""
     x = rng.standard_normal((count, 4))
     truth = np.sin(2 * x[:, :1]) + x[:, 1:2] * x[:, 2:3]
     return x, truth + 0.3 * rng.standard_normal((count, 1)), truth
 
 
 def _error(lib, model, x, y):
-    """Mean squared error; nothing is learned."""
+    """The mean squared error, without training."""
     with lib.no_grad():
         return lib.losses.mse(model(lib.tensor(x)), y).item()

@@ -1,10 +1,10 @@
-"""A regression whose targets are now and then far off, by descent with momentum."""
+"""A regression with occasional outliers in its targets, trained by SGD with momentum."""
 
 import numpy as np
 
 
 def regress(lib, seed=0):
-    """Four layers, a learning rate that falls along a cosine, and gradients that are clipped."""
+    """Four layers, a cosine learning rate schedule, and gradient clipping."""
     data_rng, split_rng, model_rng, order_rng = lib.data.worker_generators(seed, 4)
     x, y, _ = _harvest(240, data_rng)
     later_x, _, later_y = _harvest(1000, data_rng)
@@ -47,7 +47,7 @@ def regress(lib, seed=0):
 
 
 def _harvest(count, rng):
-    """Measurements in different units, what was harvested, and what it is without the errors."""
+    """Measurements in different units, the measured harvest, and the harvest without errors."""
     x = rng.standard_normal((count, 4))
     truth = np.sin(2 * x[:, :1]) + x[:, 1:2] * x[:, 2:3]
     errors = 0.3 * rng.standard_t(2.5, (count, 1))
@@ -56,6 +56,6 @@ def _harvest(count, rng):
 
 
 def _error(lib, model, x, y):
-    """Mean squared error; nothing is learned."""
+    """The mean squared error, without training."""
     with lib.no_grad():
         return lib.losses.mse(model(lib.tensor(x)), y).item()

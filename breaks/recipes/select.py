@@ -1,10 +1,10 @@
-"""Far more features than samples: a few are selected, and a linear classifier is trained."""
+"""Far more features than samples: a linear classifier on a few selected features."""
 
 import numpy as np
 
 
 def select(lib, seed=0):
-    """Ten of 300 features, chosen on the training rows; validation rows only judge."""
+    """Ten of 300 features, selected on the training rows; validation rows only evaluate."""
     data_rng, split_rng, model_rng, order_rng = lib.data.worker_generators(seed, 4)
     x, labels = _samples(90, data_rng)
     later_x, later_labels = _samples(2000, data_rng)
@@ -41,7 +41,7 @@ def select(lib, seed=0):
 
 
 def _samples(count, rng):
-    """300 features of which the first five tell a little, and which of two classes it is."""
+    """300 features, the first five of them weakly informative, and one of two classes."""
     labels = rng.integers(2, size=count)
     x = rng.standard_normal((count, 300))
     x[:, :5] += 0.8 * labels[:, None]
@@ -55,7 +55,7 @@ def _most_different(x, labels, count):
 
 
 def _evaluate(lib, model, x, labels):
-    """Mean loss and accuracy; nothing is learned."""
+    """The mean loss and the accuracy, without training."""
     with lib.no_grad():
         scores = model(lib.tensor(x))
         loss = lib.losses.cross_entropy(scores, labels).item()

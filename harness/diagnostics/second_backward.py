@@ -35,7 +35,7 @@ def measure(trial: Trial, run: Run) -> Measured:
         return Measured(problem="the same leaves give another output the second time")
     trial.library.backward(output, cotangent.copy())
     seen = _gradients(trial, leaves, ANEW)
-    if trial.library.can("backward_again"):
+    if trial.library.supports("backward_again"):
         leaves, output = trial.forward(values)
         trial.library.backward_again(output, cotangent.copy())
         trial.library.backward_again(output, cotangent.copy())

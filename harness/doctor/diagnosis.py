@@ -100,16 +100,16 @@ def _by_style(fits: dict[str, Fit], probes: Sequence[Probe], found: Found) -> di
 
 def _design(probe: Probe, fits: dict[str, Fit], found: Found) -> str:
     """What the engine does by design that this probe would show."""
-    seen = found.storage.padded
+    seen = found.storage.shape_changes
     if any(f"{kept} is " in seen for kept in _RANKS if len(kept) in _ranks(probe)):
         return "it does not keep such shapes"
     if probe.kind != "steps":
         return ""
-    if found.accumulation.second == "replaced":
+    if found.accumulation.second_backward == "replaced":
         return "a second walk does not add to the first"
     if fits[probe.name].kind == "crash":
         return ""
-    if found.accumulation.late:
+    if found.accumulation.reads_late:
         return "its rules read what a leaf holds when they run"
     if any(each.kind == "convention" for each in fits.values()):
         return "it takes other subgradients at kinks"
@@ -150,11 +150,12 @@ def _storage(found: Found) -> Iterator[str]:
         )
     if kind == "functional":
         yield "it differentiates functions: a probe is the function, traced for each of its leaves"
-    if seen.padded:
-        yield f"shapes are changed: {seen.padded}; only probes of the kept ranks can be judged"
+    if seen.shape_changes:
+        changes = seen.shape_changes
+        yield f"shapes are changed: {changes}; only probes of the kept ranks can be judged"
     if seen.dtype != "float64":
         yield f"float64 is kept as {seen.dtype}, and compared in it"
-    if found.accumulation.late:
+    if found.accumulation.reads_late:
         yield (
             "a rule reads what its operand holds when it runs: a step between the forward and the "
             "backward pass changes the gradient"
@@ -179,10 +180,10 @@ def _accumulation(found: Found) -> Iterator[str]:
     if found.engine.dialect.kind == "functional":
         yield "gradients are returned, not kept: there is nothing to accumulate into"
         return
-    for table, key in ((_BEFORE, seen.before), (_SECOND, seen.second)):
+    for table, key in ((_BEFORE, seen.initial_gradient), (_SECOND, seen.second_backward)):
         if key in table:
             yield table[key]
-    if seen.shares:
+    if seen.shares_memory:
         yield "a gradient is stored as it arrives, and shares its memory with another"
     if found.engine.dialect.kind == "scalars":
         return

@@ -1,4 +1,4 @@
-"""How an engine's source spells the functions that it calls, under other names too."""
+"""Names and aliases of functions in an engine's source."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from collections.abc import Iterator, Mapping
 from harness.patch.side import quiet_parse
 
 LIKELY = re.compile(r"_*(un_?broadcast|unbcast|debroadcast|sum_to|reduce_to|reduce_broadcast)\w*")
-"""What a function that un-broadcasts is usually called."""
+"""Usual names of a function that un-broadcasts."""
 
 
 def spellings(sources: Mapping[str, str], names: set[str]) -> tuple[str, ...]:
-    """Functions of these names as they are called: `Tensor.sum_to`, `sum_to`, or an alias."""
-    found = set()
+    """How functions of these names are called: `Tensor.sum_to`, `sum_to`, or by an alias."""
+    callees = set()
     for tree in _trees(sources):
-        known = names | set(_aliases(tree, names))
+        aliases = names | set(_aliases(tree, names))
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
-                said = ast.unparse(node.func)
-                parts = said.split(".")
-                if parts[-1] in known and all(part.isidentifier() for part in parts):
-                    found.add(said)
-    return tuple(sorted(found))
+                callee = ast.unparse(node.func)
+                parts = callee.split(".")
+                if parts[-1] in aliases and all(part.isidentifier() for part in parts):
+                    callees.add(callee)
+    return tuple(sorted(callees))
 
 
 def likely_names(sources: Mapping[str, str]) -> set[str]:
-    """Functions that are called as those that un-broadcast usually are."""
+    """The functions whose name suggests that they un-broadcast."""
     return {
         node.name
         for tree in _trees(sources)
@@ -37,7 +37,7 @@ def likely_names(sources: Mapping[str, str]) -> set[str]:
 
 
 def adds_in_place(sources: Mapping[str, str]) -> bool:
-    """Whether the source adds to an attribute that is called a gradient."""
+    """Whether the source applies `+=` to an attribute with `grad` in its name."""
     return any(
         isinstance(node, ast.AugAssign)
         and isinstance(node.op, ast.Add)
@@ -49,16 +49,16 @@ def adds_in_place(sources: Mapping[str, str]) -> bool:
 
 
 def _aliases(tree: ast.Module, names: set[str]) -> Iterator[str]:
-    """`from utils import sum_to as shrink`, `shrink = utils.sum_to`."""
+    """The other names bound by `from utils import sum_to as shrink`, `shrink = utils.sum_to`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            yield from (each.asname for each in node.names if each.name in names and each.asname)
+            yield from (a.asname for a in node.names if a.name in names and a.asname)
         elif isinstance(node, ast.Assign):
             value = node.value
             if (isinstance(value, ast.Name) and value.id in names) or (
                 isinstance(value, ast.Attribute) and value.attr in names
             ):
-                yield from (each.id for each in node.targets if isinstance(each, ast.Name))
+                yield from (t.id for t in node.targets if isinstance(t, ast.Name))
 
 
 def _trees(sources: Mapping[str, str]) -> Iterator[ast.Module]:

@@ -1,7 +1,7 @@
-"""An engine: the source of a reverse-mode autodiff library, and how probes speak to it.
+"""An engine: the source of a reverse-mode autodiff library, and how probes call it.
 
-Here an engine is text. Nothing is imported, and a patched engine is another `Engine` with other
-text; only a child process ever executes it, from memory.
+An engine is text. Nothing is imported, and patching it gives another `Engine` with other text; only
+a child process executes it, from memory.
 """
 
 from __future__ import annotations
@@ -16,79 +16,80 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.core.errors import EnvironmentProblem
 
-if TYPE_CHECKING:  # who only reads an engine needs no LibCST
+if TYPE_CHECKING:  # reading an engine does not need LibCST
     from harness.patch import Names, Patched, Site
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How to say on a library what a probe needs: Python expressions over its module's names.
+    """How to call a library: Python expressions over its module's names.
 
     In them, `data` is a float64 array, `t` a tensor, and `cotangent` an array like the output.
     """
 
     module: str
     distribution: str | None = None
-    """What it is installed as, if not under the module's name."""
+    """The name of its distribution, if it differs from the module's."""
     leaf: str = "Tensor(data, requires_grad=True)"
     value: str = "t.data"
     gradient: str = "t.grad"
     backward: str = "t.backward(cotangent)"
     backward_again: str | None = None
-    """As `backward`, with the graph kept for another; None where the library has no such thing."""
+    """As `backward`, but keeping the graph for another pass; None if the library cannot."""
     trace: str | None = None
-    """A context that gives the list in which a backward walk is recorded, as `minigrad.trace()`."""
+    """A context manager that returns the list of backward steps, as `minigrad.trace()` does."""
     pull: str | None = None
-    """Of a functional engine: a pair of `function(data)` and of what pulls a cotangent back."""
+    """For a functional engine: the pair of `function(data)` and its VJP."""
     kind: Literal["arrays", "scalars", "functional"] | None = None
-    """How a foreign engine computes; None for one that speaks PyTorch's names by itself."""
+    """How a foreign engine computes; None for a library with PyTorch's own names."""
     functions: tuple[str, ...] = ()
-    """Modules with functions of tensors, beside the one that is named."""
+    """Further modules with functions of tensors."""
     names: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
-    """What a foreign engine calls differently: our name, its name or names."""
+    """Names that differ in a foreign engine: our name, and its name or names."""
 
     @property
     def expressions(self) -> dict[str, str]:
-        """Everything that is said in Python."""
-        return {name: said for name in SPOKEN if (said := getattr(self, name)) is not None}
+        """The Python expressions that are defined, by the name of their field."""
+        values = {name: getattr(self, name) for name in EXPRESSIONS}
+        return {name: value for name, value in values.items() if value is not None}
 
 
-SPOKEN = ("leaf", "value", "gradient", "backward", "backward_again", "trace", "pull")
-"""The fields of a dialect that are expressions."""
+EXPRESSIONS = ("leaf", "value", "gradient", "backward", "backward_again", "trace", "pull")
+"""The fields of a dialect that hold expressions."""
 
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine's source files, by their path below `root`, and what has been patched in them."""
+    """An engine's source files, by their path below `root`, and the sites of its last patch."""
 
     name: str
     dialect: Dialect
     root: Path
     sources: Mapping[str, str]
     names: Names = field(default_factory=dict)
-    """What it calls differently: our name, its name or the several that it has for it."""
+    """Names that differ in its code: our name, and its name or names."""
     sites: tuple[Site, ...] = ()
-    """The sites of the last patch: their execution is what a run proves."""
+    """The sites of the last patch, whose execution a run records."""
     foreign: bool = False
-    """It is not the one that the pages are written for, whatever it is called."""
+    """Whether it is another engine than the one that the pages are written for."""
     like: str | None = None
-    """The variant of our engine that adds gradients up as this one does."""
+    """The variant of our engine that accumulates gradients as this one does."""
 
     def patched(self, patch: Patched) -> Engine:
-        """The same engine after a patch."""
+        """The engine after a patch."""
         return replace(self, sources=patch.sources, sites=patch.sites)
 
 
 def find_engine(name: str = "minigrad") -> Engine:
-    """The importable package `name`, read but not imported.
+    """Read the importable package `name` without importing it.
 
-    Raises EnvironmentProblem where there is no such package, or none in Python source.
+    Raises EnvironmentProblem if no package of that name is installed.
     """
     spec = find_spec(name)
     if spec is None or not spec.submodule_search_locations:
         raise EnvironmentProblem(
-            f"no engine `{name}`: no package of that name can be imported",
-            "install it into this environment, or name a package that is there",
+            f"no engine `{name}`: a package of that name cannot be imported",
+            "install it into this environment, or name an installed package",
         )
     folder = Path(next(iter(spec.submodule_search_locations)))
     sources = {
@@ -109,7 +110,7 @@ def _dialect(name: str) -> Dialect:
 
 
 def read_source(path: Path) -> str:
-    """A Python file's text in its own encoding, line ends kept as they are."""
+    """The text of a Python file, decoded as it declares, with its line ends unchanged."""
     raw = path.read_bytes()
     encoding, _ = tokenize.detect_encoding(BytesIO(raw).readline)
     return TextIOWrapper(BytesIO(raw), encoding, newline="").read()

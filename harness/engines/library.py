@@ -15,64 +15,64 @@ from harness.engines.engine import Dialect
 
 
 class Library:
-    """A loaded module, spoken to through its dialect."""
+    """A loaded module, called through its dialect; `module` is what probes know as `lib`."""
 
     def __init__(self, dialect: Dialect, module: ModuleType) -> None:
         self.module: Any = module
         top = module.__name__.partition(".")[0]
         self._names = {"np": np, top: sys.modules[top], **vars(module)}
         self._code = {
-            what: compile(said, f"<{what} of {dialect.module}>", "eval")
-            for what, said in dialect.expressions.items()
+            name: compile(expression, f"<{name} of {dialect.module}>", "eval")
+            for name, expression in dialect.expressions.items()
         }
 
     def leaf(self, data: NumericArray) -> Any:
-        """A tensor that holds a copy of `data` and asks for a gradient."""
-        return self._say("leaf", data=data.copy())
+        """A tensor with a copy of `data` that requires a gradient."""
+        return self._evaluate("leaf", data=data.copy())
 
     def value(self, t: Any) -> NumericArray:
-        """What a tensor holds; numbers and arrays are taken as they are."""
+        """The data of a tensor; numbers and arrays are returned as arrays."""
         plain = isinstance(t, np.ndarray | np.generic | int | float | list)
-        return np.asarray(t if plain else self._say("value", t=t))
+        return np.asarray(t if plain else self._evaluate("value", t=t))
 
     def gradient(self, t: Any) -> NumericArray | None:
-        """A leaf's gradient, None where the library gives none."""
-        gradient = self._say("gradient", t=t)
+        """A leaf's gradient, or None if the library has not computed one."""
+        gradient = self._evaluate("gradient", t=t)
         return None if gradient is None else np.asarray(gradient)
 
     def backward(self, t: Any, cotangent: NumericArray) -> None:
         """Run the library's backward pass from `t`."""
-        self._say("backward", t=t, cotangent=cotangent)
+        self._evaluate("backward", t=t, cotangent=cotangent)
 
     def call(
         self,
         function: Callable[..., Any],
-        given: tuple[Any, ...],
+        arguments: tuple[Any, ...],
         leaves: Mapping[str, Any],
         **options: Any,
     ) -> Any:
-        """What a probe's function returns for these leaves."""
-        return function(*given, **leaves, **options)
+        """The result of a probe's function for these leaves."""
+        return function(*arguments, **leaves, **options)
 
-    def can(self, what: str) -> bool:
-        """Whether the dialect has words for this."""
-        return what in self._code
+    def supports(self, name: str) -> bool:
+        """Whether the dialect defines this expression."""
+        return name in self._code
 
     def backward_again(self, t: Any, cotangent: NumericArray) -> None:
         """Run the backward pass and keep the graph for another."""
-        self._say("backward_again", t=t, cotangent=cotangent)
+        self._evaluate("backward_again", t=t, cotangent=cotangent)
 
     @contextlib.contextmanager
     def tracing(self, steps: list[Any]) -> Iterator[None]:
-        """Record into `steps` the backward walks inside, where the library can."""
-        if not self.can("trace"):
+        """Append the backward steps inside to `steps`, if the library can trace them."""
+        if not self.supports("trace"):
             yield
             return
-        with self._say("trace") as recorded:
+        with self._evaluate("trace") as recorded:
             try:
                 yield
             finally:
                 steps += recorded
 
-    def _say(self, what: str, **given: Any) -> Any:
-        return eval(self._code[what], self._names, given)  # noqa: S307  the dialect is code by design
+    def _evaluate(self, name: str, **arguments: Any) -> Any:
+        return eval(self._code[name], self._names, arguments)  # noqa: S307  dialects are code

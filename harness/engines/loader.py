@@ -1,7 +1,7 @@
-"""Loading an engine from memory, in the child process that is about to run it.
+"""Loading an engine from memory, in the child process that runs it.
 
-The source that is executed is the text in hand, never a file and never old bytecode. It is compiled
-under its original path, and tracebacks show its own lines.
+Only the text passed in is executed, never a file or cached bytecode. It is compiled under its
+original path, so tracebacks show its lines.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def load(
     sites: Sequence[Site] = (),
     hooks: Hooks = HOOKS,
 ) -> ModuleType:
-    """Import `module` afresh, its package's files taken from `sources` (paths below `root`).
+    """Import `module` anew, with its package's files taken from `sources` (paths below `root`).
 
-    The sites call `hooks`. Whatever was imported under that name before is forgotten. Raises what
-    the import raises.
+    The sites call `hooks`. Earlier imports of the package are dropped. Raises what the import
+    raises.
     """
     sys.dont_write_bytecode = True
     top = module.partition(".")[0]
@@ -45,15 +45,15 @@ def load(
 def compile_ahead(
     root: Path, sources: Mapping[str, str], sites: Sequence[Site], hooks: Hooks = HOOKS
 ) -> None:
-    """Compile what `load` will need, so that processes forked from this one find it done."""
+    """Compile the files for `load` in advance, to the benefit of processes forked from this one."""
     finder = _MemoryFinder(root, sources, sites, hooks)
     for file in sources:
-        with contextlib.suppress(SyntaxError, ValueError, RecursionError):  # `load` will say so
+        with contextlib.suppress(SyntaxError, ValueError, RecursionError):  # `load` will raise it
             finder.code(file)
 
 
 class _MemoryFinder(importlib.abc.MetaPathFinder):
-    """Finds the modules whose files are in hand, and no others."""
+    """Finds only the modules whose text was passed in."""
 
     def __init__(
         self, root: Path, sources: Mapping[str, str], sites: Sequence[Site], hooks: Hooks
@@ -77,18 +77,18 @@ class _MemoryFinder(importlib.abc.MetaPathFinder):
     def code(self, file: str) -> CodeType:
         text, path = self.sources[file], str(self.root / file)
         linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
-        numbered = [(number, site) for number, site in enumerate(self.sites) if site.file == file]
+        numbered = [pair for pair in enumerate(self.sites) if pair[1].file == file]
         return _compiled(text, path, tuple(numbered), self.hooks)
 
 
 @lru_cache(maxsize=4096)
 def _compiled(text: str, path: str, sites: tuple[tuple[int, Site], ...], hooks: Hooks) -> CodeType:
-    """A file's code: compiled once where many engines share the file, also across a fork."""
+    """A file's code, compiled once for all engines that share the file, also across a fork."""
     return compile_marked(text, path, sites, hooks)
 
 
 class _MemoryLoader(importlib.abc.InspectLoader):
-    """Executes one module's text."""
+    """Executes the text of one module."""
 
     def __init__(self, finder: _MemoryFinder, file: str) -> None:
         self.finder, self.file = finder, file

@@ -1,6 +1,6 @@
-"""Where an engine's source is: from how it is named to its files, nothing imported.
+"""Locating an engine's source files from its name, without importing anything.
 
-An engine is named `module:Class`, `path/to/tensor.py:Class`, or by a `harness.toml` that says more.
+An engine is named `module:Class`, `path/to/tensor.py:Class`, or by a `harness.toml`.
 """
 
 from __future__ import annotations
@@ -19,45 +19,45 @@ from harness.engines.settings import SETTINGS, Settings, read_settings
 from harness.patch.side import quiet_parse
 
 LARGEST = 1024 * 1024
-"""Bytes in a source file; larger ones are tables that a program has written."""
+"""Bytes in a source file; larger files are generated tables."""
 
-_OURS = {"harness", "msgspec", "numpy"}
-"""What a probe's own process runs on: an engine of such a name would take its place."""
+_RESERVED = {"harness", "msgspec", "numpy"}
+"""Packages that the child process needs: an engine of the same name would replace them."""
 
-_NO_ENGINE = {"test", "tests", "__pycache__", "node_modules", "venv", "site-packages"}
+_IGNORED_FOLDERS = {"test", "tests", "__pycache__", "node_modules", "venv", "site-packages"}
 
 
 @dataclass(frozen=True)
 class Target:
-    """An engine's files, and what is known of it before anything runs."""
+    """An engine's files and settings, before anything runs."""
 
-    said: str
-    """As the user named it."""
+    engine: str
+    """The engine as the user named it."""
     module: str
     name: str | None
-    """The class, or the function of a functional engine; None where none was named."""
+    """The class, or the function of a functional engine; None if it was not named."""
     root: Path
     sources: Mapping[str, str]
     settings: Settings
 
 
-def locate(said: str) -> Target:
-    """The engine that `said` names.
+def locate(engine: str) -> Target:
+    """Find the files of an engine.
 
-    Raises UsageError for what is no name of an engine, EnvironmentProblem where there is none, or
-    none in Python source.
+    Raises UsageError for a malformed name, EnvironmentProblem if the engine does not exist or has
+    no Python source.
     """
-    path = Path(said)
+    path = Path(engine)
     try:
         if path.is_dir() and (path / SETTINGS).is_file():
             return _by_settings(path / SETTINGS)
         if path.suffix == ".toml":
             return _by_settings(path)
-        return _by_name(said, Settings(target=said), Path())
-    except OSError as error:  # a name longer than any file's, a folder that may not be read
-        shown = said if len(said) < 100 else f"{said[:99]}…"
+        return _by_name(engine, Settings(target=engine), Path())
+    except OSError as error:  # such as a name too long for a file, an unreadable folder
+        shown = engine if len(engine) < 100 else f"{engine[:99]}…"
         raise EnvironmentProblem(
-            f"the engine `{shown}` cannot be looked for: {error.strerror}", _FORMS
+            f"cannot look for the engine `{shown}`: {error.strerror}", _FORMS
         ) from None
 
 
@@ -66,72 +66,72 @@ def _by_settings(path: Path) -> Target:
     return _by_name(settings.target, settings, path.parent)
 
 
-def _by_name(said: str, settings: Settings, base: Path) -> Target:
-    place, _, name = said.rpartition(":") if _has_name(said) else (said, "", "")
+def _by_name(engine: str, settings: Settings, base: Path) -> Target:
+    place, _, name = engine.rpartition(":") if _has_name(engine) else (engine, "", "")
     if not place:
-        raise UsageError(f"`{said}` names no engine", _FORMS)
+        raise UsageError(f"`{engine}` does not name an engine", _FORMS)
     if name and not all(part.isidentifier() for part in name.split(".")):
-        raise UsageError(f"`{name}` in `{said}` is no name of a class", _FORMS)
+        raise UsageError(f"`{name}` in `{engine}` is not a valid class name", _FORMS)
     if place.endswith(".py") or "/" in place or "\\" in place or (base / place).is_dir():
-        root, module = _of_file(base / place, said, settings, base)
+        root, module = _of_file(base / place, engine, settings, base)
     else:
-        root, module = _of_module(place, said, base)
+        root, module = _of_module(place, engine, base)
     top = module.partition(".")[0]
-    if top in _OURS or (top in sys.stdlib_module_names and top in sys.modules):
+    if top in _RESERVED or (top in sys.stdlib_module_names and top in sys.modules):
         raise EnvironmentProblem(
-            f"the engine `{said}` would be imported as `{top}`, and take the place of a module "
-            "that the harness itself needs",
-            "give the file or folder another name",
+            f"the engine `{engine}` would be imported as `{top}`, in place of a module that the "
+            "harness itself needs",
+            "rename the file or folder",
         )
-    sources = _read_all(root, module, said)
-    return Target(said, module, name or None, root, sources, settings)
+    sources = _read_all(root, module, engine)
+    return Target(engine, module, name or None, root, sources, settings)
 
 
 _FORMS = "name an engine as `module:Class` or `path/to/tensor.py:Class`"
 
 
-def _has_name(said: str) -> bool:
-    """Whether what follows the last colon is a class (and not a path behind a drive)."""
-    tail = said.rpartition(":")[2]
-    return ":" in said and "/" not in tail and "\\" not in tail
+def _has_name(engine: str) -> bool:
+    """Whether the part after the last colon is a class, and not a path after a drive letter."""
+    tail = engine.rpartition(":")[2]
+    return ":" in engine and "/" not in tail and "\\" not in tail
 
 
 # ----- A file -----
 
 
-def _of_file(path: Path, said: str, settings: Settings, base: Path) -> tuple[Path, str]:
+def _of_file(path: Path, engine: str, settings: Settings, base: Path) -> tuple[Path, str]:
     if path.is_dir():
         path = path / "__init__.py"
         if not path.is_file():
             raise EnvironmentProblem(
-                f"`{said}` is a folder without `__init__.py`",
-                f"name the file in it that has the class, `{said}/tensor.py:Tensor`",
+                f"`{engine}` is a folder without `__init__.py`",
+                f"name the file that defines the class, as in `{engine}/tensor.py:Tensor`",
             )
     if not path.is_file():
-        there = sorted(each.name for each in path.parent.glob("*.py"))
-        beside = f"in {path.parent.resolve()} there are {', '.join(there)}" if there else _FORMS
-        raise EnvironmentProblem(f"no engine `{said}`: there is no file {path}", beside)
+        files = ", ".join(sorted(file.name for file in path.parent.glob("*.py")))
+        remedy = f"the files in {path.parent.resolve()} are {files}" if files else _FORMS
+        raise EnvironmentProblem(f"no engine `{engine}`: the file {path} does not exist", remedy)
     if path.suffix != ".py":
-        raise _no_source(said, path)
+        raise _no_source(engine, path)
     path = path.resolve()
     root = (base / settings.root).resolve() if settings.root else _import_root(path)
     try:
         parts = path.relative_to(root).with_suffix("").parts
     except ValueError:
         raise UsageError(
-            f"{path} is not below the root {root}", f"mend `root` in {SETTINGS}"
+            f"{path} is not below the root {root}", f"correct `root` in {SETTINGS}"
         ) from None
     parts = parts[:-1] if parts[-1] == "__init__" else parts
     if not parts or not all(part.isidentifier() for part in parts):
         raise EnvironmentProblem(
-            f"{path} cannot be imported: `{'.'.join(parts)}` is no name of a module",
-            f'in {SETTINGS}, say from which folder it is imported: `root = "src"`',
+            f"{path} cannot be imported: `{'.'.join(parts)}` is not a valid module name",
+            f'in {SETTINGS}, set the folder that it is imported from: `root = "src"`',
         )
     return root, ".".join(parts)
 
 
 def _import_root(path: Path) -> Path:
-    """The folder from which the file is imported, to judge by `__init__.py` and its own imports."""
+    """The folder that the file is imported from, judging by `__init__.py` and its own imports."""
     root = path.parent
     while (root / "__init__.py").is_file():
         root = root.parent
@@ -146,18 +146,18 @@ def _import_root(path: Path) -> Path:
 
 
 def _imports(path: Path) -> tuple[bool, set[str]]:
-    """Whether a file has relative imports, and the top modules that it imports otherwise."""
+    """Whether a file has relative imports, and the top-level modules of its absolute imports."""
     try:
         tree = quiet_parse(read_source(path))
     except (SyntaxError, ValueError, RecursionError):
         return False, set()
-    found = list(_imported(tree))
-    absolute = {name.partition(".")[0] for level, name, _ in found if not level}
-    return any(level for level, _, _ in found), absolute
+    imports = list(_imported(tree))
+    absolute = {name.partition(".")[0] for level, name, _ in imports if not level}
+    return any(level for level, _, _ in imports), absolute
 
 
 def _imported(tree: ast.AST) -> Iterator[tuple[int, str, tuple[str, ...]]]:
-    """Level, module and names of each import."""
+    """The level, module and names of each import."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             yield node.level, node.module or "", tuple(alias.name for alias in node.names)
@@ -169,14 +169,14 @@ def _imported(tree: ast.AST) -> Iterator[tuple[int, str, tuple[str, ...]]]:
 # ----- A module -----
 
 
-def _of_module(module: str, said: str, base: Path) -> tuple[Path, str]:
+def _of_module(module: str, engine: str, base: Path) -> tuple[Path, str]:
     if not all(part.isidentifier() for part in module.split(".")):
-        raise UsageError(f"`{said}` names no engine", _FORMS)
+        raise UsageError(f"`{engine}` does not name an engine", _FORMS)
     spec = _spec(module, base)
     if spec is None:
-        here = ", ".join(str(folder) for folder in _here(base))
+        folders = ", ".join(str(folder) for folder in _folders(base))
         raise EnvironmentProblem(
-            f"no engine `{said}`: no module `{module}` in {here}, nor installed",
+            f"no engine `{engine}`: the module `{module}` is neither in {folders} nor installed",
             f"install it into this environment, or {_FORMS}",
         )
     origin = Path(spec.origin) if spec.origin and spec.has_location else None
@@ -184,18 +184,18 @@ def _of_module(module: str, said: str, base: Path) -> tuple[Path, str]:
         folder = Path(next(iter(spec.submodule_search_locations)))
         raise EnvironmentProblem(
             f"`{module}` is a folder without `__init__.py`: {folder}",
-            f"name the module in it that has the class, `{module}.tensor:Tensor`",
+            f"name the module that defines the class, as in `{module}.tensor:Tensor`",
         )
     if origin is None or origin.suffix != ".py" or not origin.is_file():
-        raise _no_source(said, origin)
+        raise _no_source(engine, origin)
     depth = module.count(".") + (2 if origin.name == "__init__.py" else 1)
     return origin.resolve().parents[depth - 1], module
 
 
 def _spec(module: str, base: Path) -> ModuleSpec | None:
-    """Find a module without importing it: here first, as Python does for a script."""
+    """Find a module without importing it, first beside the script, as Python does."""
     top, *rest = module.split(".")
-    spec = PathFinder.find_spec(top, [str(folder) for folder in _here(base)])
+    spec = PathFinder.find_spec(top, [str(folder) for folder in _folders(base)])
     if spec is None or (spec.origin is None and not rest):
         spec = _installed(top) or spec
     name = top
@@ -214,28 +214,28 @@ def _installed(top: str) -> ModuleSpec | None:
         return None
 
 
-def _here(base: Path) -> list[Path]:
+def _folders(base: Path) -> list[Path]:
     return [folder for folder in (base.resolve(), base.resolve() / "src") if folder.is_dir()]
 
 
-def _no_source(said: str, origin: Path | None) -> EnvironmentProblem:
+def _no_source(engine: str, origin: Path | None) -> EnvironmentProblem:
     if origin is None:
         what = "it is built into Python"
     elif any(origin.name.endswith(suffix) for suffix in EXTENSION_SUFFIXES):
         what = f"{origin} is compiled"
     else:
-        what = f"{origin} is no Python source"
+        what = f"{origin} is not Python source"
     return EnvironmentProblem(
-        f"the engine `{said}` cannot be broken: {what}, and a break is a change of Python source",
-        f'name its source, `target = "path/to/tensor.py:Tensor"` in {SETTINGS}',
+        f"the engine `{engine}` cannot be broken: {what}, and a break changes Python source",
+        f'name its source in {SETTINGS}: `target = "path/to/tensor.py:Tensor"`',
     )
 
 
 # ----- The files -----
 
 
-def _read_all(root: Path, module: str, said: str) -> dict[str, str]:
-    """The files of the module's package; of a module on its own, those that it imports."""
+def _read_all(root: Path, module: str, engine: str) -> dict[str, str]:
+    """The files of the module's package; for a single module, the files that it imports."""
     top = module.partition(".")[0]
     if (root / top / "__init__.py").is_file():
         paths = [path for path in sorted((root / top).rglob("*.py")) if _may_be_engine(path, root)]
@@ -249,40 +249,40 @@ def _read_all(root: Path, module: str, said: str) -> dict[str, str]:
             file = path.relative_to(root).as_posix()
             if file.removesuffix(".py").removesuffix("/__init__") == module.replace(".", "/"):
                 raise EnvironmentProblem(
-                    f"the engine `{said}` cannot be read: {path}: {error}",
-                    "save it as UTF-8, or declare its encoding in its first line",
+                    f"the engine `{engine}` cannot be read: {path}: {error}",
+                    "save it as UTF-8, or declare its encoding in the first line",
                 ) from None
     return sources
 
 
 def _may_be_engine(path: Path, root: Path) -> bool:
     folders = path.relative_to(root).parts[1:-1]
-    hidden = any(part in _NO_ENGINE or part.startswith(".") for part in folders)
+    hidden = any(part in _IGNORED_FOLDERS or part.startswith(".") for part in folders)
     return not hidden and path.is_file() and path.stat().st_size <= LARGEST
 
 
 def _reachable(root: Path, module: str) -> set[Path]:
-    """The files below `root` that a module imports, directly or not, and its own."""
-    found: set[Path] = set()
+    """The module's file and the files below `root` that it imports, directly or indirectly."""
+    reached: set[Path] = set()
     pending = [module]
     while pending:
         name = pending.pop()
         path = _file_of(root, name)
-        if path is None or path in found or path.stat().st_size > LARGEST:
+        if path is None or path in reached or path.stat().st_size > LARGEST:
             continue
-        found.add(path)
+        reached.add(path)
         try:
             tree = quiet_parse(read_source(path))
         except (SyntaxError, ValueError, RecursionError):
             continue
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        for level, said, names in _imported(tree):
+        for level, imported, names in _imported(tree):
             home = package.split(".")[: len(package.split(".")) - level + 1] if level else []
-            start = ".".join([*filter(None, home), *filter(None, [said])])
-            pending += [start, *(f"{start}.{each}".lstrip(".") for each in names)]
+            start = ".".join([*filter(None, home), *filter(None, [imported])])
+            pending += [start, *(f"{start}.{item}".lstrip(".") for item in names)]
             parts = start.split(".")
             pending += [".".join(parts[:i]) for i in range(1, len(parts))]
-    return found
+    return reached
 
 
 def _file_of(root: Path, module: str) -> Path | None:

@@ -1,4 +1,4 @@
-"""The `harness.toml`: what somebody has said about an engine."""
+"""The `harness.toml`: what its author declares about an engine."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ SETTINGS = "harness.toml"
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table [engine] of a `harness.toml`; what is not said is found out by trying."""
+    """The table [engine] of a `harness.toml`; a survey finds what it leaves out."""
 
     target: str
     root: str | None = None
-    """The folder from which it is imported, as `src`, where the files do not show it."""
+    """The folder that it is imported from, such as `src`, if the files do not show it."""
     leaf: str | None = None
     data: str | None = None
     grad: str | None = None
     backward: str | None = None
     functions: tuple[str, ...] = ()
-    """Modules with functions of tensors, beside the target's own."""
+    """Modules with functions of tensors, besides the target's own."""
     accumulation: str | None = None
     names: dict[str, str | tuple[str, ...]] = {}
 
@@ -33,7 +33,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def nearest_settings(start: Path) -> Path | None:
-    """The `harness.toml` of this folder or of the nearest above it."""
+    """The `harness.toml` of this folder or of the nearest parent that has one."""
     for folder in (start.resolve(), *start.resolve().parents):
         if (folder / SETTINGS).is_file():
             return folder / SETTINGS
@@ -41,12 +41,13 @@ def nearest_settings(start: Path) -> Path | None:
 
 
 def read_settings(path: Path) -> Settings:
-    """The settings at `path`. Raises UsageError where they cannot be read."""
+    """Read the settings at `path`. Raises UsageError if they are invalid."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         return msgspec.convert(table, _File).engine
     except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        remedy = '[engine] with a line `target = "path/to/tensor.py:Tensor"`; keys are\n    '
+        reason = " ".join(str(error).split())
         keys = ", ".join(Settings.__struct_fields__)
-        said = " ".join(str(error).split())
-        raise UsageError(f"{path} cannot be read: {said}", f"{remedy}{keys}") from None
+        example = '`target = "path/to/tensor.py:Tensor"`'
+        remedy = f"write a table [engine] with a line {example}; its keys are\n    {keys}"
+        raise UsageError(f"{path} cannot be read: {reason}", remedy) from None

@@ -21,7 +21,7 @@ from harness.answer_key.subgradient import MEASUREMENT
 from harness.core.errors import EnvironmentProblem
 from harness.core.run import Array, Failure, Run, pack
 from harness.core.vocabulary import Loss
-from harness.engines.adapter.missing import OWN_WAY
+from harness.engines.adapter.unsupported import LIBRARY_SPECIFIC
 from harness.engines.engine import Engine, find_engine
 from harness.experiment.baseline import Bench, Pair
 from harness.pages.probe import Probe
@@ -30,7 +30,7 @@ from harness.runs.store import run_kept
 
 Verdict = Literal["fits", "lacks", "differs", "bug"]
 
-LACKING = {"NotSpoken", "NotImplementedError", "AttributeError", "TypeError", "NameError"}
+LACKING = {"Unsupported", "NotImplementedError", "AttributeError", "TypeError", "NameError"}
 """What is raised where something is not there, or not for such arguments."""
 
 
@@ -70,7 +70,8 @@ def _try(engine: Engine, probes: Sequence[Probe], bench: Bench) -> dict[str, Fit
     asked = [probe for probe in probes if probe.kind in ("gradient", "steps")]
     theirs, ours = (_clean_runs(each, asked, bench) for each in (engine, find_engine()))
     found = {
-        probe.name: Fit(probe.name, "lacks", f"{OWN_WAY}: a layer's methods") for probe in probes
+        probe.name: Fit(probe.name, "lacks", f"{LIBRARY_SPECIFIC}: a layer's methods")
+        for probe in probes
     }
     for probe in asked:
         keys = {loss: ours[probe.name, loss] for loss in probe.losses}

@@ -16,7 +16,7 @@ from harness.engines.aliases import adds_in_place, likely_names, spellings
 from harness.engines.engine import Dialect, Engine
 from harness.engines.location import Target, locate
 from harness.engines.settings import SETTINGS
-from harness.engines.survey import FUNCTIONAL, Reducer, Survey, Surveyed
+from harness.engines.survey import FUNCTIONAL, Reducer, Survey, SurveyStep
 from harness.runs.cache import RUN_ROOMS, Cache, Kind, key_of
 from harness.runs.host import run_survey
 
@@ -29,13 +29,13 @@ class Found:
     """An engine, and what trying it showed."""
 
     target: Target
-    steps: tuple[Surveyed, ...]
+    steps: tuple[SurveyStep, ...]
     engine: Engine
 
     @property
     def name(self) -> str:
         """The class or function that probes are put to."""
-        return self.steps[-1].name or self.target.said
+        return self.steps[-1].name or self.target.engine
 
     @property
     def reducers(self) -> list[Reducer]:
@@ -43,12 +43,12 @@ class Found:
         return self.steps[-1].reducers
 
     @property
-    def storage(self) -> Surveyed:
+    def storage(self) -> SurveyStep:
         """What storing does to shapes and dtypes."""
         return self.steps[2]
 
     @property
-    def accumulation(self) -> Surveyed:
+    def accumulation(self) -> SurveyStep:
         """How gradients are added up."""
         return self.steps[3]
 
@@ -90,24 +90,24 @@ def _said_dialect(target: Target) -> Dialect:
     )
 
 
-def _succeeded(steps: list[Surveyed]) -> bool:
+def _succeeded(steps: list[SurveyStep]) -> bool:
     return steps[-1].failure is None
 
 
-SURVEYS: Kind[list[Surveyed]] = Kind("survey", list[Surveyed], RUN_ROOMS, _succeeded)
+SURVEYS: Kind[list[SurveyStep]] = Kind("survey", list[SurveyStep], RUN_ROOMS, _succeeded)
 
 
-def _is_in_place(target: Target, steps: Sequence[Surveyed]) -> bool:
+def _is_in_place(target: Target, steps: Sequence[SurveyStep]) -> bool:
     """Whether a gradient has to fit into a buffer that is already there."""
     if target.settings.accumulation:
         return target.settings.accumulation == "in place"
     accumulation = steps[3]
-    if accumulation.before == "zeros" and accumulation.second == "in place":
+    if accumulation.initial_gradient == "zeros" and accumulation.second_backward == "in place":
         return True
-    return accumulation.before == "zeros" and adds_in_place(target.sources)
+    return accumulation.initial_gradient == "zeros" and adds_in_place(target.sources)
 
 
-def _names(target: Target, found: Surveyed) -> dict[str, str | tuple[str, ...]]:
+def _names(target: Target, found: SurveyStep) -> dict[str, str | tuple[str, ...]]:
     """What was said; and what the class, its gradient and what un-broadcasts are called."""
     names = dict(target.settings.names)
     place, reducers = re.search(r"\bt\.(\w+)", found.dialect.gradient), found.reducers
@@ -122,13 +122,13 @@ def _names(target: Target, found: Surveyed) -> dict[str, str | tuple[str, ...]]:
     return names
 
 
-def _trouble(target: Target, steps: Sequence[Surveyed]) -> EnvironmentProblem:
+def _trouble(target: Target, steps: Sequence[SurveyStep]) -> EnvironmentProblem:
     """One message: what was tried, and the line that would help."""
     last = steps[-1]
     failure = last.failure
     assert failure is not None
-    said = failure.message if failure.type == "NothingWorked" else str(failure)
-    tried = "".join(f"\n    {each}" for each in last.tried[:6])
+    said = failure.message if failure.type == "SurveyFailed" else str(failure)
+    tried = "".join(f"\n    {each}" for each in last.attempts[:6])
     tried = f"\n  tried:{tried}" if tried else ""
     remedies = {
         "the import": _import_remedy(target, failure.type, failure.message),
@@ -138,7 +138,7 @@ def _trouble(target: Target, steps: Sequence[Surveyed]) -> EnvironmentProblem:
         '`data = "t.data"`, `grad = "t.grad"`, `backward = "t.backward(cotangent)"`',
     }
     remedy = remedies.get(last.step, "mend the engine: it fails on legal input, unbroken")
-    problem = f"the engine `{target.said}` cannot be tried: {said}{tried}"
+    problem = f"the engine `{target.engine}` cannot be tried: {said}{tried}"
     return EnvironmentProblem(problem, _line(remedy))
 
 
@@ -165,4 +165,4 @@ def _import_remedy(target: Target, kind: str, message: str) -> str:
 
 
 def _place(target: Target) -> str:
-    return target.said.rpartition(":")[0] or target.said
+    return target.engine.rpartition(":")[0] or target.engine

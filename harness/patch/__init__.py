@@ -2,7 +2,7 @@
 
     text of a diff block -> notation -> Patch -> apply -> Patched (sources and sites) -> reach
 
-The notation is described in the design, section 4, and by example in `tests/harness/patch`.
+`breaks/README.md` describes the notation, and `tests/harness/patch` shows it by example.
 """
 
 from harness.patch.apply import apply_patch

@@ -1,4 +1,4 @@
-"""Applying a patch: find every hunk's matches in the same original, change all of them or none."""
+"""Applying a patch: find the matches of every hunk in the original text, then change them all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import libcst as cst
 
 from harness.core.errors import EnvironmentProblem, HunkError
 from harness.patch.explain import does_not_apply
-from harness.patch.layout import Edit, edits, removed_nodes
+from harness.patch.layout import Edit, deleted_nodes, edits
 from harness.patch.match import Match, find_expressions, find_statements
 from harness.patch.notation import Hunk, Patch
 from harness.patch.patched import Patched, Site
@@ -26,7 +26,7 @@ from harness.patch.tree import Node, scope_of
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class FileMatch:
     """A match of a hunk in a file."""
 
     hunk: Hunk
@@ -38,37 +38,37 @@ class Found:
 def apply_patch(patch: Patch, sources: Mapping[str, str]) -> Patched:
     """Apply all hunks to an engine's sources (path to text), or none.
 
-    Raises `DoesNotApply` if a hunk matches nothing, `HunkError` if it is ambiguous, if sites
-    overlap, if their number is not the one promised, or if the result is no better Python than
-    before; `EnvironmentProblem` if a source cannot be parsed.
+    Raises `DoesNotApply` if a hunk matches nothing; `HunkError` if a hunk is ambiguous, if sites
+    overlap, if their number differs from the page's, or if the result does not compile or has not
+    changed; `EnvironmentProblem` if a source cannot be parsed.
     """
-    found: list[Found] = []
+    matches: list[FileMatch] = []
     for hunk in patch.hunks:
-        here = _find(hunk, sources)
-        if not here:
-            raise does_not_apply(hunk, sources, partial(_read_all, sources), matches)
-        _refuse_ambiguity(hunk, here)
-        found += here
+        hunk_matches = _find(hunk, sources)
+        if not hunk_matches:
+            raise does_not_apply(hunk, sources, partial(_read_all, sources), find_matches)
+        _refuse_ambiguity(hunk, hunk_matches)
+        matches += hunk_matches
     changed, sites = dict(sources), list[Site]()
     for file in sources:
-        inside = [each for each in found if each.file == file]
-        if inside:
-            changed[file], new = _change(file, inside)
-            sites += new
+        in_file = [match for match in matches if match.file == file]
+        if in_file:
+            changed[file], new_sites = _change(file, in_file)
+            sites += new_sites
     _count(patch, sites)
     return Patched(changed, tuple(sites), dict(sources))
 
 
-def matches(hunk: Hunk, root: Node) -> list[Match]:
-    """A hunk's matches below a module or definition. Raises `HunkError` for a pattern too long."""
+def find_matches(hunk: Hunk, root: Node) -> list[Match]:
+    """A hunk's matches in a module or definition. Raises `HunkError` if its pattern is too long."""
     try:
         if hunk.is_expression:
             assert hunk.before.expression is not None
             return list(find_expressions(hunk.before.expression, root))
         return list(find_statements(hunk.pattern, root))
     except RecursionError:
-        remedy = "write the part that changes, and `$name` for what stands around it"
-        raise hunk.error("this hunk is too long to be looked for", remedy) from None
+        remedy = "write only the part that changes, and `$name` for the code around it"
+        raise hunk.error("this hunk is too long to search for", remedy) from None
 
 
 # ----- finding -----
@@ -79,52 +79,51 @@ def _read(file: str, text: str) -> Source:
         return read_source(text)
     except cst.ParserSyntaxError as error:
         problem = f"{file}:{error.raw_line}: this file of the engine is not Python: {error.message}"
-        raise EnvironmentProblem(problem, "repair the file, or leave it out") from None
+        raise EnvironmentProblem(problem, "correct the file, or remove it") from None
     except RecursionError:
         problem = f"{file}: this file of the engine is {TOO_DEEP}"
-        remedy = "break its longest expression up, or leave the file out"
+        remedy = "split its longest expression, or remove the file"
         raise EnvironmentProblem(problem, remedy) from None
 
 
 def _read_all(sources: Mapping[str, str]) -> dict[str, Source]:
-    """All that are Python: what is no Python has nothing that comes near."""
-    found = {}
+    """The files that can be parsed."""
+    readable = {}
     for file, text in sources.items():
         with suppress(EnvironmentProblem):
-            found[file] = _read(file, text)
-    return found
+            readable[file] = _read(file, text)
+    return readable
 
 
-def _find(hunk: Hunk, sources: Mapping[str, str]) -> list[Found]:
-    found: dict[tuple[str, int, int], Found] = {}
+def _find(hunk: Hunk, sources: Mapping[str, str]) -> list[FileMatch]:
+    matches: dict[tuple[str, int, int], FileMatch] = {}
     for file, text in sources.items():
-        if any(each.may_be_in(file, text) for each in hunk.scope.alternatives) and all(
-            name in text for name in hunk.before.names
-        ):
+        if hunk.scope.may_be_in(file, text) and all(name in text for name in hunk.before.names):
             source = _read(file, text)
             for root in _roots(hunk.scope.alternatives, file, source):
-                for match in matches(hunk, root):
-                    found[file, *match.span] = Found(hunk, file, source, match)
-    return list(found.values())
+                for match in find_matches(hunk, root):
+                    matches[file, *match.span] = FileMatch(hunk, file, source, match)
+    return list(matches.values())
 
 
 def _roots(alternatives: Iterable[Alternative], file: str, source: Source) -> list[Node]:
     """The module, or the outermost definitions that the scope names."""
-    here = [each for each in alternatives if each.takes_file(file)]
-    if any(not each.path for each in here):
+    in_file = [alternative for alternative in alternatives if alternative.takes_file(file)]
+    if any(not alternative.path for alternative in in_file):
         return [source.root]
-    named = {found.clause: None for each in here for found in each.definitions(source)}
-    return [clause for clause in named if named.keys().isdisjoint(clause.ancestors())]
+    definitions = [found for alternative in in_file for found in alternative.definitions(source)]
+    clauses = dict.fromkeys(definition.clause for definition in definitions)
+    return [clause for clause in clauses if clauses.keys().isdisjoint(clause.ancestors())]
 
 
-def _refuse_ambiguity(hunk: Hunk, found: Sequence[Found]) -> None:
-    """Raise if one name without wildcards means several definitions that have sites."""
+def _refuse_ambiguity(hunk: Hunk, matches: Sequence[FileMatch]) -> None:
+    """Raise if a name without wildcards means several definitions that contain matches."""
     for alternative in hunk.scope.alternatives:
-        hit = _hit(alternative, found) if alternative.is_exact else {}
-        if len(hit) > 1:
-            places = "".join(f"\n    {file}:{line} {name}" for (file, name), line in hit.items())
+        lines = _definition_lines(alternative, matches) if alternative.is_exact else {}
+        if len(lines) > 1:
+            places = "".join(f"\n    {file}:{line} {name}" for (file, name), line in lines.items())
             problem = f"the scope `{alternative}` means several definitions that match:{places}"
-            file, name = next(iter(hit))
+            file, name = next(iter(lines))
             top = "" if "." in name else "."
             narrow = f"{file.rpartition('/')[2]}::{top}{name}"
             wide = ".".join([*alternative.path[:-1], f"*{alternative.path[-1]}"])
@@ -132,75 +131,77 @@ def _refuse_ambiguity(hunk: Hunk, found: Sequence[Found]) -> None:
             raise hunk.error(problem, remedy)
 
 
-def _hit(alternative: Alternative, found: Sequence[Found]) -> dict[tuple[str, str], int]:
-    """The outermost definitions of that name in which something was found, with their lines."""
-    hit: dict[tuple[str, str], int] = {}
-    for each in found:
-        if alternative.takes_file(each.file):
-            start, end = each.match.span
-            for definition in alternative.definitions(each.source):
+def _definition_lines(
+    alternative: Alternative, matches: Sequence[FileMatch]
+) -> dict[tuple[str, str], int]:
+    """The line of each outermost definition of that name that contains a match."""
+    lines: dict[tuple[str, str], int] = {}
+    for found in matches:
+        if alternative.takes_file(found.file):
+            start, end = found.match.span
+            for definition in alternative.definitions(found.source):
                 clause = definition.clause
                 if clause.begin <= start and end <= clause.end:
-                    line = each.source.line_of(clause.start)
-                    hit.setdefault((each.file, definition.name), line)
+                    line = found.source.line_of(clause.start)
+                    lines.setdefault((found.file, definition.name), line)
                     break
-    return hit
+    return lines
 
 
 # ----- changing -----
 
 
-def _change(file: str, found: Sequence[Found]) -> tuple[str, list[Site]]:
+def _change(file: str, matches: Sequence[FileMatch]) -> tuple[str, list[Site]]:
     """One file's patched text and its sites."""
-    source = found[0].source
-    doomed = frozenset(node for each in found for node in removed_nodes(each.hunk, each.match))
-    made = [edit for each in found for edit in _edits(each, doomed)]
-    made.sort(key=lambda edit: (edit.start, edit.end))
-    _refuse_overlap(made, file, source)
-    patched = _splice(made, source)
-    _verify(made, file, source, patched)
-    return patched, _sites(made, file, source, patched)
+    source = matches[0].source
+    deleted = frozenset(n for found in matches for n in deleted_nodes(found.hunk, found.match))
+    changes = [edit for found in matches for edit in _edits(found, deleted)]
+    changes.sort(key=lambda edit: (edit.start, edit.end))
+    _refuse_overlap(changes, file, source)
+    patched = _splice(changes, source)
+    _verify(changes, file, source, patched)
+    return patched, _sites(changes, file, source, patched)
 
 
-def _edits(found: Found, doomed: frozenset[Node]) -> list[Edit]:
+def _edits(found: FileMatch, deleted: frozenset[Node]) -> list[Edit]:
     try:
-        return edits(found.hunk, found.match, found.source, doomed)
+        return edits(found.hunk, found.match, found.source, deleted)
     except UnfitBinding as error:
         line = found.source.line_of(found.match.span[0])
-        remedy = "write the + side for what matched, or narrow the scope or the pattern"
+        remedy = "change the + side to fit the match, or narrow the scope or the pattern"
         raise found.hunk.error(f"at {found.file}:{line}: {error}", remedy) from None
 
 
-def _refuse_overlap(made: Sequence[Edit], file: str, source: Source) -> None:
-    for one, other in pairwise(made):
+def _refuse_overlap(changes: Sequence[Edit], file: str, source: Source) -> None:
+    for one, other in pairwise(changes):
         same_point = one.start == other.start and one.end == other.end
         if other.start < one.end or same_point:
             line = source.line_of(other.start)
             hunks = sorted({one.hunk.line, other.hunk.line})
-            who = f"the hunks of lines {hunks[0]} and {hunks[-1]}"
-            who = who if one.hunk is not other.hunk else "two matches of this hunk"
-            problem = f"{who} change the same place, {file}:{line}"
+            both = f"the hunks of lines {hunks[0]} and {hunks[-1]}"
+            both = both if one.hunk is not other.hunk else "two matches of this hunk"
+            problem = f"{both} change the same place, {file}:{line}"
             remedy = "merge them into one hunk, or narrow a scope or a pattern"
             raise other.hunk.error(problem, remedy)
 
 
-def _splice(made: Sequence[Edit], source: Source) -> str:
+def _splice(changes: Sequence[Edit], source: Source) -> str:
     pieces, at = [], 0
-    for edit in made:
+    for edit in changes:
         pieces += [source.data[at : edit.start], edit.text.encode()]
         at = edit.end
     return b"".join([*pieces, source.data[at:]]).decode()
 
 
-def _moved(made: Sequence[Edit], offset: int) -> int:
-    """Where an offset that no edit takes away is in the patched text."""
-    before = [edit for edit in made if edit.end <= offset and edit.start < offset]
+def _moved(changes: Sequence[Edit], offset: int) -> int:
+    """The offset in the patched text of an offset in the original that no edit replaces."""
+    before = [edit for edit in changes if edit.end <= offset and edit.start < offset]
     return offset + sum(len(edit.text.encode()) - (edit.end - edit.start) for edit in before)
 
 
-def _sites(made: Sequence[Edit], file: str, source: Source, patched: str) -> list[Site]:
+def _sites(changes: Sequence[Edit], file: str, source: Source, patched: str) -> list[Site]:
     sites, growth, data = [], 0, patched.encode()
-    for edit in made:
+    for edit in changes:
         start, length = edit.start + growth, len(edit.text.encode())
         growth += length - (edit.end - edit.start)
         blank = length - len(edit.text.lstrip().encode())
@@ -214,7 +215,7 @@ def _sites(made: Sequence[Edit], file: str, source: Source, patched: str) -> lis
                 start,
                 start + length,
                 edit.kind,
-                None if edit.anchor is None else _moved(made, edit.anchor.start),
+                None if edit.anchor is None else _moved(changes, edit.anchor.start),
                 edit.anchor_before,
                 (edit.start, edit.end),
                 edit.around.start,
@@ -231,8 +232,8 @@ def _breaks(data: bytes) -> int:
 # ----- checking -----
 
 
-def _verify(made: Sequence[Edit], file: str, source: Source, patched: str) -> None:
-    """Raise unless the patched text compiles, to another tree than the original."""
+def _verify(changes: Sequence[Edit], file: str, source: Source, patched: str) -> None:
+    """Raise unless the patched text compiles and its syntax tree differs from the original's."""
     try:
         tree = quiet_parse(patched)
         with warnings.catch_warnings():
@@ -241,24 +242,24 @@ def _verify(made: Sequence[Edit], file: str, source: Source, patched: str) -> No
     except (SyntaxError, ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None) or 1
         code = patched.splitlines()[line - 1 : line] or [""]
-        hunk = min(made, key=lambda edit: abs(source.line_of(edit.start) - line)).hunk
+        hunk = min(changes, key=lambda edit: abs(source.line_of(edit.start) - line)).hunk
         message = getattr(error, "msg", str(error))
         problem = f"the patched {file}:{line} is not Python: {message}: `{code[0].strip()}`"
         remedy = "narrow the scope or the pattern, or change the + side, so that every site parses"
         raise hunk.error(problem, remedy) from None
     if _same_tree(tree, _original_tree(source.text)):
         problem = f"the patched {file} means the same as before: its syntax tree has not changed"
-        raise made[0].hunk.error(problem, "make the + side differ from the - side")
+        raise changes[0].hunk.error(problem, "make the + side differ from the - side")
 
 
 @lru_cache(maxsize=64)
 def _original_tree(text: str) -> ast.Module:
-    """The tree of a file that many patches change, read once."""
+    """The syntax tree of a file, parsed once for all patches."""
     return quiet_parse(text)
 
 
 def _same_tree(one: object, other: object) -> bool:
-    """Whether two syntax trees are equal, positions aside; stops at the first difference."""
+    """Whether two syntax trees are equal apart from positions."""
     pending = [(one, other)]
     while pending:
         left, right = pending.pop()
@@ -285,5 +286,5 @@ def _count(patch: Patch, sites: Sequence[Site]) -> None:
         for site in sites
     )
     problem = f"the page promises {patch.sites} sites, and {len(sites)} matched:{listed}"
-    remedy = "correct `sites`, or narrow a scope or a pattern until only the meant places match"
+    remedy = "correct `sites`, or narrow a scope or a pattern until only the intended places match"
     raise HunkError(patch.hunks[0].path, patch.hunks[0].line, problem, remedy)

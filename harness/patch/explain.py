@@ -1,4 +1,4 @@
-"""Why a hunk matches nothing, for a reader who knows the page and not this package."""
+"""The error for a hunk that matches nothing, with the code that comes nearest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from harness.core.errors import DoesNotApply
 from harness.patch.match import Match
 from harness.patch.notation import Hunk
-from harness.patch.scope import named
 from harness.patch.source import Source
 from harness.patch.tree import Node, scope_of
 
@@ -16,27 +15,23 @@ Sources = Mapping[str, Source]
 Finder = Callable[[Hunk, Node], Sequence[Match]]
 
 
-ABSENT = "no definition is called so"
-"""The reason why a hunk matches nothing, where its scope is not there."""
+ABSENT = "no definition has this name"
+"""The reason why a hunk matches nothing if its scope does not exist in the engine."""
 
 
 def does_not_apply(
     hunk: Hunk, texts: Mapping[str, str], read: Callable[[], Sources], find: Finder
 ) -> DoesNotApply:
-    """The error for a hunk without a match; what comes nearest is looked for when it is read."""
+    """The error for a hunk without a match; the nearest code is searched only when it is shown."""
     scope = hunk.scope.text or "(the whole module)"
-    inside = any(
-        each.may_be_in(file, text)
-        for file, text in texts.items()
-        for each in hunk.scope.alternatives
-    )
-    reason = f"{scope}: {'the code is not in it' if inside else ABSENT}"
+    exists = any(hunk.scope.may_be_in(file, text) for file, text in texts.items())
+    reason = f"{scope}: {'the code is not in it' if exists else ABSENT}"
     place = hunk.path, hunk.line
     return DoesNotApply(reason, lambda: _explanation(hunk, read(), find), place)
 
 
 def _explanation(hunk: Hunk, sources: Sources, find: Finder) -> tuple[str, str]:
-    """The problem and the remedy."""
+    """The problem, with the nearest code, and the remedy."""
     scope = hunk.scope.text or "(the whole module)"
     lines = [
         "this hunk matches nothing in this engine",
@@ -57,36 +52,33 @@ def _indented(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def _scope(hunk: Hunk, sources: Mapping[str, Source]) -> str:
-    """Whether the scope exists, else what is called nearly so."""
+    """Where the scope is, or the most similar names."""
     files = _files(hunk, sources)
     if not files:
         return f"no such file among {', '.join(sources) or 'no files at all'}"
-    found = named(hunk.scope, sources)
-    if found:
-        places = [f"{file}:{sources[file].line_of(each.clause.start)}" for file, each in found]
+    definitions = hunk.scope.named(sources)
+    if definitions:
+        places = [f"{file}:{sources[file].line_of(d.clause.start)}" for file, d in definitions]
         return f"found at {', '.join(places[:5])}, but the code is not in it"
-    if any(not each.path for each in hunk.scope.alternatives):
+    if any(not alternative.path for alternative in hunk.scope.alternatives):
         return f"all of {', '.join(list(files)[:5])}"
-    names = {each.name for source in sources.values() for each in source.definitions}
-    wanted = [".".join(each.path).strip(".*") for each in hunk.scope.alternatives]
-    near = [name for each in wanted for name in _near(each, names)]
-    return ABSENT + (f"; nearest: {', '.join(near[:5])}" if near else "")
+    names = {d.name for source in sources.values() for d in source.definitions}
+    wanted = [".".join(alternative.path).strip(".*") for alternative in hunk.scope.alternatives]
+    similar = [name for path in wanted for name in _similar_names(path, names)]
+    return ABSENT + (f"; nearest: {', '.join(similar[:5])}" if similar else "")
 
 
-def _near(wanted: str, names: set[str]) -> list[str]:
-    """Full names whose whole or whose last part is close."""
-    tails = {name: name.split(".")[-1 - wanted.count(".") :] for name in sorted(names)}
-    close = difflib.get_close_matches(wanted, {".".join(each) for each in tails.values()})
+def _similar_names(wanted: str, names: set[str]) -> list[str]:
+    """The names that are similar as a whole, then those whose last parts are."""
+    parts = 1 + wanted.count(".")
+    tails = {name: ".".join(name.split(".")[-parts:]) for name in sorted(names)}
+    close = difflib.get_close_matches(wanted, set(tails.values()))
     whole = difflib.get_close_matches(wanted, sorted(names))
-    return [*whole, *(n for n, tail in tails.items() if ".".join(tail) in close and n not in whole)]
+    return [*whole, *(n for n, tail in tails.items() if tail in close and n not in whole)]
 
 
 def _files(hunk: Hunk, sources: Mapping[str, Source]) -> dict[str, Source]:
-    return {
-        file: source
-        for file, source in sources.items()
-        if any(each.takes_file(file) for each in hunk.scope.alternatives)
-    }
+    return {file: source for file, source in sources.items() if hunk.scope.takes_file(file)}
 
 
 def _elsewhere(hunk: Hunk, sources: Mapping[str, Source], find: Finder) -> Iterator[str]:
@@ -99,12 +91,12 @@ def _elsewhere(hunk: Hunk, sources: Mapping[str, Source], find: Finder) -> Itera
 
 
 def _similar(hunk: Hunk, sources: Mapping[str, Source]) -> Iterator[str]:
-    """The code most like the hunk's first - line, in the scope if there is one."""
-    inside = [(file, each.clause) for file, each in named(hunk.scope, sources)]
-    inside = inside or [(file, source.root) for file, source in _files(hunk, sources).items()]
+    """The code most similar to the hunk's first - line, in the scope if it exists."""
+    roots = [(file, definition.clause) for file, definition in hunk.scope.named(sources)]
+    roots = roots or [(file, source.root) for file, source in _files(hunk, sources).items()]
     code = {
         f"{file}:{line}: {text}": text
-        for file, root in inside
+        for file, root in roots
         for line, text in _candidates(hunk, root, sources[file])
     }
     close = difflib.get_close_matches(_key_line(hunk), set(code.values()), n=3, cutoff=0.5)
@@ -113,7 +105,7 @@ def _similar(hunk: Hunk, sources: Mapping[str, Source]) -> Iterator[str]:
 
 
 def _candidates(hunk: Hunk, root: Node, source: Source) -> Iterator[tuple[int, str]]:
-    """What a hunk could have meant, with its line: expressions of its kind, else lines."""
+    """Code to compare with the hunk, by line: expressions of its kind, or whole lines."""
     first, last = source.line_of(root.begin), source.line_of(root.end - 1)
     if hunk.is_expression and hunk.before.expression:
         for node in root.walk():
@@ -128,6 +120,7 @@ def _candidates(hunk: Hunk, root: Node, source: Source) -> Iterator[tuple[int, s
 def _key_line(hunk: Hunk) -> str:
     """The first line that the hunk removes, else its first line."""
     lines = hunk.before.text().split("\n")
-    kept = set(hunk.after.rows)
-    gone = [line for row, line in zip(hunk.before.rows, lines, strict=False) if row not in kept]
-    return (gone or lines)[0].strip()
+    context = set(hunk.after.rows)
+    pairs = zip(hunk.before.rows, lines, strict=False)
+    removed = [line for row, line in pairs if row not in context]
+    return (removed or lines)[0].strip()

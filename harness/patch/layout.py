@@ -1,11 +1,11 @@
-"""From changed statements to changed bytes: lines, separators, one-line suites, emptied blocks."""
+"""From changed statements to changed bytes: lines, separators, one-line suites, empty blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.patch.match import Match, Run
+from harness.patch.match import Match, Siblings
 from harness.patch.notation import Hunk
 from harness.patch.patched import Kind
 from harness.patch.plan import NewHeader, Swap
@@ -16,7 +16,7 @@ from harness.patch.tree import Node
 
 @dataclass(frozen=True, eq=False)
 class Edit:
-    """Bytes of one file to be replaced."""
+    """A replacement of bytes in one file."""
 
     hunk: Hunk
     start: int
@@ -24,18 +24,18 @@ class Edit:
     text: str
     kind: Kind
     around: Node
-    """A node in the definition that the site counts to."""
+    """A node in the definition that contains the site."""
     anchor: Node | None = None
     """The statement beside a deletion that is executed when the deleted code was."""
     anchor_before: bool = True
-    """The anchor came before the deleted code."""
+    """Whether the anchor came before the deleted code."""
     beside_is_before: bool = False
-    """What is added comes behind `around`."""
+    """Whether the added code follows `around`."""
 
 
 @dataclass(frozen=True)
-class Spot:
-    """Where a change takes place: siblings `nodes[start:end]` go, new ones come instead."""
+class Position:
+    """The place of a change: the siblings `nodes[start:end]` are replaced."""
 
     nodes: tuple[Node, ...]
     start: int
@@ -44,43 +44,43 @@ class Spot:
 
     @property
     def removed(self) -> tuple[Node, ...]:
-        """The siblings that go."""
+        """The siblings that are replaced."""
         return self.nodes[self.start : self.end]
 
     @property
     def left(self) -> Node | None:
-        """The sibling in front."""
+        """The sibling before them."""
         return self.nodes[self.start - 1] if self.start else None
 
     @property
     def right(self) -> Node | None:
-        """The sibling behind."""
+        """The sibling after them."""
         return self.nodes[self.end] if self.end < len(self.nodes) else None
 
 
-def removed_nodes(hunk: Hunk, match: Match) -> list[Node]:
-    """The source's nodes that a match takes away and puts nothing in the place of."""
+def deleted_nodes(hunk: Hunk, match: Match) -> list[Node]:
+    """The source's nodes that a match removes without a replacement."""
     return [
         node
         for change in hunk.changes
         if isinstance(change, Swap) and not change.added
-        for node in _spot(change, match).removed
+        for node in _position(change, match).removed
     ]
 
 
-def edits(hunk: Hunk, match: Match, source: Source, doomed: frozenset[Node]) -> list[Edit]:
-    """The edits of one match; `doomed` are all nodes that any match takes away."""
+def edits(hunk: Hunk, match: Match, source: Source, deleted: frozenset[Node]) -> list[Edit]:
+    """The edits of one match; `deleted` holds the deleted nodes of all matches."""
     template = Template(hunk.after, match.binding, source)
     if hunk.is_expression:
         return [_expression(hunk, match.nodes[0], template)]
-    made = []
+    changes = []
     for change in hunk.changes:
         if isinstance(change, NewHeader):
-            made.append(_header(hunk, change, match, template))
+            changes.append(_header(hunk, change, match, template))
         else:
-            writer = _Writer(hunk, source, template, _spot(change, match), doomed)
-            made.append(writer.edit(change.added))
-    return made
+            writer = _Writer(hunk, source, template, _position(change, match), deleted)
+            changes.append(writer.edit(change.added))
+    return changes
 
 
 def _expression(hunk: Hunk, node: Node, template: Template) -> Edit:
@@ -105,37 +105,37 @@ def _header(hunk: Hunk, change: NewHeader, match: Match, template: Template) -> 
     return Edit(hunk, clause.start, clause.header_end, text, "header", clause)
 
 
-def _spot(change: Swap, match: Match) -> Spot:
-    """Where the siblings of a change are in the source."""
+def _position(change: Swap, match: Match) -> Position:
+    """The position of a change in the source."""
     if change.removed:
         nodes = [match.binding[node] for node in change.removed]
         first, last = nodes[0], nodes[-1]
         assert isinstance(first, Node)
         assert isinstance(last, Node)
-        return Spot(first.siblings(), first.index, last.index + 1, after_previous=False)
+        return Position(first.siblings(), first.index, last.index + 1, after_previous=False)
     before = match.binding.get(change.previous) if change.previous else None
     behind = match.binding.get(change.following) if change.following else None
     if isinstance(before, Node):
-        return Spot(before.siblings(), before.index + 1, before.index + 1, after_previous=True)
+        return Position(before.siblings(), before.index + 1, before.index + 1, after_previous=True)
     if isinstance(behind, Node):
         if change.added[0].slot == "decorators" and behind.slot == "clauses":
-            return Spot((behind,), 0, 0, after_previous=False)
-        return Spot(behind.siblings(), behind.index, behind.index, after_previous=False)
+            return Position((behind,), 0, 0, after_previous=False)
+        return Position(behind.siblings(), behind.index, behind.index, after_previous=False)
     gap = before or behind
-    assert isinstance(gap, Run)
+    assert isinstance(gap, Siblings)
     place = gap.end if before else gap.start
-    return Spot(gap.nodes, place, place, after_previous=place > 0)
+    return Position(gap.nodes, place, place, after_previous=place > 0)
 
 
 @dataclass(frozen=True)
 class _Writer:
-    """Turns one change at one spot into an edit."""
+    """Turns one change at one position into an edit."""
 
     hunk: Hunk
     source: Source
     template: Template
-    spot: Spot
-    doomed: frozenset[Node]
+    position: Position
+    deleted: frozenset[Node]
 
     def edit(self, added: Sequence[Node]) -> Edit:
         if not added:
@@ -147,45 +147,45 @@ class _Writer:
         return self._lines(added)
 
     def _touched(self) -> tuple[Node, ...]:
-        beside = self.spot.left if self.spot.after_previous else self.spot.right
-        return self.spot.removed or ((beside,) if beside else ())
+        beside = self.position.left if self.position.after_previous else self.position.right
+        return self.position.removed or ((beside,) if beside else ())
 
-    def _made(self, start: int, end: int, text: str) -> Edit:
+    def _edit(self, start: int, end: int, text: str) -> Edit:
         kind: Kind = "header" if self._touched()[0].slot == "decorators" else "statements"
-        behind = not self.spot.removed and self.spot.after_previous
+        behind = not self.position.removed and self.position.after_previous
         around = self._touched()[0]
         return Edit(self.hunk, start, end, text, kind, around, beside_is_before=behind)
 
     # ----- additions and replacements -----
 
     def _lines(self, added: Sequence[Node]) -> Edit:
-        """Statements, clauses or decorators on lines of their own."""
+        """Write statements, clauses or decorators on lines of their own."""
         node = self._touched()[0]
         indent = self.source.indent_at(node.begin)
         text = self._block(added, indent)
-        if self.spot.removed:
-            return self._made(self.spot.removed[0].begin, self.spot.removed[-1].end, text)
-        if self.spot.after_previous:
+        if self.position.removed:
+            return self._edit(self.position.removed[0].begin, self.position.removed[-1].end, text)
+        if self.position.after_previous:
             end = self.source.line_end(node.end)
-            return self._made(end, end, self.source.newline + indent + text)
+            return self._edit(end, end, self.source.newline + indent + text)
         start = node.begin if added[0].slot == "body" else node.start
-        return self._made(start, start, text + self.source.newline + indent)
+        return self._edit(start, start, text + self.source.newline + indent)
 
     def _inline(self, added: Sequence[Node]) -> Edit:
-        """Small statements on a line that is shared, or behind a colon."""
+        """Write simple statements on a shared line, or after a colon."""
         text = "; ".join(self.template.text(node.start, node.end, "") for node in added)
-        if self.spot.removed:
-            return self._made(self.spot.removed[0].start, self.spot.removed[-1].end, text)
+        if self.position.removed:
+            return self._edit(self.position.removed[0].start, self.position.removed[-1].end, text)
         node = self._touched()[0]
-        if self.spot.after_previous:
-            return self._made(node.end, node.end, f"; {text}")
-        return self._made(node.start, node.start, f"{text}; ")
+        if self.position.after_previous:
+            return self._edit(node.end, node.end, f"; {text}")
+        return self._edit(node.start, node.start, f"{text}; ")
 
     def _broken_line(self, added: Sequence[Node]) -> Edit:
-        """Compound statements on such a line, which has to be broken up."""
-        spot, touched = self.spot, self._touched()
-        left = [each for each in touched[0].mates if each.index < spot.start]
-        right = [each for each in touched[-1].mates if each.index >= spot.end]
+        """Write compound statements at a shared line, which is split into several."""
+        position, touched = self.position, self._touched()
+        left = [node for node in touched[0].mates if node.index < position.start]
+        right = [node for node in touched[-1].mates if node.index >= position.end]
         start, end = touched[0].mates[0].start, touched[-1].mates[-1].end
         indent, opening = self.source.indent_at(start), ""
         clause = touched[0].parent
@@ -197,7 +197,7 @@ class _Writer:
             opening = self.source.newline + indent
         kept = [self.source.slice(part[0].start, part[-1].end) for part in (left, right) if part]
         kept.insert(bool(left), self._block(added, indent))
-        return self._made(start, end, opening + (self.source.newline + indent).join(kept))
+        return self._edit(start, end, opening + (self.source.newline + indent).join(kept))
 
     def _block(self, added: Sequence[Node], indent: str) -> str:
         return self.template.text(added[0].begin, added[-1].end, indent)
@@ -205,36 +205,36 @@ class _Writer:
     # ----- deletions -----
 
     def _deletion(self) -> Edit:
-        removed = self.spot.removed
+        removed = self.position.removed
         first, last = removed[0], removed[-1]
         if self._becomes_pass(first):
             return Edit(self.hunk, first.begin, last.end, "pass", "deletion", first)
         anchor, before = self._anchor()
-        start, end = self._doomed_span(first, last)
+        start, end = self._deleted_span(first, last)
         kind: Kind = "header" if first.slot == "decorators" else "deletion"
         return Edit(self.hunk, start, end, "", kind, first, anchor, before)
 
     def _becomes_pass(self, node: Node) -> bool:
-        """Whether a deletion that begins here empties a block."""
+        """Whether a deletion that begins here leaves its block empty."""
         nested = node.parent is not None and node.parent.kind != "Module"
-        emptied = all(each in self.doomed for each in node.siblings())
+        emptied = all(sibling in self.deleted for sibling in node.siblings())
         return node.slot == "body" and node.index == 0 and nested and emptied
 
     def _anchor(self) -> tuple[Node | None, bool]:
-        first = self.spot.removed[0]
+        first = self.position.removed[0]
         if first.slot != "body":
             return first.parent, False
-        nodes = self.spot.nodes
-        behind = [node for node in nodes[self.spot.end :] if node not in self.doomed]
-        before = [node for node in nodes[: self.spot.start] if node not in self.doomed]
+        nodes = self.position.nodes
+        behind = [node for node in nodes[self.position.end :] if node not in self.deleted]
+        before = [node for node in nodes[: self.position.start] if node not in self.deleted]
         return (behind[0], False) if behind else (before[-1] if before else None, True)
 
-    def _doomed_span(self, first: Node, last: Node) -> tuple[int, int]:
-        """Whole lines where nothing else is left on them, else statements with one separator."""
+    def _deleted_span(self, first: Node, last: Node) -> tuple[int, int]:
+        """The span to delete: whole lines if nothing else remains on them, or a separator too."""
         left = [node for node in first.mates if node.index < first.index]
         right = [node for node in last.mates if node.index > last.index]
-        if any(node not in self.doomed or self._becomes_pass(node) for node in left):
+        if any(node not in self.deleted or self._becomes_pass(node) for node in left):
             return left[-1].end, last.end
-        line_goes = not first.suite and all(node in self.doomed for node in right)
+        line_goes = not first.suite and all(node in self.deleted for node in right)
         start = self.source.line_start(first.begin) if line_goes and not left else first.begin
         return start, right[0].start if right else self.source.next_line(last.end)

@@ -1,7 +1,7 @@
-"""Finding code that equals a pattern: one generator of bindings, with backtracking.
+"""Finding code that equals a pattern: a generator of bindings, with backtracking.
 
-A binding maps a metavariable to the node, or the run of siblings, that it stands for, and every
-statement, clause and gap of the pattern to what it met in the source.
+A binding maps each metavariable to the node or siblings that it stands for, and each statement,
+clause and gap of the pattern to its match in the source.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from harness.patch.tree import DEFINITIONS, Node, same_code
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """Siblings `nodes[start:end]`; possibly none of them."""
+class Siblings:
+    """The siblings `nodes[start:end]`, which may be empty."""
 
     nodes: tuple[Node, ...]
     start: int
@@ -23,16 +23,16 @@ class Run:
 
     @property
     def taken(self) -> tuple[Node, ...]:
-        """The siblings themselves."""
+        """The siblings as a tuple."""
         return self.nodes[self.start : self.end]
 
 
-Binding = Mapping["str | Node", "Node | Run"]
+Binding = Mapping["str | Node", "Node | Siblings"]
 
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """One place where a pattern matched."""
+    """A place where a pattern matches."""
 
     nodes: tuple[Node, ...]
     """The expression, or the run of statements."""
@@ -58,9 +58,9 @@ def find_expressions(pattern: Node, root: Node) -> Iterator[Match]:
 
 
 def find_statements(pattern: Sequence[Node], root: Node) -> Iterator[Match]:
-    """The outermost runs of statements in or below a module or definition that equal the pattern.
+    """The outermost runs of statements in a module or definition that equal the pattern.
 
-    A definition itself counts as a run of one.
+    A definition itself is a run of one statement.
     """
     if root.kind in DEFINITIONS and root.parent is not None:
         yield from _in_block(pattern, (root.parent,))
@@ -71,7 +71,7 @@ def find_statements(pattern: Sequence[Node], root: Node) -> Iterator[Match]:
 def _in_block(pattern: Sequence[Node], block: tuple[Node, ...]) -> Iterator[Match]:
     start = 0
     while start < len(block):
-        for end, binding in _sequence(pattern, Run(block, start, len(block)), {}, whole=False):
+        for end, binding in _sequence(pattern, Siblings(block, start, len(block)), {}, whole=False):
             if end > start:
                 yield Match(block[start:end], binding)
                 start = end
@@ -86,91 +86,91 @@ def _node(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
     if pattern.hole:
         yield from _bind(pattern, node, binding)
         return
-    for form, parts in pattern.equivalents:  # first: `np.sum(x)` is no method of an `np`
+    for (
+        form,
+        parts,
+    ) in pattern.equivalents:  # first, or `np.sum(x)` would match `$a.sum(x)`
         for local in _node(form, node, {}):
             named = [(part, local[hole]) for hole, part in parts.items()]
-            yield from _all(named, _noted(pattern, node, binding))
+            yield from _all(named, _recorded(pattern, node, binding))
     if pattern.kind == node.kind and pattern.value == node.value:
-        yield from _parts(pattern, node, list(pattern.parts), _noted(pattern, node, binding))
+        yield from _parts(pattern, node, list(pattern.parts), _recorded(pattern, node, binding))
 
 
-def _noted(pattern: Node, node: Node, binding: Binding) -> Binding:
-    """The binding with what a statement, clause or decorator of the pattern has met."""
+def _recorded(pattern: Node, node: Node, binding: Binding) -> Binding:
+    """The binding with the match of a statement, clause or decorator of the pattern."""
     if pattern.slot in ("body", "clauses", "decorators"):
         return {**binding, pattern: node}
     return binding
 
 
 def _all(
-    pairs: Sequence[tuple[tuple[Node, ...], Node | Run]], binding: Binding
+    pairs: Sequence[tuple[tuple[Node, ...], Node | Siblings]], binding: Binding
 ) -> Iterator[Binding]:
-    """Match each run of patterns with its own code."""
+    """Match each run of patterns with its code."""
     if not pairs:
         yield binding
         return
-    (patterns, met), *rest = pairs
-    run = met if isinstance(met, Run) else Run((met,), 0, 1)
-    for _, found in _sequence(patterns, run, binding, whole=True):
-        yield from _all(rest, found)
+    (patterns, code), *rest = pairs
+    run = code if isinstance(code, Siblings) else Siblings((code,), 0, 1)
+    for _, extended in _sequence(patterns, run, binding, whole=True):
+        yield from _all(rest, extended)
 
 
 def _bind(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
     hole = pattern.hole
     assert hole is not None
-    known = binding.get(hole)
     if node.kind != "Name" and not node.is_expression:
         return
-    if pattern.spellings and not any(_is(each, node) for each in pattern.spellings):
+    if pattern.spellings and not any(_matches(form, node) for form in pattern.spellings):
         return
-    if any(_is(each, node) for each in pattern.refused):
+    if any(_matches(form, node) for form in pattern.refused):
         return
-    if known is None:
+    bound = binding.get(hole)
+    if bound is None:
         yield {**binding, hole: node}
-    elif isinstance(known, Node) and same_code(known, node):
+    elif isinstance(bound, Node) and same_code(bound, node):
         yield binding
 
 
-def meets(pattern: Node, node: Node) -> Binding | None:
-    """What the pattern's metavariables stand for if it is this node, and None if it is not."""
+def match_node(pattern: Node, node: Node) -> Binding | None:
+    """The pattern's binding to this node, or None if it does not match."""
     return next(_node(pattern, node, {}), None)
 
 
-def _is(pattern: Node, node: Node) -> bool:
-    return meets(pattern, node) is not None
+def _matches(pattern: Node, node: Node) -> bool:
+    return match_node(pattern, node) is not None
 
 
 def _parts(pattern: Node, node: Node, names: Sequence[str], binding: Binding) -> Iterator[Binding]:
     if not names:
         yield binding
         return
-    for found in _part(pattern, node, names[0], binding):
-        yield from _parts(pattern, node, names[1:], found)
+    for extended in _part(pattern, node, names[0], binding):
+        yield from _parts(pattern, node, names[1:], extended)
 
 
 def _part(pattern: Node, node: Node, name: str, binding: Binding) -> Iterator[Binding]:
-    wanted, given = pattern.parts[name], node.parts[name]
-    if not wanted and name in pattern.lenient:
+    expected, actual = pattern.parts[name], node.parts[name]
+    if not expected and name in pattern.lenient:
         yield binding
-    elif isinstance(wanted, tuple) and isinstance(given, tuple):
-        skip = name == "body" and "docstring" in pattern.lenient and _skips_docstring(wanted, given)
-        run = Run(given, int(skip), len(given))
-        for _, found in _sequence(wanted, run, binding, whole=True):
-            yield found
-    elif isinstance(wanted, Node) and isinstance(given, Node):
-        if _is_run_of_indices(wanted) and not _is_bare_tuple(given):
-            alone = Run((given,), 0, 1)
-            for _, found in _sequence(wanted.block("elements"), alone, binding, whole=True):
-                yield found
+    elif isinstance(expected, tuple) and isinstance(actual, tuple):
+        lenient = name == "body" and "docstring" in pattern.lenient
+        skip = lenient and is_docstring(actual[0]) and not is_docstring(expected[0])
+        yield from _all([(expected, Siblings(actual, int(skip), len(actual)))], binding)
+    elif isinstance(expected, Node) and isinstance(actual, Node):
+        if _is_run_of_indices(expected) and not _is_bare_tuple(actual):
+            yield from _all([(expected.block("elements"), actual)], binding)
         else:
-            yield from _node(wanted, given, binding)
-    elif wanted is given is None:
+            yield from _node(expected, actual, binding)
+    elif expected is actual is None:
         yield binding
 
 
 def _sequence(
-    pattern: Sequence[Node], run: Run, binding: Binding, *, whole: bool
+    pattern: Sequence[Node], run: Siblings, binding: Binding, *, whole: bool
 ) -> Iterator[tuple[int, Binding]]:
-    """Match siblings from `run.start` on, up to `run.end` if `whole`; yields where it ended."""
+    """Match siblings from `run.start`, all of them if `whole`; yield the end of the match."""
     if not pattern:
         if not whole or run.start == run.end:
             yield run.start, binding
@@ -178,50 +178,45 @@ def _sequence(
     first, rest = pattern[0], pattern[1:]
     if first.hole and first.hole.startswith("..."):
         for end in range(run.start, run.end + 1):
-            bound = _bind_run(first, Run(run.nodes, run.start, end), binding)
+            bound = _bind_run(first, Siblings(run.nodes, run.start, end), binding)
             if bound is not None:
-                yield from _sequence(rest, Run(run.nodes, end, run.end), bound, whole=whole)
+                yield from _sequence(rest, Siblings(run.nodes, end, run.end), bound, whole=whole)
     elif run.start < run.end:
         for bound in _node(first, run.nodes[run.start], binding):
-            later = Run(run.nodes, run.start + 1, run.end)
+            later = Siblings(run.nodes, run.start + 1, run.end)
             yield from _sequence(rest, later, bound, whole=whole)
 
 
-def _bind_run(pattern: Node, run: Run, binding: Binding) -> Binding | None:
+def _bind_run(pattern: Node, run: Siblings, binding: Binding) -> Binding | None:
     hole = pattern.hole
     assert hole is not None
     if hole == "...":
         return {**binding, pattern: run}
-    known = binding.get(hole)
-    if known is None:
+    bound = binding.get(hole)
+    if bound is None:
         return {**binding, hole: run}
-    same = isinstance(known, Run) and len(known.taken) == len(run.taken)
-    if same and isinstance(known, Run) and all(map(same_code, known.taken, run.taken)):
-        return binding
-    return None
+    if not isinstance(bound, Siblings) or len(bound.taken) != len(run.taken):
+        return None
+    return binding if all(map(same_code, bound.taken, run.taken)) else None
 
 
 def _is_run_of_indices(node: Node) -> bool:
-    """``x[$...i]`` also means ``x[i]``, which is no tuple."""
+    """Whether the node is the index of ``x[$...i]``, which also matches ``x[i]``."""
     elements = node.block("elements")
-    return node.slot == "slice" and any((each.hole or "").startswith("...") for each in elements)
+    return node.slot == "slice" and any((e.hole or "").startswith("...") for e in elements)
 
 
 def _is_bare_tuple(node: Node) -> bool:
     return node.kind == "Tuple" and not node.parens
 
 
-def _skips_docstring(wanted: Sequence[Node], given: Sequence[Node]) -> bool:
-    return is_docstring(given[0]) and not is_docstring(wanted[0])
-
-
 def is_docstring(node: Node) -> bool:
-    """A statement that is just a text."""
+    """Whether a statement is a string."""
     value = node.parts.get("value") if node.kind == "Expr" else None
     return isinstance(value, Node) and value.kind == "Constant" and value.value[0] == "str"
 
 
-def code_of(source: Source, bound: Node | Run) -> str:
+def code_of(source: Source, bound: Node | Siblings) -> str:
     """The text that a metavariable stands for."""
     if isinstance(bound, Node):
         return source.code(bound)

@@ -1,6 +1,6 @@
 """Reading the text of a ``diff`` block: hunks, their scopes, and the two sides as trees.
 
-Every mistake that can be seen without an engine is reported here, with the page's line.
+Errors that do not depend on an engine are reported here, with the page's line.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GAP = re.compile(r"\s*\.\.\.\s*(#.*)?")
 
 @dataclass(frozen=True)
 class Hunk:
-    """One before/after. `changes` is empty for a hunk that replaces expressions."""
+    """One before and after; `changes` is empty for a hunk that replaces expressions."""
 
     path: str
     line: int
@@ -35,12 +35,12 @@ class Hunk:
 
     @property
     def is_expression(self) -> bool:
-        """Both sides are one expression, matched wherever it stands."""
+        """Whether both sides are a single expression, which matches anywhere."""
         return self.before.expression is not None and self.after.expression is not None
 
     @property
     def pattern(self) -> tuple[Node, ...]:
-        """The statements to look for; `...` at either end says nothing and is left out."""
+        """The statements to search for, without a `...` at either end, which adds nothing."""
         body = list(self.before.body)
         while body and body[0].hole == "...":
             del body[0]
@@ -55,16 +55,16 @@ class Hunk:
 
 @dataclass(frozen=True)
 class Patch:
-    """All hunks of a page, and the number of sites it promises."""
+    """All hunks of a page, and the number of sites that it promises."""
 
     hunks: tuple[Hunk, ...]
     sites: int | None = None
 
 
 def parse_patch(text: str, *, path: str, line: int, sites: int | None = None) -> Patch:
-    """Read the body of one ``diff`` block whose first line is line `line` of the page `path`.
+    """Read the body of a ``diff`` block that begins at line `line` of the page `path`.
 
-    Raises `HunkError` for whatever the notation cannot read.
+    Raises `HunkError` for invalid notation.
     """
     rows = [(line + i, row.rstrip("\r")) for i, row in enumerate(text.split("\n"))]
     hunks: list[tuple[int, Scope, list[tuple[int, str]]]] = []
@@ -73,7 +73,7 @@ def parse_patch(text: str, *, path: str, line: int, sites: int | None = None) ->
             hunks.append((number, _scope(row, path, number), []))
         elif row.strip():
             if not hunks:
-                problem = f"`{row.strip()}` stands before any `@@` header"
+                problem = f"`{row.strip()}` comes before the first `@@` header"
                 remedy = "begin every hunk with `@@ scope @@` (`@@ @@` for the whole module)"
                 raise HunkError(path, number, problem, remedy)
             hunks[-1][2].append((number, row))
@@ -88,11 +88,11 @@ def combine(patches: Iterable[Patch], sites: int | None = None) -> Patch:
 
 
 def rename(patch: Patch, names: Names) -> Patch:
-    """The patch for an engine that calls things differently: `names` maps ours to theirs.
+    """The patch for an engine with other names: `names` maps ours to the engine's.
 
-    A dotted name stands where a bare name stood; where only an identifier fits (an attribute, a
-    definition, a scope) its last part does. Where there are several spellings, code may have any of
-    them, and the + side says what was found. Raises `UsageError` for what is no name at all.
+    A dotted name replaces a bare name; where only an identifier fits (an attribute, a definition, a
+    scope), its last part does. With several spellings, code may have any of them, and the + side
+    uses the one that matched. Raises `UsageError` for an invalid name.
     """
     check_names(names)
     if not names:
@@ -106,32 +106,32 @@ def _renamed(hunk: Hunk, names: Names) -> Hunk:
 
 
 def loosen(patch: Patch, names: Names) -> Patch:
-    """The patch of a portable block, for an engine that calls things by these names.
+    """The patch of a portable block, for an engine with these names.
 
-    What `portable` lists as one and the same is matched in any form. Raises `UsageError` as
-    `rename` does.
+    Code that `portable` lists as equivalent matches in any of its forms. Raises `UsageError` for an
+    invalid name.
     """
     check_names(names)
     return replace(patch, hunks=tuple(_loosened(hunk, names) for hunk in patch.hunks))
 
 
 def _loosened(hunk: Hunk, names: Names) -> Hunk:
-    words = portable.names_in_code(names)
-    before, after = renamed(hunk.before, hunk.after, words)
+    code_names = portable.names_in_code(names)
+    before, after = renamed(hunk.before, hunk.after, code_names)
     portable.mark(before, after, names)
-    scope = hunk.scope.renamed({**names, **words}).loosened(hunk.scope.text)
+    scope = hunk.scope.renamed({**names, **code_names}).loosened(hunk.scope.text)
     return _checked(hunk.path, hunk.line, scope, before, after)
 
 
 def _scope(row: str, path: str, number: int) -> Scope:
-    found = _HEADER.fullmatch(row)
-    assert found is not None
-    text = found["scope"].strip()
+    header = _HEADER.fullmatch(row)
+    assert header is not None
+    text, rest = header["scope"].strip(), (header["rest"] or "").strip()
     try:
         if re.match(r"-\d", text):
-            raise ValueError("line numbers mean nothing here")
-        if found["rest"] and found["rest"].strip():
-            raise ValueError(f"`{found['rest'].strip()}` stands behind the second `@@`")
+            raise ValueError("line numbers are not allowed")
+        if rest:
+            raise ValueError(f"`{rest}` follows the second `@@`")
         return parse_scope(text)
     except ValueError as problem:
         remedy = (
@@ -162,7 +162,7 @@ def _hunk(path: str, number: int, scope: Scope, rows: Sequence[tuple[int, str]])
 
 
 def _split(path: str, line: int, row: str) -> tuple[str, str]:
-    """A row's prefix and its code; a gap is code ``...`` with its indentation."""
+    """A row's prefix and code; the code of a gap is an indented ``...``."""
     if _GAP.fullmatch(row):
         return " ", row.removeprefix(" ")
     prefix, code = row[0], row[1:]
@@ -171,8 +171,8 @@ def _split(path: str, line: int, row: str) -> tuple[str, str]:
         remedy = "begin context lines with a space, removed ones with `-`, added ones with `+`"
         raise HunkError(path, line, problem, remedy)
     if prefix in "-+" and _GAP.fullmatch(code):
-        problem = f"`{prefix}...`: `...` stands for statements that stay as they are"
-        remedy = "begin this line with a space; statements to remove or add are written out"
+        problem = f"`{prefix}...`: `...` stands for unchanged statements"
+        remedy = "begin this line with a space; write out the statements to remove or add"
         raise HunkError(path, line, problem, remedy)
     return prefix, code
 
@@ -186,8 +186,8 @@ def _margin(side: Sequence[tuple[int, str]]) -> int:
 def _checked(path: str, number: int, scope: Scope, before: Side, after: Side) -> Hunk:
     hunk = Hunk(path, number, scope, before, after, ())
     if not hunk.pattern:
-        problem = "nothing to look for: this hunk only adds"
-        remedy = "add a context line (it begins with a space) beside which the new lines belong"
+        problem = "nothing to search for: this hunk only adds lines"
+        remedy = "add a context line, which begins with a space, beside the new lines"
         raise hunk.error(problem, remedy)
     _check_holes(hunk)
     if hunk.is_expression:
@@ -198,14 +198,14 @@ def _checked(path: str, number: int, scope: Scope, before: Side, after: Side) ->
 
 
 def _check_additions(hunk: Hunk) -> None:
-    """Raise for lines added beside nothing but a `...` at the end of the hunk."""
+    """Raise for lines added beside only a `...` at the end of the hunk."""
     for change in hunk.changes:
         if isinstance(change, Swap) and not change.removed:
             beside = [node for node in (change.previous, change.following) if node]
             top = hunk.before.source.root
             if not any(node in hunk.pattern or node.parent is not top for node in beside):
-                problem = "nothing says where these lines belong"
-                remedy = "put the context line above or below which they belong next to them"
+                problem = "the place of these lines is not determined"
+                remedy = "write a context line directly above or below them"
                 raise hunk.error(problem, remedy, hunk.after.line_of(change.added[0]))
 
 
@@ -217,8 +217,8 @@ def _check_holes(hunk: Hunk) -> None:
         raise hunk.error(problem, "give the run another name")
     for hole, node in hunk.after.holes.items():
         if hole not in hunk.before.holes:
-            bound_here = [each for each in hunk.before.holes if not each.startswith("=")]
-            known = ", ".join(f"`${each}`" for each in bound_here) or "none"
+            bound_names = [name for name in hunk.before.holes if not name.startswith("=")]
+            listed = ", ".join(f"`${name}`" for name in bound_names) or "none"
             problem = f"`${hole}` is used on the + side, but the - side does not bind it"
-            remedy = f"use a name that the - side or the context binds ({known})"
+            remedy = f"use a name that the - side or the context binds ({listed})"
             raise hunk.error(problem, remedy, hunk.after.line_of(node))

@@ -1,8 +1,8 @@
-"""What engines call their ops: `@@ op:add @@` on a page is `__add__`, `Add` or `add_backward`.
+"""The usual names of ops in engines: `@@ op:add @@` matches `__add__`, `Add` or `add_backward`.
 
-An op's name may stand alone, in any capitals, or with a word around it that says what a part of an
-engine does with the op (`AddBackward`, `_add_vjp`, `grad_add`, `EWiseAdd`). A word that says
-something else makes another name of it: `add_module` and `AddScalar` are not the op `add`.
+A name may be the op's alone, in any case, or combined with a word for the part of the engine that
+implements it (`AddBackward`, `_add_vjp`, `grad_add`, `EWiseAdd`). Other combinations are other
+names: `add_module` and `AddScalar` are not the op `add`.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
     "reshape": ("reshape", "view"),
     "where": ("where",),
 }
-"""Our name, and what it is called elsewhere."""
+"""Our name of an op, and its names in engines."""
 
 _IN_FRONT = r"(?:(?:grad|vjp|backward|ewise|elementwise|tensor|d)_?)?"
 _BEHIND = r"(?:(?:_?(?:backward|grad|vjp|op|operation|function|fn|node|broadcasted|tensor))+\d*)?"
 
 
 def is_operation(name: str, op: str) -> bool:
-    """Whether a definition of that name is the op's: its method, its class, its rule."""
+    """Whether a definition of that name implements the op, as a method, class or rule."""
     return _pattern(op).fullmatch(name) is not None
 
 

@@ -1,9 +1,9 @@
 """Where an expression needs parentheses: the precedence table of Python's grammar.
 
-A *slot* is a place for an expression (the left of a ``+``, the iterable of a ``for``). It takes
-any expression that binds at least as tightly as its level, and a few forms that stand outside the
-order: a bare tuple, ``yield``, ``:=``, a bare generator. A slot that is not in the table takes
-atoms only, which at worst gives a pair of parentheses too many.
+A *slot* is a place for an expression (the left of a ``+``, the iterable of a ``for``). It accepts
+any expression that binds at least as tightly as its level, and some forms outside that order: a
+bare tuple, ``yield``, ``:=``, a bare generator. A slot that is not in the table accepts only atoms,
+which at worst adds an unnecessary pair of parentheses.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BINARY = {
 _LEVELS = {"Lambda": TEST, "IfExp": TEST, "Comparison": COMPARISON, "Await": AWAIT}
 _OUTSIDE = {"Tuple": "tuple", "Yield": "yield", "NamedExpr": "walrus", "GeneratorExp": "generator"}
 
-# (kind of the parent, its part): the lowest level, and the outside forms that it takes bare.
+# (kind of the parent, its part): the lowest level, and the other forms allowed without parentheses.
 _SLOTS: dict[tuple[str, str], tuple[int, str]] = {
     ("Comparison", "left"): (BIT_OR, ""),
     ("ComparisonTarget", "comparator"): (BIT_OR, ""),
@@ -88,9 +88,9 @@ _SLOTS: dict[tuple[str, str], tuple[int, str]] = {
 
 
 def missing_pairs(code: Node, place: Node) -> int:
-    """How many pairs `code`, with its own parentheses, still needs where `place` stands.
+    """The number of pairs that `code` needs besides its own parentheses to replace `place`.
 
-    The parentheses of `place` are taken to be gone.
+    The parentheses of `place` are assumed to be removed.
     """
     if place.parent is None:
         return 0

@@ -1,4 +1,4 @@
-"""What a patch made of an engine: its sources, and the sites with all that later steps need."""
+"""The result of a patch: the engine's new sources, and the changed places."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Kind = Literal["expression", "statements", "header", "deletion"]
 
 @dataclass(frozen=True)
 class Site:
-    """One changed place: putting `before` back for the bytes `start:end` undoes it."""
+    """A changed place; replacing the bytes `start:end` by `before` undoes the change."""
 
     file: str
     line: int
     """1-based, in the patched text."""
     scope: str
-    """The dotted name of the innermost definition around it, "" for the module."""
+    """The dotted name of the innermost definition around it; "" for the module."""
     before: str
     after: str
     start: int
@@ -27,17 +27,18 @@ class Site:
     """UTF-8 byte offsets in the patched text."""
     kind: Kind
     anchor: int | None = None
-    """Where code went without a trace: the offset of the statement beside it."""
+    """If code was deleted without a replacement: the offset of the statement beside it."""
     anchor_before: bool = False
-    """That statement came before what went, and does not follow it."""
+    """Whether that statement came before the deleted code."""
     origin: tuple[int, int] = (0, 0)
-    """The bytes that `before` takes up in the original text."""
+    """The span of `before` in the original text, in bytes."""
     origin_anchor: int | None = None
-    """Where nothing was before: the offset of the statement beside it, in the original text."""
+    """If code was only added: the offset of the statement beside it in the original text."""
     origin_anchor_before: bool = False
+    """Whether that statement came before the added code."""
 
     def undone(self) -> Site:
-        """The same place in the original text, as a site whose `after` is the original code."""
+        """The place in the original text, as a site whose `after` is the original code."""
         kind: Kind = self.kind
         if kind == "deletion":
             kind = "statements"
@@ -57,24 +58,24 @@ class Site:
 
 @dataclass(frozen=True)
 class Patched:
-    """All files of the engine, the changed ones replaced."""
+    """All files of the engine after a patch."""
 
     sources: dict[str, str]
     sites: tuple[Site, ...]
     originals: Mapping[str, str] = field(repr=False)
 
     def diff(self) -> str:
-        """The unified diff of the engine's real code, three lines of context."""
+        """The unified diff of the engine's code, with three lines of context."""
         out: list[str] = []
         for file, text in self.sources.items():
             if text != self.originals[file]:
-                before, after = map(_lines, (self.originals[file], text))
+                before, after = map(lines_of, (self.originals[file], text))
                 for line in difflib.unified_diff(before, after, f"a/{file}", f"b/{file}"):
                     ended = line.endswith("\n")
                     out.append(line if ended else f"{line}\n\\ No newline at end of file\n")
         return "".join(out)
 
 
-def _lines(text: str) -> list[str]:
-    """Lines as Python and diff count them; `str.splitlines` breaks at form feeds too."""
+def lines_of(text: str) -> list[str]:
+    """Split into lines as Python and diff do; `str.splitlines` also splits at form feeds."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)

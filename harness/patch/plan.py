@@ -1,8 +1,8 @@
-"""What a hunk of statements changes: its two sides aligned by the page's own lines.
+"""The changes of a hunk of statements: its two sides aligned by the page's lines.
 
-A context line stands on both sides, so two nodes that share a line are the same statement, clause
-or decorator before and after. What shares no line was removed or added; a compound statement
-that shares only some lines is aligned header by header and block by block.
+A context line belongs to both sides, so two nodes that share a line are the same statement, clause
+or decorator. Nodes that share none are removed or added; a compound statement that shares only some
+lines is aligned header by header and block by block.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Report = Callable[[str, str, int], HunkError]
 
 @dataclass(frozen=True)
 class Swap:
-    """A run of siblings of the before side gives way to a run of the after side.
+    """Siblings of the before side replaced by siblings of the after side.
 
-    Either may be empty, not both; `previous` and `following` are the siblings around it on the
+    One of the two may be empty; `previous` and `following` are the siblings around them on the
     before side.
     """
 
@@ -33,7 +33,7 @@ class Swap:
 
 @dataclass(frozen=True)
 class NewHeader:
-    """A clause keeps its body and gets another header."""
+    """A clause with a new header and the same body."""
 
     before: Node
     after: Node
@@ -43,9 +43,9 @@ Change = Swap | NewHeader
 
 
 def plan(report: Report, before: Side, after: Side) -> tuple[Change, ...]:
-    """The changes from one side to the other; also marks what context leaves open.
+    """The changes from one side to the other; also marks the parts that the context leaves open.
 
-    Raises the reported error if a context line would have to move.
+    Raises an error made by `report` if a context line would have to move.
     """
     planner = _Planner(report, before, after)
     planner.mark_lenient()
@@ -60,7 +60,7 @@ class _Planner:
         self.changes: list[Change] = []
 
     def mark_lenient(self) -> None:
-        """A definition in the context need not repeat decorators, annotations and docstring."""
+        """Let definitions in the context omit decorators, annotations and docstring."""
         for clause in self.before.source.root.walk():
             if clause.kind not in DEFINITIONS:
                 continue
@@ -74,23 +74,23 @@ class _Planner:
                 clause.lenient = frozenset({"docstring"})
 
     def align(self, before: Sequence[Node], after: Sequence[Node], end: Node | None = None) -> None:
-        """Pair two lists of siblings by the lines that they share, in order."""
+        """Pair two lists of siblings by their shared lines, in order."""
         removed: list[Node] = []
         previous: Node | None = None
         taken = 0
         for node in before:
             rows = self._rows(self.before, node)
-            found = next(
+            partner = next(
                 (j for j in range(taken, len(after)) if rows & self._rows(self.after, after[j])),
                 None,
             )
-            if found is None:
+            if partner is None:
                 self._refuse_context(self.before, node)
                 removed.append(node)
                 continue
-            self._swap(removed, after[taken:found], previous, node)
-            self._pair(node, after[found])
-            removed, previous, taken = [], node, found + 1
+            self._swap(removed, after[taken:partner], previous, node)
+            self._pair(node, after[partner])
+            removed, previous, taken = [], node, partner + 1
         self._swap(removed, after[taken:], previous, end)
 
     def _pair(self, before: Node, after: Node) -> None:
@@ -107,8 +107,8 @@ class _Planner:
 
     def _pair_clauses(self, before: Node, after: Node) -> None:
         self.align(before.block("decorators"), after.block("decorators"), end=before)
-        ours = self.before.rows_of(before.start, before.header_end)
-        if ours != self.after.rows_of(after.start, after.header_end):
+        header = self.before.rows_of(before.start, before.header_end)
+        if header != self.after.rows_of(after.start, after.header_end):
             self.changes.append(NewHeader(before, after))
         self.align(before.block("body"), after.block("body"))
 
@@ -130,7 +130,7 @@ class _Planner:
             raise self._moved(min(rows))
 
     def _moved(self, row: int) -> HunkError:
-        problem = "this context line would have to move: the statement around it changes its shape"
+        problem = "this context line would have to move: the statement around it is restructured"
         return self.report(problem, "write such lines as `-` and `+`, not as context", row)
 
     @staticmethod

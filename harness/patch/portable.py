@@ -1,8 +1,8 @@
-"""What a portable block takes for one and the same, in engines that nobody here has seen.
+"""Equivalences that let a portable block match engines that its author has not seen.
 
-Three tables: names with their usual spellings, what a rule may call the cotangent that it is
-handed, and forms of code that mean the same (Coccinelle calls them isomorphisms). Engines add
-their own names in `[engine.names]`. What engines call their ops is in `operations`.
+Three tables: the usual spellings of names, the usual names of the cotangent in a rule, and
+equivalent forms of code (isomorphisms, in Coccinelle's terms). Engines add their own names in
+`[engine.names]`. The names of ops are in `operations`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from harness.patch.match import Run, meets
+from harness.patch.match import Siblings, match_node
 from harness.patch.operations import OPERATIONS
 from harness.patch.renaming import read_pattern, read_statement
 from harness.patch.side import Side
@@ -40,7 +40,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "Tensor": ("Tensor", "Variable", "Value", "Array", "Scalar", "tensor", "Node"),
     "visited": ("visited", "seen", "_visited", "_seen", "seen_set"),
 }
-"""Names in the code of a portable block, and what else they may be."""
+"""Names in the code of a portable block, and their usual spellings."""
 
 COTANGENT = (
     *("g", "gy", "dy", "dz", "ug", "dout", "gout", "grad", "outgrad", "gradient", "cotangent"),
@@ -48,10 +48,10 @@ COTANGENT = (
     *("$out.grad", "$out._grad", "$out.gradient", "$out.grad.data", "grad.data"),
     *("grad_output.data", "out_grad.data", "self._accumulated_grad"),
 )
-"""What `$cotangent` stands for, and nothing else."""
+"""The only expressions that `$cotangent` matches."""
 
 MODULES = ("np", "xp", "numpy", "anp", "jnp", "cp", "self.xp", "cls.xp")
-"""What `$np` stands for: a module of array functions."""
+"""The only expressions that `$np` matches: modules of array functions."""
 
 ACCUMULATION = (
     (
@@ -85,20 +85,20 @@ EQUIVALENT = (
     ("$a.sum($...how)", "$np.sum($a, $...how)"),
     ("$a.reshape($...shape)", "$np.reshape($a, $...shape)"),
 )
-"""Statements, and expressions: a portable block writes the first of a row, and means all of it."""
+"""Equivalent statements, and expressions: the first of a row in a block matches all of them."""
 
 
 def names_in_code(names: Names) -> dict[str, tuple[str, ...]]:
-    """The usual spellings with an engine's own in front; those of ops are for scopes alone."""
+    """The usual spellings, after an engine's own; the names of ops apply only to scopes."""
     ours = {name: spellings(theirs) for name, theirs in names.items() if name not in OPERATIONS}
     return {**ours, **{word: (*ours.get(word, ()), *usual) for word, usual in WORDS.items()}}
 
 
 def mark(before: Side, after: Side, names: Names) -> None:
-    """Tell the patterns of a tree that nobody else has what they may be besides."""
-    kept = frozenset(before.rows) & frozenset(after.rows)
+    """Add the equivalent forms to the patterns of the before side, which is modified."""
+    context = frozenset(before.rows) & frozenset(after.rows)
     adds_again = any(
-        _accumulates(node) and not _rows(after, node) <= kept for node in _nodes(after)
+        _accumulates(node) and not _rows(after, node) <= context for node in _nodes(after)
     )
     meanings = {
         "cotangent": (*spellings(names.get("cotangent", ())), *COTANGENT),
@@ -111,7 +111,7 @@ def mark(before: Side, after: Side, names: Names) -> None:
             if other is not None and node.hole == "cotangent":
                 other.refused = node.spellings
         elif not node.hole and not (adds_again and _accumulates(node)):
-            # Another `+=` in its place would not be the same: in place, or for the first time.
+            # If the + side accumulates again, the - side matches only the form that it shows.
             node.equivalents = tuple(_equivalents(node))
 
 
@@ -124,32 +124,32 @@ def _rows(side: Side, node: Node) -> frozenset[int]:
 
 
 def _accumulates(node: Node) -> bool:
-    return meets(_form("$t += $e"), node) is not None
+    return match_node(_form("$t += $e"), node) is not None
 
 
 def _other_factor(node: Node) -> Node | None:
-    """The hole that a cotangent is multiplied by: of two cotangents nobody knows which is it."""
-    around = node.parent
-    if around is None or around.kind != "BinaryOperation" or around.value != ("Multiply",):
+    """The hole that a cotangent is multiplied by; two cotangents would be ambiguous."""
+    parent = node.parent
+    if parent is None or parent.kind != "BinaryOperation" or parent.value != ("Multiply",):
         return None
-    return next((each for each in around.children() if each.hole and each is not node), None)
+    return next((child for child in parent.children() if child.hole and child is not node), None)
 
 
 def _equivalents(node: Node) -> Iterator[tuple[Node, dict[str, tuple[Node, ...]]]]:
     for first, *others in EQUIVALENT if node.is_expression else ACCUMULATION:
-        found = meets(_form(first), node)
-        if found is not None:
-            parts = {hole: _taken(met) for hole, met in found.items() if isinstance(hole, str)}
+        binding = match_node(_form(first), node)
+        if binding is not None:
+            parts = {hole: _nodes_of(b) for hole, b in binding.items() if isinstance(hole, str)}
             yield from ((_form(other), parts) for other in others)
 
 
-def _taken(met: Node | Run) -> tuple[Node, ...]:
-    return met.taken if isinstance(met, Run) else (met,)
+def _nodes_of(bound: Node | Siblings) -> tuple[Node, ...]:
+    return bound.taken if isinstance(bound, Siblings) else (bound,)
 
 
 @cache
 def _form(text: str) -> Node:
-    """A form of the table; its `$np` is a module."""
+    """A form of the tables as a pattern, whose `$np` matches only modules."""
     form = read_statement(text) if any(text in row for row in ACCUMULATION) else read_pattern(text)
     for node in form.walk():
         if node.hole == "np":

@@ -1,13 +1,13 @@
-"""Knowing whether a site was executed, and what it evaluated to: code compiled with calls there.
+"""Recording whether a site is executed and its value: code compiled with calls at its sites.
 
-The calls go into the syntax tree, not into the text, so positions and tracebacks stay those of the
-text. What they call must be found as globals or builtins: `marker(i)` before site `i`, which
-returns something true; `value(i, v)`, which returns `v`; and `frame(i, locals(), names)` after it.
+The calls are inserted into the syntax tree, not the text, so positions and tracebacks stay those of
+the text. They must be available as globals or builtins: `marker(i)` before site `i`, which returns
+a true value; `value(i, v)`, which returns `v`; and `frame(i, locals(), names)` after it.
 
     an expression          marked before it is evaluated: ``value(i, E) if marker(i) else None``
     statements             marked before the first new one, `frame` after the last, and `value`
-                           around whatever they return
-    a deletion             marked before the statement behind it, else after the one in front
+                           around each value that they return
+    a deletion             marked before the following statement, else after the preceding one
     a ``def`` or its header, defaults, decorators      at the start of its body
     a ``class``                                        at the start of its methods
     targets, patterns, f-strings, annotations          before the statement around them
@@ -29,7 +29,8 @@ from harness.patch.reader import BOM
 from harness.patch.source import line_starts
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-# What an expression cannot be wrapped in: its parts are read at compile time, or not as they stand.
+# Expressions inside these nodes cannot be wrapped: their parts are evaluated at compile time, or
+# are not ordinary expressions.
 _OPAQUE = tuple(
     getattr(ast, name)
     for name in ("JoinedStr", "TemplateStr", "pattern", "TypeAlias", "type_param")
@@ -40,7 +41,7 @@ _NOWHERE = ast.Pass(lineno=1, col_offset=0, end_lineno=1, end_col_offset=0)
 
 @dataclass(frozen=True)
 class Hooks:
-    """The names that instrumented code calls; values and frames are not recorded without theirs."""
+    """The names that instrumented code calls; an empty one disables its recording."""
 
     marker: str
     value: str = ""
@@ -54,32 +55,34 @@ HOOKS = Hooks(
 """The builtins that instrumented code calls."""
 
 MARKER = Hooks(HOOKS.marker)
-"""Where it is enough to know that a site was executed."""
+"""The hooks that record only whether a site was executed."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """A statement, the list that it stands in, and what it is nested in."""
+    """A statement, the block that contains it, and its span."""
 
     statement: ast.stmt
     block: list[ast.stmt]
     start: int
     begin: int
-    """As `start`, decorators included."""
+    """The start, decorators included."""
     end: int
 
 
 def compile_marked(
     text: str, filename: str, sites: Sequence[tuple[int, Site]], hooks: Hooks
 ) -> CodeType:
-    """Compile the text with its sites instrumented, `sites` being those of this file, numbered.
+    """Compile a file's text with instrumented sites; `sites` holds the numbered sites of the file.
 
-    Raises `SyntaxError` as `compile` does, and `ValueError` for a name among the hooks that Python
-    would mangle inside a class.
+    Raises `SyntaxError` as `compile` does, and `ValueError` for a hook name that is not an
+    identifier, or that Python would mangle inside a class.
     """
     for name in filter(None, (hooks.marker, hooks.value, hooks.frame, hooks.locals)):
         if not name.isidentifier() or (name.startswith("__") and not name.endswith("__")):
-            raise ValueError(f"{name!r} is not a name that means the same everywhere")
+            raise ValueError(
+                f"the hook name {name!r} is not an identifier, or would be mangled inside a class"
+            )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tree = ast.parse(text.removeprefix(BOM), filename)
@@ -90,7 +93,7 @@ def compile_marked(
 
 
 class _Marking:
-    """Collects the marks of one module, then puts them all in."""
+    """Collects the marks of one module, then inserts them all."""
 
     def __init__(self, tree: ast.Module, text: str, hooks: Hooks) -> None:
         self.tree, self.hooks = tree, hooks
@@ -102,7 +105,7 @@ class _Marking:
         self.inserted: list[tuple[list[ast.stmt], int, int, tuple[str, ...] | None]] = []
 
     def mark(self, number: int, site: Site) -> None:
-        """Find the place for a site's mark."""
+        """Determine the place of a site's mark."""
         if site.kind == "expression":
             self._mark_expression(number, site)
         elif site.after.strip():
@@ -112,7 +115,7 @@ class _Marking:
 
     def finished(self) -> ast.Module:
         """The tree with all marks."""
-        for block, index, number, names in sorted(self.inserted, key=lambda each: -each[1]):
+        for block, index, number, names in sorted(self.inserted, key=lambda mark: -mark[1]):
             beside = block[min(index, len(block) - 1)] if block else _NOWHERE
             call = self._mark(number) if names is None else self._frame(number, names)
             block.insert(index, _at(beside, ast.Expr(call)))
@@ -134,7 +137,7 @@ class _Marking:
             self.wrapped[node] = number
 
     def _wrappable(self, statement: ast.stmt, site: Site) -> ast.expr | None:
-        """The outermost expression inside a site, unless the tree does not allow a wrapping."""
+        """The outermost expression inside a site, or None if it cannot be wrapped."""
         pending: list[ast.AST] = [statement]
         while pending:
             node = pending.pop()
@@ -149,7 +152,7 @@ class _Marking:
             for name, child in ast.iter_fields(node):
                 if not (name == "annotation" and isinstance(node, ast.AnnAssign)):
                     children = child if isinstance(child, list) else [child]
-                    pending += [each for each in children if isinstance(each, ast.AST)]
+                    pending += [item for item in children if isinstance(item, ast.AST)]
         return None
 
     def _mark_statements(self, number: int, site: Site) -> None:
@@ -189,12 +192,12 @@ class _Marking:
         self._insert(number, block, index)
 
     def _mark_before(self, number: int, place: _Place) -> None:
-        """Mark a statement; a definition where it is called, not where it is made."""
+        """Mark a statement; a definition is marked at its calls, not where it is defined."""
         statement = place.statement
         methods = [statement]
         if isinstance(statement, ast.ClassDef):
-            methods = [each for each in statement.body if isinstance(each, _Function)]
-        functions = [each for each in methods if isinstance(each, _Function)]
+            methods = statement.body
+        functions = [node for node in methods if isinstance(node, _Function)]
         for function in functions:
             self._insert(number, function.body, 0, _arguments(function))
             self._insert(number, function.body, 0)
@@ -203,7 +206,7 @@ class _Marking:
             self._insert(number, place.block, place.block.index(statement))
 
     def _note_after(self, number: int, site: Site, inside: Sequence[_Place]) -> None:
-        """Record the frame once the site's statements are done, or with what they return."""
+        """Record the frame after the site's statements, or with the value that they return."""
         block, names = inside[0].block, _names(site)
         own = [place.statement for place in inside if place.block is block]
         if not isinstance(own[-1], ast.Return):
@@ -212,7 +215,7 @@ class _Marking:
         self._note_returns(number, own, names)
 
     def _note_returns(self, number: int, block: Sequence[ast.stmt], names: tuple[str, ...]) -> None:
-        """Record what these statements return, but not what functions defined there do."""
+        """Record the return values of these statements, but not those of nested functions."""
         pending: list[ast.AST] = list(block)
         while pending:
             node = pending.pop()
@@ -224,7 +227,7 @@ class _Marking:
     def _insert(
         self, number: int, block: list[ast.stmt], index: int, names: tuple[str, ...] | None = None
     ) -> None:
-        """Call the marker there, or record these names of the frame."""
+        """Call the marker at that index, or record these names of the frame."""
         if names is None or self.hooks.frame:
             self.inserted.append((block, max(index, _preamble(block)), number, names))
 
@@ -238,7 +241,7 @@ class _Marking:
                 if isinstance(child, ast.stmt):
                     start, end = self._span(child)
                     decorators = getattr(child, "decorator_list", [])
-                    begin = min([start, *(self._offset(each) for each in decorators)])
+                    begin = min([start, *(self._offset(decorator) for decorator in decorators)])
                     yield _Place(child, children, start, begin, end)
                 if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
                     yield from self._places(child)
@@ -257,8 +260,8 @@ class _Marking:
     def _frame(self, number: int, names: tuple[str, ...]) -> ast.expr:
         """``frame(number, locals(), names)``.
 
-        The names also stand where they are never evaluated, so that a closure holds them even if
-        the patch took away the only place that needed them.
+        The names also occur in a branch that is never evaluated, so that a closure keeps them even
+        if the patch removed their only use.
         """
         listed = ast.Tuple([ast.Constant(name) for name in names], ast.Load())
         used = ast.Tuple([ast.Name(name, ast.Load()) for name in names], ast.Load())
@@ -272,7 +275,7 @@ class _Marking:
         return _at(node, _call(self.hooks.value, ast.Constant(number), node))
 
     def record_return(self, node: ast.expr, number: int, names: tuple[str, ...]) -> ast.expr:
-        """As `record`, and the frame after it."""
+        """``(value(number, node), frame(...))[0]``, at the position of `node`."""
         if not self.hooks.frame:
             return self.record(node, number)
         both = ast.Tuple([self.record(node, number), self._frame(number, names)], ast.Load())
@@ -292,7 +295,7 @@ Node = TypeVar("Node", bound=ast.AST)
 
 
 def _at(place: ast.AST, new: Node) -> Node:
-    """Give new nodes, and only these, the position of another one."""
+    """Give nodes without a position that of another node."""
     for node in ast.walk(new):
         if not hasattr(node, "lineno"):
             ast.copy_location(node, place)
@@ -300,25 +303,25 @@ def _at(place: ast.AST, new: Node) -> Node:
 
 
 def _names(site: Site) -> tuple[str, ...]:
-    """All names in a site's code, before and after: what it may change is among them."""
+    """All names in a site's code, before and after the patch."""
     words = re.findall(r"[^\W\d]\w*", f"{site.before} {site.after}")
     return tuple(dict.fromkeys(word for word in words if not iskeyword(word)))
 
 
 def _arguments(function: _Function) -> tuple[str, ...]:
     spec = function.args
-    every = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs, spec.vararg, spec.kwarg]
-    return tuple(each.arg for each in every if each is not None)
+    parameters = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs, spec.vararg, spec.kwarg]
+    return tuple(parameter.arg for parameter in parameters if parameter is not None)
 
 
 class _Wrapper(ast.NodeTransformer):
-    """Puts each recorded expression in the place of the bare one."""
+    """Replaces each expression to be recorded by a call."""
 
     def __init__(self, marking: _Marking) -> None:
         self.marking = marking
 
     def visit(self, node: ast.AST) -> ast.AST:
-        """Wrap a node after what is in it."""
+        """Wrap a node after its children."""
         self.generic_visit(node)
         if not isinstance(node, ast.expr):
             return node
@@ -331,7 +334,7 @@ class _Wrapper(ast.NodeTransformer):
 
 
 def _preamble(block: Sequence[ast.stmt]) -> int:
-    """How many statements have to stay first: a docstring, and imports from the future."""
+    """The number of statements that must stay first: a docstring and `__future__` imports."""
     count = 0
     for statement in block:
         match statement:

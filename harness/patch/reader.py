@@ -1,4 +1,4 @@
-"""From LibCST's tree to ours: spans, literals by value, and one form for what means the same."""
+"""Converting LibCST's tree to ours: spans, literals by value, and one form for equivalent code."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read_module(text: str) -> tuple[Node, str, str]:
     wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
     reader = _Reader(wrapper.resolve(ByteSpanPositionProvider), shift)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "\d" in somebody's literal is not our concern
+        warnings.simplefilter("ignore")  # about escapes such as "\d" in the literals of an engine
         root = Node("Module", (), {"body": reader.block(module.body)}, 0, len(text.encode()))
     link(root)
     return root, module.default_indent, module.default_newline
@@ -51,13 +51,13 @@ def _significant(kind: type[cst.CSTNode]) -> tuple[str, ...]:
 
 
 class _Reader:
-    """Holds the spans while one module is read."""
+    """Converts the tree of one module."""
 
     def __init__(self, spans: Mapping[cst.CSTNode, CodeSpan], shift: int) -> None:
         self._spans, self._shift = spans, shift
 
     def node(self, tree: cst.CSTNode) -> Node:
-        """Any LibCST node as one of ours."""
+        """Convert any LibCST node."""
         match tree:
             case cst.SimpleString() | cst.ConcatenatedString() | cst.FormattedString():
                 return self._string(tree)
@@ -84,7 +84,7 @@ class _Reader:
         return self._generic(tree)
 
     def block(self, statements: Iterable[cst.CSTNode], suite: bool = False) -> tuple[Node, ...]:
-        """The statements of a block, those that share a line included, as one flat list."""
+        """The statements of a block as one flat list, also those that share a line."""
         flat: list[Node] = []
         for statement in statements:
             if isinstance(statement, cst.SimpleStatementLine):
@@ -180,7 +180,7 @@ class _Reader:
         return span.start + self._shift, span.start + span.length + self._shift
 
     def _operands(self, tree: cst.BooleanOperation) -> tuple[Node, ...]:
-        """``a and b and c`` as three operands, the way Python's own tree has it."""
+        """The operands of ``a and b and c`` as a flat tuple, as in Python's own tree."""
         left = tree.left
         same = isinstance(left, cst.BooleanOperation) and not left.lpar
         if same and type(left.operator) is type(tree.operator):  # type: ignore[attr-defined]
@@ -188,7 +188,7 @@ class _Reader:
         return self.node(left), self.node(tree.right)
 
     def _index(self, tree: cst.Subscript) -> Node:
-        """What stands in the brackets: one index or slice, or a tuple of them."""
+        """The index in the brackets: one index or slice, or a tuple of them."""
         elements = tuple(self.node(element.slice) for element in tree.slice)
         comma = tree.slice[-1].comma
         trailing = isinstance(comma, cst.Comma)
@@ -230,7 +230,7 @@ class _Reader:
         return self._make(tree, kind, (), {"parts": tuple(merged)})
 
     def _pieces(self, tree: cst.BaseString, into: list[Node | tuple[str, str | bytes]]) -> str:
-        """Collect a string's literal texts and its interpolations, in order; the node's kind."""
+        """Collect a string's literal texts and interpolations in order; return the node's kind."""
         if isinstance(tree, cst.ConcatenatedString):
             kinds = {self._pieces(tree.left, into), self._pieces(tree.right, into)}
             return next((kind for kind in kinds if kind != "Constant"), "Constant")
@@ -265,7 +265,7 @@ class _Reader:
     def _merge(
         self, tree: cst.CSTNode, pieces: Sequence[Node | tuple[str, str | bytes]]
     ) -> list[Node]:
-        """Neighbouring literal texts become one constant; its span is that of the whole string."""
+        """Join adjacent literal texts to one constant, whose span is that of the whole string."""
         merged: list[Node] = []
         for piece in pieces:
             last = merged[-1] if merged else None
@@ -283,7 +283,7 @@ def _code(space: cst.CSTNode) -> str:
 
 
 def _shown(part: cst.FormattedStringExpression | cst.TemplatedStringExpression) -> str:
-    """What ``{x = }`` prints in front of the value."""
+    """The text that ``{x = }`` prints before the value."""
     assert part.equal is not None
     pieces = (part.whitespace_before_expression, part.expression, part.equal)
     return "".join(map(_code, pieces))
@@ -301,5 +301,5 @@ def _unescape(text: str, raw: bool) -> str:
     text = text.replace("{{", "{").replace("}}", "}")
     if raw or "\\" not in text:
         return re.sub(r"\r\n?", "\n", text)
-    quoted = re.sub(r'(\\.)|"', lambda found: found[1] or '\\"', text, flags=re.DOTALL)
+    quoted = re.sub(r'(\\.)|"', lambda match: match[1] or '\\"', text, flags=re.DOTALL)
     return str(ast.literal_eval(f'"""{quoted}"""'))

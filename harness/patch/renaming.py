@@ -1,7 +1,7 @@
-"""A hunk's two sides in an engine that calls things differently.
+"""A hunk's two sides with the names of another engine.
 
-A name with one spelling is replaced in the template's text. One with several becomes a hole that
-stands for nothing but its spellings; the + side says the one that was found.
+A name with one spelling is replaced in the template's text. A name with several becomes a hole that
+matches only its spellings, and the + side uses the one that matched.
 """
 
 from __future__ import annotations
@@ -16,16 +16,14 @@ from harness.patch.tree import Node
 
 
 def renamed(before: Side, after: Side, names: Names) -> tuple[Side, Side]:
-    """Both sides with other identifiers, on new trees.
-
-    A dotted name stands only where a bare name stood.
-    """
-    several = {ours: each for ours, theirs in names.items() if len(each := spellings(theirs)) > 1}
-    first = {ours: spellings(theirs)[0] for ours, theirs in names.items()}
-    every = {_hole(ours, bare) for ours in several for bare in (True, False)}
-    before = _marked(_replaced(before, first, every), several, every)
-    found = every.intersection(before.holes)
-    return before, _marked(_replaced(after, first, found), several, found)
+    """Both sides with an engine's names, as new trees; a dotted name replaces only a bare name."""
+    spelled = {ours: spellings(theirs) for ours, theirs in names.items()}
+    several = {ours: options for ours, options in spelled.items() if len(options) > 1}
+    first = {ours: options[0] for ours, options in spelled.items()}
+    possible = {_hole(ours, bare) for ours in several for bare in (True, False)}
+    before = _marked(_replaced(before, first, possible), several, possible)
+    used = possible.intersection(before.holes)
+    return before, _marked(_replaced(after, first, used), several, used)
 
 
 def read_pattern(text: str) -> Node:
@@ -41,7 +39,7 @@ def read_statement(text: str) -> Node:
 
 
 def _hole(ours: str, bare: bool) -> str:
-    """The hole that a name of several spellings becomes: one for code, one for identifiers."""
+    """The hole for a name of several spellings: one in expressions, one for bare identifiers."""
     return f"={ours}" if bare else f"=.{ours}"
 
 
@@ -49,12 +47,12 @@ def _hole_of(node: Node) -> str:
     return _hole(str(node.value[0]), node.is_expression)
 
 
-def _replaced(side: Side, names: Mapping[str, str], kept: Collection[str]) -> Side:
-    """Text in which each name stands as theirs, but for the holes that are kept."""
+def _replaced(side: Side, names: Mapping[str, str], holes: Collection[str]) -> Side:
+    """The side with each name replaced by the engine's, except the names that become holes."""
     data = side.source.data
     for node in sorted(side.source.root.walk(), key=lambda node: -node.start):
         theirs = names.get(str(node.value[0])) if node.kind == "Name" else None
-        if theirs and _hole_of(node) not in kept:
+        if theirs and _hole_of(node) not in holes:
             new = theirs if node.is_expression else theirs.rpartition(".")[2]
             data = data[: node.start] + new.encode() + data[node.end :]
     return make_side(data.decode(), side.rows)
@@ -73,4 +71,4 @@ def _marked(side: Side, several: Mapping[str, tuple[str, ...]], holes: Collectio
 
 @cache
 def _patterns(theirs: tuple[str, ...], bare: bool) -> tuple[Node, ...]:
-    return tuple(read_pattern(each) for each in (theirs if bare else last_parts(theirs)))
+    return tuple(map(read_pattern, theirs if bare else last_parts(theirs)))

@@ -1,4 +1,4 @@
-"""Writing a template into a source: bindings verbatim, parentheses where the tree needs them."""
+"""Filling a template for a source: bindings verbatim, with parentheses where they are needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.patch.match import Binding, Run, code_of
+from harness.patch.match import Binding, Siblings, code_of
 from harness.patch.parentheses import missing_pairs
 from harness.patch.side import Side, quiet_parse
 from harness.patch.source import Source
@@ -14,19 +14,19 @@ from harness.patch.tree import Node
 
 
 class UnfitBinding(Exception):
-    """A metavariable is used where the code that it stands for cannot stand."""
+    """A metavariable is used where the code bound to it is not valid."""
 
 
 @dataclass(frozen=True)
 class Template:
-    """An after side, filled with one match's bindings, for one source."""
+    """An after side with the binding of one match."""
 
     side: Side
     binding: Binding
     source: Source
 
     def expression(self, place: Node) -> str:
-        """The after expression as it must be written in the place of a source's node."""
+        """The after expression as written in place of a source's node."""
         root = self.side.expression
         assert root is not None
         text = self.text(*root.outer, self.source.indent_at(place.start))
@@ -39,7 +39,7 @@ class Template:
         return _wrapped(text, pairs - kept)
 
     def text(self, start: int, end: int, indent: str) -> str:
-        """The template's text between two offsets, its first line at the given indentation."""
+        """The filled text between two offsets of the template, indented by `indent`."""
         out, at = "", start
         for node in self._holes(start, end):
             cut_from, cut_to, filling = self._filling(node)
@@ -49,32 +49,32 @@ class Template:
 
     def _holes(self, start: int, end: int) -> Iterator[Node]:
         pending = [self.side.source.root]
-        found = []
+        holes = []
         while pending:
             node = pending.pop()
             if node.hole and node.hole != "...":
-                found.append(node)
+                holes.append(node)
             else:
                 pending.extend(node.children())
-        inside = [node for node in found if start <= node.start and node.end <= end]
+        inside = [node for node in holes if start <= node.start and node.end <= end]
         return iter(sorted(inside, key=lambda node: node.start))
 
     def _filling(self, node: Node) -> tuple[int, int, str]:
         """The template's span that a metavariable's text replaces, and that text."""
         bound = self.binding[node.hole or ""]
-        if isinstance(bound, Run):
+        if isinstance(bound, Siblings):
             return self._filled_run(node, bound)
         text = code_of(self.source, bound)
         if not node.is_expression and bound.kind != "Name":
             raise UnfitBinding(f"`${node.hole}` stands for `{text}`, and only a name fits here")
         if not bound.is_expression and node.is_expression and bound.kind != "Name":
-            raise UnfitBinding(f"`${node.hole}` stands for `{text}`, which is no expression")
+            raise UnfitBinding(f"`${node.hole}` stands for `{text}`, which is not an expression")
         if not node.parens and node is not self.side.expression:
             spills = not node.bracketed and _spills(text)
             text = _wrapped(text, max(missing_pairs(bound, node), spills))
         return node.start, node.end, text
 
-    def _filled_run(self, node: Node, run: Run) -> tuple[int, int, str]:
+    def _filled_run(self, node: Node, run: Siblings) -> tuple[int, int, str]:
         siblings = node.siblings()
         text = code_of(self.source, run)
         if len(run.taken) == 1:
@@ -91,16 +91,16 @@ class Template:
         return (before.start() if before else node.start), node.end, ""
 
     def _refuse_lone_element(self, parent: Node) -> None:
-        """``(x, $...rest)`` without a rest would lose the comma that makes it a tuple."""
+        """Raise for ``(x, $...rest)`` with an empty rest, which would lose the tuple's comma."""
         count = 0
         for element in parent.block("elements"):
             bound = self.binding.get(element.hole or "")
-            count += len(bound.taken) if isinstance(bound, Run) else 1
+            count += len(bound.taken) if isinstance(bound, Siblings) else 1
         if count == 1 and len(parent.block("elements")) > 1:
-            raise UnfitBinding("a tuple with one element is left of this template")
+            raise UnfitBinding("this template leaves a tuple with a single element")
 
     def _reindented(self, start: int, end: int, origin: int, indent: str) -> str:
-        """Template text with its lines moved to the source's indentation and line breaks."""
+        """Template text with the source's indentation and line breaks."""
         source, depths = self.side.source, self.side.depths
         top = depths[source.line_of(origin)][0]
         lines = source.slice(start, end).split("\n")
@@ -115,12 +115,12 @@ class Template:
 
 
 def replaced_span(node: Node) -> tuple[int, int]:
-    """What an expression's replacement takes away; most own parentheses stay."""
+    """The span that a replacement removes; it keeps most of the expression's own parentheses."""
     return node.parens[0] if _loses_parentheses(node) else (node.start, node.end)
 
 
 def _loses_parentheses(node: Node) -> bool:
-    """Whether one pair belongs to the expression itself."""
+    """Whether one pair of parentheses is part of the expression's syntax."""
     return bool(node.parens) and node.kind in ("Tuple", "GeneratorExp")
 
 
@@ -129,7 +129,7 @@ def _wrapped(text: str, pairs: int) -> str:
 
 
 def _spills(text: str) -> bool:
-    """A line break outside of all brackets."""
+    """Whether the text has a line break outside all brackets."""
     if "\n" not in text and "\r" not in text:
         return False
     try:

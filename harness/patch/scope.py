@@ -1,10 +1,10 @@
 """The scope of a hunk: which definitions of which files it may touch.
 
-add                      the functions and classes called so, nested in anything
+add                      functions and classes of that name, nested in anything
 add.vjp                  vjp directly inside add
-*.backward               a backward inside something, whatever that is
+*.backward               a backward inside any function or class
 .add                     the module's own add, not a method
-op:add                   whatever an engine calls the op, `Add` or `__add__` or `add_backward`
+op:add                   the op under any usual name, `Add` or `__add__` or `add_backward`
 elementwise.py::add      in that file only
 add|mul                  either
 (nothing)                the whole module
@@ -25,8 +25,8 @@ from harness.patch.spellings import Names, last_parts
 
 _GLOB = re.compile(r"[*?\[:]")
 _HEADER = re.compile(r"\b(?:def|class)(?=[\s\\]+([^\s\\(:\[]+))")
-"""Looks ahead without going there: `# a class` may stand above a `def`. An identifier may hold what
-is no `\\w`, so a name ends where a header goes on."""
+"""The lookahead does not consume the name, since `# a class` may precede a `def`. An identifier may
+contain characters that `\\w` does not match, so a name ends where the header continues."""
 
 _SEGMENT = re.compile(r"(op:)?[\w*?\[\]!-]+")
 
@@ -40,11 +40,11 @@ class Alternative:
     """The dotted path's segments; () is the whole module, a leading "" its top level."""
 
     loose: bool = False
-    """A name may mean several definitions, as a wildcard may."""
+    """Whether a name may mean several definitions, as a wildcard does."""
 
     @property
     def is_exact(self) -> bool:
-        """It means one definition: no wildcard in the dotted path."""
+        """Whether it means a single definition: its dotted path has no wildcard."""
         return bool(self.path) and not self.loose and not _GLOB.search(".".join(self.path))
 
     def __str__(self) -> str:
@@ -56,17 +56,15 @@ class Alternative:
         return not self.file or _tail_matches(self.file.split("/"), file.split("/"))
 
     def may_be_in(self, file: str, text: str) -> bool:
-        """Whether it may name something in this text; False only where it surely does not.
-
-        Most files need not be parsed for that.
-        """
+        """Whether it may name a definition in this text, decided without parsing the text."""
+        names = _headed(text) if self.takes_file(file) else ()
         return self.takes_file(file) and all(
-            any(_takes(segment, name) for name in _headed(text)) for segment in self.path if segment
+            any(_matches(segment, name) for name in names) for segment in self.path if segment
         )
 
     def definitions(self, source: Source) -> tuple[Definition, ...]:
-        """What it names in a file; nothing for the whole module."""
-        return tuple(found for found in source.definitions if self._names(found.name))
+        """The definitions that it names in a file; none if it means the whole module."""
+        return tuple(d for d in source.definitions if self._names(d.name))
 
     def _names(self, name: str) -> bool:
         segments = name.split(".")
@@ -77,77 +75,82 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Scope:
-    """What stands between the ``@@`` of a hunk's header."""
+    """The scope between the ``@@`` of a hunk's header."""
 
     text: str
     alternatives: tuple[Alternative, ...]
 
     def renamed(self, names: Names) -> Scope:
-        """The same scope in an engine that calls things differently.
-
-        Of several spellings each is an alternative; those of an op are further ones.
-        """
+        """The scope with an engine's own names; each of several spellings is an alternative."""
         if not names:
             return self
         alternatives = []
-        for each in self.alternatives:
-            paths = list(product(*(_spelled(segment, names) for segment in each.path)))
-            loose = each.loose or len(paths) > 1
-            alternatives += [replace(each, path=path, loose=loose) for path in paths]
+        for alternative in self.alternatives:
+            paths = list(product(*(_renamed(segment, names) for segment in alternative.path)))
+            loose = alternative.loose or len(paths) > 1
+            alternatives += [replace(alternative, path=path, loose=loose) for path in paths]
         return Scope("|".join(map(str, alternatives)), tuple(alternatives))
 
     def loosened(self, text: str) -> Scope:
-        """The same scope under this text, in which a name may mean several definitions."""
-        return Scope(text, tuple(replace(each, loose=True) for each in self.alternatives))
+        """The scope with this text, where a name may mean several definitions."""
+        return Scope(text, tuple(replace(a, loose=True) for a in self.alternatives))
+
+    def takes_file(self, file: str) -> bool:
+        """Whether an alternative allows this file."""
+        return any(alternative.takes_file(file) for alternative in self.alternatives)
+
+    def may_be_in(self, file: str, text: str) -> bool:
+        """Whether an alternative may name a definition in this text."""
+        return any(alternative.may_be_in(file, text) for alternative in self.alternatives)
+
+    def named(self, sources: Mapping[str, Source]) -> list[tuple[str, Definition]]:
+        """Every definition that the scope names, with its file."""
+        return [
+            (file, definition)
+            for file, source in sources.items()
+            for alternative in self.alternatives
+            if alternative.takes_file(file)
+            for definition in alternative.definitions(source)
+        ]
 
 
-def _spelled(segment: str, names: Names) -> tuple[str, ...]:
+def _renamed(segment: str, names: Names) -> tuple[str, ...]:
     op = segment.removeprefix("op:")
     theirs = last_parts(names.get(op, ()))
     return (segment, *theirs) if op != segment else theirs or (segment,)
 
 
 def parse_scope(text: str) -> Scope:
-    """Read a scope. Raises `ValueError` with what is wrong."""
+    """Read a scope. Raises `ValueError` if it is malformed."""
     alternatives = []
     for part in text.split("|"):
         file, colons, dotted = part.strip().rpartition("::")
         if colons and not file:
-            raise ValueError("nothing stands before `::`, where a file belongs")
+            raise ValueError("a file is missing in front of `::`")
         path = tuple(dotted.split(".")) if dotted else ()
-        for op in (each.removeprefix("op:") for each in path if each.startswith("op:")):
+        for op in (segment[3:] for segment in path if segment.startswith("op:")):
             if op not in OPERATIONS:
-                raise ValueError(f"no op is called `{op}`; there are {', '.join(OPERATIONS)}")
-        bad = [each for each in path[path[:1] == ("",) :] if not _SEGMENT.fullmatch(each)]
-        if bad or (not part.strip() and text.strip()):
+                raise ValueError(f"`{op}` is not an op; the ops are {', '.join(OPERATIONS)}")
+        segments = path[1:] if path[:1] == ("",) else path
+        if not all(map(_SEGMENT.fullmatch, segments)) or (not part.strip() and text.strip()):
             raise ValueError(f"`{part.strip()}` is not a dotted path of names")
         alternatives.append(Alternative(file, path))
     return Scope(text, tuple(alternatives))
 
 
-def named(scope: Scope, sources: Mapping[str, Source]) -> list[tuple[str, Definition]]:
-    """Every definition that a scope names, with its file."""
-    return [
-        (file, definition)
-        for file, source in sources.items()
-        for each in scope.alternatives
-        if each.takes_file(file)
-        for definition in each.definitions(source)
-    ]
-
-
 @lru_cache(maxsize=256)
 def _headed(text: str) -> frozenset[str]:
-    """Whatever stands behind a `def` or a `class`, in comments and strings as well."""
+    """The names after each `def` and `class`, also in comments and strings."""
     return frozenset(_HEADER.findall(text))
 
 
 def _tail_matches(pattern: Iterable[str], segments: Iterable[str]) -> bool:
-    wanted, given = list(pattern), list(segments)
-    return len(wanted) <= len(given) and all(map(_takes, wanted, given[len(given) - len(wanted) :]))
+    globs, names = list(pattern), list(segments)
+    tail = names[len(names) - len(globs) :]
+    return len(globs) <= len(names) and all(map(_matches, globs, tail))
 
 
-def _takes(wanted: str, name: str) -> bool:
-    if wanted.startswith("op:"):
-        return is_operation(name, wanted.removeprefix("op:"))
-    return fnmatchcase(name, wanted)
+def _matches(glob: str, name: str) -> bool:
+    if glob.startswith("op:"):
+        return is_operation(name, glob.removeprefix("op:"))
+    return fnmatchcase(name, glob)

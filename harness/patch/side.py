@@ -1,7 +1,7 @@
-"""One side of a hunk: template text, read as Python with metavariables in it.
+"""One side of a hunk: template text, parsed as Python with metavariables.
 
-Python's grammar does the reading, so ``$name`` becomes an identifier that nobody else uses, and
-``$...name`` whatever form of it the place allows (``f(*x)``, ``{**x}``, ``def f(x=x)``).
+For Python's parser, ``$name`` becomes a reserved identifier, and ``$...name`` the form of one that
+its place allows (``f(*x)``, ``{**x}``, ``def f(x=x)``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.patch.tree import Node
 _HOLE, _RUN, _GAP = "__hole_", "__run_", "__gap__"
 _RUN_FORMS = ("*{0}", "**{0}", "{0}", "{0}={0}")
 _MOST_TRIES = 300
-"""Forms of all runs of a side that are tried; four runs have 256."""
+"""Combinations of forms tried for the runs of a side; four runs have 256."""
 
 _IN_SEQUENCES = {"args", "elements", "params", "slice"}
 _SIGIL = re.compile(
@@ -39,14 +39,14 @@ _SIGIL = re.compile(
 _ENCODED = re.compile(rf"\*{{0,2}}{_RUN}(\w+?)(?:={_RUN}\1)?\b|{_HOLE}(\w+)|{_GAP}")
 
 
-TOO_DEEP = "nested too deeply to be read"
+TOO_DEEP = "nested too deeply to parse"
 
 
 class UnreadableSide(Exception):
-    """A side that is not Python; carries the page's line, the problem and the remedy."""
+    """A side is not valid Python; has the page's line, the problem and the remedy."""
 
     def __init__(self, line: int, problem: str, remedy: str) -> None:
-        """Take the page's line, what is wrong with it, and what to do."""
+        """Take the page's line, the problem and the remedy."""
         self.line, self.problem, self.remedy = line, problem, remedy
         super().__init__(problem)
 
@@ -57,9 +57,9 @@ class Side:
 
     source: Source
     rows: tuple[int, ...]
-    """The page's line of each line; a negative number for a line that we put in."""
+    """The page's line of each line; negative for an inserted line."""
     holes: dict[str, Node] = field(repr=False)
-    """The metavariables (``x``, ``...xs``), each with its first place."""
+    """The metavariables (``x``, ``...xs``), each with its first occurrence."""
 
     @property
     def body(self) -> tuple[Node, ...]:
@@ -68,13 +68,13 @@ class Side:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The identifiers; a file without one of them cannot match."""
+        """The identifiers that a file must contain to match."""
         names = {
             str(node.value[0])
             for node in self.source.root.walk()
             if node.kind == "Name" and not node.hole
-            # another form of the same code may do without the name
-            if not any(around.equivalents for around in node.ancestors())
+            # an equivalent form of the same code may not contain the name
+            if not any(ancestor.equivalents for ancestor in node.ancestors())
         }
         return frozenset(name for name in names if name != _GAP)
 
@@ -89,21 +89,21 @@ class Side:
 
     @cached_property
     def depths(self) -> tuple[tuple[int, str], ...]:
-        """For each line, the depth and the indentation of the statement that it belongs to."""
-        known: dict[int, tuple[int, str]] = {}
+        """The depth and indentation of the statement of each line."""
+        starts: dict[int, tuple[int, str]] = {}
         for node in self.source.root.walk():
             if node.slot in ("body", "clauses", "decorators"):
-                depth = sum(each.slot == "body" for each in [node, *node.ancestors()]) - 1
+                depth = sum(n.slot == "body" for n in [node, *node.ancestors()]) - 1
                 line = self.source.line_of(node.start)
-                known.setdefault(line, (depth, self.source.indent_at(node.start)))
+                starts.setdefault(line, (depth, self.source.indent_at(node.start)))
         filled = [(0, "")]
         for line in range(1, len(self.rows) + 1):
-            filled.append(known.get(line, filled[-1]))
+            filled.append(starts.get(line, filled[-1]))
         return tuple(filled)
 
     @cached_property
     def inside_strings(self) -> frozenset[int]:
-        """The lines that begin inside a text of several lines."""
+        """The lines that begin inside a multi-line string."""
         inside: set[int] = set()
         for node in self.source.root.walk():
             if node.kind in ("Constant", "JoinedStr", "TemplateStr"):
@@ -150,7 +150,7 @@ def read_side(rows: Sequence[tuple[int, str]], margin: int, sign: str) -> Side:
 
 
 def _forms(runs: int) -> Iterator[tuple[str, ...]]:
-    """A form for each run: first all the most common, then ever more of them another."""
+    """A form for each run: first the most common for all, then others for more and more of them."""
     for others in range(runs + 1):
         for places in combinations(range(runs), others):
             for chosen in product(_RUN_FORMS[1:], repeat=others):
@@ -161,7 +161,7 @@ def _forms(runs: int) -> Iterator[tuple[str, ...]]:
 def quiet_parse(text: str) -> ast.Module:
     """`ast.parse` without warnings about the code.
 
-    Raises `SyntaxError`, also for null bytes and for what is nested too deeply to be read.
+    Raises `SyntaxError`, also for null bytes and for code that is nested too deeply.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -174,8 +174,8 @@ def quiet_parse(text: str) -> ast.Module:
 
 
 def make_side(code: str, rows: Sequence[int]) -> Side:
-    """A side from its code, metavariables already encoded. Raises `SyntaxError`."""
-    quiet_parse(code)  # for Python's messages, and for what LibCST lets pass
+    """A side from code with encoded metavariables. Raises `SyntaxError`."""
+    quiet_parse(code)  # gives Python's messages, and is stricter than LibCST
     try:
         source = parse_source(code)
     except cst.ParserSyntaxError as error:
@@ -191,7 +191,7 @@ def make_side(code: str, rows: Sequence[int]) -> Side:
 
 
 def _hole(node: Node) -> str | None:
-    """What a node of a pattern stands for: itself (None), an expression, a run or a gap."""
+    """The hole that a node of a pattern is: an expression, a run or a gap; None if it is code."""
     core = node
     if node.kind in ("StarredElement", "StarredDictElement", "Keyword", "Param", "Expr"):
         part = node.parts.get("keyword") or node.parts.get("name") or node.parts.get("value")
@@ -214,12 +214,12 @@ def _hole(node: Node) -> str | None:
 
 
 def _cut(code: str, margin: int) -> str:
-    """Remove the margin, or the white space there is."""
+    """Remove the margin, or the white space if it is shorter."""
     return code[min(margin, len(code) - len(code.lstrip())) :]
 
 
 def _place_gaps(rows: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Give every gap the indentation of the block that it stands in, however it was written."""
+    """Give every gap the indentation of its block, whatever indentation it was written with."""
     placed: list[tuple[int, str]] = []
     for i, (number, code) in enumerate(rows):
         if not re.fullmatch(r"\s*\.\.\.\s*(#.*)?", code):
@@ -238,7 +238,7 @@ def _gap_width(code: str, earlier: Sequence[str], following: int) -> int:
     last = _width(earlier[-1])
     if re.search(r":\s*(#.*)?$", earlier[-1]):
         return following if following > last else last + 4
-    levels = {_width(each) for each in earlier if _width(each) <= last} | {min(following, last)}
+    levels = {_width(line) for line in earlier if _width(line) <= last} | {min(following, last)}
     return min(levels, key=lambda level: abs(level - _width(code)))
 
 
@@ -247,43 +247,43 @@ def _width(code: str) -> int:
 
 
 def _encode(text: str, rows: Sequence[int]) -> tuple[list[str], list[str]]:
-    """Replace the metavariables: the text between the runs, and the runs' names."""
+    """Encode the metavariables; return the text between the runs, and the names of the runs."""
     pieces, runs, end = [""], [], 0
-    for found in _SIGIL.finditer(text):
-        pieces[-1] += text[end : found.start()]
-        end = found.end()
-        if found["stray"]:
+    for match in _SIGIL.finditer(text):
+        pieces[-1] += text[end : match.start()]
+        end = match.end()
+        if match["stray"]:
             problem = "`$` is not followed by a name"
             remedy = "write `$name` for an expression, `$...name` for a run of arguments"
             raise UnreadableSide(rows[text.count("\n", 0, end)], problem, remedy)
-        if found["skip"]:
-            pieces[-1] += found["skip"]
-        elif found["dots"]:
-            runs.append(found["name"])
+        if match["skip"]:
+            pieces[-1] += match["skip"]
+        elif match["dots"]:
+            runs.append(match["name"])
             pieces.append("")
         else:
-            pieces[-1] += _HOLE + found["name"]
+            pieces[-1] += _HOLE + match["name"]
     pieces[-1] += text[end:]
     return pieces, runs
 
 
-def _decoded(found: re.Match[str]) -> str:
-    if found[1]:
-        return f"$...{found[1]}"
-    return f"${found[2]}" if found[2] else "..."
+def _decoded(match: re.Match[str]) -> str:
+    if match[1]:
+        return f"$...{match[1]}"
+    return f"${match[2]}" if match[2] else "..."
 
 
 def _with_passes(code: str, rows: Sequence[int]) -> tuple[str, list[int]]:
-    """Put ``pass`` into the blocks that this side leaves empty. Raises `SyntaxError`."""
+    """Insert ``pass`` into blocks that this side leaves empty. Raises `SyntaxError`."""
     lines, numbers = code.split("\n")[:-1], list(rows)
     while True:
         try:
             quiet_parse("\n".join(lines) + "\n")
         except IndentationError as error:
-            found = re.search(r"expected an indented block.* on line (\d+)", error.msg)
-            if not found:
+            match = re.search(r"expected an indented block.* on line (\d+)", error.msg)
+            if not match:
                 raise
-            header = int(found[1])
+            header = int(match[1])
             line = error.lineno or 0
             at = line - 1 if line > header else len(lines)
             lines.insert(at, " " * (_width(lines[header - 1]) + 4) + "pass")
@@ -296,17 +296,17 @@ def _with_passes(code: str, rows: Sequence[int]) -> tuple[str, list[int]]:
 
 
 def _check(side: Side) -> None:
-    """Raise where a run or a gap stands for something that it cannot stand for."""
+    """Raise if a run or a gap is used where it is not allowed."""
     for node in side.source.root.walk():
         name = str(node.value[0]) if node.kind == "Name" else ""
-        around = [node, *node.ancestors()]
-        if name == _GAP and not any(each.hole == "..." for each in around[:2]):
-            problem = "`...` stands for statements, not for a part of one"
+        nodes = [node, *node.ancestors()]
+        if name == _GAP and not any(n.hole == "..." for n in nodes[:2]):
+            problem = "`...` stands for whole statements, not for a part of one"
             remedy = "write `$...name` for a run of arguments, `$name` for an expression"
             raise UnreadableSide(side.line_of(node), problem, remedy)
-        fits = any(each.hole and each.slot in _IN_SEQUENCES for each in around)
+        fits = any(n.hole and n.slot in _IN_SEQUENCES for n in nodes)
         if name.startswith(_RUN) and not fits:
-            problem = f"`$...{name.removeprefix(_RUN)}` stands where no run of arguments fits"
+            problem = f"`$...{name.removeprefix(_RUN)}` is used where a run does not fit"
             remedy = "write `$name` for one expression, a line `...` for any statements"
             raise UnreadableSide(side.line_of(node), problem, remedy)
 
@@ -314,14 +314,14 @@ def _check(side: Side) -> None:
 def _unreadable(error: SyntaxError, rows: Sequence[int], sign: str) -> UnreadableSide:
     line = rows[min(max(error.lineno or 1, 1), len(rows)) - 1] if rows else 0
     message = _ENCODED.sub(_decoded, error.msg)
-    remedy = "both the context with the `-` lines and the context with the `+` lines must be Python"
+    remedy = "the context must be valid Python both with the `-` lines and with the `+` lines"
     text = (error.text or "").strip()
     if "expected an indented block" in error.msg:
-        remedy = "write a line `...` where the statements of this block stand"
+        remedy = "write a line `...` for the statements of this block"
     elif isinstance(error, IndentationError):
-        remedy = "if a line moves to another depth, write it once as `-` and once as `+`"
+        remedy = "if the indentation of a line changes, write it once as `-` and once as `+`"
     elif re.match(r"(elif|else|except|finally|case)\b", text):
-        remedy = "write the whole statement, from its `if`, `try` or `match`, with `...` as bodies"
+        remedy = "write the whole statement from its `if`, `try` or `match`, with `...` as bodies"
     elif text.startswith("@"):
         remedy = "write the `def` below the decorator, with `...` as its body"
     return UnreadableSide(line, f"the {sign} side is not Python: {message}", remedy)

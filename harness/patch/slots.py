@@ -1,10 +1,10 @@
-"""What the places of a tree are like: where only a name fits, where a line may end."""
+"""Properties of places in a tree: where only a name is valid, where a line may end."""
 
 from __future__ import annotations
 
 from harness.patch.tree import Node
 
-# Where only a name can stand, not any expression.
+# Only a name is valid here, not any expression.
 _NAMES_ONLY = {
     ("Attribute", "attr"),
     ("Keyword", "keyword"),
@@ -26,7 +26,7 @@ _NAMES_ONLY = {
     ("TypeVarTuple", "name"),
     ("ParamSpec", "name"),
 }
-# Brackets of the language rather than of the expression: what stands in them may span lines.
+# Brackets of the syntax around the expression: the code inside may span lines.
 _BRACKETED = {
     ("Call", "args"),
     ("Subscript", "slice"),
@@ -39,7 +39,7 @@ _BRACKETED = {
 
 
 def link(root: Node) -> None:
-    """Tell every node its place: parent, slot, index, open brackets, whether only a name fits."""
+    """Set the place of every node: parent, slot, index, open brackets, whether only names fit."""
     pending = [root]
     while pending:
         node = pending.pop()

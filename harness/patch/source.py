@@ -1,4 +1,4 @@
-"""One file's text with its tree, and where its lines and definitions are."""
+"""One file's text with its syntax tree, lines and definitions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.patch.tree import DEFINITIONS, Node, scope_of
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A ``def`` or ``class``: its dotted name from the module down, and its clause."""
+    """A ``def`` or ``class``: its dotted name in the module, and its clause."""
 
     name: str
     clause: Node
@@ -21,7 +21,7 @@ class Definition:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """One file's text with its tree; made by `read_source`."""
+    """One file's text with its syntax tree, as made by `read_source`."""
 
     text: str
     root: Node
@@ -32,12 +32,12 @@ class Source:
     @cached_property
     def definitions(self) -> tuple[Definition, ...]:
         """Every function and class, in the order of their headers."""
-        found = [
+        definitions = [
             Definition(scope_of(node), node)
             for node in self.root.walk()
             if node.kind in DEFINITIONS
         ]
-        return tuple(sorted(found, key=lambda definition: definition.clause.start))
+        return tuple(sorted(definitions, key=lambda definition: definition.clause.start))
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -57,28 +57,28 @@ class Source:
         return self.slice(min(start, node.begin), end)
 
     def line_start(self, offset: int) -> int:
-        """The offset of the first byte of that line."""
+        """The offset of the first byte of the line with this offset."""
         return 1 + max(self.data.rfind(b"\n", 0, offset), self.data.rfind(b"\r", 0, offset))
 
     def line_end(self, offset: int) -> int:
-        """The offset of the line break at or behind an offset, or the end of the text."""
-        found = re.compile(rb"[\r\n]").search(self.data, offset)
-        return found.start() if found else len(self.data)
+        """The offset of the line break at or after an offset, or the end of the text."""
+        line_break = re.compile(rb"[\r\n]").search(self.data, offset)
+        return line_break.start() if line_break else len(self.data)
 
     def next_line(self, offset: int) -> int:
-        """The offset behind the line break at or behind an offset."""
+        """The offset of the line after the one with this offset."""
         end = self.line_end(offset)
         return end + (2 if self.data[end : end + 2] == b"\r\n" else end < len(self.data))
 
     def indent_at(self, offset: int) -> str:
-        """The white space that begins the line of an offset."""
+        """The indentation of the line with this offset."""
         line = self.slice(self.line_start(offset), offset).removeprefix(BOM)
         return line[: len(line) - len(line.lstrip(" \t\f"))]
 
 
 def line_starts(data: bytes) -> list[int]:
-    """The offset at which each line begins, lines counted as Python counts them."""
-    return [0, *(found.end() for found in re.finditer(rb"\r\n|\n|\r", data))]
+    """The offset at which each line begins, with lines counted as Python counts them."""
+    return [0, *(match.end() for match in re.finditer(rb"\r\n|\n|\r", data))]
 
 
 def parse_source(text: str) -> Source:
@@ -89,5 +89,5 @@ def parse_source(text: str) -> Source:
 
 @lru_cache(maxsize=256)
 def read_source(text: str) -> Source:
-    """`parse_source`, remembered: the same text gives the same tree, which nobody may change."""
+    """`parse_source` with a cache; its trees are shared and must not be modified."""
     return parse_source(text)

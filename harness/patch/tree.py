@@ -1,10 +1,9 @@
-"""Source code as the matcher sees it: LibCST's tree without its layout, with byte spans.
+"""The syntax tree used for matching: LibCST's tree without layout, with byte spans.
 
-LibCST parses and says where everything is; this module drops what is mere layout (white space,
-parentheses, commas, comments, quotes) and evens out the forms that mean the same. Three shapes
-differ from LibCST's, all of them so that a block is one flat list:
+The layout (white space, parentheses, commas, comments, quotes) is dropped, and equivalent forms are
+normalised. Three shapes differ from LibCST's, so that a block is one flat list:
 
-* statements that share a line are siblings like all others (``mates`` remembers the line);
+* statements that share a line are siblings like all others (``mates`` holds those on the line);
 * a compound statement is a ``Compound`` of *clauses* (``if``/``elif``/``else``; one for a
   ``def``), and a clause is a header and a ``body``;
 * parameters are one list, ``/`` and ``*`` included.
@@ -22,7 +21,7 @@ DEFINITIONS = ("FunctionDef", "ClassDef")
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A piece of code: its ``kind``, its atoms (``value``) and its ``parts``, layout left out."""
+    """A piece of code: its ``kind``, its atoms (``value``) and its ``parts``, without layout."""
 
     kind: str
     value: tuple[object, ...]
@@ -33,26 +32,26 @@ class Node:
     parens: tuple[tuple[int, int], ...] = ()
     """The spans of its own parentheses, innermost first."""
     bracketed: bool = False
-    """A line may end anywhere here: some bracket, its own parentheses included, is open."""
+    """Whether a line may end anywhere here, because a bracket or parenthesis is open."""
     parent: Node | None = None
     slot: str = ""
     index: int = 0
     mates: tuple[Node, ...] = ()
-    """The small statements on this one's line, itself included; () for everything else."""
+    """The simple statements on this one's line, itself included; () for other nodes."""
     suite: bool = False
-    """These mates stand behind the colon of their header."""
+    """Whether the mates follow the colon of their header."""
     header_end: int = 0
-    """For a clause: the offset behind its colon."""
+    """For a clause: the offset after its colon."""
     hole: str | None = None
     """In a pattern: ``x`` for ``$x``, ``...x`` for ``$...x``, ``...`` for a gap."""
     lenient: frozenset[str] = frozenset()
-    """In a pattern: the parts that may be anything where the pattern says nothing."""
+    """In a pattern: the parts that match anything if the pattern leaves them out."""
     spellings: tuple[Node, ...] = ()
-    """In a pattern: what this hole may stand for, where it may not be any expression."""
+    """In a pattern: the only forms that this hole matches; empty if it matches any expression."""
     refused: tuple[Node, ...] = ()
-    """In a pattern: what this hole may not stand for."""
+    """In a pattern: forms that this hole does not match."""
     equivalents: tuple[tuple[Node, Mapping[str, tuple[Node, ...]]], ...] = ()
-    """In a pattern: other forms that mean the same, each with what its holes stand for."""
+    """In a pattern: equivalent forms, each with the code for its holes."""
 
     @property
     def outer(self) -> tuple[int, int]:
@@ -67,7 +66,7 @@ class Node:
         return decorators[0].start if decorators else self.start
 
     def block(self, name: str) -> tuple[Node, ...]:
-        """The part of that name as a tuple; () where there is none."""
+        """The part of that name as a tuple; () if it is missing."""
         part = self.parts.get(name)
         return part if isinstance(part, tuple) else ()
 
@@ -95,21 +94,18 @@ class Node:
             node = node.parent
 
     def siblings(self) -> tuple[Node, ...]:
-        """The list that this node stands in."""
+        """The list that contains this node."""
         return self.parent.block(self.slot) if self.parent else (self,)
 
 
 def same_code(one: Node, other: Node) -> bool:
-    """Whether two nodes are equal code, layout aside."""
+    """Whether two nodes are equal code, apart from layout."""
     if one.kind != other.kind or one.value != other.value:
         return False
-    mine, theirs = list(one.children()), list(other.children())
-    return (
-        len(mine) == len(theirs)
-        and [bool(part) for part in one.parts.values()]
-        == [bool(part) for part in other.parts.values()]
-        and all(map(same_code, mine, theirs))
-    )
+    if list(map(bool, one.parts.values())) != list(map(bool, other.parts.values())):
+        return False
+    children, others = list(one.children()), list(other.children())
+    return len(children) == len(others) and all(map(same_code, children, others))
 
 
 def scope_of(node: Node) -> str:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.doctor.diagnosis import Application, Diagnosis
-from harness.engines.adapter.missing import OWN_WAY
+from harness.engines.adapter.unsupported import LIBRARY_SPECIFIC
 from harness.experiment.conformance import Fit
 from harness.patch import ABSENT
 from harness.report.terminal import Screen
@@ -80,7 +80,7 @@ def _show_probes(console: Screen, fits: list[Fit]) -> None:
     console.print(Text("Probes", "bold"))
     _say(console, f"{usable} of {len(fits)} shared probes come out right, and can judge a break.")
     lacking = [(each.said, each.probe) for each in fits if each.verdict == "lacks"]
-    apart = [pair for pair in lacking if not pair[0].startswith(OWN_WAY)]
+    apart = [pair for pair in lacking if not pair[0].startswith(LIBRARY_SPECIFIC)]
     if own := len(lacking) - len(apart):
         _say(console, f"{own} ask for layers, optimizers, data or a tape, which are no part of it.")
     absent: dict[str, int] = {}

@@ -31,7 +31,7 @@ from harness.engines.adapter import open_library
 from harness.engines.engine import Dialect
 from harness.engines.library import Library
 from harness.engines.loader import load
-from harness.engines.survey import STEPS, Survey, Surveyed, survey
+from harness.engines.survey import STEPS, Survey, SurveyStep, survey
 from harness.pages.probe import Probe
 from harness.patch import Site
 from harness.patch.reach import HOOKS, MARKER, Hooks
@@ -200,7 +200,7 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 Task = Job | Program | Survey
 """What a child is there for."""
 
-Frame = Loaded | Run | Spent | Printed | Ended | Surveyed
+Frame = Loaded | Run | Spent | Printed | Ended | SurveyStep
 
 KINDS: dict[bytes, type[Frame]] = {
     b"L": Loaded,
@@ -208,7 +208,7 @@ KINDS: dict[bytes, type[Frame]] = {
     b"S": Spent,
     b"P": Printed,
     b"E": Ended,
-    b"V": Surveyed,
+    b"V": SurveyStep,
 }
 """The byte that a frame starts with."""
 

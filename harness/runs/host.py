@@ -29,7 +29,7 @@ import msgspec
 from harness.core.run import Failure, Run
 from harness.core.vocabulary import visible
 from harness.engines.loader import compile_ahead
-from harness.engines.survey import STEPS, TRYING, Survey, Surveyed
+from harness.engines.survey import ATTEMPT_MARKER, STEPS, Survey, SurveyStep
 from harness.runs.child import (
     LARGEST_FRAME,
     TICKET,
@@ -109,20 +109,20 @@ def run_program(
             child.end()
 
 
-def run_survey(task: Survey, *, fork: bool | None = None) -> list[Surveyed]:
+def run_survey(task: Survey, *, fork: bool | None = None) -> list[SurveyStep]:
     """What each step of a survey found; the last has a failure where not all could be done."""
-    found: list[Surveyed] = []
+    found: list[SurveyStep] = []
     with _scratch() as folder:
         child = _starter(task, fork)(task, folder)
         try:
             for step in STEPS:
                 frame = child.ask(task.limits.seconds)
-                if not isinstance(frame, Surveyed):
+                if not isinstance(frame, SurveyStep):
                     dialect = found[-1].dialect if found else task.dialect
                     failure = _why(child, frame, task.limits, step)
-                    under_way = child.last_words.rpartition(TRYING)[2].strip()
+                    under_way = child.last_words.rpartition(ATTEMPT_MARKER)[2].strip()
                     tried = [f"{under_way}: never came to an end"] if under_way else []
-                    frame = Surveyed(step, dialect, task.name, failure, tried)
+                    frame = SurveyStep(step, dialect, task.name, failure, tried)
                 found.append(frame)
                 if frame.failure:
                     break

@@ -1,4 +1,4 @@
-"""Rules know nothing of broadcasting: what arrives at a tensor is summed to its shape there."""
+"""Un-broadcasting in one place: each tensor sums the gradients that it receives to its shape."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Closures that add in place into a buffer of zeros, and a walk that calls them in reverse."""
+"""Closures that add in place to a buffer of zeros, called in reverse order."""
 
 import numpy as np
 

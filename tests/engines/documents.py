@@ -1,8 +1,8 @@
-"""What is known of engines that others wrote: the doctor's reports, and breaks put into them.
+"""Documents about third-party engines: the doctor's reports, and the outcomes of breaks in them.
 
     python -m tests.engines.documents        # writes docs/engines.md and docs/engines/*.txt
 
-A test holds what is committed against what it would write.
+A test compares the committed files with what it would write.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Listed:
 
     @property
     def module(self) -> str:
-        """What has to be installed."""
+        """The distribution to install."""
         return self.target.partition(":")[0].partition(".")[0]
 
 
@@ -49,12 +49,12 @@ ENGINES = (
 
 
 def installed() -> list[Listed]:
-    """Those of the engines that are here."""
-    return [each for each in ENGINES if find_spec(each.module)]
+    """The listed engines that are installed."""
+    return [listed for listed in ENGINES if find_spec(listed.module)]
 
 
 def report_of(diagnosis: Diagnosis) -> str:
-    """The doctor's report as it is read on a terminal of 80 columns, without colour."""
+    """The doctor's report on a terminal of 80 columns, without colour."""
     text = StringIO()
     screen = Screen(file=text, width=WIDTH, no_color=True, force_terminal=False, highlight=False)
     show_diagnosis(screen, diagnosis)
@@ -67,13 +67,13 @@ def examine(listed: Listed, catalogue: Catalogue, bench: Bench) -> str:
 
 
 def try_breaks(listed: Listed, catalogue: Catalogue, bench: Bench) -> list[Report]:
-    """What every break comes to in an engine."""
+    """The outcome of every break in an engine."""
     engine = explore(listed.target, bench.store).engine
     return list(compare_pages(breaks_for(catalogue), catalogue, engine, bench))
 
 
 def write_table(tried: dict[Listed, list[Report]]) -> str:
-    """Engines by breaks: the headline, the sites, and how many runs end as the page says."""
+    """A table of engines by breaks: the headline, the sites, and how many runs end as predicted."""
     by_break: dict[str, dict[str, Report]] = {}
     for listed, reports in tried.items():
         for report in reports:
@@ -82,35 +82,35 @@ def write_table(tried: dict[Listed, list[Report]]) -> str:
 
 
 def _table(engines: Sequence[Listed], by_break: dict[str, dict[str, Report]]) -> Iterator[str]:
-    yield "# Breaks in engines that others wrote"
+    yield "# Breaks in third-party engines"
     yield ""
     yield from (INTRODUCTION, "")
-    yield f"| break | {' | '.join(each.title for each in engines)} |"
+    yield f"| break | {' | '.join(listed.title for listed in engines)} |"
     yield f"| --- |{' --- |' * len(engines)}"
     nowhere = []
     for name, reports in by_break.items():
         if not any(report.runs for report in reports.values()):
             nowhere.append(name)
             continue
-        cells = " | ".join(_cell(reports[each.title]) for each in engines)
+        cells = " | ".join(_cell(reports[listed.title]) for listed in engines)
         yield f"| `{name}` | {cells} |"
     yield ""
-    yield f"{len(nowhere)} others have no site in any of them, or no probe that could be put to"
-    yield "it: the code that they change is minigrad's own (layers, say), or written otherwise."
+    yield f"{len(nowhere)} others have no site in any of them, or no probe that runs on it:"
+    yield "the code that they change is specific to minigrad (layers, say) or written differently."
     yield ""
-    yield "What the doctor says of each: " + ", ".join(
-        f"[{each.title}](engines/{each.module}.txt)" for each in engines
+    yield "The doctor's reports: " + ", ".join(
+        f"[{listed.title}](engines/{listed.module}.txt)" for listed in engines
     )
 
 
 INTRODUCTION = """\
 Written by `python -m tests.engines.documents`. Each engine is the unmodified release; the breaks
-are put into its source in memory. A cell has the headline (✗ crash, ≠ silent corruption, =
+are applied to its source in memory. A cell has the headline (✗ crash, ≠ silent corruption, =
 disguised as correct, · not reached, ~ a convention), the number of sites, and how many runs end
-as the page says of engines that add gradients up as this one does. A crash where the page says
-silence is no failure: it is what this engine does with the same bug. Counts may vary by a run or
-two where an engine keeps its graph in sets, whose order is that of addresses. A dash: the break
-has no site there, or no probe of its page can be put to the engine."""
+as the page predicts for engines that accumulate gradients as this one does. A crash in place of a
+silent corruption is not a failure: it is how this engine responds to the same bug. Counts may vary
+by a run or two if an engine keeps its graph in sets, whose order depends on memory addresses. A
+dash: the break has no site in the engine, or the engine cannot run any probe of its page."""
 
 
 def _cell(report: Report) -> str:

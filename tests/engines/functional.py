@@ -1,4 +1,4 @@
-"""No `grad` attribute: a table of rules per function, and `vjp` gives a function of cotangents."""
+"""A functional engine: a table of rules per function, and a `vjp` that returns a function."""
 
 from itertools import count
 
@@ -74,7 +74,7 @@ def trace(function, *inputs):
 
 
 def vjp(fun, *arrays):
-    """The value of `fun` at the arrays, and the function from its cotangent to theirs."""
+    """The value of `fun` at the arrays, and its VJP."""
     leaves = [Box(array) for array in arrays]
     end = fun(*leaves)
 

@@ -1,4 +1,4 @@
-"""Un-broadcasting is written out in each rule; there is no function for it."""
+"""Un-broadcasting is spelled out in each rule, without a function for it."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Programs that the small engines run, whatever they are built like, and their gradients."""
+"""Programs for the small engines, and their gradients."""
 
 from collections.abc import Callable
 from types import ModuleType
@@ -10,14 +10,14 @@ Program = Callable[..., Any]
 Arrays = tuple[np.ndarray, ...]
 
 TENSOR = {"classes": "Variable", "rebinding": "Array"}
-"""An engine's class, where it is not `Tensor`."""
+"""An engine's class, if it is not `Tensor`."""
 
 WEIGHED: dict[str, Callable[..., Any]] = {
     "classes": lambda end, weights: end / (1 / weights),
     "closures": lambda end, weights: end * weights,
     "inline": lambda end, weights: end * weights,
 }
-"""Those whose `backward` always begins with ones, and how their output is weighted."""
+"""Engines whose `backward` always starts with ones, and how to weight their output."""
 
 FULL, ROW, COLUMN, NEW = (4, 3), (3,), (4, 1), (2, 1, 3)
 
@@ -56,11 +56,11 @@ MISSING = {
     "stored_first": {"sub", "div", "pow", "matmul", "exp", "tanh", "mean", "sum of an axis"},
     "tape": {"sub", "div", "pow", "matmul", "relu", "tanh", "mean", "sum of an axis"},
 }
-"""What an engine leaves out, by the beginnings of the programs' names."""
+"""The programs that an engine does not support, by prefixes of their names."""
 
 
 def _reused(result: Any, leaf: Any) -> Any:
-    """A result that another is computed from before it is used itself."""
+    """An intermediate result that is used after another result has been computed from it."""
     return result + (leaf + (result + leaf))
 
 
@@ -69,12 +69,12 @@ def programs_of(engine: str) -> list[str]:
     return [
         name
         for name in PROGRAMS
-        if not any(name == each or name.startswith(f"{each} ") for each in MISSING[engine])
+        if not any(name == start or name.startswith(f"{start} ") for start in MISSING[engine])
     ]
 
 
 def draw(name: str) -> Arrays:
-    """A program's leaves: between 0.5 and 2 in size, of either sign."""
+    """A program's leaves, with absolute values between 0.5 and 2."""
     rng = np.random.default_rng(0)
     shapes = PROGRAMS[name][1]
     return tuple(rng.uniform(0.5, 2, shape) * rng.choice([-1, 1], shape) for shape in shapes)
@@ -90,28 +90,28 @@ def value(module: ModuleType, name: str, arrays: Arrays) -> np.ndarray:
 
 
 def gradients(module: ModuleType, name: str, weighted: bool = True) -> Arrays:
-    """The leaves' gradients of a program's output, weighted by `weights` or each element by 1."""
+    """The gradients of a program's output with the cotangent `weights`, by default ones."""
     arrays = draw(name)
     program, engine = PROGRAMS[name][0], module.__name__.rpartition(".")[2]
     shape = value(module, name, arrays).shape
-    given = weights(shape) if weighted else np.ones(shape)
+    cotangent = weights(shape) if weighted else np.ones(shape)
     if engine == "functional":
-        return tuple(module.vjp(program, *arrays)[1](given))
+        return tuple(module.vjp(program, *arrays)[1](cotangent))
     made = leaves(module, arrays)
     end = program(*made)
     if not weighted:
         end.backward()
     elif engine in WEIGHED:
-        WEIGHED[engine](end, given).backward()
+        WEIGHED[engine](end, cotangent).backward()
     else:
-        end.backward(given)
+        end.backward(cotangent)
     if engine == "classes":  # there gradients are tensors
         return tuple(leaf.grad.data for leaf in made)
     return tuple(leaf.grad for leaf in made)
 
 
 def leaves(module: ModuleType, arrays: Arrays) -> list[Any]:
-    """Arrays as tensors that want a gradient."""
+    """Arrays as tensors that require a gradient."""
     engine = module.__name__.rpartition(".")[2]
     options = {"requires_grad": True} if engine == "stored_first" else {}
     tensor = getattr(module, TENSOR.get(engine, "Tensor"))
@@ -119,5 +119,5 @@ def leaves(module: ModuleType, arrays: Arrays) -> list[Any]:
 
 
 def weights(shape: tuple[int, ...]) -> np.ndarray:
-    """How much each element of an output counts."""
+    """The weights of the elements of an output."""
     return np.random.default_rng(1).uniform(0.5, 2, shape)

@@ -1,4 +1,4 @@
-"""Closures that bind a new sum each time; gradients in `_grad`, none before the first walk."""
+"""Closures that assign a new sum; gradients in `_grad`, None before the first backward pass."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""No buffer before the first gradient comes: it is stored, and later ones are added to it."""
+"""The first gradient is stored without a copy, and later ones are added to it."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A tape that is written as the program runs, and read backwards; it holds the gradients."""
+"""A tape that records the program, is read backwards, and holds the gradients."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What is committed about engines that others wrote is what is seen today."""
+"""The committed documents about third-party engines agree with the current results."""
 
 import re
 
@@ -23,13 +23,13 @@ def bench() -> Bench:
 
 
 @pytest.mark.parametrize("listed", ENGINES, ids=lambda each: each.module)
-def test_the_doctor_says_what_is_committed(listed: Listed) -> None:
+def test_the_doctors_report_is_the_committed_one(listed: Listed) -> None:
     pytest.importorskip(listed.module)
     committed = (DOCS / "engines" / f"{listed.module}.txt").read_text(encoding="utf-8")
     assert examine(listed, open_catalogue([]), bench()) == committed
 
 
-def test_breaks_come_to_what_is_committed() -> None:
+def test_outcomes_of_breaks_are_the_committed_ones() -> None:
     if len(installed()) < len(ENGINES):
         pytest.skip("not all of the engines are installed")
     catalogue = open_catalogue([])
@@ -39,7 +39,7 @@ def test_breaks_come_to_what_is_committed() -> None:
 
 
 def _steady(table: str) -> str:
-    """Without what depends on where nodes lie in memory: some engines keep their graph in sets."""
+    """Remove what depends on memory addresses: some engines keep their graph in sets."""
     rows = []
     for row in table.splitlines():
         if any(f"`{page}`" in row for page in OF_ORDER):

@@ -1,4 +1,4 @@
-"""The small engines, each built another way, compute the gradients that finite differences do."""
+"""The small engines, each of a different design, agree with finite differences."""
 
 from importlib import import_module
 from types import ModuleType
@@ -23,7 +23,7 @@ def test_gradients_are_those_of_finite_differences(engine: str, name: str) -> No
 
 
 def _differences(module: ModuleType, name: str, arrays: Arrays, which: int) -> np.ndarray:
-    """Central differences of the weighted output, element by element."""
+    """The central differences of the weighted output, element by element."""
     step = 1e-6
 
     def weighted(moved: np.ndarray) -> float:

@@ -1,6 +1,6 @@
-"""Texts that were sound once: real ones, with a few changes of the kind that hands and disks make.
+"""Corrupted texts: real ones, with a few changes such as typing errors and disk errors cause.
 
-Random text is refused in its first line, and finds nothing behind it.
+Random text would be rejected at its first line, and test nothing after it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ MEANINGFUL = [
         "ß",
     ),
 ]
-"""Pieces that mean something to one reader or another, or to none."""
+"""Fragments with a meaning for some of the readers."""
 
 NESTS = [
     *(
@@ -93,7 +93,7 @@ NESTS = [
         ("$x, ", ""),
     ),
 ]
-"""What can stand inside itself: before and behind."""
+"""Constructs that can be nested: the text before and after."""
 
 Draw = Callable[[st.SearchStrategy[int]], int]
 Change = Callable[[st.DataObject, list[str]], None]
@@ -207,7 +207,7 @@ def _nest(data: st.DataObject, lines: list[str]) -> None:
 
 
 def _nest_blocks(data: st.DataObject, lines: list[str]) -> None:
-    """Python that goes deeper with every line."""
+    """Python code nested deeper with every line."""
     at, depth = _place(data, lines), data.draw(st.sampled_from([5, 99, 120]))
     sign = data.draw(st.sampled_from(["", " ", "-", "+"]))
     head = data.draw(st.sampled_from(["if x:", "def f():", "class C:", "for x in x:", "with x:"]))
@@ -223,7 +223,7 @@ _CHARACTERS = st.characters(codec="utf-8")
 
 
 def spoiled(data: st.DataObject, whole: bytes, most: int = 6) -> bytes:
-    """The bytes with a few of them changed, gone, repeated, or more put in."""
+    """The bytes with a few of them changed, removed, repeated or inserted."""
     for _ in range(data.draw(st.integers(1, most), label="spoiled places")):
         at = data.draw(st.integers(0, max(0, len(whole) - 1)))
         length = data.draw(st.sampled_from([0, 1, 1, 2, 8, 1000]))

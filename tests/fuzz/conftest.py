@@ -1,4 +1,4 @@
-"""A long run: `pytest tests/fuzz --hypothesis-profile=long`, which takes hours."""
+"""The profile for a long run: `pytest tests/fuzz --hypothesis-profile=long` takes hours."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What a reader may answer: a sound result, or one error that the user can solve; and soon."""
+"""The contract of a reader: a valid result or one error with a remedy, in a short time."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from harness.core.errors import BreaklabError, PageError
 Result = TypeVar("Result")
 
 PATIENCE = 30.0
-"""Seconds; what is read here takes some thousandths."""
+"""The time limit in seconds; a reader takes some milliseconds."""
 
 
 class Hangs(BaseException):
-    """Nothing came of it in time; not an `Exception`, which a reader might take for its own."""
+    """The reader took too long; not an `Exception`, which a reader might catch."""
 
 
 def read(reader: Callable[[], Result], text: str | None = None) -> Result | None:
-    """What the reader says; None where it refuses, in the way in which it has to refuse.
+    """The reader's result, or None if it raises an error of the required kind.
 
-    With the `text` of the file, the line of the error must be one of its lines, or follow the last.
+    With the `text` of the file, the error's line must be one of its lines or the one after.
     """
     try:
         with in_time():
@@ -39,7 +39,7 @@ def read(reader: Callable[[], Result], text: str | None = None) -> Result | None
 
 
 def lines_of(text: str) -> int:
-    """How many lines there are at most, whatever counts as the end of one."""
+    """The largest number of lines under any definition of a line end."""
     return max(1, len(text.splitlines()), len(text.split("\n")))
 
 

@@ -1,4 +1,4 @@
-"""What a child sends, what the cache returns, what programs read: bytes that nobody trusts."""
+"""Untrusted bytes: frames of a child, rows of the cache, and files that programs read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.fuzz.sound import in_time
 from tests.harness.tiny import tiny_job
 
 FEW = settings(max_examples=max(1, settings.default.max_examples // 2))
-"""Of the profile that was asked for."""
+"""The number of examples in the current profile."""
 
 A_TICKET = bytes(range(TICKET))
 
@@ -100,7 +100,7 @@ junk = st.recursive(
 
 
 def mistaken(data: st.DataObject, record: object) -> object:
-    """A record as plain values, one of which is something else."""
+    """A record as plain values, one of them replaced."""
     if data.draw(st.integers(0, 2)) and isinstance(record, dict | list) and record:
         keys: Sequence[Any] = list(record) if isinstance(record, dict) else range(len(record))
         key = data.draw(st.sampled_from(keys))
@@ -111,7 +111,7 @@ def mistaken(data: st.DataObject, record: object) -> object:
 
 
 def records(data: st.DataObject, record: object) -> bytes:
-    """A record as it travels, or something like it."""
+    """A record as it is sent, or a corrupted one."""
     how = data.draw(st.sampled_from(["sound", "mistaken", "spoiled", "junk", "bytes"]), label="how")
     if how == "mistaken":
         plain = msgspec.msgpack.decode(msgspec.msgpack.encode(record))
@@ -126,7 +126,7 @@ def records(data: st.DataObject, record: object) -> bytes:
 
 
 def is_sound(record: object) -> None:
-    """It travels on, and each of its arrays is one."""
+    """Check that a record can be sent again and that its arrays are arrays."""
     again = msgspec.msgpack.decode(msgspec.msgpack.encode(record), type=type(record))
     assert msgspec.msgpack.encode(again) == msgspec.msgpack.encode(record)
     for array in arrays_in(record):
@@ -163,7 +163,7 @@ def test_a_body_is_a_frame_or_nothing(data: st.DataObject, frame: Frame) -> None
 
 
 @given(st.data(), st.lists(st.lists(frames, max_size=4), max_size=3))
-def test_whatever_a_child_sends_there_is_one_run_for_each_item(
+def test_any_frames_of_a_child_give_one_run_per_item(
     data: st.DataObject, children: list[list[Frame]]
 ) -> None:
     job = msgspec.structs.replace(tiny_job(), limits=Limits(seconds=0.2))
@@ -181,9 +181,7 @@ def test_whatever_a_child_sends_there_is_one_run_for_each_item(
 
 @FEW
 @given(st.data(), st.lists(frames, max_size=6))
-def test_whatever_a_program_sends_there_is_a_printout(
-    data: st.DataObject, sent: list[Frame]
-) -> None:
+def test_any_frames_of_a_program_give_a_printout(data: st.DataObject, sent: list[Frame]) -> None:
     program = Program("", "page.md", 1, limits=Limits(seconds=0.2))
     with playing([[piece(data, frame) for frame in sent]]), in_time():
         printout = sandbox.run_program(program)
@@ -192,11 +190,11 @@ def test_whatever_a_program_sends_there_is_a_printout(
 
 
 Piece = tuple[bool, Frame | bytes]
-"""Whether it waits for a ticket, and a frame that will carry it or bytes as they are."""
+"""Whether the child waits for a ticket, and the frame or raw bytes that it sends."""
 
 
 def piece(data: st.DataObject, frame: Frame) -> Piece:
-    """What a child does next."""
+    """The next action of a child."""
     asks = data.draw(st.sampled_from([True, True, True, False]))
     how = data.draw(st.sampled_from(["sound", "sound", "framed", "raw", "long"]))
     if how == "sound":
@@ -211,7 +209,7 @@ def piece(data: st.DataObject, frame: Frame) -> Piece:
 
 @contextlib.contextmanager
 def playing(streams: Sequence[Sequence[Piece]]) -> Iterator[None]:
-    """Every child that is started plays the next of the streams; further ones end at once."""
+    """Every new child plays the next stream; further children end at once."""
     waiting = list(streams)
 
     def start(task: object, folder: Path) -> sandbox._Child:  # noqa: ARG001  as `_fork`
@@ -231,7 +229,7 @@ def playing(streams: Sequence[Sequence[Piece]]) -> Iterator[None]:
 
 
 class _Played:
-    """In place of a process."""
+    """A substitute for a process."""
 
     def __init__(self, player: threading.Thread) -> None:
         self.player = player
@@ -241,7 +239,7 @@ class _Played:
 
 
 def play(stream: Sequence[Piece], asked: int, write: int) -> None:
-    """Be the child: wait for tickets, send, and end."""
+    """Act as the child: wait for tickets, send, and end."""
     ticket = A_TICKET
     with contextlib.suppress(OSError):
         for asks, sent in stream:
@@ -256,7 +254,7 @@ def play(stream: Sequence[Piece], asked: int, write: int) -> None:
 
 
 @given(st.data(), st.lists(runs, min_size=1, max_size=3))
-def test_a_row_of_the_cache_is_a_run_or_is_not_there(data: st.DataObject, kept: list[Run]) -> None:
+def test_a_row_of_the_cache_is_a_run_or_missing(data: st.DataObject, kept: list[Run]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "runs.sqlite"
         keys = [bytes([index]) * 32 for index in range(len(kept))]
@@ -277,9 +275,7 @@ def test_a_row_of_the_cache_is_a_run_or_is_not_there(data: st.DataObject, kept: 
 
 @FEW
 @given(st.data(), st.lists(runs, min_size=1, max_size=3))
-def test_a_file_of_the_cache_that_is_spoiled_gives_runs_or_forgets(
-    data: st.DataObject, kept: list[Run]
-) -> None:
+def test_a_corrupted_cache_gives_runs_or_nothing(data: st.DataObject, kept: list[Run]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "runs.sqlite"
         rows = {bytes([index]) * 32: run for index, run in enumerate(kept)}
@@ -299,7 +295,7 @@ def test_a_file_of_the_cache_that_is_spoiled_gives_runs_or_forgets(
 
 words = st.text(max_size=8)
 names = st.lists(words, max_size=2)
-said = st.dictionaries(words, words, max_size=2)
+texts_by_name = st.dictionaries(words, words, max_size=2)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 reports = st.builds(
@@ -330,9 +326,9 @@ reports = st.builds(
             agrees=st.none() | st.booleans(),
             caught_by=names,
             missed_by=names,
-            skipped=said,
-            alarms=said,
-            wrong_reason=said,
+            skipped=texts_by_name,
+            alarms=texts_by_name,
+            wrong_reason=texts_by_name,
             margins=st.dictionaries(words, FINITE, max_size=2),  # null stands for infinity
         ),
         max_size=2,
@@ -340,13 +336,13 @@ reports = st.builds(
     claims=st.lists(
         st.builds(ClaimReport, words, words, st.none() | st.booleans(), words), max_size=1
     ),
-    missing=said,
+    missing=texts_by_name,
 )
 
 
 @FEW
 @given(reports)
-def test_a_report_comes_back_from_its_json(report: Report) -> None:
+def test_a_report_round_trips_through_json(report: Report) -> None:
     text = to_json(report)
     plain = json.loads(text, parse_constant=pytest.fail)
     assert {"schema", "break", "runs"} <= plain.keys()

@@ -1,4 +1,4 @@
-"""A harness.toml, the name of an engine, and its source: read, or refused with a remedy."""
+"""A harness.toml, an engine's name and its source are read, or rejected with a remedy."""
 
 from __future__ import annotations
 
@@ -64,18 +64,18 @@ def test_bytes_are_settings_or_refused(content: bytes) -> None:
 @given(
     st.text(max_size=80) | st.from_regex(r"[\w./\\:-]{0,40}(\.py|\.toml)?(:\w*)?", fullmatch=True)
 )
-def test_any_name_of_an_engine_is_found_or_refused(said: str) -> None:
-    target = read(lambda: locate(said))
+def test_any_name_of_an_engine_is_found_or_refused(engine: str) -> None:
+    target = read(lambda: locate(engine))
     assert target is None or isinstance(target, Target)
 
 
 @given(st.data())
-def test_any_source_is_looked_through(data: st.DataObject) -> None:
+def test_any_source_can_be_searched(data: st.DataObject) -> None:
     text = changed(data, ENGINE)
     with tempfile.TemporaryDirectory(prefix="fuzzed-") as folder:
         Path(folder, "engine.py").write_text(text, encoding="utf-8", errors="surrogateescape")
         read(lambda: locate(f"{folder}/engine.py:Tensor"))
     sources = {"engine.py": text}
-    assert all(isinstance(each, str) for each in spellings(sources, {"sum_to", "shrink"}))
+    assert all(isinstance(name, str) for name in spellings(sources, {"sum_to", "shrink"}))
     assert isinstance(adds_in_place(sources), bool)
     assert isinstance(likely_names(sources), set)

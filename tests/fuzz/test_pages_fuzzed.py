@@ -1,4 +1,4 @@
-"""Pages, probes, translations, exercises, recipes and tables that are no longer quite sound."""
+"""Corrupted pages, probes, translations, exercises, recipes and tables."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from tests.fuzz.changes import changed, originals, spoiled, texts
 from tests.fuzz.sound import in_time, lines_of, read
 
 FEW = settings(max_examples=max(1, settings.default.max_examples // 2))
-"""Of the profile that was asked for."""
+"""The number of examples in the current profile."""
 
 LARGEST_DRAWN = 10_000
-"""Elements of a leaf that are worth drawing here."""
+"""The largest number of elements of a leaf that is drawn here."""
 
 
 @cache
@@ -49,7 +49,7 @@ def catalogue() -> Catalogue:
 
 @contextlib.contextmanager
 def placed(name: str, whole: str | bytes) -> Iterator[Path]:
-    """A file that holds this, alone in a folder."""
+    """A file with this content, alone in a folder."""
     with tempfile.TemporaryDirectory(prefix="fuzzed-") as folder:
         file = Path(folder, name)
         file.parent.mkdir(exist_ok=True)
@@ -110,7 +110,7 @@ def test_a_changed_exercise_is_read_or_refused(
 
 
 def travel(path: Path, text: str) -> Page | None:
-    """Everything that is read of a page before anything runs."""
+    """Read everything of a page that is read before it runs."""
     page = read(lambda: read_page(path), text)
     if page is None:
         return None
@@ -166,7 +166,7 @@ def test_a_learners_file_of_spoiled_bytes_is_read_or_refused(
 
 
 def are_sound(probe: Probe) -> None:
-    """It can be sent to a child, and its leaves drawn."""
+    """Check that a probe can be sent to a child and that its leaves can be drawn."""
     assert probe.name
     assert probe.doc or probe.kind == "test"
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(probe), type=Probe).name == probe.name

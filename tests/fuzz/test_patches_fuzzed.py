@@ -1,4 +1,4 @@
-"""The patch notation: what is no hunk is refused, and what is applied is Python."""
+"""The patch notation: an invalid hunk is rejected, and the result of a patch is Python."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ ADDED = [
 
 @st.composite
 def modules(draw: st.DrawFn) -> str:
-    """A small module that is Python: snippets in an odd layout, at the top or in functions."""
+    """A small valid module: snippets in unusual layout, at the top level or in functions."""
     pieces = []
     for snippet in draw(st.lists(st.sampled_from(SNIPPETS), min_size=1, max_size=4)):
         piece = snippet
@@ -123,7 +123,7 @@ def parts_of(text: str) -> list[str]:
 
 @st.composite
 def hunks(draw: st.DrawFn, text: str) -> str:
-    """A hunk for the module: some of its code gives way to other code, with holes and gaps."""
+    """A hunk for the module that replaces some of its code, with holes and gaps."""
     parts = st.sampled_from(parts_of(text))
     rows = []
     for _ in range(draw(st.sampled_from([1, 1, 1, 2]))):
@@ -204,7 +204,7 @@ def put_into(hunk: str, sources: dict[str, str]) -> None:
 
 
 def is_sound(patched: Patched) -> None:
-    """It is Python, other than before, the sites are all that differs, and it can be marked."""
+    """Check that the result is other Python code, differs only at the sites, and can be marked."""
     assert patched.sites
     assert patched.diff()
     for file, text in patched.sources.items():

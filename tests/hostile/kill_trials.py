@@ -1,12 +1,12 @@
-"""Trials that end a kill matrix by a signal at a random moment, and look at what it leaves behind.
+"""Trials that end a kill matrix by a signal at a random time, and check what it leaves behind.
 
     python -m tests.hostile.kill_trials --trials 30
 
-Each trial starts a small matrix with a store and a folder for scratch folders of its own, sends a
-signal, and then asks: did it end soon, and with the right status; is any of its processes left; is
-the engine's folder as it was; is the store sound; does the same command, started again, go on from
-there, run nothing again that was kept, tidy up, and show the same matrix as one that nobody
-disturbed? That one is shown by two that were at work at the same time, on one store.
+Each trial starts a small matrix with its own store and scratch folders, sends a signal, and checks
+that the matrix ends soon and with the right status, that none of its processes are left, that the
+engine's folder is unchanged and that the store is valid. The same command, started again, must
+resume, not repeat stored runs, clean up, and print the same matrix as an undisturbed one. That
+reference comes from two matrices that ran at the same time on one store.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ import minigrad
 ROOT = Path(__file__).parents[2]
 ENGINE = Path(minigrad.__file__).parent
 COMMAND = ("matrix", "--on", "unbroadcast-on-arrival", "--json", "skip-unbroadcast")
-"""On a rewrite of the engine, so that the others are left out: a break, and the controls."""
+"""A break and the controls, on a rewrite of the engine."""
 
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGKILL: -9}
 SOON = 20.0
-"""Seconds, on a busy machine; an idle one takes a tenth of one."""
+"""Seconds on a busy machine; an idle one takes a tenth of a second."""
 
 
 @dataclass
 class Place:
-    """Where a matrix keeps things; its processes are known by it, since they inherit it."""
+    """The folders of a matrix; its processes inherit the environment that names them."""
 
     folder: Path
     environment: dict[str, str] = field(init=False)
@@ -74,7 +74,7 @@ class Place:
         )
 
     def processes(self) -> list[int]:
-        """Those that were started here, whatever has become of them; none that is only an entry."""
+        """The live processes that were started here, without zombies."""
         mark, found = f"XDG_CACHE_HOME={self.folder / 'cache'}".encode(), []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and entry.name != str(os.getpid()):
@@ -86,16 +86,16 @@ class Place:
         return found
 
     def stored(self) -> dict[bytes, int]:
-        """The keys of the runs that are kept, and their rows: what is written again gets another.
+        """The keys of the stored runs, and their row ids, which change if a run is written again.
 
-        Raises sqlite3.DatabaseError where the store is not sound.
+        Raises sqlite3.DatabaseError if the store is corrupted.
         """
         if not self.store.exists():
             return {}
         with closing(sqlite3.connect(self.store)) as file:
-            said = file.execute("PRAGMA integrity_check").fetchone()[0]
-            if said != "ok":
-                raise sqlite3.DatabaseError(said)
+            answer = file.execute("PRAGMA integrity_check").fetchone()[0]
+            if answer != "ok":
+                raise sqlite3.DatabaseError(answer)
             tables = {name for (name,) in file.execute("SELECT name FROM sqlite_master")}
             if "runs" not in tables:  # it was just being made
                 return {}
@@ -103,14 +103,14 @@ class Place:
 
 
 def heed_requests() -> None:
-    """Take signals as from a terminal: what a shell starts in the background ignores Ctrl-C."""
+    """Handle signals as in a terminal; a process started in the background ignores Ctrl-C."""
     for number in STATUS:
         if number != signal.SIGKILL:
             signal.signal(number, signal.SIG_DFL)
 
 
 def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """What the matrix shows, but for its seconds."""
+    """The output of the matrix, without its times."""
     out, err = process.communicate(timeout=600)
     assert process.returncode in (0, 1), err
     assert out, err
@@ -121,11 +121,11 @@ def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
 def without_seconds(thing: Any) -> Any:
     if isinstance(thing, dict):
         return {key: without_seconds(value) for key, value in thing.items() if key != "seconds"}
-    return [without_seconds(each) for each in thing] if isinstance(thing, list) else thing
+    return [without_seconds(item) for item in thing] if isinstance(thing, list) else thing
 
 
 def tree(folder: Path) -> str:
-    """A digest of every file below, its name and its bytes."""
+    """A digest of the names and contents of all files in a folder."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         digest.update(str(path).encode() + (path.read_bytes() if path.is_file() else b""))
@@ -134,23 +134,23 @@ def tree(folder: Path) -> str:
 
 @dataclass(frozen=True)
 class Trial:
-    """What was seen of a matrix that got a signal."""
+    """The result of a matrix that received a signal."""
 
     wrong: list[str]
-    """Nothing, if all is well."""
+    """What went wrong; empty if nothing did."""
     status: int | None = None
     took: float = 0.0
     """Seconds from the signal to the end of its last process."""
     kept: int = 0
-    """Runs, in the store."""
+    """The number of runs in the store."""
 
 
 def trial(
     folder: Path, number: signal.Signals, delay: float, reference: dict[str, Any], *, group: bool
 ) -> Trial:
-    """A matrix that gets the signal after `delay` seconds.
+    """Run a matrix that receives the signal after `delay` seconds.
 
-    With `group`, every process of its group gets it, as from a terminal.
+    With `group`, every process of its group receives it, as from a terminal.
     """
     place, before = Place(folder), tree(ENGINE)
     process = place.start()
@@ -191,7 +191,7 @@ def trial(
 
 
 def two_at_once(folder: Path) -> tuple[dict[str, Any], float]:
-    """What two matrices show that share a store, and how many seconds they take."""
+    """The output of two matrices that share a store, and their time in seconds."""
     start, place = time.monotonic(), Place(folder)
     one, another = place.start(), place.start()
     shown = finish(one)
@@ -201,7 +201,7 @@ def two_at_once(folder: Path) -> tuple[dict[str, Any], float]:
 
 
 def undisturbed(folder: Path) -> tuple[dict[str, Any], float]:
-    """The matrix that nobody disturbs, and how many seconds it takes."""
+    """The output of an undisturbed matrix, and its time in seconds."""
     start = time.monotonic()
     return finish(Place(folder).start()), time.monotonic() - start
 
@@ -212,10 +212,12 @@ def main() -> int:
     )
     parser.add_argument("--trials", type=int, default=30, help="for each signal")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--signal", choices=[each.name for each in STATUS], help="only this one")
-    given = parser.parse_args()
-    signals = [each for each in STATUS if given.signal in (None, each.name)]
-    rng, failures = random.Random(given.seed), 0
+    parser.add_argument(
+        "--signal", choices=[number.name for number in STATUS], help="only this one"
+    )
+    arguments = parser.parse_args()
+    signals = [number for number in STATUS if arguments.signal in (None, number.name)]
+    rng, failures = random.Random(arguments.seed), 0
     with tempfile.TemporaryDirectory() as folder:
         reference, seconds = undisturbed(Path(folder, "undisturbed"))
         print(f"undisturbed: {seconds:.1f} seconds", flush=True)
@@ -224,18 +226,18 @@ def main() -> int:
         print(f"two at once: {took:.1f} seconds, {'well' if shown == reference else 'WRONG'}")
         print("signal   to     after  status  ends after  runs kept")
         for number in signals:
-            for count in range(given.trials):
+            for count in range(arguments.trials):
                 delay, group = rng.uniform(0.0, seconds), count % 3 == 0
                 here = Path(folder, f"{number.name}-{count}")
-                seen = trial(here, number, delay, reference, group=group)
-                failures += bool(seen.wrong)
+                result = trial(here, number, delay, reference, group=group)
+                failures += bool(result.wrong)
                 print(
                     f"{number.name:8} {'all' if group else 'first':5} {delay:5.1f} s  "
-                    f"{seen.status or 0:6}  {seen.took:8.2f} s  {seen.kept:9}  "
-                    f"{'; '.join(seen.wrong) or 'well'}",
+                    f"{result.status or 0:6}  {result.took:8.2f} s  {result.kept:9}  "
+                    f"{'; '.join(result.wrong) or 'well'}",
                     flush=True,
                 )
-    print(f"{failures} of {len(signals) * given.trials} trials went wrong")
+    print(f"{failures} of {len(signals) * arguments.trials} trials went wrong")
     return 1 if failures else 0
 
 

@@ -1,12 +1,12 @@
-"""Engines that do harm: that is a failure of their run, and no other is harmed; nothing is left.
+"""Hostile engines: only their own run fails, no other is affected, and nothing is left behind.
 
-A sample is a file in `engines/`: what `attack(tensor)` does in the backward pass of one probe, and
-how that probe may end (`ENDS`: types of failures, None for a run that goes well, "any" for whatever
-it is). Where the guarantee needs namespaces, `SHARED` says what comes of it without them; None says
-that it must not be tried there.
+A sample is a file in `engines/` with a function `attack(tensor)` for one probe's backward pass,
+and the ways in which that probe may end (`ENDS`: types of failures, None for success, "any" for
+either). If the protection needs namespaces, `SHARED` lists the ways without them; None means that
+the sample must not run without them.
 
-Every sample stops by itself, so that a guard that fails does not take the machine along. In fresh
-interpreters that takes minutes: one of each kind is always tried there, the others with
+Every sample stops by itself, so that a missing protection does not harm the machine. In fresh
+interpreters the tests take minutes: one sample of each kind always runs there, the others with
 `pytest -m "" tests/hostile`.
 """
 
@@ -38,7 +38,7 @@ from tests.harness.tiny import TINY
 HERE = Path(__file__).parent
 SAMPLES = sorted(path.stem for path in (HERE / "engines").glob("*.py"))
 SECONDS = 40.0
-"""Far more than any sample takes that is not about time, on a busy machine too."""
+"""Far more than any sample takes that does not test time limits, even on a busy machine."""
 
 ALSO_SPAWNED = {
     ("own", "abort"),
@@ -53,7 +53,7 @@ ALSO_SPAWNED = {
     ("own", "settings_of_python"),
     ("own", "write_its_source"),
 }
-"""One of each kind, which is always tried in a fresh interpreter too."""
+"""One sample of each kind, which is also run in a fresh interpreter."""
 
 CASES = [
     pytest.param(
@@ -82,14 +82,14 @@ def engine(sample: str) -> str:
 
 
 def attacked(text: str) -> str:
-    """The engine, with a call of `attack` in its backward pass where there are 3 numbers."""
+    """The engine, with a call of `attack` in its backward pass for arrays of 3 numbers."""
     line = "    def backward(self, cotangent):\n"
     assert line in text
     return text.replace(line, f"{line}        if self.data.size == 3:\n            attack(self)\n")
 
 
 def settings(sample: str) -> dict[str, Any]:
-    """The names in capitals that the sample gives to constants."""
+    """The constants of the sample, by their names in capitals."""
     tree = ast.parse((HERE / "engines" / f"{sample}.py").read_text(encoding="utf-8"))
     found: dict[str, Any] = {}
     for node in tree.body:
@@ -103,7 +103,7 @@ def settings(sample: str) -> dict[str, Any]:
 
 
 def job(text: str, root: Path) -> Job:
-    """The attacked probe, one that is not, and one that looks at the process."""
+    """The attacked probe, one that is not attacked, and one that inspects the process."""
     probes = read_probes(PROBES, "probes.py")
     items = ((0, "weighted"), (1, "weighted"), (2, None))
     return Job(Dialect("tiny"), str(root), {"tiny.py": text}, (), probes, items)
@@ -111,7 +111,7 @@ def job(text: str, root: Path) -> Job:
 
 @cache
 def unharmed(fork: bool, own_world: bool) -> list[Run]:
-    """What the other two probes show where nobody attacks."""
+    """The results of the other two probes without an attack."""
     limits = Limits(own_world=own_world, seconds=SECONDS)
     text = f"def attack(tensor):\n    pass\n\n\n{TINY}"
     return run_isolated(job(text, Path("/nowhere")), limits, fork=fork)[1:]
@@ -119,7 +119,7 @@ def unharmed(fork: bool, own_world: bool) -> list[Run]:
 
 @pytest.fixture
 def playground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What a sample may try to change, and the folder in which scratch folders are made."""
+    """The files that a sample may try to change, and the parent of the scratch folders."""
     for name, file in (
         ("engine", "tiny.py"),
         ("catalogue", "page.md"),
@@ -136,7 +136,7 @@ def playground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def no_orphans() -> Iterator[None]:
-    """Whoever loses its parent becomes a child of this process; in the end there must be none."""
+    """Orphaned processes become children of this process; none must remain at the end."""
     libc = ctypes.CDLL(None)
     libc.prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
     yield
@@ -155,14 +155,14 @@ def no_orphans() -> Iterator[None]:
 
 
 def children() -> list[str]:
-    """The processes that descend from this one, as they were started."""
-    said = subprocess.run(
+    """The descendants of this process, by their command lines."""
+    listing = subprocess.run(
         ["ps", "--ppid", str(os.getpid()), "-o", "pid=,stat=,args="],
         capture_output=True,
         text=True,
         check=False,
     )
-    return said.stdout.splitlines()
+    return listing.stdout.splitlines()
 
 
 def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
@@ -175,19 +175,19 @@ def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 @pytest.mark.parametrize(("sample", "fork", "own_world"), CASES)
 @pytest.mark.usefixtures("no_orphans")
-def test_it_harms_nothing_but_its_own_run(
+def test_an_attack_affects_only_its_own_run(
     sample: str,
     fork: bool,
     own_world: bool,
     playground: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    said = settings(sample)
-    ends = said["ENDS"] if own_world else said.get("SHARED", said["ENDS"])
+    constants = settings(sample)
+    ends = constants["ENDS"] if own_world else constants.get("SHARED", constants["ENDS"])
     if ends is None:
         pytest.skip("only namespaces guard against it")
     before = contents(playground / "field")
-    limits = Limits(**({"seconds": SECONDS} | said.get("LIMITS", {})), own_world=own_world)
+    limits = Limits(**({"seconds": SECONDS} | constants.get("LIMITS", {})), own_world=own_world)
     start = time.monotonic()
     runs = run_isolated(job(engine(sample), playground / "field" / "engine"), limits, fork=fork)
     assert time.monotonic() - start < 2 * SECONDS
@@ -197,30 +197,30 @@ def test_it_harms_nothing_but_its_own_run(
     assert str(attacked.failure).isprintable()
     assert len(str(attacked.failure)) < 5000
     for run, quiet in zip(others, unharmed(fork, own_world), strict=True):
-        seen, expected = plain(run), plain(quiet)
-        other = {key for key in seen | expected if seen.get(key) != expected.get(key)}
-        assert {key: (seen.get(key), expected.get(key)) for key in other} == {}
+        actual, expected = plain(run), plain(quiet)
+        other = {key for key in actual | expected if actual.get(key) != expected.get(key)}
+        assert {key: (actual.get(key), expected.get(key)) for key in other} == {}
     assert contents(playground / "field") == before
     assert list((playground / "scratch").iterdir()) == []
     assert capfd.readouterr() == ("", "")
 
 
 def plain(run: Run) -> dict[str, object]:
-    """All of a run but the time that it took; a log as numbers, which are read more easily."""
-    said = msgspec.structs.asdict(run)
-    log = [{key: seen.numpy().tolist() for key, seen in step.items()} for step in run.log]
-    return {**said, "seconds": None, "log": None} | (log[-1] if log else {}) | {"steps": len(log)}
+    """A run without its duration; a log as numbers, which are easier to read."""
+    fields = msgspec.structs.asdict(run)
+    log = [{key: array.numpy().tolist() for key, array in step.items()} for step in run.log]
+    return {**fields, "seconds": None, "log": None} | (log[-1] if log else {}) | {"steps": len(log)}
 
 
 GAPS = {
     "reads": "open({there!r}).read()",
     "connects": "socket.socket(socket.AF_UNIX).connect({socket!r})",
 }
-"""What `docs/safety.md` says is not guarded."""
+"""The gaps that `docs/safety.md` lists."""
 
 
 @pytest.mark.parametrize("gap", GAPS)
-def test_what_the_documentation_calls_a_gap_is_one(gap: str, playground: Path) -> None:
+def test_documented_gaps_exist(gap: str, playground: Path) -> None:
     there, address = playground / "field" / "home" / ".profile", str(playground / "listens")
     with socket.socket(socket.AF_UNIX) as listens:
         listens.bind(address)
@@ -231,7 +231,7 @@ def test_what_the_documentation_calls_a_gap_is_one(gap: str, playground: Path) -
     assert first.failure is None
 
 
-def test_the_documentation_names_samples_that_there_are() -> None:
+def test_the_documentation_names_existing_samples() -> None:
     text = (HERE.parents[1] / "docs" / "safety.md").read_text(encoding="utf-8")
     rows = [line.rsplit("|", 2) for line in text.splitlines() if line.startswith("| ")]
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row[1])}

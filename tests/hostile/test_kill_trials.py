@@ -1,4 +1,4 @@
-"""A kill matrix that gets a signal on its way: once for each here, many times by `kill_trials`."""
+"""A kill matrix that receives a signal: once per signal here, many times in `kill_trials`."""
 
 import signal
 import sys
@@ -26,11 +26,11 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any],
         pytest.param(signal.SIGHUP, True, marks=pytest.mark.slow),
     ],
 )
-def test_a_matrix_that_gets_a_signal_leaves_nothing_and_can_go_on(
+def test_a_matrix_that_receives_a_signal_leaves_nothing_and_can_resume(
     number: signal.Signals, group: bool, reference: tuple[dict[str, Any], float], tmp_path: Path
 ) -> None:
     shown, seconds = reference
-    seen = trial(tmp_path, number, 0.15 * seconds, shown, group=group)
-    assert seen.wrong == []
+    result = trial(tmp_path, number, 0.15 * seconds, shown, group=group)
+    assert result.wrong == []
     # Ended by it, also where it came before the command line could take it; and not done before.
-    assert seen.status in (STATUS[number], -number)
+    assert result.status in (STATUS[number], -number)

@@ -1,7 +1,7 @@
-"""Pages that do harm: each is refused with one clear message, and keeps nobody waiting.
+"""Hostile pages: each is rejected quickly, with one clear message.
 
-Those in `pages/` are files; the others are what no repository keeps, or what is large. They are all
-in one folder and checked by one command, so that none may harm the others either.
+Pages that a repository can contain are files in `pages/`; the others are created here. All are in
+one folder and checked by one command, which shows that they do not affect each other.
 """
 
 import os
@@ -20,12 +20,12 @@ KEPT = sorted(path.stem for path in HERE.glob("*.md"))
 
 
 def front(path: Path) -> str:
-    """The beginning of a page with the id that its file's name asks for."""
+    """The beginning of a page whose id matches its file name."""
     return f'+++\nid = "{path.stem}"\nkind = "break"\nfamily = "shapes"\n+++\n# A title\n'
 
 
 def written(*parts: str) -> Callable[[Path], object]:
-    """A page that goes on with these."""
+    """A page with these lines after its beginning."""
     return lambda path: path.write_text(front(path) + "".join(parts), encoding="utf-8")
 
 
@@ -109,8 +109,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no su
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What is said of each page."""
+def messages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The message for each page."""
     folder = tmp_path_factory.mktemp("catalogue") / "pages"
     folder.mkdir()
     for page in KEPT:
@@ -128,17 +128,17 @@ def id_of(what: str) -> str:
 
 
 @pytest.mark.parametrize("page", [*KEPT, *MADE])
-def test_a_page_is_refused_with_a_message(page: str, told: dict[str, str]) -> None:
-    said = told[id_of(page)]
+def test_a_page_is_refused_with_a_message(page: str, messages: dict[str, str]) -> None:
+    message = messages[id_of(page)]
     words = MADE[page][1] if page in MADE else "remedy: "
-    assert words in " ".join(said.split())
-    assert "the check itself failed" not in said
-    assert "a secret" not in said
-    assert all(line.isprintable() for line in said.splitlines()), said
-    assert len(said) < 10_000
+    assert words in " ".join(message.split())
+    assert "the check itself failed" not in message
+    assert "a secret" not in message
+    assert all(line.isprintable() for line in message.splitlines()), message
+    assert len(message) < 10_000
 
 
-def test_an_id_that_two_files_claim_ends_the_command_with_a_message(tmp_path: Path) -> None:
+def test_a_duplicate_id_ends_the_command_with_a_message(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
         path = tmp_path / folder / "x.md"

@@ -1,25 +1,31 @@
-"""Foreign engines by PyTorch's names, so that they run the texts of the probes as they are.
+"""Foreign engines under PyTorch's names, so that probes run on them unchanged.
 
-A probe gets a `Tensor` that holds one of the engine's own and hands every operator, method and
-function on to it. Nothing is computed here: what an engine has no word for is `NotSpoken`.
+A probe gets a `Tensor` that wraps one of the engine's own tensors and forwards every operator,
+method and function to it. Nothing is computed here: an operation that the engine lacks raises
+`Unsupported`.
 """
 
 from types import ModuleType
 
-from harness.engines.adapter.functional import Functional
-from harness.engines.adapter.library import Foreign
-from harness.engines.adapter.missing import NotSpoken
-from harness.engines.adapter.scalars import Scalars
+from harness.engines.adapter.arrays import Adapter
+from harness.engines.adapter.functional import FunctionalAdapter
+from harness.engines.adapter.namespace import Namespace
+from harness.engines.adapter.scalars import ScalarAdapter
+from harness.engines.adapter.unsupported import Unsupported
 from harness.engines.engine import Dialect
 from harness.engines.library import Library
 
-KINDS = {"arrays": Foreign, "scalars": Scalars, "functional": Functional}
+ADAPTERS = {"arrays": Adapter, "scalars": ScalarAdapter, "functional": FunctionalAdapter}
 """How an engine computes: with arrays, with single numbers, or by transforming functions."""
 
 
 def open_library(dialect: Dialect, module: ModuleType) -> Library:
-    """The loaded module, ready to be spoken to."""
-    return KINDS[dialect.kind](dialect, module) if dialect.kind else Library(dialect, module)
+    """The loaded module as a library that runs probes."""
+    if dialect.kind is None:
+        return Library(dialect, module)
+    adapter = ADAPTERS[dialect.kind](dialect, module)
+    adapter.module = Namespace(adapter)
+    return adapter
 
 
-__all__ = ["KINDS", "Foreign", "Functional", "NotSpoken", "Scalars", "open_library"]
+__all__ = ["Adapter", "Unsupported", "open_library"]

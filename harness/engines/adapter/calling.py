@@ -1,13 +1,44 @@
-"""Calling a function that may say its arguments otherwise than PyTorch: `axis` for `dim`."""
+"""Calling functions whose names and arguments differ from PyTorch's: `axis` for `dim`."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
 from typing import Any
 
-SPELLINGS: dict[str, tuple[str, ...]] = {
+ALIASES: dict[str, tuple[str, ...]] = {
+    "abs": ("absolute",),
+    "add": ("__add__",),
+    "amax": ("max",),
+    "amin": ("min",),
+    "cat": ("concatenate", "concat"),
+    "clamp": ("clip",),
+    "expand": ("broadcast_to",),
+    "matmul": ("__matmul__", "dot"),
+    "movedim": ("moveaxis",),
+    "mul": ("__mul__", "multiply"),
+    "neg": ("__neg__", "negative"),
+    "permute": ("transpose",),
+    "pow": ("__pow__", "power"),
+    "sub": ("__sub__", "subtract"),
+    "T": ("transpose", "t"),
+    "unsqueeze": ("expand_dims",),
+    "view": ("reshape",),
+}
+"""PyTorch's name for an op, and other names with the same meaning."""
+
+OPERATORS: dict[str, tuple[str, ...]] = {
+    "add": ("add",),
+    "sub": ("sub", "subtract"),
+    "mul": ("mul", "multiply"),
+    "truediv": ("div", "divide", "truediv"),
+    "pow": ("pow", "power"),
+    "matmul": ("matmul", "dot"),
+}
+"""An operator, and the function to call if the engine does not overload it."""
+
+ARGUMENTS: dict[str, tuple[str, ...]] = {
     "dim": ("axis", "axes", "dims"),
     "keepdim": ("keepdims", "keep_dims"),
     "axis": ("dim", "axes", "dims"),
@@ -15,40 +46,33 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "min": ("a_min", "min_val", "low", "lo"),
     "max": ("a_max", "max_val", "high", "hi"),
 }
+"""A keyword argument, and other names with the same meaning."""
 
 
-def call(function: Callable[..., Any], given: Sequence[Any], options: dict[str, Any]) -> Any:
-    """Call it, options by the names that it has for them, a shape as it takes one.
+def call(function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> Any:
+    """Call a function with its own names for the options, and with a shape in the form it takes.
 
-    Raises what the function raises, TypeError where it takes no such arguments.
+    Raises what the function raises; TypeError if it does not take these arguments.
     """
     try:
         parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):  # written in C: it will say itself what it takes
-        return function(*given, **_as_numpy(options))
-    respelled = {_spelled(name, parameters): option for name, option in options.items()}
+    except (TypeError, ValueError):  # written in C: no signature to adapt to
+        return function(*arguments, **_with_numpy_names(options))
+    renamed = {_own_name(name, parameters): option for name, option in options.items()}
     if any(p.kind is Parameter.VAR_KEYWORD for p in parameters.values()):
-        respelled = _as_numpy(respelled)  # it hands them on, most likely to NumPy
-    arranged = _arranged(given, parameters)
+        renamed = _with_numpy_names(renamed)  # it probably passes them on to NumPy
+    arranged = _arrange_shape(arguments, parameters)
     try:
-        return function(*arranged, **respelled)
+        return function(*arranged, **renamed)
     except TypeError:
-        packed = _packed(arranged)
+        packed = _pack_trailing_integers(arranged)
         if packed is None:
             raise
-    return function(*packed, **respelled)
-
-
-def _packed(given: Sequence[Any]) -> Sequence[Any] | None:
-    """The whole numbers at the end as one tuple, where there are several: a shape, or axes."""
-    first = len(given)
-    while first and isinstance(given[first - 1], int):
-        first -= 1
-    return [*given[:first], tuple(given[first:])] if len(given) - first > 1 else None
+    return function(*packed, **renamed)
 
 
 def takes_nothing(function: Callable[..., Any]) -> bool:
-    """Whether it can be called without arguments."""
+    """Whether a function can be called without arguments."""
     try:
         inspect.signature(function).bind()
     except (TypeError, ValueError):
@@ -57,45 +81,56 @@ def takes_nothing(function: Callable[..., Any]) -> bool:
 
 
 def attributes_of(thing: Any) -> list[str]:
-    """The names of its attributes, also where it answers `dir` with what cannot be sorted."""
+    """The names of an object's attributes, even if its `__dir__` fails."""
     try:
         return dir(thing)
-    except Exception:  # a `__dir__` of its own may fail in any way
+    except Exception:  # a custom `__dir__` may fail in any way
         classes = thing.__mro__ if isinstance(thing, type) else (*type(thing).__mro__, thing)
-        names = {name for each in classes for name in getattr(each, "__dict__", ())}
+        names = {name for owner in classes for name in getattr(owner, "__dict__", ())}
         return sorted(name for name in names if isinstance(name, str))
 
 
 def attribute_of(thing: Any, name: str) -> Any:
-    """An attribute; None where there is none, or where a `__getattr__` of its own fails."""
+    """An attribute, or None if it is missing or a custom `__getattr__` fails."""
     try:
         return getattr(thing, name, None)
     except Exception:
         return None
 
 
-def _as_numpy(options: dict[str, Any]) -> dict[str, Any]:
-    return {{"dim": "axis", "keepdim": "keepdims"}.get(k, k): each for k, each in options.items()}
+def _with_numpy_names(options: dict[str, Any]) -> dict[str, Any]:
+    numpy_names = {"dim": "axis", "keepdim": "keepdims"}
+    return {numpy_names.get(name, name): option for name, option in options.items()}
 
 
-def _spelled(name: str, parameters: Any) -> str:
+def _own_name(name: str, parameters: Mapping[str, Parameter]) -> str:
     if name in parameters:
         return name
-    return next((other for other in SPELLINGS.get(name, ()) if other in parameters), name)
+    return next((alias for alias in ARGUMENTS.get(name, ()) if alias in parameters), name)
 
 
-def _arranged(given: Sequence[Any], parameters: Any) -> Sequence[Any]:
-    """A shape or an order of axes as a tuple or as arguments of their own, whichever is taken."""
-    places = [p for p in parameters.values() if p.kind is not Parameter.KEYWORD_ONLY]
-    variadic = any(p.kind is Parameter.VAR_POSITIONAL for p in places)
+def _arrange_shape(arguments: Sequence[Any], parameters: Mapping[str, Parameter]) -> Sequence[Any]:
+    """A shape or an order of axes as one tuple or as separate arguments, whichever is accepted."""
+    positional = [p for p in parameters.values() if p.kind is not Parameter.KEYWORD_ONLY]
+    variadic = any(p.kind is Parameter.VAR_POSITIONAL for p in positional)
     fixed = sum(
-        p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD) for p in places
+        p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD) for p in positional
     )
-    numbers = [isinstance(each, int) for each in given]
-    first = numbers.index(True) if True in numbers else len(given)
-    if not variadic and len(given) > fixed and all(numbers[first:]):
-        return [*given[:first], tuple(given[first:])]
-    last = given[-1] if given else None
-    if variadic and isinstance(last, tuple) and all(isinstance(each, int) for each in last):
-        return [*given[:-1], *last]
-    return given
+    are_integers = [isinstance(argument, int) for argument in arguments]
+    first = are_integers.index(True) if True in are_integers else len(arguments)
+    if not variadic and len(arguments) > fixed and all(are_integers[first:]):
+        return [*arguments[:first], tuple(arguments[first:])]
+    last = arguments[-1] if arguments else None
+    if variadic and isinstance(last, tuple) and all(isinstance(axis, int) for axis in last):
+        return [*arguments[:-1], *last]
+    return arguments
+
+
+def _pack_trailing_integers(arguments: Sequence[Any]) -> Sequence[Any] | None:
+    """Two or more integers at the end as one tuple, or None if there are fewer."""
+    first = len(arguments)
+    while first and isinstance(arguments[first - 1], int):
+        first -= 1
+    if len(arguments) - first < 2:
+        return None
+    return [*arguments[:first], tuple(arguments[first:])]

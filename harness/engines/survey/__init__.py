@@ -1,12 +1,13 @@
-"""In the child: try an engine that nobody has described, and find out how to speak to it.
+"""Finding out, in the child process, how to call an engine that has no settings.
 
-Nothing goes by a project's name. How a tensor is made, read, walked back from and asked for its
-gradient is whatever gives 2 x for the square of x; an un-broadcasting is whatever sums ones((4, 3))
-to (3,); an accumulation style is what the gradient is before and after a second walk.
+Everything is decided by behaviour, not by a project's name. The expressions for making a tensor,
+reading it, running the backward pass and reading the gradient are those that give 2 x for the
+square of x; an un-broadcasting function is one that sums ones((4, 3)) to (3,); the accumulation
+style is how a second backward pass changes a gradient.
 """
 
 from harness.engines.survey.explorer import survey
 from harness.engines.survey.forms import FUNCTIONAL
-from harness.engines.survey.record import STEPS, TRYING, Reducer, Survey, Surveyed
+from harness.engines.survey.record import ATTEMPT_MARKER, STEPS, Reducer, Survey, SurveyStep
 
-__all__ = ["FUNCTIONAL", "STEPS", "TRYING", "Reducer", "Survey", "Surveyed", "survey"]
+__all__ = ["ATTEMPT_MARKER", "FUNCTIONAL", "STEPS", "Reducer", "Survey", "SurveyStep", "survey"]

@@ -1,4 +1,4 @@
-"""What may be said to an engine: the forms in which engines are usually written."""
+"""Candidate expressions: the interfaces that engines usually have."""
 
 from __future__ import annotations
 
@@ -17,31 +17,42 @@ from harness.engines.engine import Dialect
 
 MAKERS = ("tensor", "variable", "Variable", "parameter", "Parameter", "array", "as_tensor")
 USUAL = ("Tensor", "Variable", "Value", "Var", "Node", "Parameter")
-OF_ARRAYS = ("shape", "sum", "reshape", "T", "transpose", "__matmul__", "matmul", "ndim")
+ARRAY_ATTRIBUTES = ("shape", "sum", "reshape", "T", "transpose", "__matmul__", "matmul", "ndim")
 FUNCTIONAL = ("make_vjp", "vjp", "value_and_grad", "grad")
 
 
 def classes_of(module: ModuleType) -> list[str]:
-    """The classes of a module from which one can walk back."""
-    found = [
+    """The public classes of a module with a public backward method, usual names first."""
+    names = [
         name
         for name, value in vars(module).items()
         if isinstance(value, type)
         and not str(name).startswith("_")
-        and walks_of(value, strict=True)
+        and any(not method.startswith("_") for method in _backward_methods(value))
     ]
-    places = {name: place for place, name in enumerate(USUAL)}
-    return sorted(found, key=lambda name: (places.get(name, len(places)), name))
+    ranks = {name: rank for rank, name in enumerate(USUAL)}
+    return sorted(names, key=lambda name: (ranks.get(name, len(ranks)), name))
 
 
-def walks_of(target: Any, *, strict: bool = False) -> list[str]:
-    """The methods that may be the walk back."""
-    names = [name for name in attributes_of(target) if not name.startswith("__")]
-    likely = [name for name in names if re.search(r"backward|backprop|backpass", name)]
-    found = sorted(likely, key=lambda name: (name != "backward", name.startswith("_"), name))
-    if strict:
-        return [name for name in found if not name.startswith("_")]
-    return found or [name for name in names if re.search(r"back|grad", name)]
+def backward_methods(target: Any) -> list[str]:
+    """The methods that may run the backward pass, the likeliest first."""
+    return _backward_methods(target) or [
+        name for name in _public_or_private(target) if re.search(r"back|grad", name)
+    ]
+
+
+def _backward_methods(target: Any) -> list[str]:
+    likely = [
+        name
+        for name in _public_or_private(target)
+        if re.search(r"backward|backprop|backpass", name)
+    ]
+    return sorted(likely, key=lambda name: (name != "backward", name.startswith("_"), name))
+
+
+def _public_or_private(target: Any) -> list[str]:
+    """The names of all attributes except special ones."""
+    return [name for name in attributes_of(target) if not name.startswith("__")]
 
 
 def _parameters(function: Any) -> list[str]:
@@ -51,34 +62,35 @@ def _parameters(function: Any) -> list[str]:
         return []
 
 
-def leaves(said: str, name: str | None, target: Any, modules: dict[str, Any]) -> list[str]:
-    """The class itself, then functions that may make one of it."""
-    if said:
-        return [said]
+def leaves(declared: str, name: str | None, target: Any, modules: dict[str, Any]) -> list[str]:
+    """Expressions that make a leaf: calls of the class, then of usual factory functions."""
+    if declared:
+        return [declared]
     makers = {name: target} | {
-        f"{prefix}{maker}": found
+        f"{prefix}{maker}": factory
         for prefix, module in modules.items()
         for maker in MAKERS
-        if callable(found := attribute_of(module, maker)) and found is not target
+        if callable(factory := attribute_of(module, maker)) and factory is not target
     }
-    return [form for spelled, maker in makers.items() for form in _calls_of(spelled, maker)]
+    return [form for called, maker in makers.items() for form in _calls_of(called, maker)]
 
 
 def _calls_of(name: str | None, maker: Any) -> list[str]:
     flags = []
-    for each in _parameters(maker):
-        if "grad" in each.lower() and each.lower() not in ("grad", "grad_fn", "gradient"):
-            flags.append(f"{each}=True")
-        if "const" in each.lower():
-            flags.append(f"{each}=False")
+    for parameter in _parameters(maker):
+        lower = parameter.lower()
+        if "grad" in lower and lower not in ("grad", "grad_fn", "gradient"):
+            flags.append(f"{parameter}=True")
+        if "const" in lower:
+            flags.append(f"{parameter}=False")
     ends = [*(f", {flag}" for flag in flags), ""]
     return [f"{name}({data}{end})" for data in ("data", "data.tolist()") for end in ends]
 
 
-def values(said: str, t: Any) -> list[str]:
-    """How to read what a tensor holds."""
-    if said:
-        return [said]
+def values(declared: str, t: Any) -> list[str]:
+    """Expressions that may read the data of tensor `t`."""
+    if declared:
+        return [declared]
     usual = ["data", "value", "val", "array", "values", "_data", "_value", "item()", "numpy()"]
     usual += ["tolist()"]
     forms = [f"t.{name}" for name in usual if hasattr(t, name.removesuffix("()"))]
@@ -87,17 +99,15 @@ def values(said: str, t: Any) -> list[str]:
     return [*forms, *(f"{form}.data" for form in forms[:3])]
 
 
-def gradients(said: str, t: Any, value: str) -> list[str]:
-    """How to read a leaf's gradient, once it has one."""
-    if said:
-        return [said]
+def gradients(declared: str, t: Any, value: str) -> list[str]:
+    """Expressions that may read the gradient of leaf `t` after a backward pass."""
+    if declared:
+        return [declared]
     own = [
-        n
-        for n in attributes_of(t)
-        if re.search(r"grad|adj|deriv|cotan", n.lower()) and n[:2] != "__"
+        name for name in _public_or_private(t) if re.search(r"grad|adj|deriv|cotan", name.lower())
     ]
     names = sorted(own, key=lambda name: (name != "grad", name.startswith("_"), name))
-    within = value.removeprefix("t")
+    data = value.removeprefix("t")
     forms = []
     for name in names:
         try:
@@ -106,26 +116,23 @@ def gradients(said: str, t: Any, value: str) -> list[str]:
             continue
         if called and (re.search("backward|zero", name) or not takes_nothing(getattr(t, name))):
             continue
-        place = f"t.{name}()" if called else f"t.{name}"
-        forms += [place, f"{place}{within}"]
+        gradient = f"t.{name}()" if called else f"t.{name}"
+        forms += [gradient, f"{gradient}{data}"]
     return forms
 
 
-_MAY_BE_GRADIENT = re.compile(r"(?!__).*(grad|adj|deriv|cotan)", re.I)
-
-
 def guarded(gradient: str) -> str:
-    """None stays None, where the gradient is inside of something."""
-    place = re.match(r"(t\.\w+)(?:\.|\()", gradient)
-    if place is None or gradient.startswith(f"{place[1]}()"):
+    """The expression, with a guard if it reads the data of an attribute that may be None."""
+    attribute = re.match(r"(t\.\w+)(?:\.|\()", gradient)
+    if attribute is None or gradient.startswith(f"{attribute[1]}()"):
         return gradient
-    return f"None if {place[1]} is None else {gradient}"
+    return f"None if {attribute[1]} is None else {gradient}"
 
 
 def uses(dialect: Dialect, leaf: str, x: NumericArray) -> list[tuple[str, NumericArray]]:
-    """Programs of a tensor, each with its derivative at `x`.
+    """Programs of a tensor `t`, each with its derivative at `x`.
 
-    The last use it only once, for an engine that loses what it has when a gradient arrives again.
+    The last ones use it once only, for engines that overwrite a gradient instead of adding to it.
     """
     square, twice = 2 * x, np.full_like(x, 2.0)
     forms = [("t * t", square), ("t + t", twice), ("t - -t", twice)]
@@ -138,7 +145,7 @@ def uses(dialect: Dialect, leaf: str, x: NumericArray) -> list[tuple[str, Numeri
 
 
 def _find(modules: Iterable[str], *names: str) -> list[str]:
-    """How functions of these names can be spelled."""
+    """The functions of these names in the modules, as expressions."""
     return [
         f"{module}.{name}"
         for module in modules
@@ -147,53 +154,59 @@ def _find(modules: Iterable[str], *names: str) -> list[str]:
     ]
 
 
-def backwards(said: str, leaf: str, target: Any, modules: Iterable[str]) -> list[str]:
-    """How to walk back with a cotangent, or by the sum of a weighted output where none is taken."""
-    if said:
-        return [said]
-    asks = re.sub(r"\bdata\b", "cotangent", leaf)
+def backwards(declared: str, leaf: str, target: Any, modules: Iterable[str]) -> list[str]:
+    """Expressions for the backward pass with a cotangent, or from the sum of a weighted output."""
+    if declared:
+        return [declared]
+    differentiable = re.sub(r"\bdata\b", "cotangent", leaf)
+    without_flag = re.sub(r", \w+=\w+\)$", ")", differentiable)
     forms = []
-    for constant in dict.fromkeys((re.sub(r", \w+=\w+\)$", ")", asks), asks)):
+    for constant in dict.fromkeys((without_flag, differentiable)):
         forms += _with_constant(constant, target, list(modules))
     return forms
 
 
 def _with_constant(constant: str, target: Any, modules: list[str]) -> list[str]:
-    weighed = [f"(t * {constant})"]
-    weighed += [f"{name}(t, {constant})" for name in _find(modules, "mul", "multiply")]
-    weighed.append(f"(t / {constant.replace('cotangent', '(1 / cotangent)')})")
+    weighted = [f"(t * {constant})"]
+    weighted += [f"{name}(t, {constant})" for name in _find(modules, "mul", "multiply")]
+    weighted.append(f"(t / {constant.replace('cotangent', '(1 / cotangent)')})")
     forms = []
-    for method in walks_of(target):
+    for method in backward_methods(target):
         forms += [f"t.{method}(cotangent)", f"t.{method}({constant})"]
-        for each in _parameters(attribute_of(target, method)):
-            if re.search(r"grad|seed|cotangent|upstream|dy|dout", each.lower()):
-                forms += [f"t.{method}({each}=cotangent)", f"t.{method}({each}={constant})"]
-        for each in weighed:
-            sums = [f"{name}({each})" for name in _find(modules, "sum", "reduce_sum")]
-            forms += [f"{each}.sum().{method}()", *(f"{one}.{method}()" for one in sums)]
-            forms.append(f"{each}.{method}()")
+        for name in _parameters(attribute_of(target, method)):
+            if re.search(r"grad|seed|cotangent|upstream|dy|dout", name.lower()):
+                forms += [f"t.{method}({name}=cotangent)", f"t.{method}({name}={constant})"]
+        for output in weighted:
+            forms += [f"{scalar}.{method}()" for scalar in (*_sums(output, modules), output)]
     for name in modules:
-        for walk in attributes_of(sys.modules[name]):
-            if "backward" in walk and inspect.isfunction(attribute_of(sys.modules[name], walk)):
-                forms += [f"{name}.{walk}(t, cotangent)"]
-                forms += [f"{name}.{walk}({each}.sum())" for each in weighed[:1]]
+        for function in attributes_of(sys.modules[name]):
+            is_function = inspect.isfunction(attribute_of(sys.modules[name], function))
+            if "backward" in function and is_function:
+                forms.append(f"{name}.{function}(t, cotangent)")
+                forms.append(f"{name}.{function}({weighted[0]}.sum())")
     return forms
 
 
 def from_sums(target: Any, modules: Iterable[str]) -> list[str]:
-    """How to walk back from the sum of a tensor, with no cotangent."""
-    sums = ["t.sum()", *(f"{name}(t)" for name in _find(modules, "sum", "reduce_sum"))]
-    return [f"{each}.{method}()" for each in sums for method in walks_of(target)]
+    """Expressions for the backward pass from the sum of a tensor, without a cotangent."""
+    sums = _sums("t", modules)
+    return [f"{scalar}.{method}()" for scalar in sums for method in backward_methods(target)]
+
+
+def _sums(tensor: str, modules: Iterable[str]) -> list[str]:
+    functions = _find(modules, "sum", "reduce_sum")
+    return [f"{tensor}.sum()", *(f"{name}({tensor})" for name in functions)]
 
 
 def pulls(name: str) -> list[str]:
-    """How to get the output of a function and what pulls a cotangent back."""
-    one = "(lambda out, back: (out, lambda c: back(c)[0]))"
+    """Expressions for the pair of a function's output and its VJP."""
+    first = "(lambda out, back: (out, lambda c: back(c)[0]))"
     forms = [f"{name}(function)(data)", f"{name}(function, data)"]
     forms = [f"{form}{order}" for form in forms for order in ("[::-1]", "")]
-    forms += [f"{one}(*{name}(function, data){order})" for order in ("", "[::-1]")]
-    # The gradient of a number: of the weighed output. A lambda sees no locals, and is given them.
-    for weighed in ("(f(t) * c).sum()", "np.sum(f(t) * c)"):
-        back = f"lambda c, f=function, x=data: {name}(lambda t: {weighed})(x)"
+    forms += [f"{first}(*{name}(function, data){order})" for order in ("", "[::-1]")]
+    # An engine that differentiates only scalars gets the weighted sum of the output. Names are
+    # passed to the lambda as defaults, since `eval` does not let it see local variables.
+    for weighted in ("(f(t) * c).sum()", "np.sum(f(t) * c)"):
+        back = f"lambda c, f=function, x=data: {name}(lambda t: {weighted})(x)"
         forms += [f"(function(data), {back}{part})" for part in ("", "[1]", "[0]")]
     return forms

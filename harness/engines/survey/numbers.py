@@ -1,4 +1,4 @@
-"""Numbers to try an engine with, and whether it gave the right ones."""
+"""Inputs for trying an engine, and the comparison of its results."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import numpy as np
 from harness.core.run import NumericArray
 
 
-def drawn(shape: tuple[int, ...], seed: int = 0) -> NumericArray:
-    """Random numbers, the same every time."""
+def sample(shape: tuple[int, ...], seed: int = 0) -> NumericArray:
+    """Reproducible random numbers."""
     return np.asarray(np.random.default_rng((20, seed)).standard_normal(shape))
 
 
-def same(found: Any, wanted: Any) -> bool:
-    """Equal as far as float32 can tell, in shape too."""
+def same(actual: Any, expected: Any) -> bool:
+    """Whether two arrays have the same shape and are equal within the precision of float32."""
     try:
-        seen = np.asarray(found, float)
-    except Exception:  # what pretends to be an array may fail in any way
+        array = np.asarray(actual, float)
+    except Exception:  # a foreign object may fail in any way
         return False
-    return seen.shape == np.shape(wanted) and bool(np.allclose(seen, wanted, 1e-4, 1e-5))
+    return array.shape == np.shape(expected) and bool(np.allclose(array, expected, 1e-4, 1e-5))
 
 
-def state_of(gradient: Any) -> str:
-    """What a leaf's gradient is before the first walk."""
+def kind_of_gradient(gradient: Any) -> str:
+    """The kind of a leaf's initial gradient: none, number or zeros."""
     if gradient is None:
         return "none"
     if isinstance(gradient, int | float):

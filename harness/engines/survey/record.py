@@ -1,4 +1,4 @@
-"""What goes into a survey and what comes out of it."""
+"""The task of a survey and the results of its steps."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ STEPS: tuple[Step, ...] = (
 )
 
 
-TRYING = "harness tries:"
-"""What is printed before each attempt: whoever waits in vain for the end knows what it was."""
+ATTEMPT_MARKER = "harness tries:"
+"""Printed before each attempt, so that the host can name one that never ends."""
 
 
 class Survey(msgspec.Struct, frozen=True, tag="survey"):
-    """All that a child needs to know to try an engine."""
+    """An engine's source, and what its settings declare about it."""
 
     dialect: Dialect
-    """What is said about it; an empty expression has to be found out."""
+    """The declared expressions; the survey finds those that are empty."""
     name: str | None
-    """The class or function that was named."""
+    """The class or function that the user named."""
     root: str
     sources: dict[str, str]
     limits: Limits = Limits(seconds=30.0, cpu_seconds=20)
@@ -42,40 +42,40 @@ class Reducer(msgspec.Struct, frozen=True):
 
     module: Name
     name: Name
-    """Qualified: `Tensor.unbroadcast`."""
+    """The qualified name, as `Tensor.unbroadcast`."""
     file: Name
     line: int
     callers: dict[Name, list[Name]] = {}
-    """By op: the functions that called it in a backward pass."""
+    """The functions that called it in a backward pass, by op."""
     flaws: list[Name] = []
-    """What it gets wrong, each with a witness."""
+    """Shapes that it sums wrongly, each with the result."""
 
 
-class Surveyed(msgspec.Struct, frozen=True):
-    """What a step found; the last frame of a step that failed says so."""
+class SurveyStep(msgspec.Struct, frozen=True):
+    """The result of one step; a `failure` ends the survey."""
 
     step: Step
     dialect: Dialect
     name: Name | None = None
     failure: Failure | None = None
-    tried: list[Name] = []
-    """What did not work, where nothing did."""
-    before: Name = ""
-    """A leaf's gradient before the first walk: none, zeros, number."""
-    second: Name = ""
-    """What a second walk does to it: in place, rebound, replaced; or it is refused."""
-    shares: bool = False
-    """A gradient is stored as it arrives, and shares memory with another."""
-    late: bool = False
-    """A rule reads what its operands hold when it runs, not what they held in the forward pass."""
+    attempts: list[Name] = []
+    """If the step failed: what was tried, and how each attempt failed."""
+    initial_gradient: Name = ""
+    """A leaf's gradient before the first backward pass: none, zeros, number."""
+    second_backward: Name = ""
+    """How a second backward pass changes it: in place, rebound, replaced; or refused."""
+    shares_memory: bool = False
+    """Whether a gradient is stored without a copy and shares memory with another."""
+    reads_late: bool = False
+    """Whether a rule reads its operands when it runs, and not in the forward pass."""
     dtype: Name = "float64"
-    """What float64 is kept as."""
-    padded: Name = ""
-    """How shapes are changed, where they are."""
+    """The dtype in which float64 data is stored."""
+    shape_changes: Name = ""
+    """How storing data changes its shape; empty if it does not."""
     reducers: list[Reducer] = []
     ops: dict[Name, list[Name]] = {}
-    """By op: the functions of the engine that run for it and for no other."""
+    """The functions of the engine that run only for this op, by op."""
 
 
-class NothingWorked(Exception):
-    """All that could be thought of was tried."""
+class SurveyFailed(Exception):
+    """Every attempt of a step failed."""

@@ -148,15 +148,15 @@ def test_an_exercise_is_about_our_engine_unless_it_can_be_put_to_theirs(
 
 
 BAD = {
-    "no such file": ("missing.py:Tensor", 3, "there is no file"),
+    "no such file": ("missing.py:Tensor", 3, "does not exist"),
     "no such module": ("surely_missing_engine:Tensor", 3, "nor installed"),
-    "no such class": ("engine.py:Matrix", 3, "`Matrix` is not there"),
-    "no name": ("engine.py:9", 2, "no name of a class"),
-    "no engine": ("not-a-name", 2, "names no engine"),
+    "no such class": ("engine.py:Matrix", 3, "does not define `Matrix`"),
+    "no name": ("engine.py:9", 2, "not a valid class name"),
+    "no engine": ("not-a-name", 2, "does not name an engine"),
     "no settings": ("missing.toml", 2, "cannot be read"),
     "an import that fails": ("raising.py:Tensor", 3, "ZeroDivisionError"),
     "an import that ends the process": ("leaving.py:Tensor", 3, "SystemExit"),
-    "no tensors": ("plain.py:Tensor", 3, "no way was found"),
+    "no tensors": ("plain.py:Tensor", 3, "no expressions were found"),
     "compiled": ("math:sin", 3, "math"),
     "no Python": ("wrong.py:Tensor", 3, "SyntaxError"),
 }

@@ -1,4 +1,4 @@
-"""Functions are found under every name that an engine calls them by."""
+"""Functions are found under every name and alias that an engine's code uses."""
 
 import pytest
 
@@ -21,23 +21,23 @@ from harness.engines.aliases import adds_in_place, likely_names, spellings
         ("def broken(:", ()),
     ],
 )
-def test_a_function_is_found_as_it_is_called(text: str, found: tuple[str, ...]) -> None:
+def test_calls_are_found_under_their_names_and_aliases(text: str, found: tuple[str, ...]) -> None:
     assert spellings({"engine.py": text}, {"sum_to"}) == found
 
 
-def test_an_alias_counts_in_its_own_file_only() -> None:
+def test_an_alias_applies_only_to_its_file() -> None:
     texts = {"a.py": "from u import sum_to as f\nf(g, s)", "b.py": "f(g, s)\nf.sum_to(g, s)"}
     assert spellings(texts, {"sum_to"}) == ("f", "f.sum_to")
     assert spellings({"b.py": "f(g, s)"}, {"sum_to"}) == ()
 
 
 @pytest.mark.parametrize("name", ["unbroadcast", "_un_broadcast", "sum_to_shape", "reduce_to"])
-def test_what_is_usually_called_so_is_found_by_its_name(name: str) -> None:
+def test_usual_names_are_recognised(name: str) -> None:
     assert likely_names({"engine.py": f"class T:\n    def {name}(self, g): return g"}) == {name}
 
 
 @pytest.mark.parametrize("name", ["broadcast_to", "summed", "reduce", "broadcast"])
-def test_what_is_called_otherwise_is_not(name: str) -> None:
+def test_other_names_are_not_recognised(name: str) -> None:
     assert likely_names({"engine.py": f"def {name}(g): return g"}) == set()
 
 
@@ -51,5 +51,5 @@ def test_what_is_called_otherwise_is_not(name: str) -> None:
         ("total += g", False),
     ],
 )
-def test_adding_in_place_is_seen(text: str, in_place: bool) -> None:
+def test_adding_in_place_is_detected(text: str, in_place: bool) -> None:
     assert adds_in_place({"engine.py": text}) == in_place

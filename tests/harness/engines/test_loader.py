@@ -1,4 +1,4 @@
-"""Loading an engine from memory: its own text, its own tracebacks, and the proof of execution."""
+"""Loading an engine from memory: its text, its tracebacks, and the marks of executed sites."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ def test_the_patched_text_is_what_runs() -> None:
     assert run.output.numpy().tolist() == [1.0, 8.0, 27.0]
 
 
-def test_a_site_is_reached_by_the_runs_that_execute_it_and_by_no_other() -> None:
+def test_a_site_is_reached_only_by_runs_that_execute_it() -> None:
     assert [run.reached for run in run_isolated(patched_job())] == [[0], [0], [0], [0], []]
 
 
@@ -39,7 +39,7 @@ def test_an_installed_package_is_found_but_not_imported() -> None:
     assert engine.root == Path(json.__file__).parent.parent
 
 
-def test_an_engine_that_is_not_there_is_a_problem_of_the_environment() -> None:
+def test_a_missing_engine_is_an_environment_problem() -> None:
     with pytest.raises(EnvironmentProblem, match="no engine `nowhere_to_be_found`"):
         find_engine("nowhere_to_be_found")
 
@@ -51,7 +51,7 @@ def test_a_source_is_read_in_its_own_encoding_with_its_own_line_ends(tmp_path: P
 
 
 def test_a_traceback_shows_the_patched_line() -> None:
-    """In a child, where an engine may be imported for real."""
+    """Run in a child process, which may import an engine."""
     probe = """\
 def shows(lib):
     "The traceback that the engine's own failure makes."

@@ -1,4 +1,4 @@
-"""From how an engine is named to its files, with nothing imported."""
+"""Locating an engine's files from its name, without importing anything."""
 
 import sys
 import sysconfig
@@ -14,7 +14,7 @@ from tests.harness.engines.texts import SOUND, written
 BOMB = "raise RuntimeError('imported')\n"
 
 
-def test_a_file_alone_is_a_module_in_its_folder(tmp_path: Path) -> None:
+def test_a_single_file_is_a_module_in_its_folder(tmp_path: Path) -> None:
     target = locate(written(tmp_path, SOUND, "tensor.py") + ":Tensor")
     assert (target.module, target.name, target.root) == ("tensor", "Tensor", tmp_path)
     assert dict(target.sources) == {"tensor.py": SOUND}
@@ -39,7 +39,7 @@ def test_a_file_in_a_package_is_imported_through_it(tmp_path: Path) -> None:
     }
 
 
-def test_tests_and_hidden_folders_are_no_part_of_a_package(tmp_path: Path) -> None:
+def test_tests_and_hidden_folders_are_excluded_from_a_package(tmp_path: Path) -> None:
     for file in ("__init__.py", "tests/test_all.py", ".venv/thing.py", "__pycache__/x.py"):
         written(tmp_path, "", f"mine/{file}")
     assert set(locate(f"{tmp_path}/mine").sources) == {"mine/__init__.py"}
@@ -60,7 +60,7 @@ def test_absolute_imports_of_its_own_folder_show_the_root(tmp_path: Path) -> Non
     assert (target.module, target.root) == ("mine.tensor", tmp_path)
 
 
-def test_a_file_alone_takes_the_files_beside_it_that_it_imports(tmp_path: Path) -> None:
+def test_a_single_file_includes_the_files_that_it_imports(tmp_path: Path) -> None:
     written(tmp_path, "import ops\nfrom deep.er import x\n", "tensor.py")
     for file in ("ops.py", "deep/er.py", "other.py"):
         written(tmp_path, "", file)
@@ -69,7 +69,7 @@ def test_a_file_alone_takes_the_files_beside_it_that_it_imports(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("folder", ["", "src/"])
-def test_a_module_is_found_here_and_below_src(
+def test_a_module_is_found_in_the_folder_and_in_src(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
     written(tmp_path, SOUND, f"{folder}mine/tensor.py")
@@ -91,7 +91,7 @@ def test_an_installed_module_is_found_and_not_imported(
 def test_an_editable_install_is_followed_to_its_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such an install is a finder on `sys.meta_path`, or a `.pth` line on `sys.path`."""
+    """An editable install is a finder on `sys.meta_path`, or a `.pth` line on `sys.path`."""
     from importlib.machinery import PathFinder
 
     written(tmp_path, SOUND, "project/src/editable_engine/tensor.py")
@@ -112,19 +112,19 @@ def test_an_editable_install_is_followed_to_its_source(
 def test_settings_name_the_target_relative_to_their_own_folder(tmp_path: Path) -> None:
     written(tmp_path, SOUND, "lib/tensor.py")
     path = written(tmp_path, '[engine]\ntarget = "lib/tensor.py:Tensor"\n', "harness.toml")
-    for said in (path, str(tmp_path)):
-        target = locate(said)
+    for engine in (path, str(tmp_path)):
+        target = locate(engine)
         assert (target.module, target.root) == ("tensor", tmp_path / "lib")
 
 
-def test_settings_say_from_where_it_is_imported(tmp_path: Path) -> None:
+def test_settings_set_the_import_root(tmp_path: Path) -> None:
     written(tmp_path, SOUND, "lib/mine/tensor.py")
-    said = '[engine]\ntarget = "lib/mine/tensor.py:Tensor"\nroot = "lib"\n'
-    target = locate(written(tmp_path, said, "harness.toml"))
+    settings = '[engine]\ntarget = "lib/mine/tensor.py:Tensor"\nroot = "lib"\n'
+    target = locate(written(tmp_path, settings, "harness.toml"))
     assert (target.module, target.root) == ("mine.tensor", tmp_path / "lib")
 
 
-def test_the_nearest_settings_count(tmp_path: Path) -> None:
+def test_the_nearest_settings_apply(tmp_path: Path) -> None:
     outer = Path(written(tmp_path, "", "harness.toml"))
     inner = Path(written(tmp_path, "", "a/b/harness.toml"))
     (tmp_path / "a" / "b" / "c").mkdir()
@@ -133,31 +133,31 @@ def test_the_nearest_settings_count(tmp_path: Path) -> None:
 
 
 USAGE = {
-    "no name of a class": ("tensor.py:2nd", "no name of a class"),
-    "no name of a module": ("not-a-module:Tensor", "names no engine"),
+    "an invalid class name": ("tensor.py:2nd", "not a valid class name"),
+    "an invalid module name": ("not-a-module:Tensor", "does not name an engine"),
     "no settings": ("missing.toml", "cannot be read"),
     "not TOML": ("bad.toml", "cannot be read"),
     "no target": ("empty.toml", "target"),
     "an unknown key": ("typo.toml", "keys are"),
-    "a root elsewhere": ("root.toml", "mend `root`"),
+    "a root elsewhere": ("root.toml", "correct `root`"),
 }
 ENVIRONMENT = {
-    "no file": ("tensors.py:Tensor", "there are .*, tensor.py"),
-    "a folder": ("plain:Tensor", "name the file in it"),
+    "no file": ("tensors.py:Tensor", "the files in .* are .*, tensor.py"),
+    "a folder": ("plain:Tensor", "name the file that defines the class"),
     "no module": ("surely_not_installed:Tensor", "install it"),
-    "a submodule that is not there": ("json.surely_not:X", "no module"),
-    "another suffix": ("./notes.txt:Tensor", "no Python source"),
+    "a missing submodule": ("json.surely_not:X", "the module `json.surely_not` is neither"),
+    "another suffix": ("./notes.txt:Tensor", "not Python source"),
     "built in": ("_sre:Tensor", "built into Python"),
-    "a name of the standard library": ("token.py:Tensor", "another name"),
+    "a name of the standard library": ("token.py:Tensor", "rename the file"),
     "a name that the harness needs": ("numpy:ndarray", "harness itself needs"),
-    "a file that cannot be imported": ("./my-tensor.py:T", "no name of a module"),
+    "a file that cannot be imported": ("./my-tensor.py:T", "not a valid module name"),
     "another encoding": ("latin.py:Tensor", "UTF-8"),
 }
 
 
 @pytest.fixture
 def bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with what is no engine."""
+    """A folder with files that cannot be used as an engine."""
     for file in ("tensor.py", "token.py", "my-tensor.py", "notes.txt"):
         written(tmp_path, SOUND, file)
     written(tmp_path, "", "plain/thing.txt")
@@ -171,18 +171,18 @@ def bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("bad")
-@pytest.mark.parametrize(("said", "words"), USAGE.values(), ids=list(USAGE))
-def test_what_names_no_engine_is_a_mistake_of_usage(said: str, words: str) -> None:
+@pytest.mark.parametrize(("engine", "words"), USAGE.values(), ids=list(USAGE))
+def test_malformed_name_is_a_usage_error(engine: str, words: str) -> None:
     with pytest.raises(UsageError, match=words) as caught:
-        locate(said)
+        locate(engine)
     assert "remedy: " in str(caught.value)
 
 
 @pytest.mark.usefixtures("bad")
-@pytest.mark.parametrize(("said", "words"), ENVIRONMENT.values(), ids=list(ENVIRONMENT))
-def test_what_is_not_there_is_a_matter_of_the_environment(said: str, words: str) -> None:
+@pytest.mark.parametrize(("engine", "words"), ENVIRONMENT.values(), ids=list(ENVIRONMENT))
+def test_engine_that_cannot_be_loaded_is_an_environment_problem(engine: str, words: str) -> None:
     with pytest.raises(EnvironmentProblem, match=words) as caught:
-        locate(said)
+        locate(engine)
     assert "remedy: " in str(caught.value)
 
 

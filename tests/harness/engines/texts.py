@@ -1,4 +1,4 @@
-"""A foreign engine as text, and how to get others from it by changing a place or two."""
+"""A foreign engine as text, and functions that derive variants of it."""
 
 from pathlib import Path
 
@@ -66,11 +66,11 @@ class Tensor:
     def receive(self, part):
         self.grad = part if self.grad is None else self.grad + part
 """
-"""Sound, and small: sums and products, a sum over an axis, a kink, a walk, gradients rebound."""
+"""A small correct engine: sums, products, a sum over an axis, a kink, rebound gradients."""
 
 
 def changed(*pairs: tuple[str, str], text: str = SOUND) -> str:
-    """The text with every `old` replaced by its `new`; each has to be there."""
+    """The text with every `old`, which must occur, replaced by its `new`."""
     for old, new in pairs:
         assert old in text, old
         text = text.replace(old, new)
@@ -78,7 +78,7 @@ def changed(*pairs: tuple[str, str], text: str = SOUND) -> str:
 
 
 def written(folder: Path, text: str, file: str = "engine.py") -> str:
-    """Write the text, and say how an engine in that file is named."""
+    """Write the text to a file, and return the file's name."""
     path = folder / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -137,4 +137,4 @@ class Value:
         for v in reversed(order):
             v.back()
 """
-"""A value is a single Python number."""
+"""An engine whose values are single Python numbers."""

@@ -1,4 +1,4 @@
-"""Applying patches: scopes, several files, renaming, promises, refusals, the escape hatch."""
+"""Applying patches: scopes, several files, renaming, numbers of sites, errors, transformers."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_a_wrong_number_of_sites_lists_what_matched() -> None:
         "    engine/ops.py:3 add.vjp: unbroadcast(g, a)\n"
         "    engine/ops.py:3 add.vjp: unbroadcast(g, b)\n"
         "  remedy: correct `sites`, or narrow a scope or a pattern until only"
-        " the meant places match"
+        " the intended places match"
     )
 
 
@@ -197,21 +197,21 @@ def test_a_result_that_means_the_same_is_refused() -> None:
         apply("@@ @@\n-a + b\n+(a) + b\n", {"m.py": "x = a+b\n"})
 
 
-def test_a_source_that_is_not_python_is_the_environments_problem() -> None:
+def test_a_source_that_is_not_python_is_an_environment_problem() -> None:
     with pytest.raises(EnvironmentProblem, match=r"m\.py:2: this file of the engine is not Python"):
         apply("@@ @@\n-a\n+b\n", {"m.py": "a\ndef\n"})
 
 
-# ----- what the learner is told -----
+# ----- messages -----
 
 
-def test_a_hunk_without_a_site_says_what_it_looked_for_and_what_is_near() -> None:
+def test_a_hunk_without_a_site_shows_its_pattern_and_similar_code() -> None:
     with pytest.raises(DoesNotApply) as caught:
         apply("@@ ops.py::mull.vjp|Tensor.ad @@\n-unbroadcast($g * b, a.shape)\n+$g\n")
     text = str(caught.value)
     assert text.startswith(
         "page.md:7: this hunk matches nothing in this engine\n"
-        "  scope: ops.py::mull.vjp|Tensor.ad: no definition is called so; nearest: mul.vjp, "
+        "  scope: ops.py::mull.vjp|Tensor.ad: no definition has this name; nearest: mul.vjp, "
     )
     assert "Tensor.add" in text
     assert "  looked for:\n    unbroadcast($g * b, a.shape)\n" in text
@@ -227,7 +227,7 @@ def test_a_hunk_that_matches_in_another_scope_says_where() -> None:
     assert "elsewhere:\n    engine/ops.py:9 mul.vjp: unbroadcast(g * b, a)\n" in text
 
 
-def test_a_file_that_is_not_there_is_named() -> None:
+def test_a_missing_file_is_named() -> None:
     with pytest.raises(DoesNotApply, match=r"no such file among engine/ops\.py, engine/tensor\.py"):
         apply(f"@@ opps.py::add @@\n{SKIP}")
 
@@ -244,7 +244,7 @@ def test_a_file_that_is_not_there_is_named() -> None:
         ({}, "def k(): f(1)\n", "def k(): 1\n"),
     ],
 )
-def test_an_engine_may_call_things_differently(
+def test_names_of_another_engine_are_matched(
     names: dict[str, str], source: str, expected: str
 ) -> None:
     patch = rename(parse_patch("@@ k @@\n-f($f)\n+$f\n", path="p.md", line=1), names)
@@ -259,7 +259,7 @@ def test_renaming_reaches_attributes_definitions_and_the_added_lines_not_strings
     assert apply_patch(patch, {"m.py": source}).sources["m.py"] == expected
 
 
-def test_an_engines_name_that_is_no_name_is_a_usage_error() -> None:
+def test_an_invalid_engine_name_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="name for `f` is `sum-to`, which is not a dotted name"):
         rename(parse_patch("@@ @@\n-f()\n", path="p.md", line=1), {"f": "sum-to"})
 
@@ -281,7 +281,7 @@ class Double(cst.CSTTransformer):
 
 
 @pytest.mark.parametrize("transformer", [Double, Double()])
-def test_a_transformer_changes_what_the_notation_cannot_say(
+def test_a_transformer_makes_changes_that_the_notation_cannot_express(
     transformer: type[cst.CSTTransformer] | cst.CSTTransformer,
 ) -> None:
     patched = apply_transformer(transformer, {"m.py": "def f():\n    return 1\n", "n.py": "a\n"})
@@ -304,8 +304,8 @@ def test_an_engine_that_is_nested_too_deeply_is_a_problem_with_a_remedy() -> Non
         apply_patch(patch, {"m.py": "z = x" + "[x]" * 400 + "\n"})
 
 
-def test_a_hunk_that_is_too_long_to_be_looked_for_is_refused() -> None:
+def test_a_hunk_that_is_too_long_to_search_for_is_refused() -> None:
     chain = " < ".join(["x"] * 3000)
     patch = parse_patch(f"@@ @@\n-{chain}\n+y\n", path="page.md", line=1)
-    with pytest.raises(HunkError, match=r"too long to be looked for(?s:.*)remedy"):
+    with pytest.raises(HunkError, match=r"too long to search for(?s:.*)remedy"):
         apply_patch(patch, {"m.py": f"z = {chain}\n"})

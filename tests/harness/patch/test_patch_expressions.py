@@ -1,4 +1,4 @@
-"""Hunks whose two sides are expressions: what they match, and what they write."""
+"""Hunks whose two sides are expressions: their matches and their results."""
 
 from __future__ import annotations
 
@@ -68,9 +68,7 @@ def test_layout_quotes_and_parentheses_do_not_matter(
         ("f'{x}'", "f'{x!r}'"),
     ],
 )
-def test_what_differs_in_the_tree_does_not_match(
-    patch_file: PatchFile, before: str, code: str
-) -> None:
+def test_different_trees_do_not_match(patch_file: PatchFile, before: str, code: str) -> None:
     with pytest.raises(DoesNotApply):
         patch_file(hunk(before, "zz"), f"y = {code}\n")
 

@@ -20,7 +20,7 @@ LONG = "x" + ".a" * 400
         (
             "-a\n+b\n",
             5,
-            "`-a` stands before any `@@` header",
+            "`-a` comes before the first `@@` header",
             "begin every hunk with `@@ scope @@`",
         ),
         ("@@ @@\n a\n", 5, r"neither a `-` nor a `\+` line", "begin the changed lines with"),
@@ -35,22 +35,32 @@ LONG = "x" + ".a" * 400
         (
             "@@ @@\n a()\n ...\n+b()\n",
             8,
-            "nothing says where these lines belong",
-            "put the context",
+            "the place of these lines is not determined",
+            "write a context line",
         ),
-        ("@@ -1,3 +1,3 @@\n-a\n", 5, "line numbers mean nothing here", "write `@@ add.vjp @@`"),
+        ("@@ -1,3 +1,3 @@\n-a\n", 5, "line numbers are not allowed", "write `@@ add.vjp @@`"),
         ("@@ a b @@\n-a\n", 5, "`a b` is not a dotted path", "write `@@ add.vjp @@`"),
         ("@@ a | @@\n-a\n", 5, "`` is not a dotted path", "write `@@ add.vjp @@`"),
-        ("@@ ::add @@\n-a\n", 5, "nothing stands before `::`", "write `@@ add.vjp @@`"),
-        ("@@ add @@ x\n-a\n", 5, "`x` stands behind the second `@@`", "write `@@ add.vjp @@`"),
-        ("@@ @@\n-a\n-if x\n+b\n", 7, "the - side is not Python: expected ':'", "must be Python"),
+        ("@@ ::add @@\n-a\n", 5, "a file is missing in front of `::`", "write `@@ add.vjp @@`"),
+        ("@@ add @@ x\n-a\n", 5, "`x` follows the second `@@`", "write `@@ add.vjp @@`"),
+        (
+            "@@ @@\n-a\n-if x\n+b\n",
+            7,
+            "the - side is not Python: expected ':'",
+            "must be valid Python",
+        ),
         (
             "@@ @@\n-a\n+f(\n",
             7,
             r"the \+ side is not Python: '\(' was never closed",
-            "must be Python",
+            "must be valid Python",
         ),
-        ("@@ @@\n-a\n+$x $y\n", 7, r"the \+ side is not Python: invalid syntax", "must be Python"),
+        (
+            "@@ @@\n-a\n+$x $y\n",
+            7,
+            r"the \+ side is not Python: invalid syntax",
+            "must be valid Python",
+        ),
         ("@@ @@\n-else:\n-    a\n", 6, "the - side is not Python", "write the whole statement"),
         (
             "@@ @@\n-@property\n",
@@ -79,22 +89,22 @@ LONG = "x" + ".a" * 400
         (
             "@@ @@\n-x = $...y\n+x = 1\n",
             6,
-            r"`\$\.\.\.y` stands where no run",
+            r"`\$\.\.\.y` is used where a run",
             "write `\\$name` for one",
         ),
         (
             "@@ @@\n-f(\n ...\n-)\n+g()\n",
             7,
-            "`...` stands for statements, not for a part",
+            "`...` stands for whole statements, not",
             "a run of",
         ),
         (
             "@@ @@\n-def f():\n-    ...\n",
             7,
-            "`-...`: `...` stands for statements that stay",
+            "`-...`: `...` stands for unchanged statements",
             "a space",
         ),
-        ("@@ @@\n-a()\n+...\n", 7, r"`\+...`: `...` stands for statements that stay", "a space"),
+        ("@@ @@\n-a()\n+...\n", 7, r"`\+...`: `...` stands for unchanged statements", "a space"),
     ],
 )
 def test_a_mistake_is_reported_with_its_line_and_a_remedy(
@@ -109,7 +119,7 @@ def test_a_mistake_is_reported_with_its_line_and_a_remedy(
         raise error
 
 
-def test_metavariables_are_not_looked_for_in_strings_and_comments() -> None:
+def test_strings_and_comments_have_no_metavariables() -> None:
     text = '@@ @@\n-f(\'$a\', """$b""", $c)  # $d\n+g($c, \'$e\')\n'
     (hunk,) = parse_patch(text, path="page.md", line=1).hunks
     assert set(hunk.before.holes) == set(hunk.after.holes) == {"c"}
@@ -146,7 +156,7 @@ def test_two_sides_of_one_expression_each_are_an_expression_hunk(
     assert hunk.is_expression is expression
 
 
-def test_many_runs_in_code_that_is_no_python_are_refused_as_soon_as_one() -> None:
+def test_many_runs_in_invalid_code_are_refused_quickly() -> None:
     """Each run has four forms; all combinations of twelve would take an hour."""
     runs = ", ".join(f"$...a{i}" for i in range(12))
     with pytest.raises(HunkError, match="never closed"):

@@ -1,4 +1,4 @@
-"""Portable blocks: spellings, ops, the cotangent, and forms of code that mean the same."""
+"""Portable blocks: spellings, ops, the cotangent, and equivalent forms of code."""
 
 import pytest
 
@@ -28,24 +28,24 @@ def test_a_name_of_several_spellings_is_any_of_them(call: str) -> None:
     assert strict(SKIP, f"a = {call}(g, s)\nb = fit(g, s)\n", names) == "a = g\nb = fit(g, s)\n"
 
 
-def test_several_spellings_may_stand_in_one_engine() -> None:
+def test_one_engine_may_use_several_spellings() -> None:
     names = {"unbroadcast": ("sum_to", "cls.fit")}
     assert strict(SKIP, "a = sum_to(g, s)\nb = cls.fit(g, s)\n", names) == "a = g\nb = g\n"
 
 
-def test_the_plus_side_says_the_spelling_that_was_found() -> None:
+def test_the_plus_side_uses_the_spelling_that_matched() -> None:
     hunk = "@@ @@\n-unbroadcast($g, $shape)\n+unbroadcast($g, $shape[1:])"
     names = {"unbroadcast": ("sum_to", "cls.fit")}
     assert strict(hunk, "a = cls.fit(g, s)\n", names) == "a = cls.fit(g, s[1:])\n"
 
 
-def test_what_only_the_plus_side_says_is_the_first_spelling() -> None:
+def test_a_name_only_on_the_plus_side_is_the_first_spelling() -> None:
     hunk = "@@ @@\n-return $g\n+return unbroadcast($g)"
     names = {"unbroadcast": ("sum_to", "cls.fit")}
     assert strict(hunk, "def f(g):\n    return g\n", names) == "def f(g):\n    return sum_to(g)\n"
 
 
-def test_where_an_identifier_stands_the_last_parts_are_the_spellings() -> None:
+def test_last_parts_are_the_spellings_of_identifiers() -> None:
     names = {"grad": ("self._grad", "gradient")}
     hunk = "@@ @@\n-$t.grad = None\n+$t.grad = 0"
     assert strict(hunk, "a._grad = None\nb.gradient = None\nc.grad = None\n", names) == (
@@ -62,7 +62,7 @@ def test_a_scope_may_have_several_names() -> None:
 
 
 @pytest.mark.parametrize("theirs", ["sum to", ("sum_to", "1st"), ""])
-def test_what_is_no_name_is_refused(theirs: str | tuple[str, ...]) -> None:
+def test_an_invalid_name_is_refused(theirs: str | tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match="not a dotted name"):
         strict(SKIP, "a = 1\n", {"unbroadcast": theirs})
 
@@ -92,7 +92,7 @@ def test_an_op_has_many_names(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NOT_ADD)
-def test_another_word_makes_another_thing_of_an_op(name: str) -> None:
+def test_other_words_make_a_different_name_from_an_op(name: str) -> None:
     assert not is_operation(name, "add")
 
 
@@ -116,7 +116,7 @@ def test_an_engine_has_further_names_for_an_op() -> None:
     assert "return g\n" in loose("@@ op:mul @@\n-f($g)\n+$g", code, {"mul": "Join"})
 
 
-def test_an_engines_name_for_an_op_is_one_more_and_is_not_looked_for_in_code() -> None:
+def test_an_engines_name_for_an_op_is_added_in_scopes_only() -> None:
     code = "class Sum:\n    y = g.sum(0)\nclass Total:\n    y = g.sum(1)\n"
     hunk = "@@ op:sum @@\n-$x.sum($...how)\n+$x"
     assert loose(hunk, code, {"sum": "Total"}) == "class Sum:\n    y = g\nclass Total:\n    y = g\n"
@@ -143,7 +143,7 @@ def test_an_op_in_a_scope_may_mean_several_definitions() -> None:
 
 
 def test_an_unknown_op_is_refused() -> None:
-    with pytest.raises(HunkError, match="no op is called `ad`; there are add, sub"):
+    with pytest.raises(HunkError, match="`ad` is not an op; the ops are add, sub"):
         parse_patch("@@ op:ad @@\n-f($g)\n+$g", path="page.md", line=1)
 
 
@@ -171,7 +171,7 @@ ASSIGN = "@@ @@\n-$t.grad += $e\n+$t.grad = $e"
         "if a.grad is None:\n    # the first\n    a.grad = f(g)\nelse:\n    a.grad += f(g)",
     ],
 )
-def test_every_way_to_add_to_a_gradient_is_one_notion(statement: str) -> None:
+def test_all_forms_of_accumulation_are_equivalent(statement: str) -> None:
     assert loose(ASSIGN, f"{statement}\n").split("  #")[0].strip().replace("( g )", "(g)") == (
         "a.grad = f(g)"
     )
@@ -190,31 +190,31 @@ def test_every_way_to_add_to_a_gradient_is_one_notion(statement: str) -> None:
         "a.grad = g if a.grad is None else b.grad + g",
     ],
 )
-def test_what_adds_elsewhere_or_not_at_all_is_none(statement: str) -> None:
+def test_other_statements_are_not_accumulation(statement: str) -> None:
     with pytest.raises(DoesNotApply):
         loose(ASSIGN, f"{statement}\n")
 
 
-def test_the_target_may_be_deep_and_the_attribute_called_otherwise() -> None:
+def test_the_target_may_be_nested_and_the_attribute_have_another_name() -> None:
     assert loose(ASSIGN, "self.data._grad = self.data._grad + g\n") == "self.data._grad = g\n"
     names = {"grad": "g_sum"}
     assert loose(ASSIGN, "x[0].g_sum += g\nx.grad += g\n", names) == "x[0].g_sum = g\nx.grad = g\n"
 
 
-def test_an_addition_may_be_context_or_vanish() -> None:
+def test_an_addition_may_be_context_or_deleted() -> None:
     code = "def f():\n    a._grad = a._grad + g\n    h()\n"
     assert loose("@@ @@\n $t.grad += $e\n-h()", code) == code.replace("    h()\n", "")
     assert loose("@@ f @@\n-$t.grad += $e", code) == "def f():\n    h()\n"
 
 
-def test_what_is_added_again_has_to_be_added_in_the_same_way() -> None:
+def test_an_accumulation_on_both_sides_matches_only_its_own_form() -> None:
     hunk = "@@ @@\n-$t.grad += $e\n+$t.grad += -$e"
     assert loose(hunk, "a.grad += g\n") == "a.grad += -g\n"
     with pytest.raises(DoesNotApply):
         loose(hunk, "a.grad = a.grad + g\n")
 
 
-def test_outside_of_portable_blocks_code_is_taken_at_its_word() -> None:
+def test_blocks_that_are_not_portable_match_literally() -> None:
     with pytest.raises(DoesNotApply):
         strict(ASSIGN, "a.grad = a.grad + g\n", {})
 
@@ -240,7 +240,7 @@ def test_the_cotangent_is_found_in_a_product(code: str, changed: str) -> None:
 
 
 @pytest.mark.parametrize("code", ["y = a * b", "y = grad * out.grad", "y = g + b", "y = g / b"])
-def test_what_is_not_called_so_is_no_cotangent_and_two_are_none(code: str) -> None:
+def test_other_names_and_two_cotangents_do_not_match(code: str) -> None:
     with pytest.raises(DoesNotApply):
         loose(DROP, f"{code}\n")
 
@@ -259,7 +259,7 @@ def test_products_and_transposes_have_many_forms(product: str, transposed: str) 
     assert loose("@@ @@\n-$cotangent @ $b.T\n+$cotangent @ $b", code) == "y = g @ b\n"
 
 
-def test_a_function_of_the_module_is_no_method_of_a_value() -> None:
+def test_a_module_function_does_not_match_as_a_method() -> None:
     hunk = "@@ @@\n-$g.sum($...how, keepdims=True)\n+$g"
     assert loose(hunk, "y = np.sum(g, 1, keepdims=True)\n") == "y = g\n"
     assert loose(hunk, "y = g.sum(1, keepdims=True)\n") == "y = g\n"

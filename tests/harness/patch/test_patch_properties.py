@@ -1,6 +1,6 @@
 """The patch against an oracle: the same substitution on Python's own syntax tree.
 
-The material is a fixed sample of the standard library, the choice of nodes is Hypothesis's.
+The code is a fixed sample of the standard library; Hypothesis chooses the nodes.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def parse(text: str) -> ast.Module:
 
 @functools.cache
 def nodes_of(module: str, kind: type[ast.AST]) -> list[ast.AST]:
-    """All nodes of a kind, without those in f-strings, where Python 3.11 has no room for quotes."""
+    """All nodes of a kind except those in f-strings, where Python 3.11 cannot nest quotes."""
     found, pending = [], [tree_of(module)]
     while pending:
         node = pending.pop()
@@ -96,7 +96,7 @@ def signed(sign: str, code: str) -> str:
 
 
 def run(before: str, after: str, module: str) -> Patched:
-    """Apply a hunk; what cannot be said in that place is no counterexample."""
+    """Apply a hunk; skip examples whose result is not valid in that place."""
     assume("\n\n" not in before)
     text = text_of(module)
     patch = parse_patch("@@ @@\n" + signed("-", before) + signed("+", after), path="p.md", line=1)
@@ -114,7 +114,7 @@ def run(before: str, after: str, module: str) -> Patched:
 
 
 def same(one: object, other: object) -> bool:
-    """Whether two trees are equal but for positions, contexts and the `u` of a string."""
+    """Whether two trees are equal apart from positions, contexts and the `u` of a string."""
     return equal(one, other, None)
 
 
@@ -122,7 +122,7 @@ def same(one: object, other: object) -> bool:
 
 
 class Substitute(ast.NodeTransformer):
-    """Replaces the outermost nodes that match; the independent account of an expression hunk."""
+    """Replaces the outermost matching nodes, independently of the patch package."""
 
     def __init__(self, pattern: ast.expr, template: str) -> None:
         self.pattern, self.template = pattern, template
@@ -152,8 +152,8 @@ def equal(pattern: object, node: object, bound: dict[str, ast.AST] | None) -> bo
         assert isinstance(node, ast.AST)
         if isinstance(node, ast.Slice | ast.Starred) or has_slice(node):
             return False
-        known = bound.setdefault(pattern.id, node)
-        return same(known, node)
+        earlier = bound.setdefault(pattern.id, node)
+        return same(earlier, node)
     if type(pattern) is not type(node):
         return False
     if isinstance(pattern, list):
@@ -171,12 +171,12 @@ def equal(pattern: object, node: object, bound: dict[str, ast.AST] | None) -> bo
 
 
 def has_slice(node: object) -> bool:
-    return isinstance(node, ast.Tuple) and any(isinstance(each, ast.Slice) for each in node.elts)
+    return isinstance(node, ast.Tuple) and any(isinstance(item, ast.Slice) for item in node.elts)
 
 
 @common
 @given(st.data(), st.sampled_from(REPLACEMENTS))
-def test_an_expression_is_found_whatever_its_layout_and_replaced_as_in_the_tree(
+def test_an_expression_matches_in_any_layout_and_is_replaced_as_in_the_tree(
     data: st.DataObject, replacement: str
 ) -> None:
     module, node = pick(data, ast.expr)
@@ -242,7 +242,7 @@ def swap(root: ast.AST, old: ast.AST, new: ast.AST) -> ast.AST:
 
 @common
 @given(st.data())
-def test_there_and_back_restores_every_byte(data: st.DataObject) -> None:
+def test_undoing_restores_every_byte(data: st.DataObject) -> None:
     module, node = pick(data, ast.expr)
     code = ast.unparse(node)
     there = run(code, "zz_fresh", module)
@@ -257,7 +257,7 @@ def test_there_and_back_restores_every_byte(data: st.DataObject) -> None:
 
 
 def substituted(text: str, wanted: ast.AST, added: list[ast.stmt]) -> ast.Module:
-    """Every statement whose structure is that of `wanted` gives way to others, or to nothing."""
+    """Replaces every statement with the structure of `wanted` by others, or deletes it."""
     tree = parse(text)
     pending: list[ast.AST] = [tree]
     while pending:
@@ -272,7 +272,7 @@ def substituted(text: str, wanted: ast.AST, added: list[ast.stmt]) -> ast.Module
                 needed = not isinstance(node, ast.Module)
                 part[:] = fresh or ([ast.Pass()] if needed else [])
             elif isinstance(part, list):
-                pending += [each for each in part if isinstance(each, ast.AST)]
+                pending += [item for item in part if isinstance(item, ast.AST)]
     return tree
 
 
@@ -281,17 +281,17 @@ def is_elif(node: ast.stmt, text: str) -> bool:
 
 
 def said_otherwise(node: ast.AST) -> bool:
-    """What `ast.unparse` writes in another form than its source: `else: if`, `del (a, b)`."""
+    """Whether `ast.unparse` writes it in another form than its source: `else: if`, `del (a, b)`."""
     return any(
-        (isinstance(each, ast.If) and len(each.orelse) == 1 and isinstance(each.orelse[0], ast.If))
-        or (isinstance(each, ast.Delete) and isinstance(each.targets[0], ast.Tuple))
-        for each in ast.walk(node)
+        (isinstance(item, ast.If) and len(item.orelse) == 1 and isinstance(item.orelse[0], ast.If))
+        or (isinstance(item, ast.Delete) and isinstance(item.targets[0], ast.Tuple))
+        for item in ast.walk(node)
     )
 
 
 @common
 @given(st.data(), st.sampled_from([*STATEMENTS, ""]))
-def test_a_statement_is_found_whatever_its_layout_and_replaced_as_in_the_tree(
+def test_a_statement_matches_in_any_layout_and_is_replaced_as_in_the_tree(
     data: st.DataObject, replacement: str
 ) -> None:
     module, node = pick(data, ast.stmt)
@@ -314,7 +314,7 @@ def test_a_line_added_beside_context_leaves_the_context_as_it_was(
     assume(not said_otherwise(node) and not is_elif(node, text_of(module)))
     assume("\n\n" not in ast.unparse(node))
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)  # read leniently
-    assume(not any(isinstance(each, definitions) for each in ast.walk(node)))
+    assume(not any(isinstance(item, definitions) for item in ast.walk(node)))
     context = signed(" ", ast.unparse(node))
     hunk = f"@@ @@\n+zz()\n{context}" if above else f"@@ @@\n{context}+zz()\n"
     added = parse("zz()").body
@@ -349,7 +349,7 @@ def test_marks_count_executions_and_change_no_result(data: st.DataObject) -> Non
     module = data.draw(st.sampled_from(sorted(WORKLOADS)))
     plain = markable(tree_of(module))
     node = plain[data.draw(st.integers(0, len(plain) - 1))]
-    assume(not any(isinstance(each, _UNMARKABLE) for each in ast.walk(node)))
+    assume(not any(isinstance(item, _UNMARKABLE) for item in ast.walk(node)))
     oracle = Substitute(node, "zz")
     oracle.visit(parse(text_of(module)))
     assume(oracle.count == sum(same(node, other) for other in plain))
@@ -368,7 +368,7 @@ def test_marks_count_executions_and_change_no_result(data: st.DataObject) -> Non
 
 
 def markable(tree: ast.Module) -> list[ast.expr]:
-    """The expressions whose marks stand at the expression itself."""
+    """The expressions that are marked at the expression itself."""
     found: list[ast.expr] = []
     pending: list[ast.AST] = [tree]
     while pending:
@@ -379,7 +379,7 @@ def markable(tree: ast.Module) -> list[ast.expr]:
             pending += node.body
         elif not isinstance(node, _UNMARKABLE):
             pending += ast.iter_child_nodes(node)
-    return [each for each in found if not isinstance(each, ast.Slice | ast.Starred)]
+    return [item for item in found if not isinstance(item, ast.Slice | ast.Starred)]
 
 
 def execute(code: CodeType, module: str) -> tuple[object, int, int]:
@@ -408,7 +408,7 @@ def execute(code: CodeType, module: str) -> tuple[object, int, int]:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_code_that_is_not_there_does_not_apply(module: str) -> None:
+def test_missing_code_does_not_apply(module: str) -> None:
     patch = parse_patch("@@ @@\n-zz_nowhere($x)\n+$x\n", path="p.md", line=1)
     with pytest.raises(DoesNotApply):
         apply_patch(patch, {module: text_of(module)})

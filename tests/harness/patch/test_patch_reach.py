@@ -1,4 +1,4 @@
-"""Marked code: each site's mark, when it runs, and that nothing else is different."""
+"""Marked code: each site is recorded when it runs, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -168,15 +168,15 @@ def test_tracebacks_are_those_of_the_unmarked_code() -> None:
     hunk = "@@ @@\n-a($x)\n+g($x)\n@@ a @@\n-b()\n+return {}[\n+    0]\n"
     result = apply_patch(parse_patch(hunk, path="p.md", line=1), {"m.py": source})
     text = result.sources["m.py"] + "\ng = a\nf(0)\n"
-    seen = []
+    frames_seen = []
     for sites in ([], list(enumerate(result.sites))):
         code = compile_marked(text, "m.py", sites, Hooks(MARKER))
         with pytest.raises(KeyError) as caught:
             exec(code, {MARKER: lambda *_: True})  # noqa: S102
         frames = traceback.extract_tb(caught.tb)[1:]
-        seen.append([(f.lineno, f.end_lineno, f.colno, f.end_colno, f.name) for f in frames])
-    assert seen[0] == seen[1]
-    assert len(seen[0]) == 3
+        frames_seen.append([(f.lineno, f.end_lineno, f.colno, f.end_colno, f.name) for f in frames])
+    assert frames_seen[0] == frames_seen[1]
+    assert len(frames_seen[0]) == 3
 
 
 def test_lines_are_traced_as_before() -> None:
@@ -207,7 +207,7 @@ def traced(text: str, sites: tuple[Site, ...]) -> list[int]:
 
 
 def test_a_marker_that_a_class_would_mangle_is_refused() -> None:
-    with pytest.raises(ValueError, match="'__mark' is not a name that means the same everywhere"):
+    with pytest.raises(ValueError, match="the hook name '__mark' is not an identifier"):
         compile_marked("a = 1\n", "m.py", [], Hooks("__mark"))
 
 

@@ -1,4 +1,4 @@
-"""Where a scope is looked for: a file that is left unparsed has nothing of that name."""
+"""Searching for a scope: a file that is not parsed does not define the name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.patch.scope import Alternative, parse_scope
 from harness.patch.source import parse_source, read_source
 
 NAMES = ["add", "Tensor", "größe", "ﬁt", "e\u0301tat", "\u212ex", "_", "def_", "classes"]
-"""Some letters are no word characters to `re`; Python reads `ﬁt` as `fit`, and a scope does not."""
+"""Some letters are not word characters to `re`; Python reads `ﬁt` as `fit`, a scope does not."""
 
 HEADERS = [
     *("def {}(): pass", "async def {}(): pass", "class {}: pass", "class {}(object): pass"),
@@ -54,11 +54,15 @@ def test_no_page_of_the_catalogue_loses_a_file() -> None:
     for page in open_catalogue().pages()[0]:
         for block in page.diffs(engine.name):
             for hunk in parse_patch(block.text, path=page.path, line=block.line).hunks:
-                for each in hunk.scope.alternatives:
+                for alternative in hunk.scope.alternatives:
                     for file, source in sources.items():
-                        if each.takes_file(file) and each.definitions(source):
+                        if alternative.takes_file(file) and alternative.definitions(source):
                             named += 1
-                            assert each.may_be_in(file, source.text), (page.id, str(each), file)
+                            assert alternative.may_be_in(file, source.text), (
+                                page.id,
+                                str(alternative),
+                                file,
+                            )
     assert named > 100
 
 

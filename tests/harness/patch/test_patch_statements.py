@@ -1,4 +1,4 @@
-"""Hunks of statements: what they match, and that every other byte stays."""
+"""Hunks of statements: their matches, and that all other bytes are unchanged."""
 
 from __future__ import annotations
 
@@ -317,7 +317,7 @@ def test_context_that_would_move_is_refused_with_the_remedy(
         patch_file("@@ @@\n" + hunk, "pass\n")
 
 
-def test_a_site_says_where_what_and_in_which_definition(patched: Callable[..., Patched]) -> None:
+def test_a_site_has_its_place_code_and_definition(patched: Callable[..., Patched]) -> None:
     source = "class T:\n    def f(self):\n        a()\n        b()\n"
     hunk = "@@ T.f @@\n def f(self):\n-    a()\n     ...\n+    c()\n"
     first, second = patched(hunk, source).sites

@@ -1,0 +1,282 @@
+"""An engine whose tensors hold arrays: the adapter that calls it, and the tensor that a probe gets.
+
+`Tensor` and `Adapter` refer to each other, and so share a module.
+"""
+
+from __future__ import annotations
+
+import importlib
+import operator
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from harness.core.run import NumericArray
+from harness.engines.adapter.calling import (
+    ALIASES,
+    OPERATORS,
+    attribute_of,
+    call,
+    takes_nothing,
+)
+from harness.engines.adapter.unsupported import Unsupported
+from harness.engines.engine import Dialect
+from harness.engines.library import Library
+
+_PLAIN = (int, float, complex, str, bytes, dict, slice, np.ndarray, np.generic, np.dtype, type)
+
+
+class Adapter(Library):
+    """A loaded foreign engine under PyTorch's names."""
+
+    def __init__(self, dialect: Dialect, module: ModuleType) -> None:
+        """Import the modules that define its functions."""
+        super().__init__(dialect, module)
+        self.dialect = dialect
+        top = module.__name__.partition(".")[0]
+        names = (*dialect.functions, module.__name__, top)
+        self._modules = [importlib.import_module(name) for name in dict.fromkeys(names)]
+        self._permutes: bool | None = None
+
+    def leaf(self, data: NumericArray) -> Any:
+        """A tensor with a copy of `data` that requires a gradient."""
+        return Tensor(self, super().leaf(data))
+
+    def constant(self, data: Any, dtype: Any = None, **_: Any) -> Any:
+        """A tensor whose gradient is not read; integers and booleans stay an array."""
+        array = np.array(data, dtype)
+        return array if array.dtype.kind in "iub" else self.leaf(array)
+
+    def value(self, t: Any) -> NumericArray:
+        """The data of a tensor."""
+        return super().value(t.native if isinstance(t, Tensor) else t)
+
+    def dtype(self, t: Tensor) -> Any:
+        """The dtype of a tensor's data."""
+        return self.value(t).dtype
+
+    def shape(self, t: Tensor) -> tuple[int, ...]:
+        """The shape of a tensor's data."""
+        return np.shape(self.value(t))
+
+    def compare(self, by: Callable[..., Any], one: Tensor, other: Any) -> NumericArray:
+        """Compare the data of a tensor with another tensor or array, element by element."""
+        other = self.value(other) if isinstance(other, Tensor) else other
+        return np.asarray(by(self.value(one), other))
+
+    def gradient(self, t: Any) -> NumericArray | None:
+        """A leaf's gradient."""
+        return super().gradient(t.native)
+
+    def backward(self, t: Any, cotangent: NumericArray) -> None:
+        """Run the backward pass from a tensor."""
+        if not isinstance(t, Tensor):
+            raise Unsupported("the probe's output is not a tensor of the engine")
+        super().backward(t.native, cotangent)
+
+    # ----- for Tensor and the namespace -----
+
+    def transpose_permutes(self) -> bool:
+        """Whether `transpose(0, 1)` keeps a matrix: its arguments are a permutation, not a swap."""
+        if self._permutes is None:
+            matrix = self.leaf(np.arange(6.0).reshape(2, 3))
+            try:
+                self._permutes = Tensor.__getattr__(matrix, "transpose")(0, 1).shape == (2, 3)
+            except Exception:  # it does not accept two axes at all
+                self._permutes = False
+        return self._permutes
+
+    def wrap(self, value: Any) -> Any:
+        """The engine's tensors as `Tensor`, also in tuples and lists; other values unchanged."""
+        if isinstance(value, tuple | list):
+            return type(value)(map(self.wrap, value)) if type(value) in (tuple, list) else value
+        return value if self.is_plain(value) else Tensor(self, value)
+
+    def is_plain(self, value: Any) -> bool:
+        """Whether a value is something other than a tensor of the engine."""
+        return value is None or isinstance(value, _PLAIN)
+
+    def unwrap(self, value: Any) -> Any:
+        """Each `Tensor` as the engine's own, also in tuples and lists."""
+        if isinstance(value, tuple | list):
+            return type(value)(map(self.unwrap, value))
+        return value.native if isinstance(value, Tensor) else value
+
+    def operand(self, value: Any) -> Any:
+        """The other operand of an operator, for the engine: an array becomes a constant."""
+        if isinstance(value, np.ndarray):
+            return super().leaf(value.astype(float))
+        return self.unwrap(value)
+
+    def names(self, name: str) -> list[str]:
+        """The names that the engine may use for PyTorch's `name`, the likeliest first."""
+        configured = self.dialect.names.get(name, ())
+        theirs = (configured,) if isinstance(configured, str) else configured
+        last = [dotted.rpartition(".")[2] for dotted in theirs]
+        return [*last, name, *ALIASES.get(name, ())]
+
+    def function(self, name: str) -> Any:
+        """The function or class of that name in the engine's modules, or None."""
+        for alias in self.names(name):
+            for module in self._modules:
+                function = attribute_of(module, alias)
+                if callable(function):
+                    return function
+        return None
+
+    def method(self, native: Any, name: str) -> Any:
+        """The attribute of that name of the engine's own tensor, or None."""
+        for alias in self.names(name):
+            attribute = getattr(native, alias, None)
+            if attribute is not None:
+                return attribute
+        return None
+
+    def apply(self, function: Callable[..., Any], arguments: Any, options: dict[str, Any]) -> Any:
+        """Call one of the engine's functions with unwrapped arguments, and wrap its result."""
+        unwrapped = {name: self.unwrap(option) for name, option in options.items()}
+        return self.wrap(call(function, [self.unwrap(a) for a in arguments], unwrapped))
+
+
+class Tensor:
+    """One of the engine's tensors (`native`) under PyTorch's names."""
+
+    __array_ufunc__ = None  # with an array on the left, NumPy leaves the operator to this class
+    __hash__ = object.__hash__
+
+    def __init__(self, adapter: Adapter, native: Any) -> None:
+        self.adapter, self.native = adapter, native
+
+    def initial(self, attribute: str) -> Any:
+        """The value of an attribute on a new leaf of this shape."""
+        return getattr(self.adapter.leaf(np.zeros_like(self.data)).native, attribute, None)
+
+    @property
+    def data(self) -> NumericArray:
+        """The data as an array."""
+        return self.adapter.value(self)
+
+    @property
+    def grad(self) -> NumericArray | None:
+        """The accumulated gradient."""
+        return self.adapter.gradient(self)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape."""
+        return self.adapter.shape(self)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the data."""
+        return self.adapter.dtype(self)
+
+    def item(self) -> float:
+        """The only element, as a number."""
+        return float(self.data.item())
+
+    def detach(self) -> Any:
+        """A constant with the same data."""
+        return self.adapter.constant(self.data)
+
+    def transpose(self, *axes: int) -> Any:
+        """Swap two axes, as PyTorch does; any other number of axes goes to the engine as it is."""
+        adapter = self.adapter
+        swap = adapter.method(self.native, "swapaxes") if len(axes) == 2 else None
+        if swap is not None:
+            return adapter.apply(swap, axes, {})
+        if len(axes) == 2 and (swap := adapter.function("swapaxes")) is not None:
+            return adapter.apply(swap, (self, *axes), {})
+        transpose = self.__getattr__("transpose")
+        if len(axes) != 2:
+            return transpose(*axes)
+        order = list(range(self.ndim))
+        order[axes[0]], order[axes[1]] = order[axes[1]], order[axes[0]]
+        return transpose(*(order if adapter.transpose_permutes() else axes))
+
+    def backward(self, cotangent: Any = None) -> None:
+        """Run the backward pass from here; the cotangent defaults to ones."""
+        value = self.data
+        weights = np.ones_like(value) if cotangent is None else self.adapter.value(cotangent)
+        self.adapter.backward(self, weights)
+
+    @property
+    def T(self) -> Any:  # noqa: N802  PyTorch's name
+        """The transpose of a matrix."""
+        transpose = self.adapter.method(self.native, "T")
+        if transpose is None:
+            return self.transpose()
+        if not callable(transpose):
+            return self.adapter.wrap(transpose)
+        return self.adapter.apply(transpose, () if takes_nothing(transpose) else (0, 1), {})
+
+    def __getattr__(self, name: str) -> Any:
+        """The engine's method of that name, or its function."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        method = self.adapter.method(self.native, name)
+        if method is None:
+            function = self.adapter.function(name)
+            if function is None:
+                raise Unsupported(f"the engine has no `{name}` method or function")
+            return lambda *args, **options: self.adapter.apply(function, (self, *args), options)
+        if not callable(method):
+            return self.adapter.wrap(method)
+        return lambda *args, **options: self.adapter.apply(method, args, options)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Index with the engine's own indexing."""
+        return self.adapter.wrap(self.native[self.adapter.unwrap(key)])
+
+    def __len__(self) -> int:
+        """The length of the first axis."""
+        return len(self.data)
+
+    def __neg__(self) -> Any:
+        """Negate with the engine's own operator."""
+        return self.adapter.wrap(-self.native)
+
+
+def _binary(symbol: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """An operator and its reflected form."""
+    apply = getattr(operator, symbol)
+
+    def evaluate(adapter: Adapter, left: Any, right: Any) -> Any:
+        """Use the engine's operator, or its function if it does not overload the operator."""
+        if not any(hasattr(type(operand), f"__{symbol}__") for operand in (left, right)):
+            function = next(filter(None, map(adapter.function, OPERATORS.get(symbol, ()))), None)
+            if function is not None:
+                return adapter.wrap(function(left, right))
+        return adapter.wrap(apply(left, right))
+
+    def method(self: Tensor, other: Any) -> Any:
+        return evaluate(self.adapter, self.native, self.adapter.operand(other))
+
+    def reflected(self: Tensor, other: Any) -> Any:
+        return evaluate(self.adapter, self.adapter.operand(other), self.native)
+
+    return method, reflected
+
+
+def _comparison(symbol: str) -> Callable[[Tensor, Any], NumericArray]:
+    compare = getattr(operator, symbol)
+
+    def method(self: Tensor, other: Any) -> NumericArray:
+        return self.adapter.compare(compare, self, other)
+
+    return method
+
+
+for _symbol in ("add", "sub", "mul", "truediv", "pow", "matmul", "floordiv", "mod"):
+    _method, _reflected = _binary(_symbol)
+    setattr(Tensor, f"__{_symbol}__", _method)
+    setattr(Tensor, f"__r{_symbol}__", _reflected)
+for _symbol in ("lt", "le", "gt", "ge"):
+    setattr(Tensor, f"__{_symbol}__", _comparison(_symbol))
