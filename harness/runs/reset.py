@@ -153,7 +153,7 @@ def _at_work() -> set[str]:
     """Our own modules that have a part in a run: a forked process has many more."""
     found: set[str] = set()
     measuring = [name for name in sys.modules if name.startswith(_MEASURING)]
-    pending = ["harness.runs.child", *measuring]
+    pending = ["harness.runs.child", "harness.sandbox.child", *measuring]
     while pending:
         name = pending.pop()
         if name in sys.modules and name not in found:

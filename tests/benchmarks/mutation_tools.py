@@ -34,10 +34,10 @@ from harness.core.errors import HunkError
 from harness.engines.engine import Dialect, Engine
 from harness.pages.probe import Probe
 from harness.patch import apply_patch, parse_patch
-from harness.runs.child import Job
 from harness.runs.coverage import homes
 from harness.runs.host import EngineDoesNotLoad, run_isolated
-from harness.sandbox.confinement import Limits
+from harness.runs.messages import Job
+from harness.sandbox.limits import Limits
 from tests.benchmarks.engine import ONE_THREAD, ROOT
 from tests.benchmarks.mutations import mutations
 from tests.benchmarks.report import machine

@@ -84,9 +84,7 @@ def test_what_does_not_exist_is_said_before_anything_runs(catalogue: Catalogue) 
         plan(catalogue, ids=["hafl"])
     with pytest.raises(UsageError, match="is a variant, not a break"):
         plan(catalogue, ids=["squared-by-hand"])
-    with pytest.raises(
-        UsageError, match=r"mean `values`\? the families are shapes, values"
-    ):
+    with pytest.raises(UsageError, match=r"mean `values`\? the families are shapes, values"):
         plan(catalogue, family="value")
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from harness.engines.engine import Dialect
 from harness.runs.host import EngineDoesNotLoad, run_isolated
-from harness.sandbox.confinement import Limits
+from harness.sandbox.limits import Limits
 from tests.harness.tiny import TINY, tiny_job
 
 QUICK = Limits(seconds=30.0)
@@ -116,8 +116,8 @@ def test_a_fresh_interpreter_has_a_world_of_its_own_too(fork: bool) -> None:
     numbers = "[line.split()[1:] for line in open('/proc/self/status') if line[:5] == 'NSpid']"
     text = backward_that(f"raise ValueError(len({numbers}[0]))")
     lone, shared = (
-        run_isolated(tiny_job(text), Limits(own_world=own_world), fork=fork)[0].failure
-        for own_world in (True, False)
+        run_isolated(tiny_job(text), Limits(namespaces=namespaces), fork=fork)[0].failure
+        for namespaces in (True, False)
     )
     assert lone is not None
     assert shared is not None
@@ -141,16 +141,16 @@ LEFT_BEHIND = {
 }
 
 
-@pytest.mark.parametrize("own_world", [True, False])
+@pytest.mark.parametrize("namespaces", [True, False])
 @pytest.mark.parametrize("what", LEFT_BEHIND)
 def test_no_process_and_no_file_is_left(
-    fork: bool, own_world: bool, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fork: bool, namespaces: bool, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mark = f"60.{os.getpid()}{fork:d}{own_world:d}{len(what)}"
+    mark = f"60.{os.getpid()}{fork:d}{namespaces:d}{len(what)}"
     does = f"import subprocess; open('litter', 'w'); {LEFT_BEHIND[what]}".format(mark=mark)
     (tmp_path / "scratch").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
-    limits = replace(QUICK, own_world=own_world)
+    limits = replace(QUICK, namespaces=namespaces)
     runs = run_isolated(tiny_job(backward_that(does)), limits, fork=fork)
     assert [run.failure for run in runs] == [None] * 5
     assert list((tmp_path / "scratch").iterdir()) == []
