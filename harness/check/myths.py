@@ -10,7 +10,7 @@ from harness.core.finding import Finding
 from harness.experiment.myth import find_exhibit, lines, programs, run_myth
 from harness.pages.page import Page
 from harness.runs.program import Program
-from harness.sandbox.confinement import Limits
+from harness.sandbox.limits import Limits
 
 FOREIGN_KEYS = ("sites", "transformer", "expect", "diagnostics", "pardon")
 """Keys of the front matter that say something about a patch; a myth has none."""

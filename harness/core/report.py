@@ -55,7 +55,8 @@ class RunReport(msgspec.Struct, frozen=True):
     """Of diagnostics in `caught_by` that measure a deviation: orders of magnitude above the clean
     engine's own noise. In JSON null stands for infinity."""
     repeatable: bool = True
-    """Whether it would be the same on another day: no limit was met, and no process was killed."""
+    """Whether another run would show the same; False where it depends on the machine, such as after
+    a time limit."""
 
 
 class ClaimReport(msgspec.Struct, frozen=True):
@@ -89,7 +90,7 @@ class Report(msgspec.Struct, frozen=True):
 
     @property
     def repeatable(self) -> bool:
-        """Whether the report would be the same on another day."""
+        """Whether the report would be the same another time, so that it may be cached."""
         return all(run.repeatable for run in self.runs)
 
     @property

@@ -90,6 +90,8 @@ class Failure(msgspec.Struct, frozen=True):
     message: str
     where: str = ""
     """The line of the probe that was being executed, where that is known."""
+    repeatable: bool = True
+    """Whether another run would fail in the same way; False where it depends on the machine."""
 
     def __post_init__(self) -> None:
         """Whoever wrote the message: it can be shown as it is."""
@@ -111,6 +113,8 @@ class Measured(msgspec.Struct, frozen=True):
     """Why nothing was measured, where the diagnostic declined."""
     failure: str | None = None
     """How the engine failed while it was being measured."""
+    repeatable: bool = True
+    """As in `Failure`."""
 
     def __post_init__(self) -> None:
         """Whoever wrote them: they can be shown as they are."""
@@ -173,6 +177,22 @@ class Run(msgspec.Struct, frozen=True):
     known: see `harness.runs.coverage`."""
     measured: dict[str, Measured] = {}
     seconds: float = 0.0
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether another run would show the same, so that this one may be cached."""
+        results = [self.failure, *self.measured.values()]
+        return all(result.repeatable for result in results if result)
+
+
+def failure_of(phase: str, error: BaseException, where: str = "") -> Failure:
+    """Return the failure that an exception is; one for want of memory is not repeatable."""
+    return Failure(phase, type(error).__name__, message_of(error), where, is_repeatable(error))
+
+
+def is_repeatable(error: BaseException) -> bool:
+    """Whether the exception depends on the program only, and not on the memory that is free."""
+    return not isinstance(error, MemoryError)
 
 
 def message_of(error: BaseException) -> str:

@@ -33,6 +33,8 @@ class Skipped:
     """Nothing was checked, for this reason; never counted as silent."""
 
     reason: str
+    repeatable: bool = True
+    """Whether it would be skipped another time; False where a library could not be run."""
 
 
 Verdict = Alarm | Silent | Skipped

@@ -68,7 +68,8 @@ def ask(diagnostic: Diagnostic, observation: Observation) -> Verdict:
         if isinstance(answer, Skipped):
             return answer
         if answer.failure:
-            return Skipped(f"{diagnostic.library} cannot run this probe: {answer.failure}")
+            reason = f"{diagnostic.library} cannot run this probe: {answer.failure}"
+            return Skipped(reason, answer.failure.repeatable)
     measured = observation.run.measured.get(diagnostic.name)
     if measured and measured.problem:
         return Skipped(measured.problem)

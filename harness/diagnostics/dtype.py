@@ -22,7 +22,7 @@ def measure(trial: Trial, run: Run) -> Measured:
     """What the engine holds for each leaf: an empty array of its dtype."""
     if trial.probe.kind == "steps":
         return Measured()  # the log says it all
-    held = trial.held({name: leaf.numpy() for name, leaf in run.leaves.items()})
+    held = trial.stored({name: leaf.numpy() for name, leaf in run.leaves.items()})
     return Measured({name: pack(np.empty(0, value.dtype)) for name, value in held.items()})
 
 

@@ -26,7 +26,7 @@ UNITS = 64
 def precision(trial: Trial, run: Run) -> float:
     """The coarsest machine epsilon of the leaves, as given and as held, and the output."""
     given = {name: leaf.numpy() for name, leaf in run.leaves.items()}
-    held = trial.held(given).values()
+    held = trial.stored(given).values()
     return resolution(*given.values(), *held, *([run.output.numpy()] if run.output else []))
 
 

@@ -20,12 +20,12 @@ from harness.core.vocabulary import Loss
 from harness.diagnostics import DIAGNOSTICS, Diagnostic, Observation, ask
 from harness.engines.engine import Engine
 from harness.pages.probe import Probe
-from harness.runs.child import Job
-from harness.runs.coverage import homes
+from harness.runs.coverage import functions_with_sites
 from harness.runs.host import EngineDoesNotLoad
+from harness.runs.messages import Job
 from harness.runs.oracles import ask_library, why_missing
 from harness.runs.store import Store, keys_of, run_kept
-from harness.sandbox.confinement import Limits
+from harness.sandbox.limits import Limits
 
 Pair = tuple[str, Loss | None]
 """A probe's name and a loss."""
@@ -136,7 +136,7 @@ class Bench:
 
     def _wanted(self, clean: Engine, job: Job) -> tuple[Item, ...]:
         """The items in which the unpatched engine calls a function that the patch changes."""
-        changed = homes(clean.root, clean.sources, job.sites)
+        changed = functions_with_sites(clean.root, clean.sources, job.sites)
         if changed is None:
             return job.items
         called = zip(job.items, self._coverage(clean, job.probes), strict=True)

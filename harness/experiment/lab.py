@@ -36,7 +36,6 @@ from harness.pages.catalogue import Catalogue
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.patch import Patched, apply_transformer
-from harness.runs.cached_runs import is_repeatable
 from harness.runs.store import open_store
 
 
@@ -337,11 +336,14 @@ def _describe(
         alarms={name: v.message for name, v in caught.items()},
         wrong_reason={name: v.message for name, v in alarms.items() if name not in caught},
         margins=_margins(caught, key.verdicts),
-        repeatable=is_repeatable(run)
-        and not any(
-            " cannot be imported: " in v.reason for v in verdicts.values() if isinstance(v, Skipped)
-        ),
+        repeatable=_is_repeatable(run, key, verdicts),
     )
+
+
+def _is_repeatable(run: Run, key: Clean, verdicts: Mapping[str, Verdict]) -> bool:
+    """Whether the report on a run would be the same another time."""
+    skipped = [verdict for verdict in verdicts.values() if isinstance(verdict, Skipped)]
+    return run.repeatable and key.run.repeatable and all(v.repeatable for v in skipped)
 
 
 def _margins(caught: Mapping[str, Alarm], on_clean: Mapping[str, Verdict]) -> dict[str, float]:

@@ -32,7 +32,11 @@ class StoredEvaluation(msgspec.Struct, frozen=True):
 
 
 EVALUATIONS: Kind[StoredEvaluation] = Kind("evaluation", StoredEvaluation)
-COMMON: Kind[list[RunReport]] = Kind("common reports", list[RunReport], is_repeatable=bool)
+COMMON: Kind[list[RunReport]] = Kind(
+    "common reports",
+    list[RunReport],
+    is_repeatable=lambda runs: bool(runs) and all(run.repeatable for run in runs),
+)
 
 
 def pack(evaluation: Evaluation, common: Sequence[RunReport]) -> StoredEvaluation:

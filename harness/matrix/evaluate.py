@@ -23,7 +23,7 @@ from harness.matrix.plan import Entry, Plan, size_of
 from harness.matrix.records import FalseAlarm
 from harness.pages.probe import Probe
 from harness.runs.cache import Cache
-from harness.sandbox.pool import cores, side_by_side
+from harness.sandbox.pool import available_cores, map_in_parallel
 
 Progress = Callable[[int, str], None]
 """Called with the number of pages that are done, and the id of the last one."""
@@ -45,7 +45,7 @@ def evaluate_all(
         plan = replace(plan, breaks=breaks)
     evaluations: dict[str, Evaluation] = {}
     clean: CleanAlarms = {}
-    with closing(_evaluate_in_order(plan, baseline, processes or cores())) as results:
+    with closing(_evaluate_in_order(plan, baseline, processes or available_cores())) as results:
         for done, (entry, evaluation) in enumerate(results, start=1):
             evaluations[entry.page.id] = evaluation
             clean = {**evaluation.clean, **clean}
@@ -86,7 +86,7 @@ def _evaluate_in_order(
     _INHERITED.append((fresh, baseline, common))
     try:
         indices = range(len(fresh))
-        with closing(side_by_side(_evaluate_nth, indices, min(processes, len(fresh)))) as stored:
+        with closing(map_in_parallel(_evaluate_nth, indices, min(processes, len(fresh)))) as stored:
             evaluations = _stored(fresh, stored, baseline.store, common)
             for entry in plan.entries:
                 cached = entry.work

@@ -1,1 +1,4 @@
-"""A probe on an engine becomes a run, in a confined child process; the cache of runs."""
+"""Run probes on an engine in confined child processes, and cache the results.
+
+`host` starts a child for a task, `child` does the task there, `messages` is what they exchange.
+"""

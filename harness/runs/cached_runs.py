@@ -10,18 +10,12 @@ import msgspec
 
 from harness.core.run import Run
 from harness.runs.cache import RUN_ROOMS, Cache, Kind, key_of
-from harness.runs.child import Job
-from harness.runs.host import UNREPEATABLE, run_isolated
+from harness.runs.host import run_isolated
 from harness.runs.inputs import SEED
-from harness.sandbox.confinement import Limits
+from harness.runs.messages import Job
+from harness.sandbox.limits import Limits
 
-
-def is_repeatable(run: Run) -> bool:
-    """Whether the run would be the same on another day."""
-    return run.failure is None or run.failure.type not in UNREPEATABLE
-
-
-RUNS: Kind[Run] = Kind("run", Run, RUN_ROOMS, is_repeatable)
+RUNS: Kind[Run] = Kind("run", Run, RUN_ROOMS)
 
 
 def run_cached(job: Job, cache: Cache, limits: Limits | None = None) -> list[Run]:

@@ -1,8 +1,7 @@
 """Which functions of an engine a run calls.
 
-Up to the moment at which a patched engine executes a site, it does what the unpatched one does. So
-where the unpatched run calls no function that holds a site, the patched one comes to no site
-either, and need not be run at all.
+Until a patched engine executes a site, it does the same as the unpatched one. So if the unpatched
+run calls no function that contains a site, the patched run does not either, and can be skipped.
 """
 
 from __future__ import annotations
@@ -19,24 +18,26 @@ from harness.patch.reach import Hooks, compile_marked
 _HOOKS = Hooks("__breaklab_home__")
 
 
-def homes(root: Path, sources: Mapping[str, str], sites: Sequence[Site]) -> set[str] | None:
-    """The functions of the unpatched `sources` in which the sites of a patch are.
+def functions_with_sites(
+    root: Path, sources: Mapping[str, str], sites: Sequence[Site]
+) -> set[str] | None:
+    """Return the functions of the unpatched `sources` that contain the sites of a patch.
 
-    None where one of them is in no function: then it is executed by the import.
+    None if a site is outside of all functions: the import executes it.
     """
-    found: set[str] = set()
+    functions: set[str] = set()
     for file in {site.file for site in sites}:
         undone = [(i, site.undone()) for i, site in enumerate(sites) if site.file == file]
         code = compile_marked(sources[file], str(root / file), undone, _HOOKS)
-        for one in _marked(code):
-            if not one.co_flags & inspect.CO_OPTIMIZED:  # a module's or a class's body
+        for marked in _marked(code):
+            if not marked.co_flags & inspect.CO_OPTIMIZED:  # the body of a module or a class
                 return None
-            found.add(_name(one))
-    return found
+            functions.add(_name(marked))
+    return functions
 
 
 def _marked(code: CodeType) -> Iterator[CodeType]:
-    """The code objects that call the marker themselves."""
+    """Yield the code objects that call the marker themselves."""
     if _HOOKS.marker in code.co_names:
         yield code
     for inner in code.co_consts:
@@ -49,21 +50,21 @@ def _name(code: CodeType) -> str:
 
 
 class Coverage:
-    """Watches which functions of some files are called, in this thread."""
+    """Records which functions of some files are called in this thread."""
 
     def __init__(self, files: set[str]) -> None:
         self._files = files
         self._called: set[CodeType] = set()
 
     def start(self) -> None:
-        """Watch from now on; what was seen before is forgotten."""
+        """Start to record, and forget what was recorded before."""
         self._called.clear()
         sys.settrace(self._trace)
 
     def stop(self) -> list[str] | None:
-        """The functions that were called since; None where Python stopped the watching.
+        """Return the functions that were called; None if they could not all be recorded.
 
-        It does so when the stack has no room for the watcher, and then nothing is known.
+        Python stops tracing when the stack has no room left for the trace function.
         """
         lost = sys.gettrace() != self._trace
         sys.settrace(None)

@@ -1,4 +1,4 @@
-"""The numbers that go into a probe: its leaves, and the cotangent that its loss hands back."""
+"""The inputs of a probe: the values of its leaves, and the cotangent of its loss."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SEED = 20260
 
 
 def draw(probe: Probe) -> dict[str, NumericArray]:
-    """The leaves' values in their dtypes, the same on every engine and in every process.
+    """Return the values of the leaves, which are the same on every engine and in every process.
 
     They are shared and read-only: an engine gets copies.
     """

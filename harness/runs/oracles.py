@@ -15,10 +15,10 @@ from harness.core.verdict import Skipped
 from harness.core.vocabulary import Loss
 from harness.engines.engine import Dialect
 from harness.pages.probe import Probe, ProbeKind
-from harness.runs.child import Job
 from harness.runs.host import EngineDoesNotLoad
+from harness.runs.messages import Job
 from harness.runs.store import Store, run_kept
-from harness.sandbox.confinement import Limits
+from harness.sandbox.limits import Limits
 
 Pair = tuple[Probe, Loss | None]
 
@@ -87,5 +87,5 @@ def ask_library(
         job = Job(library.dialect, "", {}, (), probes, items)
         runs = run_kept(job, store, IMPORT_LIMIT)
     except EngineDoesNotLoad as error:
-        runs = [Skipped(f"{name} cannot be imported: {error}")] * len(fit)
+        runs = [Skipped(f"{name} cannot be imported: {error}", repeatable=False)] * len(fit)
     return {(probe.name, loss): run for (probe, loss), run in zip(fit, runs, strict=True)}

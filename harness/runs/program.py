@@ -1,4 +1,4 @@
-"""A whole program, run as it is written in the child; what it prints travels as it comes."""
+"""A program that is run as it is written; what it prints is sent to the host piece by piece."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from typing import Any
 
 import msgspec
 
-from harness.core.run import Failure, message_of
+from harness.core.run import Failure, failure_of
 from harness.runs.trial import line_within
-from harness.sandbox.confinement import Limits
+from harness.sandbox.limits import Limits
 
 LARGEST_PIECE = 65536
-"""Bytes that travel at once."""
+"""Bytes that are sent at once."""
 
 
 class Program(msgspec.Struct, frozen=True, tag="program"):
-    """Python that prints, and where it stands."""
+    """A task: Python that prints, and its place in a file, for tracebacks."""
 
     source: str
     path: str
     line: int
     needs: tuple[str, ...] = ()
-    """The modules that it imports beside NumPy and the engine."""
+    """The modules that it imports besides NumPy and the engine."""
     limits: Limits = Limits()
 
 
-class Printed(msgspec.Struct, frozen=True):
-    """A frame: bytes that went to standard output."""
+class Output(msgspec.Struct, frozen=True):
+    """A message: bytes that were written to standard output."""
 
     data: bytes
 
 
-class Ended(msgspec.Struct, frozen=True):
-    """The last frame: the program is over, well or with a failure."""
+class ProgramEnd(msgspec.Struct, frozen=True):
+    """The last message: the program has ended, with a failure or without."""
 
     failure: Failure | None = None
 
 
-def execute(program: Program, send: Callable[[Printed], None]) -> Ended:
-    """Run the program; text that is no UTF-8 travels as escapes."""
+def execute(program: Program, send: Callable[[Output], None]) -> ProgramEnd:
+    """Run the program; characters that UTF-8 cannot encode are sent as escapes."""
     sys.dont_write_bytecode = True
     out = io.TextIOWrapper(
         io.BufferedWriter(_Sender(send)), "utf-8", "backslashreplace", line_buffering=True
@@ -50,20 +50,20 @@ def execute(program: Program, send: Callable[[Printed], None]) -> Ended:
     sys.stdout = out
     try:
         code = compile("\n" * (program.line - 1) + program.source, program.path, "exec")
-        exec(code, {"__name__": "__main__"})  # noqa: S102  it is code by design
+        exec(code, {"__name__": "__main__"})  # noqa: S102  running it is the purpose
         out.flush()
     except BaseException as error:
         with contextlib.suppress(BaseException):
             out.flush()
         where = line_within(program.source, program.path, program.line, error)
-        return Ended(Failure("the program", type(error).__name__, message_of(error), where))
-    return Ended()
+        return ProgramEnd(failure_of("the program", error, where))
+    return ProgramEnd()
 
 
 class _Sender(io.RawIOBase):
-    """A stream whose every piece is a frame."""
+    """A stream that sends each piece that is written to it."""
 
-    def __init__(self, send: Callable[[Printed], None]) -> None:
+    def __init__(self, send: Callable[[Output], None]) -> None:
         self._send = send
 
     def writable(self) -> bool:
@@ -71,5 +71,5 @@ class _Sender(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         piece = bytes(data[:LARGEST_PIECE])
-        self._send(Printed(piece))
+        self._send(Output(piece))
         return len(piece)

@@ -1,12 +1,12 @@
 """The trail of a run: digests of what the patch's sites evaluated to, in the order of execution.
 
-A fault that is reached has *infected* the program if, at a patched place, something evaluates to
-something else than at the same place of the unpatched engine. Both engines are compiled with calls
-to the recorder at these places (see `harness.patch.reach`), so that the values are taken in the
-patched function's own frame, a closure's included, and nothing is evaluated twice.
+A fault that is reached has *infected* the program if something at a patched site evaluates to
+another value than at the same site of the unpatched engine. Both engines are compiled with calls of
+the recorder at the sites (see `harness.patch.reach`). So values are recorded in the frame of the
+patched function, even in a closure, and nothing is evaluated twice.
 
-Two trails are compared name by name. A name that only one side knows is a variable that the patch
-itself brings in or takes away: what it holds shows in the others, or nowhere.
+Two trails are compared name by name. A name in only one of them is a variable that the patch adds
+or removes: if its value matters, it changes other variables as well.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ import numpy as np
 from harness.patch.reach import HOOKS, Hooks
 
 DEPTH = 5
-"""How far below a value its parts count."""
+"""The depth to which the parts of a value are digested."""
 
 PARTS = 500
-"""How many parts of a value count: an engine's whole graph may hang on a node."""
+"""The number of parts of a value that are digested: a node may refer to the whole graph."""
 
 ENDS = 32
-"""How many parts count at either end of a long sequence."""
+"""The number of parts that are digested at either end of a long sequence."""
 
 BUDGET = 100_000
-"""How many parts are looked at in a run. Two runs that have been alike use it up at the same place;
-what they do from there on counts by how often it is done only."""
+"""The number of parts that are digested in a run; after that, values are only counted. Runs that
+are equal so far exhaust it at the same place."""
 
 
 class Recorder:
-    """What the sites did since the last `clear`."""
+    """Records what the sites do, from the last `clear` on."""
 
     def __init__(self) -> None:
         self.executed: set[int] = set()
         self.trail: dict[str, int] = {}
-        self.looked_at = 0
+        self.digested = 0
         self.paused = False
 
     def install(self, hooks: Hooks = HOOKS) -> None:
-        """Give instrumented code its builtins; without those for values, only sites are marked."""
+        """Define the builtins that instrumented code calls, as far as the hooks record anything."""
         for name, function in (
             (HOOKS.marker, self.mark if hooks.value else self.mark_only),
             (HOOKS.value, self.value),
@@ -57,14 +57,14 @@ class Recorder:
             setattr(builtins, name, function)
 
     def clear(self) -> None:
-        """Forget everything, and go on recording."""
+        """Forget everything, and continue to record."""
         self.paused = False
         self.executed.clear()
         self.trail.clear()
-        self.looked_at = 0
+        self.digested = 0
 
     def mark(self, site: int) -> bool:
-        """A site is about to be executed."""
+        """Record that a site is about to be executed."""
         if self.paused:
             return True
         self.executed.add(site)
@@ -72,19 +72,19 @@ class Recorder:
         return True
 
     def mark_only(self, site: int) -> bool:
-        """As `mark`, and nothing else will be told about the site."""
+        """As `mark`, for code that records nothing else about the site."""
         if not self.paused:
             self.executed.add(site)
         return True
 
     def value(self, site: int, value: Any) -> Any:
-        """A site evaluated to `value`, or returns it, which is handed on."""
+        """Record that a site evaluates to `value`, or returns it; return the value."""
         if not self.paused:
             self._note(f"{site} value", value)
         return value
 
     def frame(self, site: int, variables: Mapping[str, Any], names: Iterable[str]) -> None:
-        """A site is done, and its frame holds `variables`, of which `names` occur in the patch."""
+        """Record that a site is done, and those of its `variables` that the patch names."""
         if self.paused:
             return
         self._count(f"{site} done")
@@ -96,24 +96,24 @@ class Recorder:
         self.trail[key] = self.trail.get(key, 0) + 1
 
     def _note(self, key: str, value: Any) -> None:
-        digest, look = 0, _Digest()
-        if self.looked_at < BUDGET:
-            # An object may refuse to be looked at, or the stack may be at its end.
+        digest, digester = 0, _Digest()
+        if self.digested < BUDGET:
+            # An attribute may raise, or the stack may be exhausted.
             with contextlib.suppress(Exception):
-                digest = look.of(value, DEPTH)
-            self.looked_at += look.parts
+                digest = digester.of(value, DEPTH)
+            self.digested += digester.parts
         self.trail[key] = zlib.crc32(digest.to_bytes(4), self.trail.get(key, 0))
 
 
 class _Digest:
-    """A checksum of a value and its parts: the same for equal values in any process."""
+    """A checksum of a value and its parts, which is the same for equal values in any process."""
 
     def __init__(self) -> None:
-        self.seen: set[int] = set()
+        self.visited: set[int] = set()
         self.parts = 0
 
     def of(self, value: Any, depth: int) -> int:
-        """The checksum; parts below `depth`, and those met before, count by their type only."""
+        """Return the checksum; parts below `depth`, and repeated ones, count by their type only."""
         self.parts += 1
         if isinstance(value, np.ndarray | np.generic):
             array = np.asarray(value)
@@ -127,16 +127,16 @@ class _Digest:
         if isinstance(value, type | ModuleType | FunctionType | BuiltinFunctionType | MethodType):
             return self._function(value, depth)
         name = type(value).__qualname__
-        if depth == 0 or id(value) in self.seen or self.parts > PARTS:
+        if depth == 0 or id(value) in self.visited or self.parts > PARTS:
             return zlib.crc32(name.encode())
-        self.seen.add(id(value))
+        self.visited.add(id(value))
         if isinstance(value, list | tuple):
             ends = value if len(value) <= 2 * ENDS else (len(value), *value[:ENDS], *value[-ENDS:])
             return self._all(name, ends, depth)
         if isinstance(value, set | frozenset) and len(value) > 2 * ENDS:
             return self._all(name, [len(value)], depth)
         if isinstance(value, set | frozenset):
-            return zlib.crc32(str(sorted(self.of(each, depth - 1) for each in value)).encode())
+            return zlib.crc32(str(sorted(self.of(item, depth - 1) for item in value)).encode())
         if isinstance(value, dict):
             items = list(islice(value.items(), 2 * ENDS))
             return self._all(name, [len(value), *(p for item in items for p in item)], depth)
@@ -145,11 +145,11 @@ class _Digest:
         return self._all(name, _attributes(value), depth)
 
     def _function(self, value: Any, depth: int) -> int:
-        """Functions are known by name, closures by what they hold as well."""
+        """Functions count by name, closures by the values of their cells as well."""
         name = getattr(value, "__qualname__", getattr(value, "__name__", ""))
         cells = getattr(value, "__closure__", None) or () if depth else ()
-        held = [cell.cell_contents for cell in cells if _is_filled(cell)]
-        return self._all(name, held, depth) if held else zlib.crc32(name.encode())
+        contents = [cell.cell_contents for cell in cells if _is_filled(cell)]
+        return self._all(name, contents, depth) if contents else zlib.crc32(name.encode())
 
     def _all(self, name: str, parts: Iterable[Any], depth: int) -> int:
         digest = zlib.crc32(name.encode())
@@ -159,7 +159,7 @@ class _Digest:
 
 
 def _attributes(value: Any) -> list[Any]:
-    slots = [name for each in type(value).__mro__ for name in getattr(each, "__slots__", ())]
+    slots = [name for base in type(value).__mro__ for name in getattr(base, "__slots__", ())]
     named = {name: getattr(value, name) for name in slots if name[:2] != "__" and _has(value, name)}
     return [part for item in {**named, **getattr(value, "__dict__", {})}.items() for part in item]
 

@@ -1,12 +1,11 @@
-"""What a run leaves behind in its process, put back as it was before the next run.
+"""Reset the process after a run, so that the next run does not depend on it.
 
-Probes of one engine share a process. What one of them changes there must not decide what another
-one shows: a run is kept by what it depends on, and the probes that ran before it are no part of
-that. Most changes are undone in microseconds; where one cannot be, the process has to end, and the
-next probe gets a fresh one.
+The probes of a job share a process, but the key of a cached run does not include the probes before
+it. Most changes that a run makes to the process are undone in microseconds; if one cannot be, the
+process has to end, and the next probe gets a new one.
 
-This is for engines that are broken, not for code that hides: who changes the inside of a function,
-or of a list that a module holds, is not found out.
+This is for broken engines, not for code that hides its changes: those within a function, or within
+a list that a module refers to, are not detected.
 """
 
 from __future__ import annotations
@@ -41,38 +40,38 @@ except ImportError:  # not on Windows
 Result = TypeVar("Result")
 
 MODULES = ("builtins", "math", "msgspec", "numpy", "numpy.linalg", "numpy.random", "os", "time")
-"""Modules that get their names back, beside the engine's and those of our own at work."""
+"""Modules whose names are reset, besides those of the engine and of the harness."""
 
 
 _BUILTINS = vars(builtins)
 
 
 class Process:
-    """This process as it is when this object is made: the engine is loaded, no probe has run."""
+    """The state of this process after the engine is loaded and before any probe has run."""
 
     def __init__(self, engine: str, scratch: Path) -> None:
-        """`engine` is the engine's top module; `scratch` is emptied after every run."""
+        """Record the state of the top-level module `engine`; `scratch` is emptied after a run."""
         self._scratch = scratch
         self._builtins = _BUILTINS.copy()
         self._names = list(_namespaces(engine))
         self._classes = _classes((names for names, _ in self._names), engine)
-        self._hold()
-        self._lists = [(each, list(each)) for each in _lists()]
+        self._record()
+        self._lists = [(items, list(items)) for items in _lists()]
         self._settings = [(get, put, get()) for get, put in _settings()]
-        self._handlers = {each: _handler(each) for each in signal.valid_signals()}
+        self._handlers = {number: _handler(number) for number in signal.valid_signals()}
         self._environment = dict(os.environ)
         self._rounding = _Rounding()
         self._lasting = _lasting()
 
     def isolate(self, run: Callable[[], Result]) -> tuple[Result, bool]:
-        """What `run` returns, and whether the process is again as it was before."""
+        """Return what `run` returns, and whether the process could be reset."""
         with warnings.catch_warnings():
-            # Many settings are context variables: NumPy's of errors, an engine's of recording.
+            # Many settings are context variables, such as NumPy's error handling.
             result = copy_context().run(run)
         try:
             self._restore()
             return result, _lasting() == self._lasting
-        except BaseException:  # what it left behind still acts, or cannot be removed
+        except BaseException:  # what the run left behind is still active, or cannot be removed
             return result, False
 
     def _restore(self) -> None:
@@ -87,8 +86,8 @@ class Process:
             for number, handler in self._handlers.items():
                 if handler is not None and _handler(number) is not handler:
                     signal.signal(number, handler)
-        for each, held in self._lists:
-            each[:] = held
+        for items, recorded in self._lists:
+            items[:] = recorded
         self._rounding.restore()
         if os.environ != self._environment:
             os.environ.clear()
@@ -102,44 +101,44 @@ class Process:
             else:
                 os.unlink(entry.path)  # noqa: PTH108  what is there may have any name
 
-    def _hold(self) -> None:
-        """Note what every name means now."""
-        self._spaces = [names for names, _ in self._names] + [vars(each) for each in self._classes]
-        self._held = [dict(space) for space in self._spaces]
-        self._lengths = [len(held) for held in self._held]
-        self._values = [value for held in self._held for value in held.values()]
+    def _record(self) -> None:
+        """Record the value of every name."""
+        self._spaces = [names for names, _ in self._names] + [vars(cls) for cls in self._classes]
+        self._recorded = [dict(space) for space in self._spaces]
+        self._lengths = [len(names) for names in self._recorded]
+        self._values = [value for names in self._recorded for value in names.values()]
 
     def _restore_names(self) -> None:
-        """Give every name its meaning again, and hold what was imported meanwhile.
+        """Reset the value of every name, and record those that were imported meanwhile.
 
-        There are thousands of names, and hardly a run changes one. Names keep their order, so all
-        are looked at in one go; and no object is asked if it is equal: an engine may have made it.
+        There are thousands of names, and hardly any run changes one. Dictionaries keep their order,
+        so all values are compared at once; by identity, as `==` may be the engine's.
         """
-        for name, value in self._builtins.items():  # which all that follows needs
+        for name, value in self._builtins.items():  # all that follows needs them
             if _BUILTINS.get(name, self) is not value:
                 _BUILTINS[name] = value
         values = chain.from_iterable(map(methodcaller("values"), self._spaces))
         if [*map(len, self._spaces)] == self._lengths and all(map(is_, values, self._values)):
             return
-        for (names, own), held in zip(self._names, self._held, strict=False):
-            names.update(held)
-            for name in [name for name in names if own and name not in held]:
+        for (names, own), recorded in zip(self._names, self._recorded, strict=False):
+            names.update(recorded)
+            for name in [name for name in names if own and name not in recorded]:
                 if not isinstance(names[name], ModuleType):
                     del names[name]
-        for each, held in zip(self._classes, self._held[len(self._names) :], strict=True):
-            now = vars(each)
-            for name in [name for name in now if name not in held]:
-                delattr(each, name)
-            for name, value in held.items():
-                if now.get(name, self) is not value:
-                    setattr(each, name, value)
-        self._hold()
+        for cls, recorded in zip(self._classes, self._recorded[len(self._names) :], strict=True):
+            current = vars(cls)
+            for name in [name for name in current if name not in recorded]:
+                delattr(cls, name)
+            for name, value in recorded.items():
+                if current.get(name, self) is not value:
+                    setattr(cls, name, value)
+        self._record()
 
 
 def _namespaces(engine: str) -> Iterator[tuple[dict[str, Any], bool]]:
-    """Modules by name, and the names in those that broken code may give another meaning.
+    """Yield the table of modules, and the namespaces that broken code may change.
 
-    True beside those to which nobody but the engine adds names.
+    True marks those to which only the engine adds names.
     """
     yield sys.modules, False
     ours = _at_work()
@@ -150,10 +149,10 @@ def _namespaces(engine: str) -> Iterator[tuple[dict[str, Any], bool]]:
 
 
 def _at_work() -> set[str]:
-    """Our own modules that have a part in a run: a forked process has many more."""
+    """Return the modules of the harness that take part in a run: a forked process has many more."""
     found: set[str] = set()
     measuring = [name for name in sys.modules if name.startswith(_MEASURING)]
-    pending = ["harness.runs.child", *measuring]
+    pending = ["harness.runs.child", "harness.sandbox.child", *measuring]
     while pending:
         name = pending.pop()
         if name in sys.modules and name not in found:
@@ -168,7 +167,7 @@ _MEASURING = ("harness.diagnostics.", "harness.answer_key.")
 
 
 def _classes(namespaces: Iterable[dict[str, Any]], engine: str) -> list[type]:
-    """The classes that the engine itself defines."""
+    """Return the classes that the engine defines."""
     values = (value for names in namespaces for value in names.values())
     return list(
         dict.fromkeys(
@@ -184,7 +183,7 @@ def _lists() -> Iterator[list[Any]]:
 
 
 def _settings() -> Iterator[tuple[Callable[[], Any], Callable[[Any], object]]]:
-    """How to ask for a setting, and how to change it; what watches our own code comes first."""
+    """Yield how to get a setting and how to set it; first those that could trace the rest."""
     yield sys.gettrace, sys.settrace
     yield sys.getprofile, sys.setprofile
     if hasattr(signal, "pthread_sigmask"):
@@ -201,7 +200,7 @@ def _settings() -> Iterator[tuple[Callable[[], Any], Callable[[Any], object]]]:
 
 
 _handler = inspect.unwrap(signal.getsignal)
-"""What a signal does; without making an object of it that is easier to read."""
+"""Returns the handler of a signal, without the cost of converting it to an enum."""
 
 
 def _signal_mask() -> set[Any]:
@@ -214,7 +213,7 @@ def _umask() -> int:
 
 
 class _Rounding:
-    """How this thread rounds floats, where the C library can say it (fenv.h)."""
+    """How this thread rounds floating-point numbers, if the C library can tell (fenv.h)."""
 
     def __init__(self) -> None:
         self._held = ctypes.create_string_buffer(256)  # more than any fenv_t
@@ -230,7 +229,7 @@ class _Rounding:
 
 
 def _lasting() -> object:
-    """What no run can undo, and none should change."""
+    """Return what cannot be reset: limits, threads, child processes and standard streams."""
     return _limits(), _threads(), _has_children(), [_target(stream) for stream in (0, 1, 2)]
 
 
@@ -240,12 +239,15 @@ def _limits() -> list[tuple[int, int]]:
     kinds = ("AS", "CORE", "DATA", "FSIZE", "NOFILE", "NPROC", "STACK")
     known = [getattr(resource, f"RLIMIT_{kind}", None) for kind in kinds]
     limits = [resource.getrlimit(kind) for kind in known if kind is not None]
-    return [*limits, (0, resource.getrlimit(resource.RLIMIT_CPU)[1])]  # the soft one is each run's
+    return [
+        *limits,
+        (0, resource.getrlimit(resource.RLIMIT_CPU)[1]),
+    ]  # the soft limit is set for each run
 
 
 def _threads() -> int:
     try:
-        return len(os.listdir("/proc/self/task"))  # noqa: PTH208  their number is all we want
+        return len(os.listdir("/proc/self/task"))  # noqa: PTH208  only their number is needed
     except OSError:
         return threading.active_count()
 
@@ -262,7 +264,7 @@ def _has_children() -> bool:
 
 def _target(descriptor: int) -> tuple[int, int] | None:
     try:
-        said = os.fstat(descriptor)
+        status = os.fstat(descriptor)
     except OSError:
         return None
-    return said.st_dev, said.st_ino
+    return status.st_dev, status.st_ino

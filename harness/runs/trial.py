@@ -1,4 +1,4 @@
-"""A trial: a probe bound to a library, in the process that runs both, and what is observed of it.
+"""A trial: a probe on a library, in the process that runs both, and what is observed of it.
 
 The same code observes the engine under test, its clean original and the independent libraries, so
 that a difference between two runs is never a difference between two observers.
@@ -19,11 +19,10 @@ from numpy.random import mtrand
 
 from harness.core.run import (
     Array,
-    Failure,
     NumericArray,
     Run,
     TraceStep,
-    message_of,
+    failure_of,
     pack,
 )
 from harness.core.vocabulary import Loss
@@ -32,87 +31,87 @@ from harness.pages.probe import Probe
 from harness.runs.inputs import cotangent_for, draw
 
 
-class Answers:
-    """What a library has answered about one probe, so that nobody has to ask the same again.
+class ReplyCache:
+    """What a library has computed for one probe, by the numbers that it was given.
 
-    The losses of a probe share it: neither the output nor a gradient for a given cotangent depends
-    on them.
+    The losses of a probe share it: neither the output nor the gradient for a cotangent depends on
+    the loss.
     """
 
     def __init__(self) -> None:
-        self.held: dict[_Key, dict[str, NumericArray]] = {}
+        self.stored: dict[_Key, dict[str, NumericArray]] = {}
         self.outputs: dict[_Key, NumericArray] = {}
         self.gradients: dict[_Key, tuple[NumericArray, dict[str, NumericArray | None]]] = {}
 
 
 _Key = tuple[tuple[str, str, tuple[int, ...], bytes], ...]
-"""Arrays by name, each with all that it is."""
+"""Arrays by name: for each, its name, dtype, shape and data."""
 
 
 class Trial:
-    """One probe on one library, ready to be run as often as a diagnostic likes.
+    """A probe on a library, which diagnostics may run as often as they like.
 
-    `held`, `output` and `gradients` ask the library once for the same numbers, and give read-only
-    copies; whoever wants to see whether it answers alike each time compares with the run.
+    `stored`, `output` and `gradients` call the library once for equal arguments, and return
+    read-only copies. To check whether the library is deterministic, compare them with the run.
     """
 
-    def __init__(self, library: Library, probe: Probe, known: Answers | None = None) -> None:
-        self.library, self.probe, self._known = library, probe, known or Answers()
+    def __init__(self, library: Library, probe: Probe, cache: ReplyCache | None = None) -> None:
+        self.library, self.probe, self._cache = library, probe, cache or ReplyCache()
         names: dict[str, Any] = {"__name__": "probes"}
-        exec(_compiled(probe.source, probe.path, probe.line), names)  # noqa: S102  it is code by design
+        exec(_compiled(probe.source, probe.path, probe.line), names)  # noqa: S102  a probe is code
         self.function: Callable[..., Any] = names[probe.function]
 
     def leaves(self, values: Mapping[str, NumericArray]) -> dict[str, Any]:
-        """New leaves that hold copies of `values`."""
+        """Return new leaves that hold copies of `values`."""
         return {name: self.library.leaf(np.asarray(data)) for name, data in values.items()}
 
     def call(self, leaves: Mapping[str, Any], **options: Any) -> Any:
-        """What the probe returns for these leaves."""
-        given = (self.library.module,) if self.probe.takes_lib else ()
-        return self.library.call(self.function, given, leaves, **options)
+        """Return what the probe returns for these leaves."""
+        arguments = (self.library.module,) if self.probe.takes_lib else ()
+        return self.library.call(self.function, arguments, leaves, **options)
 
     def forward(self, values: Mapping[str, NumericArray]) -> tuple[dict[str, Any], Any]:
-        """New leaves, and the probe's output for them."""
+        """Return new leaves, and the probe's output for them."""
         leaves = self.leaves(values)
         return leaves, self.call(leaves)
 
-    def held(self, values: Mapping[str, NumericArray]) -> dict[str, NumericArray]:
-        """What the library holds for leaves of these values."""
-        key, known = _key(values), self._known.held
-        if key not in known:
+    def stored(self, values: Mapping[str, NumericArray]) -> dict[str, NumericArray]:
+        """Return the data of new leaves that were made from `values`."""
+        key, cache = _key(values), self._cache.stored
+        if key not in cache:
             leaves = self.leaves(values)
-            known[key] = {name: _kept(self.library.value(leaf)) for name, leaf in leaves.items()}
-        return known[key]
+            cache[key] = {name: _copy(self.library.value(leaf)) for name, leaf in leaves.items()}
+        return cache[key]
 
     def output(self, values: Mapping[str, NumericArray]) -> NumericArray:
-        """The value of the probe's output, no gradient asked."""
-        key, known = _key(values), self._known.outputs
-        if key not in known:
-            known[key] = _kept(self.library.value(self.forward(values)[1]))
-        return known[key]
+        """Return the value of the probe's output, without a backward pass."""
+        key, cache = _key(values), self._cache.outputs
+        if key not in cache:
+            cache[key] = _copy(self.library.value(self.forward(values)[1]))
+        return cache[key]
 
     def gradients(
         self, values: Mapping[str, NumericArray], cotangent: NumericArray
     ) -> tuple[NumericArray, dict[str, NumericArray | None]]:
-        """The output for new leaves that hold `values`, and their gradients for `cotangent`."""
-        key, known = _key({**values, "": cotangent}), self._known.gradients
-        if key not in known:
+        """Return the output for new leaves with these values, and their gradients."""
+        key, cache = _key({**values, "": cotangent}), self._cache.gradients
+        if key not in cache:
             leaves, output = self.forward(values)
             value = self.library.value(output)
             self.library.backward(output, np.array(cotangent, value.dtype))
             gradients = {name: self.library.gradient(leaf) for name, leaf in leaves.items()}
-            known[key] = (
-                _kept(value),
-                {name: None if g is None else _kept(g) for name, g in gradients.items()},
+            cache[key] = (
+                _copy(value),
+                {name: None if g is None else _copy(g) for name, g in gradients.items()},
             )
-        return known[key]
+        return cache[key]
 
     def steps(
         self, values: Mapping[str, NumericArray], **options: Any
     ) -> Iterator[dict[str, Array]]:
-        """The snapshots that a probe of steps yields, as they come."""
+        """Yield the snapshots of a probe of steps."""
         for snapshot in self.call(self.leaves(values), **options):
-            yield {name: pack(self.library.value(seen)) for name, seen in snapshot.items()}
+            yield {name: pack(self.library.value(tensor)) for name, tensor in snapshot.items()}
 
 
 def _key(arrays: Mapping[str, NumericArray]) -> _Key:
@@ -121,10 +120,11 @@ def _key(arrays: Mapping[str, NumericArray]) -> _Key:
     )
 
 
-def _kept(array: NumericArray) -> NumericArray:
-    kept = np.array(array)
-    kept.setflags(write=False)
-    return kept
+def _copy(array: NumericArray) -> NumericArray:
+    """Return a read-only copy."""
+    copy = np.array(array)
+    copy.setflags(write=False)
+    return copy
 
 
 @lru_cache(maxsize=1024)
@@ -133,12 +133,12 @@ def _compiled(source: str, path: str, line: int) -> CodeType:
 
 
 def observe(trial: Trial, loss: Loss | None, *, traced: bool = False) -> Run:
-    """Run the trial once and record what can be seen, however it ends.
+    """Run the probe once, and return what was observed, even if it fails.
 
-    With `traced` the backward walk is recorded too, where the library can tell it.
+    With `traced`, the backward walk is recorded too, if the library can record it.
     """
     record = _Record()
-    watch = {
+    observers = {
         "gradient": _observe_gradients,
         "steps": _observe_steps,
         "module": _observe_module,
@@ -149,11 +149,9 @@ def observe(trial: Trial, loss: Loss | None, *, traced: bool = False) -> Run:
     failure = None
     try:
         with trial.library.tracing(record.trace) if traced else contextlib.nullcontext():
-            watch[trial.probe.kind](trial, loss, record)
+            observers[trial.probe.kind](trial, loss, record)
     except BaseException as error:  # whatever a broken engine raises is an observation
-        failure = Failure(
-            record.phase, type(error).__name__, message_of(error), _probe_line(trial.probe, error)
-        )
+        failure = failure_of(record.phase, error, _probe_line(trial.probe, error))
     return Run(
         probe=trial.probe.name,
         loss=loss,
@@ -172,7 +170,7 @@ def observe(trial: Trial, loss: Loss | None, *, traced: bool = False) -> Run:
 
 
 class _Record:
-    """What has been seen so far: a run that is still going on."""
+    """What has been observed so far, in a run that may yet fail."""
 
     def __init__(self) -> None:
         self.phase = "the leaves"
@@ -186,7 +184,7 @@ class _Record:
         self.trace: list[Any] = []
 
 
-# ----- One way of watching a kind of probe -----
+# ----- An observer for each kind of probe -----
 
 
 def _observe_gradients(trial: Trial, loss: Loss | None, record: _Record) -> None:
@@ -198,16 +196,17 @@ def _observe_gradients(trial: Trial, loss: Loss | None, record: _Record) -> None
     output = trial.call(leaves)
     value = library.value(output)
     record.output = pack(value)
-    given = cotangent_for(trial.probe.name, loss or "weighted", value.shape).astype(value.dtype)
-    record.cotangent = pack(given)
+    cotangent = cotangent_for(trial.probe.name, loss or "weighted", value.shape)
+    cotangent = cotangent.astype(value.dtype)
+    record.cotangent = pack(cotangent)
     record.phase = "the backward pass"
-    library.backward(output, given)
+    library.backward(output, cotangent)
     gradients = {name: library.gradient(leaf) for name, leaf in leaves.items()}
     for name, gradient in gradients.items():
         record.gradients[name] = None if gradient is None else pack(gradient)
-    held = {name: library.value(leaf) for name, leaf in leaves.items()}
-    record.mutated = _mutated({**before, "cotangent": record.cotangent}, held, given)
-    record.shared = _shared(gradients, {**held, "the cotangent": given, "the output": value})
+    after = {name: library.value(leaf) for name, leaf in leaves.items()}
+    record.mutated = _mutated({**before, "cotangent": record.cotangent}, after, cotangent)
+    record.shared = _shared(gradients, {**after, "the cotangent": cotangent, "the output": value})
 
 
 def _observe_steps(trial: Trial, _: Loss | None, record: _Record) -> None:
@@ -220,13 +219,13 @@ def _observe_steps(trial: Trial, _: Loss | None, record: _Record) -> None:
 
 
 def _observe_module(trial: Trial, _: Loss | None, record: _Record) -> None:
-    """Take a layer through training, evaluation and back; see `harness.diagnostics.mode`."""
+    """Call a layer in training mode, evaluation mode and again; see `harness.diagnostics.mode`."""
     values, library = draw(trial.probe), trial.library
     ((name, x),) = values.items()
     record.leaves = {name: pack(x)}
     record.phase = "making the layer"
     layer = trial.call(trial.leaves(values))
-    for key, mode, given in (
+    for key, mode, data in (
         ("train", "train", x),
         ("eval", "eval", x),
         ("eval again", "eval", x),
@@ -235,43 +234,43 @@ def _observe_module(trial: Trial, _: Loss | None, record: _Record) -> None:
     ):
         record.phase = key
         getattr(layer, mode)()
-        seen = {key: pack(library.value(layer(library.leaf(given))))}
+        snapshot = {key: pack(library.value(layer(library.leaf(data))))}
         for part, state in layer.state_dict().items():
-            seen[f"state.{part}"] = pack(library.value(state))
+            snapshot[f"state.{part}"] = pack(library.value(state))
         flags = [bool(getattr(part, "training", False)) for part in layer.modules()]
-        record.log.append({**seen, "state.training": pack(flags)})
+        record.log.append({**snapshot, "state.training": pack(flags)})
 
 
 def _observe_test(trial: Trial, _: Loss | None, record: _Record) -> None:
-    """A test asserts by itself; all there is to see is whether it raises."""
+    """Call a test, of which only a failure can be observed."""
     record.phase = "the test"
     trial.call({})
 
 
-# ----- What else can be seen -----
+# ----- Side effects -----
 
 
 def _mutated(
-    before: Mapping[str, Array], held: Mapping[str, NumericArray], cotangent: NumericArray
+    before: Mapping[str, Array], leaves: Mapping[str, NumericArray], cotangent: NumericArray
 ) -> dict[str, Array]:
-    """Which of the inputs hold something else now."""
-    after = {name: pack(array) for name, array in {**held, "cotangent": cotangent}.items()}
+    """Return the inputs whose data has changed, as they are now."""
+    after = {name: pack(array) for name, array in {**leaves, "cotangent": cotangent}.items()}
     return {name: array for name, array in after.items() if array != before[name]}
 
 
 def _shared(
     gradients: Mapping[str, NumericArray | None], others: Mapping[str, NumericArray]
 ) -> list[str]:
-    """Pairs of a gradient and another array whose memory overlaps."""
-    known = [(f"{name}.grad", array) for name, array in gradients.items() if array is not None]
-    pairs = [*combinations(known, 2), *product(known, others.items())]
+    """Return the pairs of a gradient and another array that share memory."""
+    own = [(f"{name}.grad", array) for name, array in gradients.items() if array is not None]
+    pairs = [*combinations(own, 2), *product(own, others.items())]
     return sorted(f"{one} and {other}" for (one, a), (other, b) in pairs if np.shares_memory(a, b))
 
 
 def _global_generator() -> object:
-    """Something that changes with every draw from NumPy's global generator."""
+    """Return a number that changes with every draw from NumPy's global generator."""
     state = mtrand.get_bit_generator().state["state"]
-    return state.get("state", state.get("pos"))  # PCG64 counts in one number, Mersenne in a place
+    return state.get("state", state.get("pos"))  # PCG64 has `state`, MT19937 `pos`
 
 
 def _pack_step(step: Any) -> TraceStep:
@@ -290,9 +289,9 @@ def _probe_line(probe: Probe, error: BaseException) -> str:
 
 
 def line_within(source: str, path: str, line: int, error: BaseException) -> str:
-    """The line of the text at `path` that was being executed when the exception passed through it.
+    """Return the line of a text that was being executed when the exception passed through it.
 
-    The text starts at `line` of that file.
+    The text starts at `line` of the file `path`. The result is empty if no frame is in the text.
     """
     lines, found, traceback = source.splitlines(), "", error.__traceback__
     while traceback is not None:

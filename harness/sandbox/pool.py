@@ -1,4 +1,4 @@
-"""Forked processes that work side by side, and end at once, all of them, when this one has to."""
+"""Forked processes that work in parallel, and that all end at once when this one has to."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from functools import partial
 from multiprocessing import active_children, get_all_start_methods, get_context
 from typing import TypeVar
 
-from harness.sandbox.confinement import die_with_parent
 from harness.sandbox.signals import Terminated, terminate
+from harness.sandbox.supervision import die_with_parent
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def cores() -> int:
-    """How many processors this process may use."""
+def available_cores() -> int:
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def side_by_side(
-    work: Callable[[Item], Result], items: Sequence[Item], processes: int
+def map_in_parallel(
+    function: Callable[[Item], Result], items: Sequence[Item], processes: int
 ) -> Generator[Result, None, None]:
-    """The result for each item, in their order; in this process where there is no fork.
+    """Yield the result for each item, in order; computed in this process where fork is missing.
 
-    Close the generator where it is not used up: that ends what is under way.
+    Close the generator if it is not exhausted: that ends the work in progress.
     """
     if processes < 2 or "fork" not in get_all_start_methods():
-        yield from map(work, items)
+        yield from map(function, items)
         return
-    pool = ProcessPoolExecutor(processes, get_context("fork"), initializer=_begin)
+    pool = ProcessPoolExecutor(processes, get_context("fork"), initializer=_start)
     try:
-        yield from pool.map(partial(_work, work), items)
+        yield from pool.map(partial(_call, function), items)
     except BaseException:
         for process in active_children():
             process.terminate()
@@ -43,19 +43,19 @@ def side_by_side(
         pool.shutdown(cancel_futures=True)
 
 
-def _begin() -> None:
-    """Ctrl-C reaches every process of a terminal; the one that has started the others ends them."""
+def _start() -> None:
+    """Leave Ctrl-C, which reaches every process of a terminal, to the process that forked us."""
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _work(work: Callable[[Item], Result], item: Item) -> Result:
-    """A request to end interrupts the item, its engine's process and scratch folder included."""
+def _call(function: Callable[[Item], Result], item: Item) -> Result:
+    """Call the function so that SIGTERM ends it cleanly, with its child and scratch folder."""
     signal.signal(signal.SIGTERM, terminate)
     try:
-        return work(item)
+        return function(item)
     except Terminated:
-        os._exit(0)  # not to go on with another item
+        os._exit(0)  # rather than start on another item
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""Requests to end: whatever is under way is tidied up first, as with Ctrl-C."""
+"""Requests to end this process: they raise an exception, so that it can clean up, as on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from types import FrameType
 
 
 class Terminated(SystemExit):
-    """This process was asked to end; its exit status says by which signal."""
+    """This process was asked to end; the exit status says by which signal."""
 
 
 def end_on_request() -> None:
-    """Have requests to end raise Terminated; one that is ignored, as under nohup, stays so."""
+    """Raise Terminated on SIGTERM and SIGHUP, unless they are ignored, as under nohup."""
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) == signal.SIG_DFL:
@@ -19,6 +19,6 @@ def end_on_request() -> None:
 
 
 def terminate(number: int, _frame: FrameType | None) -> None:
-    """Raise Terminated; a second request does not interrupt the tidying up."""
+    """Raise Terminated; the same signal is ignored from then on, while this process cleans up."""
     signal.signal(number, signal.SIG_IGN)
     raise Terminated(128 + number)

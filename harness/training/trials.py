@@ -17,11 +17,11 @@ from harness.core.errors import EnvironmentProblem
 from harness.core.run import Failure, Run
 from harness.engines.engine import Engine
 from harness.runs.cached_runs import RUNS
-from harness.runs.child import Job
 from harness.runs.host import EngineDoesNotLoad, run_isolated
+from harness.runs.messages import Job
 from harness.runs.store import Store, keys_of
-from harness.sandbox.confinement import Limits
-from harness.sandbox.pool import cores, side_by_side
+from harness.sandbox.limits import Limits
+from harness.sandbox.pool import available_cores, map_in_parallel
 from harness.training.recipe import Recipe
 from harness.training.statistics import Sample
 
@@ -121,14 +121,14 @@ def _run_kept(jobs: Sequence[Job], store: Store, limits: Limits) -> list[list[Ru
     pieces: list[tuple[list[bytes], Job]] = []
     for job, its_keys in zip(jobs, keys, strict=True):
         unknown = [i for i, key in enumerate(its_keys) if key not in known]
-        for part in range(cores()):
-            mine = unknown[part :: cores()]
+        for part in range(available_cores()):
+            mine = unknown[part :: available_cores()]
             if mine:
                 items = tuple(job.items[i] for i in mine)
                 piece = msgspec.structs.replace(job, items=items)
                 pieces.append(([its_keys[i] for i in mine], piece))
     work, unmade = partial(_run, limits=limits), [piece for _, piece in pieces]
-    with closing(side_by_side(work, unmade, min(cores(), len(unmade)))) as found:
+    with closing(map_in_parallel(work, unmade, min(available_cores(), len(unmade)))) as found:
         for (its_keys, _), runs in zip(pieces, found, strict=True):
             fresh = dict(zip(its_keys, runs, strict=True))
             store.put(RUNS, fresh)

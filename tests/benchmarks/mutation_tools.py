@@ -34,10 +34,10 @@ from harness.core.errors import HunkError
 from harness.engines.engine import Dialect, Engine
 from harness.pages.probe import Probe
 from harness.patch import apply_patch, parse_patch
-from harness.runs.child import Job
-from harness.runs.coverage import homes
+from harness.runs.coverage import functions_with_sites
 from harness.runs.host import EngineDoesNotLoad, run_isolated
-from harness.sandbox.confinement import Limits
+from harness.runs.messages import Job
+from harness.sandbox.limits import Limits
 from tests.benchmarks.engine import ONE_THREAD, ROOT
 from tests.benchmarks.mutations import mutations
 from tests.benchmarks.report import machine
@@ -232,7 +232,7 @@ def run_ours(most: int) -> dict[str, int]:
             patched = apply_patch(parse_patch(hunk, path="mutant", line=1), engine.sources)
         except HunkError:  # it changes nothing, or not one place
             continue
-        changed = homes(engine.root, engine.sources, patched.sites)
+        changed = functions_with_sites(engine.root, engine.sources, patched.sites)
         tests = [name for name, seen in called.items() if changed is None or changed & seen]
         mutants += 1
         survivors += not (tests and is_killed(engine.patched(patched), suite, tests))

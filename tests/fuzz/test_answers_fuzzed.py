@@ -23,13 +23,15 @@ from harness.core.report import ClaimReport, EngineReport, Report, RunReport, Si
 from harness.core.run import Array, Failure, Measured, Run, TraceStep, pack
 from harness.core.vocabulary import LOSSES, OUTCOMES
 from harness.report.json import to_json
-from harness.runs import host as sandbox
+from harness.runs import host
 from harness.runs.cache import Cache
 from harness.runs.cached_runs import RUNS
-from harness.runs.child import KINDS, TICKET, VERSION, Frame, Loaded, decode_frame, encode_frame
 from harness.runs.database import Database
-from harness.runs.program import Ended, Printed, Program
-from harness.sandbox.confinement import Limits
+from harness.runs.messages import KINDS, Loaded, Message, decode_message, encode_message
+from harness.runs.program import Output, Program, ProgramEnd
+from harness.sandbox.frames import TICKET_SIZE, VERSION, decode_body, encode_frame
+from harness.sandbox.limits import Limits
+from harness.sandbox.worker import Worker
 from tests.fuzz.changes import spoiled
 from tests.fuzz.sound import in_time
 from tests.harness.tiny import tiny_job
@@ -37,7 +39,7 @@ from tests.harness.tiny import tiny_job
 FEW = settings(max_examples=max(1, settings.default.max_examples // 2))
 """The number of examples in the current profile."""
 
-A_TICKET = bytes(range(TICKET))
+A_TICKET = bytes(range(TICKET_SIZE))
 
 # ----- Records, sound and not -----
 
@@ -76,11 +78,11 @@ runs = st.builds(
         max_size=1,
     ),
 )
-frames: st.SearchStrategy[Frame] = st.one_of(
+messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(Loaded, st.none() | failures),
     runs,
-    st.builds(Printed, st.binary(max_size=20)),
-    st.builds(Ended, st.none() | failures),
+    st.builds(Output, st.binary(max_size=20)),
+    st.builds(ProgramEnd, st.none() | failures),
 )
 junk = st.recursive(
     st.one_of(
@@ -150,28 +152,29 @@ def arrays_in(record: object) -> Iterator[Array]:
 # ----- Frames, and streams of them -----
 
 
-@given(st.data(), frames)
-def test_a_body_is_a_frame_or_nothing(data: st.DataObject, frame: Frame) -> None:
+@given(st.data(), messages)
+def test_a_body_is_a_message_or_nothing(data: st.DataObject, message: Message) -> None:
     kind = data.draw(st.sampled_from([*KINDS, b"", b"X"]))
-    body = bytes([VERSION]) + kind + A_TICKET + records(data, frame)
+    body = bytes([VERSION]) + kind + A_TICKET + records(data, message)
     if data.draw(st.booleans()):
         body = spoiled(data, body, 1)
     with in_time():
-        decoded = decode_frame(body, A_TICKET)
+        frame = decode_body(body, A_TICKET)
+        decoded = decode_message(frame) if frame else None
     if decoded is not None:
         is_sound(decoded)
 
 
-@given(st.data(), st.lists(st.lists(frames, max_size=4), max_size=3))
-def test_any_frames_of_a_child_give_one_run_per_item(
-    data: st.DataObject, children: list[list[Frame]]
+@given(st.data(), st.lists(st.lists(messages, max_size=4), max_size=3))
+def test_whatever_a_child_sends_there_is_one_run_for_each_item(
+    data: st.DataObject, children: list[list[Message]]
 ) -> None:
     job = msgspec.structs.replace(tiny_job(), limits=Limits(seconds=0.2))
-    streams = [[piece(data, frame) for frame in [Loaded(), *child]] for child in children]
+    streams = [[piece(data, message) for message in [Loaded(), *child]] for child in children]
     with playing(streams), in_time():
         try:
-            found = sandbox.run_isolated(job)
-        except sandbox.EngineDoesNotLoad:
+            found = host.run_isolated(job)
+        except host.EngineDoesNotLoad:
             return
     wanted = [(job.probes[index].name, loss) for index, loss in job.items]
     assert [(run.probe, run.loss) for run in found] == wanted
@@ -180,31 +183,38 @@ def test_any_frames_of_a_child_give_one_run_per_item(
 
 
 @FEW
-@given(st.data(), st.lists(frames, max_size=6))
-def test_any_frames_of_a_program_give_a_printout(data: st.DataObject, sent: list[Frame]) -> None:
+@given(st.data(), st.lists(messages, max_size=6))
+def test_whatever_a_program_sends_there_is_a_printout(
+    data: st.DataObject, sent: list[Message]
+) -> None:
     program = Program("", "page.md", 1, limits=Limits(seconds=0.2))
-    with playing([[piece(data, frame) for frame in sent]]), in_time():
-        printout = sandbox.run_program(program)
+    with playing([[piece(data, message) for message in sent]]), in_time():
+        printout = host.run_program(program)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", printout.text)
-    assert len(printout.text) <= 4 * sandbox.MOST_PRINTED
+    assert len(printout.text) <= 4 * host.MOST_PRINTED
 
 
-Piece = tuple[bool, Frame | bytes]
-"""Whether the child waits for a ticket, and the frame or raw bytes that it sends."""
+def encoded(message: Message, ticket: bytes) -> bytes:
+    """The bytes of a sound frame."""
+    return encode_frame(encode_message(message), ticket)
 
 
-def piece(data: st.DataObject, frame: Frame) -> Piece:
-    """The next action of a child."""
+Piece = tuple[bool, Message | bytes]
+"""Whether it waits for a ticket, and a frame that will carry it or bytes as they are."""
+
+
+def piece(data: st.DataObject, message: Message) -> Piece:
+    """What a child does next."""
     asks = data.draw(st.sampled_from([True, True, True, False]))
     how = data.draw(st.sampled_from(["sound", "sound", "framed", "raw", "long"]))
     if how == "sound":
-        return asks, frame
+        return asks, message
     if how == "framed":
-        body = bytes([VERSION]) + b"R" + A_TICKET + records(data, frame)
+        body = bytes([VERSION]) + b"R" + A_TICKET + records(data, message)
         return asks, len(body).to_bytes(4, "big") + body
     if how == "long":
         return asks, data.draw(st.integers(0, 2**32 - 1)).to_bytes(4, "big") + b"\0" * 9
-    return asks, spoiled(data, encode_frame(frame, A_TICKET), 2)
+    return asks, spoiled(data, encoded(message, A_TICKET), 2)
 
 
 @contextlib.contextmanager
@@ -212,16 +222,16 @@ def playing(streams: Sequence[Sequence[Piece]]) -> Iterator[None]:
     """Every new child plays the next stream; further children end at once."""
     waiting = list(streams)
 
-    def start(task: object, folder: Path) -> sandbox._Child:  # noqa: ARG001  as `_fork`
+    def start(task: object, scratch: Path, fork: object) -> Worker:  # noqa: ARG001  as `start_worker`
         (asked, ask), (read, write), (overhear, printed) = os.pipe(), os.pipe(), os.pipe()
         stream = waiting.pop(0) if waiting else []
         player = threading.Thread(target=play, args=(stream, asked, write), daemon=True)
         player.start()
         os.close(printed)
-        return sandbox._Child(_Played(player), ask, read, overhear)
+        return Worker(_Played(player), ask, read, overhear)
 
     patch = pytest.MonkeyPatch()
-    patch.setattr(sandbox, "_starter", lambda task, fork: start)  # noqa: ARG005
+    patch.setattr(host, "start_worker", start)
     try:
         yield
     finally:
@@ -243,9 +253,9 @@ def play(stream: Sequence[Piece], asked: int, write: int) -> None:
     ticket = A_TICKET
     with contextlib.suppress(OSError):
         for asks, sent in stream:
-            if asks and len(ticket := os.read(asked, TICKET)) < TICKET:
+            if asks and len(ticket := os.read(asked, TICKET_SIZE)) < TICKET_SIZE:
                 break
-            os.write(write, sent if isinstance(sent, bytes) else encode_frame(sent, ticket))
+            os.write(write, sent if isinstance(sent, bytes) else encoded(sent, ticket))
     os.close(write)
     os.close(asked)
 

@@ -30,9 +30,9 @@ import pytest
 from harness.core.run import Run
 from harness.engines.engine import Dialect
 from harness.pages.probe import read_probes
-from harness.runs.child import Job
 from harness.runs.host import run_isolated
-from harness.sandbox.confinement import Limits
+from harness.runs.messages import Job
+from harness.sandbox.limits import Limits
 from tests.harness.tiny import TINY
 
 HERE = Path(__file__).parent
@@ -110,9 +110,9 @@ def job(text: str, root: Path) -> Job:
 
 
 @cache
-def unharmed(fork: bool, own_world: bool) -> list[Run]:
-    """The results of the other two probes without an attack."""
-    limits = Limits(own_world=own_world, seconds=SECONDS)
+def unharmed(fork: bool, namespaces: bool) -> list[Run]:
+    """What the other two probes show where nobody attacks."""
+    limits = Limits(namespaces=namespaces, seconds=SECONDS)
     text = f"def attack(tensor):\n    pass\n\n\n{TINY}"
     return run_isolated(job(text, Path("/nowhere")), limits, fork=fork)[1:]
 
@@ -173,21 +173,21 @@ def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
     }
 
 
-@pytest.mark.parametrize(("sample", "fork", "own_world"), CASES)
+@pytest.mark.parametrize(("sample", "fork", "namespaces"), CASES)
 @pytest.mark.usefixtures("no_orphans")
 def test_an_attack_affects_only_its_own_run(
     sample: str,
     fork: bool,
-    own_world: bool,
+    namespaces: bool,
     playground: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    constants = settings(sample)
-    ends = constants["ENDS"] if own_world else constants.get("SHARED", constants["ENDS"])
+    said = settings(sample)
+    ends = said["ENDS"] if namespaces else said.get("SHARED", said["ENDS"])
     if ends is None:
         pytest.skip("only namespaces guard against it")
     before = contents(playground / "field")
-    limits = Limits(**({"seconds": SECONDS} | constants.get("LIMITS", {})), own_world=own_world)
+    limits = Limits(**({"seconds": SECONDS} | said.get("LIMITS", {})), namespaces=namespaces)
     start = time.monotonic()
     runs = run_isolated(job(engine(sample), playground / "field" / "engine"), limits, fork=fork)
     assert time.monotonic() - start < 2 * SECONDS
@@ -196,10 +196,10 @@ def test_an_attack_affects_only_its_own_run(
     assert kind in ends or "any" in ends, attacked.failure
     assert str(attacked.failure).isprintable()
     assert len(str(attacked.failure)) < 5000
-    for run, quiet in zip(others, unharmed(fork, own_world), strict=True):
-        actual, expected = plain(run), plain(quiet)
-        other = {key for key in actual | expected if actual.get(key) != expected.get(key)}
-        assert {key: (actual.get(key), expected.get(key)) for key in other} == {}
+    for run, quiet in zip(others, unharmed(fork, namespaces), strict=True):
+        seen, expected = plain(run), plain(quiet)
+        other = {key for key in seen | expected if seen.get(key) != expected.get(key)}
+        assert {key: (seen.get(key), expected.get(key)) for key in other} == {}
     assert contents(playground / "field") == before
     assert list((playground / "scratch").iterdir()) == []
     assert capfd.readouterr() == ("", "")

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from harness.core.run import Failure, NumericArray, message_of
+from harness.core.run import NumericArray, failure_of, message_of
 from harness.engines.adapter import open_library
 from harness.engines.adapter.calling import attribute_of
 from harness.engines.engine import Dialect
@@ -56,7 +56,7 @@ def survey(task: Survey) -> Iterator[SurveyStep]:
         try:
             yield run()
         except BaseException as error:
-            failure = Failure(step, type(error).__name__, message_of(error))
+            failure = failure_of(step, error)
             yield SurveyStep(step, explorer.dialect, explorer.name, failure, explorer.attempts)
             return
 

@@ -8,7 +8,7 @@ import msgspec
 
 from harness.core.run import Failure, Name
 from harness.engines.engine import Dialect
-from harness.sandbox.confinement import Limits
+from harness.sandbox.limits import Limits
 
 Step = Literal["the import", "the class", "the tensors", "the accumulation", "the un-broadcasting"]
 

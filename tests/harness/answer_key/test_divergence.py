@@ -15,8 +15,8 @@ from harness.core.run import Run, TraceStep, pack
 from harness.engines.engine import find_engine
 from harness.pages.probe import read_probes
 from harness.patch import apply_patch, parse_patch
-from harness.runs.child import Job
 from harness.runs.host import run_isolated
+from harness.runs.messages import Job
 from minigrad import Tensor, trace
 
 # ----- Real breaks -----

@@ -3,9 +3,10 @@
 import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
-from harness.core.run import Array, Run, pack
-from harness.runs.child import TICKET, VERSION, decode_frame
+from harness.core.run import Array, Measured, Run, failure_of, pack
+from harness.runs.messages import decode_record
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "<f2", ">f8", "<c16", "u8", "g"])
@@ -29,13 +30,16 @@ def is_refused(array: dict[str, object]) -> bool:
     """Whether a child that sends it is not believed."""
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(array, Array)
-    ticket = bytes(TICKET)
     run = msgspec.msgpack.encode({"probe": "p", "loss": None, "output": array})
-    return decode_frame(bytes([VERSION]) + b"R" + ticket + run, ticket) is None
+    return decode_record(run, Run) is None
 
 
-def test_a_sound_record_with_a_ticket_is_believed() -> None:
-    run, ticket = Run("p", None, output=pack([1.0])), bytes(TICKET)
-    frame = bytes([VERSION]) + b"R" + ticket + msgspec.msgpack.encode(run)
-    assert decode_frame(frame, ticket) == run
-    assert decode_frame(frame, b"1" * TICKET) is None
+def test_a_run_without_free_memory_or_with_such_a_measurement_is_not_repeatable() -> None:
+    run = Run("p", None)
+    assert run.repeatable
+    failures = [failure_of("the run", error) for error in (ValueError("no"), MemoryError())]
+    assert [failure.repeatable for failure in failures] == [True, False]
+    assert [replace(run, failure=failure).repeatable for failure in failures] == [True, False]
+    for repeatable in (True, False):
+        measured = {"m": Measured(), "n": Measured(failure="it failed", repeatable=repeatable)}
+        assert replace(run, measured=measured).repeatable is repeatable

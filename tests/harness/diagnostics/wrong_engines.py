@@ -11,11 +11,11 @@ from harness.diagnostics import DIAGNOSTICS, Observation, ask
 from harness.engines.engine import Engine, find_engine
 from harness.engines.library import Library
 from harness.pages.probe import Probe, read_probes
-from harness.runs.child import Job
 from harness.runs.host import run_isolated
+from harness.runs.messages import Job
 from harness.runs.oracles import LIBRARIES
 from harness.runs.trial import Trial, observe
-from harness.sandbox.confinement import Limits
+from harness.sandbox.limits import Limits
 
 Edit = tuple[str, str, str]
 """A file of minigrad, a text in it, and what stands there instead."""

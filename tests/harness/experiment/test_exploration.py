@@ -11,7 +11,7 @@ from harness.core.errors import EnvironmentProblem
 from harness.engines.survey import Survey, SurveyStep
 from harness.experiment.exploration import Found, explore
 from harness.runs.store import Store
-from harness.sandbox.confinement import Limits
+from harness.sandbox.limits import Limits
 from tests.harness.engines.texts import SCALAR, SOUND, changed, written
 
 ENGINES = Path(__file__).parents[2] / "engines"

@@ -24,7 +24,7 @@ from harness.pages.page import Page, read_page
 from harness.runs.host import MOST_PRINTED, Printout, run_program
 from harness.runs.program import Program
 from harness.runs.store import Store
-from harness.sandbox.confinement import Limits
+from harness.sandbox.limits import Limits
 from tests.harness.command import harness
 from tests.harness.sound_myth import OUTPUT, PROGRAM, SOUND_MYTH, myth_that, myth_with
 from tests.harness.sound_page import SOUND, write_page

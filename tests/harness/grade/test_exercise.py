@@ -20,7 +20,7 @@ from harness.grade.submission import LARGEST_LEAF, read_attempt, try_clean
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import LARGEST, Page, read_page
 from harness.runs.store import Store
-from harness.sandbox.confinement import Limits
+from harness.sandbox.limits import Limits
 from tests.harness.command import harness
 from tests.harness.sound_exercise import (
     ANSWER,

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 import harness
-from harness.core.run import Failure, Measurement, Run, pack
+from harness.core.run import Failure, Measured, Measurement, Run, pack
 from harness.runs import cache as cache_module
 from harness.runs import cached_runs, database
 from harness.runs.cache import RUN_ROOMS, Cache, Kind, code_digest, key_of
 from harness.runs.cached_runs import RUNS, keys_of, run_cached
-from harness.runs.child import Job
+from harness.runs.messages import Job
 from tests.harness.tiny import PROBES, TINY, tiny_job
 
 
@@ -99,12 +99,29 @@ def test_only_what_is_missing_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ]
 
 
-@pytest.mark.parametrize("kind", ["TimeLimit", "SIGKILL", "ProcessExit", "MemoryError"])
-def test_what_is_not_repeatable_is_not_cached(kind: str, tmp_path: Path) -> None:
-    lost = Run("p", None, failure=Failure("the run", kind, ""))
-    kept = Run("p", None, failure=Failure("the run", "ValueError", ""))
-    Cache(tmp_path / "runs").put(RUNS, {b"lost": lost, b"kept": kept})
-    assert Cache(tmp_path / "runs").get(RUNS, [b"lost", b"kept"]) == {b"kept": kept}
+@pytest.mark.parametrize("where", ["the run", "a measurement"])
+def test_what_is_not_repeatable_is_not_cached(where: str, tmp_path: Path) -> None:
+    def run(repeatable: bool) -> Run:
+        if where == "the run":
+            return Run("p", None, failure=Failure("the run", "A", "", repeatable=repeatable))
+        return Run("p", None, measured={"gradcheck": Measured(failure="A", repeatable=repeatable)})
+
+    results = {b"lost": run(False), b"kept": run(True)}
+    Cache(tmp_path / "runs").put(RUNS, results)
+    assert Cache(tmp_path / "runs").get(RUNS, results) == {b"kept": run(True)}
+
+
+def measure_without_memory(trial: object, run: Run) -> Measured:  # noqa: ARG001  a measurement's
+    raise MemoryError
+
+
+def test_a_measurement_without_memory_is_not_cached(tmp_path: Path) -> None:
+    measurement = Measurement("m", f"{__name__}:measure_without_memory")
+    job = msgspec.structs.replace(tiny_job(), measure=(measurement,))
+    runs = run_cached(job, Cache(tmp_path / "runs"))
+    assert [run.repeatable for run in runs] == [False, False, False, False, True]
+    cached = Cache(tmp_path / "runs").get(RUNS, keys_of(job))
+    assert list(cached.values()) == [runs[-1]], "probes of steps are not measured"
 
 
 def test_a_run_that_cannot_be_read_is_run_again(tmp_path: Path) -> None:

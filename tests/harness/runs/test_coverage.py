@@ -11,7 +11,7 @@ from harness.experiment.lab import prepare, put, run_lab, tell_stages
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import read_page
 from harness.pages.probe import read_probes
-from harness.runs.coverage import homes
+from harness.runs.coverage import functions_with_sites
 from harness.runs.store import Store
 
 PAGE = """+++
@@ -98,7 +98,7 @@ def broken(tmp_path: Path, diff: str) -> Engine:
 
 def found(tmp_path: Path, diff: str) -> list[str] | None:
     """The names of the functions in which a patch is, None for what the import executes."""
-    named = homes(CLEAN.root, CLEAN.sources, broken(tmp_path, diff).sites)
+    named = functions_with_sites(CLEAN.root, CLEAN.sources, broken(tmp_path, diff).sites)
     return None if named is None else sorted(name.rpartition(":")[2] for name in named)
 
 

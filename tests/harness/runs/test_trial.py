@@ -11,7 +11,7 @@ from harness.engines.engine import Dialect
 from harness.engines.library import Library
 from harness.pages.catalogue import open_catalogue
 from harness.pages.probe import Probe, read_probes
-from harness.runs.trial import Answers, Trial, observe
+from harness.runs.trial import ReplyCache, Trial, observe
 
 LIBRARY = Library(Dialect(module="minigrad"), minigrad)
 NAMES = ("add-new-axis", "relu-at-kinks", "causal-two-heads", "sum-rows", "reused-interior-node")
@@ -72,7 +72,7 @@ def test_answers_cannot_be_changed_by_who_got_them_or_by_the_engine() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_losses_share_makes_no_difference_to_any_diagnostic(name: str) -> None:
-    probe, shared = SHARED[name], Answers()
+    probe, shared = SHARED[name], ReplyCache()
     for loss in probe.losses:
         together, apart = Trial(LIBRARY, probe, shared), Trial(LIBRARY, probe)
         run = observe(apart, loss)
@@ -82,13 +82,13 @@ def test_what_losses_share_makes_no_difference_to_any_diagnostic(name: str) -> N
 
 
 def test_the_second_loss_costs_no_more_finite_differences() -> None:
-    probe, shared = read_probes(COUNTED, "counted.py")[0], Answers()
+    probe, shared = read_probes(COUNTED, "counted.py")[0], ReplyCache()
     calls = [calls_of_gradcheck(probe, loss, shared) for loss in ("uniform", "weighted")]
     assert calls[0] == 2 * 2 + 1  # two an element, and one to see that it answers alike
     assert calls[1] == 0
 
 
-def calls_of_gradcheck(probe: Probe, loss: str, shared: Answers) -> int:
+def calls_of_gradcheck(probe: Probe, loss: str, shared: ReplyCache) -> int:
     run = observe(Trial(LIBRARY, probe), loss)  # type: ignore[arg-type]
     trial = Trial(LIBRARY, probe, shared)
     assert GRADCHECK.measure

@@ -14,7 +14,7 @@ from harness.experiment import baseline as bench_module
 from harness.matrix.plan import plan_matrix
 from harness.pages.catalogue import open_catalogue
 from harness.runs.store import Store
-from harness.sandbox.confinement import Limits
+from harness.sandbox.limits import Limits
 from harness.training import experiment as experiment_module
 from harness.training import trials
 from harness.training.experiment import prepare_training
@@ -139,13 +139,13 @@ def test_what_is_stored_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Mon
     store, prepared = Store(None), experiment(write_page(tmp_path))
     first = run_training(prepared, store, range(4))
     ran: list[int] = []
-    whole = trials.side_by_side
+    whole = trials.map_in_parallel
 
     def counted(work, jobs, processes):  # type: ignore[no-untyped-def]
         ran.extend(len(job.items) for job in jobs)
         return whole(work, jobs, processes)
 
-    monkeypatch.setattr(trials, "side_by_side", counted)
+    monkeypatch.setattr(trials, "map_in_parallel", counted)
     assert run_training(prepared, store, range(4)).metrics == first.metrics
     assert ran == []
     run_training(prepared, store, range(6))

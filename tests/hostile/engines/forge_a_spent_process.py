@@ -1,4 +1,4 @@
-"""Says, without end, that somebody else has used up the process."""
+"""Says, again and again, that an earlier run has made a new process necessary."""
 
 ENDS = ["ForgedResult"]
 

@@ -10,7 +10,8 @@ import time
 import msgspec
 
 
-def _frame_of_the_child():
+def _locals_of_serve():
+    """The local variables of `harness.sandbox.child.serve`, which is waiting for this run."""
     frame = sys._getframe()
     while frame.f_code.co_name != "serve":
         frame = frame.f_back
@@ -19,16 +20,16 @@ def _frame_of_the_child():
 
 def raw(data):
     """Bytes, into the pipe in which results travel."""
-    pipe, view = _frame_of_the_child()["pipe"], memoryview(data)
+    pipe, view = _locals_of_serve()["pipe"], memoryview(data)
     while view:
         view = view[os.write(pipe, view) :]
 
 
 def send(record, *, ticket=None, version=None, kind=b"R"):
     """A frame with this record; version and ticket are the present ones unless others are said."""
-    worker = sys.modules["harness.runs.child"]
-    said = bytes([worker.VERSION if version is None else version]) + kind
-    body = said + (ticket or _frame_of_the_child()["ticket"]) + record
+    frames = sys.modules["harness.sandbox.frames"]
+    head = bytes([frames.VERSION if version is None else version]) + kind
+    body = head + (ticket or _locals_of_serve()["ticket"]) + record
     raw(len(body).to_bytes(4, "big") + body)
 
 

@@ -1,0 +1,110 @@
+"""What host and child send each other: a task one way, and messages as frames the other way.
+
+Everything is a plain record in msgpack, which is decoded against its type; nothing is unpickled or
+evaluated.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from harness.core.run import Failure, Measurement, Run
+from harness.core.vocabulary import Loss
+from harness.engines.engine import Dialect
+from harness.engines.survey import Survey, SurveyStep
+from harness.pages.probe import Probe
+from harness.patch import Site
+from harness.patch.reach import HOOKS, MARKER, Hooks
+from harness.runs.program import Output, Program, ProgramEnd
+from harness.sandbox.frames import Frame
+from harness.sandbox.limits import Limits
+
+Record = TypeVar("Record", bound=msgspec.Struct)
+
+
+class Job(msgspec.Struct, frozen=True, tag="job"):
+    """A task: load an engine, and run probes on it."""
+
+    dialect: Dialect
+    root: str
+    sources: dict[str, str]
+    """The engine's files; empty for an installed library."""
+    sites: tuple[Site, ...]
+    probes: tuple[Probe, ...]
+    items: tuple[tuple[int, Loss | None], ...]
+    """What to run, in order: the index of a probe, and a loss."""
+    measure: tuple[Measurement, ...] = ()
+    """What to measure by running the engine again."""
+    traced: bool = False
+    """Record the backward walks."""
+    trailed: bool = True
+    """Record what the sites evaluate to, and not only whether they are executed."""
+    covered: bool = False
+    """Record which of the engine's functions are called, and nothing else."""
+    limits: Limits = Limits()
+
+    @property
+    def hooks(self) -> Hooks:
+        """What the engine's code calls at its sites."""
+        return HOOKS if self.trailed else MARKER
+
+
+Task = Job | Program | Survey
+"""What a child is told to do."""
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """The first message of a job: the import of the engine has succeeded or failed."""
+
+    failure: Failure | None = None
+
+
+class RestartNeeded(msgspec.Struct, frozen=True):
+    """Instead of a run: an earlier run changed the process in a way that cannot be undone."""
+
+
+Message = Loaded | Run | RestartNeeded | Output | ProgramEnd | SurveyStep
+
+KINDS: dict[bytes, type[Message]] = {
+    b"L": Loaded,
+    b"R": Run,
+    b"S": RestartNeeded,
+    b"P": Output,
+    b"E": ProgramEnd,
+    b"V": SurveyStep,
+}
+"""Messages by the kind of their frames."""
+
+_BYTES = {kind: byte for byte, kind in KINDS.items()}
+
+
+def encode_message(message: Message) -> Frame:
+    """Return the frame of a message. Raises what msgspec raises for a text with surrogates."""
+    return Frame(_BYTES[type(message)], msgspec.msgpack.encode(message))
+
+
+def decode_message(frame: Frame) -> Message | None:
+    """Return the message in a frame; None if there is no valid one."""
+    kind = KINDS.get(frame.kind)
+    return None if kind is None else decode_record(frame.payload, kind)
+
+
+def decode_record(data: bytes, kind: type[Record]) -> Record | None:
+    """Return the record that was encoded as `data`; None if it is not a valid one."""
+    try:
+        return msgspec.msgpack.decode(data, type=kind)
+    except (ValueError, RecursionError):
+        return None
+
+
+def encode_task(task: Task) -> bytes:
+    """Return a task as it is sent to a fresh interpreter."""
+    return msgspec.msgpack.encode(task)
+
+
+def decode_task(data: bytes) -> Task:
+    """Return the task that was encoded as `data`."""
+    task: Task = msgspec.msgpack.decode(data, type=Task)
+    return task

@@ -1,0 +1,79 @@
+"""Frames: how bytes travel from a child to its host.
+
+A frame is four bytes of length (big-endian) and a body: a byte for the version, a byte for the
+kind, the ticket, and the payload. The host sends a new random ticket with every request, and
+refuses a frame with another one, so that nothing is accepted that was written before its request.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import IO, NamedTuple
+
+VERSION = 3
+"""The version of this layout."""
+
+LARGEST_BODY = 64 * 1024 * 1024
+"""Bytes; a frame that announces more is refused before it is read."""
+
+TICKET_SIZE = 8
+"""Bytes."""
+
+_HEAD = 2 + TICKET_SIZE
+
+LARGEST_PAYLOAD = LARGEST_BODY - _HEAD
+"""Bytes."""
+
+
+class Frame(NamedTuple):
+    """What a frame carries."""
+
+    kind: bytes
+    """A single byte, whose meaning is up to the caller."""
+    payload: bytes
+
+
+def new_ticket() -> bytes:
+    """Return a random ticket."""
+    return os.urandom(TICKET_SIZE)
+
+
+def encode_frame(frame: Frame, ticket: bytes) -> bytes:
+    """Return the bytes of a frame, its length included."""
+    length = _HEAD + len(frame.payload)
+    return b"".join(
+        [length.to_bytes(4, "big"), bytes([VERSION]), frame.kind, ticket, frame.payload]
+    )
+
+
+def decode_body(body: bytes, ticket: bytes) -> Frame | None:
+    """Return the frame with this body; None if it is malformed or has another ticket."""
+    if len(body) < _HEAD or body[0] != VERSION or body[2:_HEAD] != ticket:
+        return None
+    return Frame(body[1:2], body[_HEAD:])
+
+
+def write_frame(descriptor: int, frame: Frame, ticket: bytes) -> None:
+    """Write a frame to a pipe, a short one atomically: forked processes may share the pipe."""
+    write_all(descriptor, encode_frame(frame, ticket))
+
+
+def read_bodies(pipe: IO[bytes]) -> Iterator[bytes]:
+    """Yield the bodies of the frames in a pipe, up to the first one that is too long or cut off.
+
+    That one is the last to be yielded, with fewer bytes than announced.
+    """
+    while len(head := pipe.read(4)) == 4:
+        length = int.from_bytes(head, "big")
+        body = pipe.read(length) if length <= LARGEST_BODY else b""
+        yield body
+        if len(body) != length:
+            return
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of the data, in as many pieces as the pipe takes."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

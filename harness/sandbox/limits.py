@@ -1,0 +1,72 @@
+"""What a child process may use, and the limits of the kernel that enforce it.
+
+They hold on every POSIX system; see setrlimit(2). On Windows only `Limits.seconds` is enforced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]
+
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a child may use."""
+
+    seconds: float = 60.0
+    """Wall-clock time for each frame that is requested: it ends a child that waits."""
+    cpu_seconds: int = 3
+    """Processor time for each frame that is requested, in whole seconds as the kernel counts."""
+    memory: int = 2048 * _MIB
+    """Bytes of address space, in addition to what the child starts with."""
+    file_size: int = 16 * _MIB
+    """Bytes in one file, and in the whole scratch folder where that can be confined."""
+    open_files: int = 128
+    processes: int = 64
+    """Processes and threads that may be started in total, not counting a few for each core."""
+    namespaces: bool = True
+    """Use Linux namespaces where the kernel grants them."""
+
+    @property
+    def total_processes(self) -> int:
+        """`processes`, plus those for NumPy's linear algebra: a few threads for each core."""
+        return self.processes + 4 * (os.cpu_count() or 1)
+
+
+def limit_resources(limits: Limits) -> None:
+    """Limit the memory, files and processes of this process; its children cannot raise them."""
+    if resource is None:
+        return
+    with contextlib.suppress(OSError):  # without /proc, the address space is not limited
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        _set(resource.RLIMIT_AS, pages * os.sysconf("SC_PAGE_SIZE") + limits.memory)
+    _set(resource.RLIMIT_FSIZE, limits.file_size)
+    _set(resource.RLIMIT_NOFILE, limits.open_files)
+    _set(resource.RLIMIT_CORE, 0)
+    _set(resource.RLIMIT_NPROC, limits.total_processes)
+
+
+def restart_cpu_limit(limits: Limits) -> None:
+    """Allow this process `cpu_seconds` from now on; then the kernel ends it with SIGXCPU."""
+    if resource is None:
+        return
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    soft = int(used.ru_utime + used.ru_stime) + 1 + limits.cpu_seconds
+    with contextlib.suppress(ValueError, OSError):  # above a hard limit that was already set
+        resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+
+
+def _set(kind: int, value: int) -> None:
+    hard = resource.getrlimit(kind)[1]
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(kind, (value, value))

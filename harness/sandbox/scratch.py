@@ -1,0 +1,51 @@
+"""Scratch folders: the only place on the disk where a confined child may write."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+_PREFIX = "breaklab-"
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A new temporary folder, which is removed with everything in it at the end."""
+    _remove_abandoned()
+    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+    try:
+        yield folder
+    finally:
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, however deeply nested, without following links."""
+    pending = [folder]
+    with contextlib.suppress(OSError):
+        for current in pending:
+            for entry in list(os.scandir(current)):
+                path = Path(entry.path)
+                if entry.is_dir(follow_symlinks=False):
+                    path.chmod(0o700)
+                    # Moved to the top, so that no path grows too long.
+                    pending.append(path.rename(folder / os.urandom(8).hex()))
+                else:
+                    path.unlink()
+        for current in reversed(pending):
+            current.rmdir()
+
+
+@cache
+def _remove_abandoned() -> None:
+    """Remove, once, the folders of processes that were killed before they could do so."""
+    if not Path("/proc/self").exists():
+        return
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+            _remove(folder)

@@ -1,0 +1,159 @@
+"""The supervisor: a process that waits for a child, limits what it starts, and ends with it.
+
+On Linux only; see prctl(2) and pid_namespaces(7).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+
+_WAITED_FOR = {signal.SIGCHLD, signal.SIGTERM} if sys.platform != "win32" else set()
+
+
+def die_with_parent(signum: int = signal.SIGKILL) -> None:
+    """Have the kernel send this process a signal when its parent ends, for whatever reason."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signum)
+
+
+def continue_supervised(isolated: bool, most: int) -> None:
+    """Return in a new process, and supervise it in this one; `most` processes may be started.
+
+    With `isolated`, the next process becomes the first one of a PID namespace, and the kernel kills
+    all the others when that one ends. It supervises the child rather than being the child: signals
+    from within the namespace do not kill the first process, so that an abort would go unnoticed.
+    """
+    if isolated:
+        _supervise_in_namespace(most)
+    else:
+        _supervise_descendants(most)
+
+
+def exit_with(status: int) -> NoReturn:
+    """End this process with the wait status of another: the same exit code, or the same signal."""
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError):  # the action of some signals cannot be changed
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code if code >= 0 else 1)
+
+
+def _supervise_in_namespace(most: int) -> None:
+    reader, writer = os.pipe()
+    first = os.fork()
+    if first:
+        _close_all_but(reader)
+        status = os.read(reader, 4)
+        os.waitpid(first, 0)
+        exit_with(int.from_bytes(status, "big") if status else signal.SIGKILL)
+    die_with_parent()
+    signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
+    child = os.fork()
+    if child:
+        _close_all_but(writer)  # or the host would not notice that the child closes a pipe
+        status_of_child = _wait_for(child, lambda: _count_ever_started() > most)
+        os.write(writer, status_of_child.to_bytes(4, "big"))
+        os._exit(0)
+    die_with_parent()
+    os.close(reader)
+    os.close(writer)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _WAITED_FOR)
+
+
+def _supervise_descendants(most: int) -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
+    die_with_parent(signal.SIGTERM)  # `_wait_for` returns on it, so that descendants can be killed
+    child = os.fork()
+    if child:
+        _close_all_but(None)
+        status = _wait_for(child, lambda: len(_descendants()) > most)
+        _kill_descendants()
+        exit_with(status)
+    die_with_parent()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _WAITED_FOR)
+
+
+def _close_all_but(descriptor: int | None) -> None:
+    last = os.sysconf("SC_OPEN_MAX")
+    if descriptor is None:
+        os.closerange(0, last)
+    else:
+        os.closerange(0, descriptor)
+        os.closerange(descriptor + 1, last)
+
+
+def _wait_for(child: int, too_many: Callable[[], bool]) -> int:
+    """Return the child's wait status, or that of SIGKILL if `too_many` or asked to end."""
+    while True:
+        received = signal.sigtimedwait(_WAITED_FOR, 0.05)
+        status = _reap(child)
+        if status is not None:
+            return status
+        if too_many() or (received and received.si_signo == signal.SIGTERM):
+            return signal.SIGKILL  # the wait status of a signal is its number
+
+
+def _reap(child: int) -> int | None:
+    """Reap all processes that have ended, and return the child's wait status if it is one."""
+    while True:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == child:
+            return status
+        if pid == 0:
+            return None
+
+
+def _count_ever_started() -> int:
+    """The number of processes and threads ever started in this PID namespace."""
+    try:
+        return int(Path("/proc/sys/kernel/ns_last_pid").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return 0
+
+
+def _descendants() -> list[int]:
+    """The processes that descend from this one; it has adopted those whose parents have ended."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):  # it may have ended meanwhile
+                after_name = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2]
+                children.setdefault(int(after_name.split()[1]), []).append(int(entry.name))
+    found, pending = [], [os.getpid()]
+    while pending:
+        pending += (below := children.get(pending.pop(), []))
+        found += below
+    return found
+
+
+def _kill_descendants() -> None:
+    """Kill all descendants, and those that they start meanwhile, for at most a second."""
+    for _ in range(100):
+        found = _descendants()
+        if not found:
+            return
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.01)
