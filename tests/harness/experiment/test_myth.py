@@ -9,6 +9,7 @@ import pytest
 
 from harness.check.myths import LONGEST, check_myth
 from harness.check.pages import check_page
+from harness.check.runner import OpenContext
 from harness.core.errors import PageError
 from harness.core.finding import Finding
 from harness.engines.engine import find_engine
@@ -48,7 +49,8 @@ def page_of(folder: Path, text: str = SOUND_MYTH) -> Page:
 
 
 def found(folder: Path, text: str) -> list[Finding]:
-    return list(check_myth(page_of(folder, text), QUICK))
+    context = OpenContext(open_catalogue(), find_engine(), Bench(Store(None), limits=QUICK))
+    return list(check_myth(page_of(folder, text), context))
 
 
 # ----- The program in its child -----
@@ -332,14 +334,16 @@ def test_the_check_of_pages_runs_the_program(tmp_path: Path) -> None:
     for text, status in [(SOUND_MYTH, 0), (myth_with(("seen: (3,)\n", "seen: ()\n")), 1)]:
         write_page(tmp_path, text, f"{ID}.md")
         bench = Bench(Store(None))
-        check = check_page(ID, open_catalogue([tmp_path]), find_engine(), bench)
+        check = check_page(ID, OpenContext(open_catalogue([tmp_path]), find_engine(), bench))
         assert (check.exit_status, len(check.findings), check.reports) == (status, status, [])
 
 
 def test_a_myth_without_a_program_is_one_finding(tmp_path: Path) -> None:
     text = re.sub(r"```python.*?```\n", "Words.\n", SOUND_MYTH, flags=re.S)
     write_page(tmp_path, text, f"{ID}.md")
-    check = check_page(ID, open_catalogue([tmp_path]), find_engine(), Bench(Store(None)))
+    check = check_page(
+        ID, OpenContext(open_catalogue([tmp_path]), find_engine(), Bench(Store(None)))
+    )
     assert [finding.problem for finding in check.findings] == [
         "the section `The program` has no ```python block"
     ]

@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from harness.check.exercises import check_exercise
+from harness.check.names import check_names
 from harness.check.pages import check_page
 from harness.check.prose import EXERCISE_SECTIONS, check_prose
+from harness.check.runner import OpenContext
 from harness.core.errors import BreaklabError, PageError, UsageError
 from harness.core.finding import Finding
 from harness.diagnostics import DIAGNOSTICS
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Bench
 from harness.grade.exercise import ExerciseReport, Fate, read_suite, run_exercise, without_answer
-from harness.grade.submission import LARGEST_LEAF, read_attempt, try_clean
+from harness.grade.submission import LARGEST_LEAF, check_soundness, read_submission
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import LARGEST, Page, read_page
 from harness.runs.store import Store
@@ -57,12 +59,13 @@ def page_of(folder: Path, text: str = SOUND_EXERCISE) -> Page:
 
 
 def found(folder: Path, text: str, bench: Bench) -> list[Finding]:
-    return list(check_exercise(page_of(folder, text), CATALOGUE, ENGINE, bench))
+    known, findings = check_names(page_of(folder, text), CATALOGUE)
+    return [*findings, *check_exercise(known, OpenContext(CATALOGUE, ENGINE, bench))]
 
 
 def attempt(folder: Path, probe: str, bench: Bench, text: str = SOUND_EXERCISE) -> ExerciseReport:
     (folder / "mine.py").write_text(probe, encoding="utf-8")
-    probes = read_attempt(folder / "mine.py")
+    probes = read_submission(folder / "mine.py")
     return run_exercise(page_of(folder, text), CATALOGUE, ENGINE, bench, probes)
 
 
@@ -192,26 +195,26 @@ def test_a_file_that_cannot_be_judged_is_one_message_with_its_remedy(
 ) -> None:
     (tmp_path / "mine.py").write_text(text, encoding="utf-8")
     with pytest.raises(BreaklabError, match=problem) as raised:
-        read_attempt(tmp_path / "mine.py")
+        read_submission(tmp_path / "mine.py")
     assert raised.value.exit_status == 2
     assert "\n  remedy: " in str(raised.value)
 
 
 def test_what_is_no_file_of_text_is_refused_without_being_read(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no file"):
-        read_attempt(tmp_path / "nowhere.py")
+        read_submission(tmp_path / "nowhere.py")
     with pytest.raises(UsageError, match="is no file"):
-        read_attempt(tmp_path)
+        read_submission(tmp_path)
     with pytest.raises(UsageError, match="is no file"):
-        read_attempt(Path("/dev/zero"))
+        read_submission(Path("/dev/zero"))
     (tmp_path / "mine.py").write_bytes(b"\xff\xfe")
     with pytest.raises(PageError, match="save it as UTF-8"):
-        read_attempt(tmp_path / "mine.py")
+        read_submission(tmp_path / "mine.py")
 
 
 def test_a_leaf_of_the_largest_size_is_a_probe(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(probe_that("return x", f"x=({LARGEST_LEAF},)"))
-    assert len(read_attempt(tmp_path / "mine.py")) == 1
+    assert len(read_submission(tmp_path / "mine.py")) == 1
 
 
 # ----- The judgement -----
@@ -312,8 +315,8 @@ def test_one_unsound_probe_spoils_the_file(tmp_path: Path, bench: Bench) -> None
 def test_a_refusal_that_is_due_is_sound(tmp_path: Path, bench: Bench) -> None:
     text = probe_that("(x * x).backward(); yield {'x': x.grad}").replace("mine", "refuse_mine")
     (tmp_path / "mine.py").write_text(text)
-    probes = read_attempt(tmp_path / "mine.py")
-    assert [one.problems for one in try_clean(probes, ENGINE, bench)] == [[]]
+    probes = read_submission(tmp_path / "mine.py")
+    assert [one.problems for one in check_soundness(probes, ENGINE, bench)] == [[]]
 
 
 def test_a_hostile_file_changes_nothing_here(
@@ -474,19 +477,20 @@ def test_the_check_of_pages_wants_every_section(tmp_path: Path, bench: Bench, he
     text = SOUND_EXERCISE.replace(f"## {heading}\n", f"### {heading}\n")
     page_of(tmp_path, text)
     (tmp_path / "mul-swapped-operands.md").unlink()
-    check = check_page(ID, open_catalogue([tmp_path]), ENGINE, bench)
+    check = check_page(ID, OpenContext(open_catalogue([tmp_path]), ENGINE, bench))
     assert f"no section `{heading}`" in [finding.problem for finding in check.findings]
 
 
 def test_the_prose_of_an_exercise_is_checked_as_that_of_every_page(tmp_path: Path) -> None:
-    assert check_prose(page_of(tmp_path)) == []
+    assert check_prose(page_of(tmp_path), CATALOGUE.conventions) == []
     for old, new, problems in (
         ('["std"]', "[]", ["no sources"]),
         (ANSWER, "", []),
         ("## Answer", "```python\npass\n```\n\n## Answer", ["a ```python block outside"]),
         ("## Hints", "```diff\n-a\n+b\n```\n\n## Hints", []),  # the check of exercises says so
     ):
-        seen = [one.problem for one in check_prose(page_of(tmp_path, exercise_with((old, new))))]
+        page = page_of(tmp_path, exercise_with((old, new)))
+        seen = [one.problem for one in check_prose(page, CATALOGUE.conventions)]
         assert [said[: len(words)] for said, words in zip(seen, problems, strict=True)] == problems
 
 
