@@ -72,14 +72,14 @@ def test_a_sound_page_holds_on_the_engine(tmp_path: Path) -> None:
             'log-of-ones   = "disguised-correct"',
             'log-of-ones   = "?"',
             "log-of-ones ",
-            "states no outcome of `log-of-ones`; observed: disguised-correct",
+            "states no outcome for `log-of-ones`; observed: disguised-correct",
             1,
         ),
         (
             'log-of-powers = "silent-corruption"',
             'log-of-powers = { weighted = "silent-corruption" }',
             "log-of-powers ",
-            "states no outcome of `log-of-powers` under the uniform loss",
+            "states no outcome for `log-of-powers` under the uniform loss",
             1,
         ),
         # claims
@@ -130,7 +130,7 @@ def test_a_sound_page_holds_on_the_engine(tmp_path: Path) -> None:
             "[expect]",
             '[pardon]\nreason = "statistical"\nsentence = "s"\n[expect]',
             "[pardon]",
-            "asks for a pardon, and does not need one",
+            "has a pardon, and does not need one",
             1,
         ),
     ],
@@ -254,7 +254,7 @@ def test_a_claim_that_could_be_held_nowhere_is_found(tmp_path: Path) -> None:
         "return a.log()", "raise ValueError"
     )
     problems = "\n".join(told(checked(tmp_path, text)))
-    assert "says missed by shape, which was asked on no probe" in problems
+    assert "says missed by shape, which looked at no probe" in problems
 
 
 def test_a_false_alarm_on_a_variant_is_found(tmp_path: Path) -> None:

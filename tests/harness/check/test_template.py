@@ -116,7 +116,7 @@ def test_diff_and_break_work_on_the_unfinished_page(tmp_path: Path) -> None:
     assert "The page states nothing about these probes." in done.stdout
     done = harness("check", "mine", "--breaks", str(tmp_path))
     assert done.returncode == 1
-    assert "states no outcome of `add-new-axis`" in " ".join(done.stdout.split())
+    assert "states no outcome for `add-new-axis`" in " ".join(done.stdout.split())
 
 
 def test_a_patch_that_does_not_fit_is_written_and_explained_there_and_by_diff(
