@@ -3,6 +3,8 @@
 The new objects start from other numbers, so that anything not saved or not loaded shows.
 """
 
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -33,25 +35,22 @@ def _training(lib, seed):
     )
 
 
-def _save(lib, training, step):
-    lib.checkpoint.save(
-        "training.npz",
-        step,
-        model=training.model,
-        optimizer=training.optimizer,
-        scheduler=training.scheduler,
-        generators=training.generators,
-    )
+def _parts(training):
+    return {
+        "model": training.model,
+        "optimizer": training.optimizer,
+        "scheduler": training.scheduler,
+        "generators": training.generators,
+    }
 
 
-def _load(lib, training):
-    return lib.checkpoint.load(
-        "training.npz",
-        model=training.model,
-        optimizer=training.optimizer,
-        scheduler=training.scheduler,
-        generators=training.generators,
-    )
+def _resumed(lib, training, step):
+    """A fresh training that has loaded the checkpoint of another, and its step."""
+    fresh = _training(lib, seed=2)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "training.npz")
+        lib.checkpoint.save(path, step, **_parts(training))
+        return fresh, lib.checkpoint.load(path, **_parts(fresh))
 
 
 def resume_training(lib, resume_at=3):
@@ -60,9 +59,7 @@ def resume_training(lib, resume_at=3):
     step = 0
     while step < 6:
         if step == resume_at:
-            _save(lib, training, step)
-            training = _training(lib, seed=2)
-            step = _load(lib, training)
+            training, step = _resumed(lib, training, step)
         losses = []
         for x, y in training.loader:
             training.optimizer.zero_grad()

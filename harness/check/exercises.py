@@ -1,4 +1,4 @@
-"""The check of an exercise: its suite is as weak as the page says, and its answer is an answer."""
+"""The check of an exercise: its suite is as weak as the page says, and its answer kills."""
 
 from __future__ import annotations
 
@@ -8,85 +8,54 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from harness.core.errors import BreaklabError, DoesNotApply
-from harness.core.finding import Finding, finding_from
-from harness.engines.engine import Engine
+from harness.check.runner import Context
+from harness.core.errors import DoesNotApply
+from harness.core.finding import Finding
 from harness.experiment.baseline import Bench
 from harness.experiment.lab import Experiment, run_lab
 from harness.grade.exercise import (
     Fate,
     SuiteTest,
-    fates,
+    judge_tests,
     passes,
     read_answer,
     read_suite,
     run_suite,
 )
-from harness.grade.submission import attack, bare, try_clean
-from harness.pages.catalogue import Catalogue
+from harness.grade.submission import attack_break, check_soundness, prepare_bare
+from harness.pages.front_matter import Exercise, Variant
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 
-FOREIGN_KEYS = ("sites", "transformer", "expect", "diagnostics", "pardon")
-"""Keys of the front matter that say something about a patch; an exercise has none."""
 
-CONTROL = "sabotage"
-"""The page that makes the engine wrong everywhere: what passes there as well cannot fail."""
-
-
-def check_exercise(
-    page: Page, catalogue: Catalogue, engine: Engine, bench: Bench
-) -> Iterator[Finding]:
-    """What is wrong with an exercise beside its prose.
+def check_exercise(page: Page, context: Context) -> Iterator[Finding]:
+    """Yield what is wrong with the suite and with the answer of an exercise.
 
     Raises PageError for a suite or an answer that cannot be read.
     """
-    yield from _check_front(page)
-    unknown = list(_check_names(page, catalogue))
-    yield from unknown
-    if unknown or not page.front.breaks:
-        return
-    yield from _check_links(page, catalogue)
+    front = page.front_as(Exercise)
+    yield from _check_blocks(page)
+    if not front.breaks:
+        return  # the check of the names reports it
+    yield from _check_links(page, front, context)
     if any(fence.section == "The suite" for fence in page.fences):
-        yield from _check_suite(page, catalogue, engine, bench)
+        yield from _check_suite(page, front, context)
     if answer := read_answer(page):
-        yield from _check_answer(page, answer, catalogue, engine, bench)
+        yield from _check_answer(page, front, answer, context)
 
 
-def _check_front(page: Page) -> Iterator[Finding]:
-    for key in FOREIGN_KEYS:
-        if getattr(page.front, key):
-            remedy = "leave it out: it says something of a patch, and an exercise has none"
-            yield Finding(page.path, page.line_of(key), f"key `{key}` on an exercise", remedy)
-    for key, why in (
-        ("breaks", "say which breaks pass the suite"),
-        ("kills", "name a break that the suite does catch: it is weak, not empty"),
-    ):
-        if not getattr(page.front, key):
-            yield Finding(page.path, page.line_of(key), f"no key `{key}`, or an empty one", why)
-    for name in set(page.front.breaks) & set(page.front.kills):
-        problem = f"`{name}` is among both `breaks` and `kills`"
-        yield Finding(page.path, page.line_of("kills"), problem, "it passes or it fails: take one")
+def _check_blocks(page: Page) -> Iterator[Finding]:
     for fence in page.fences:
         if fence.info[:1] == ("diff",):
             remedy = "say in words what the break does, and link to its page"
             yield Finding(page.path, fence.line - 1, "a ```diff block on an exercise", remedy)
 
 
-def _check_names(page: Page, catalogue: Catalogue) -> Iterator[Finding]:
-    for key in ("breaks", "kills"):
-        for name in getattr(page.front, key):
-            try:
-                catalogue.page(name, "break")
-            except BreaklabError as error:
-                yield finding_from(error, page.path, page.line_of(key))
-
-
-def _check_links(page: Page, catalogue: Catalogue) -> Iterator[Finding]:
-    """Whoever is done wants to read on."""
-    for name in page.front.breaks:
+def _check_links(page: Page, front: Exercise, context: Context) -> Iterator[Finding]:
+    """A learner who has finished wants to read on."""
+    for name in front.breaks:
         if f"{name}.md)" not in page.section("The break"):
-            path = catalogue.path(name)
+            path = context.catalogue.path(name)
             remedy = f"link to it: `[{name}](../{path.parent.name}/{path.name})`"
             problem = f"the section `The break` does not link to `{name}`"
             yield Finding(page.path, page.body_line, problem, remedy)
@@ -95,51 +64,51 @@ def _check_links(page: Page, catalogue: Catalogue) -> Iterator[Finding]:
 # ----- The suite -----
 
 
-def _check_suite(
-    page: Page, catalogue: Catalogue, engine: Engine, bench: Bench
-) -> Iterator[Finding]:
-    suite = run_suite(page, catalogue, engine, bench)
+def _check_suite(page: Page, front: Exercise, context: Context) -> Iterator[Finding]:
+    suite = run_suite(page, context.catalogue, context.engine, context.bench)
     line = read_suite(page)[0].line
     for test in suite:
         if test.failure:
             problem = f"`{test.test}` fails on the unbroken engine: {test.failure}"
             yield Finding(page.path, line, problem, "a suite passes where nothing is wrong")
-    for name in page.front.breaks:
+    for name in front.breaks:
         for test in suite:
             if not (fate := test.on[name]).passes and not test.failure:
                 problem = f"`{test.test}` catches `{name}`, which has to pass: {fate.why}"
                 remedy = "weaken that test as the course did, or move the break to `kills`"
                 yield Finding(page.path, line, problem, remedy)
-    for name in page.front.kills:
+    for name in front.kills:
         if passes(suite, name):
             problem = f"the suite does not catch `{name}`, which is among `kills`"
-            yield Finding(page.path, page.line_of("kills"), problem, "take it out, or add the test")
-    yield from _check_idle(page, suite, catalogue, engine, bench, line)
+            yield Finding(page.path, page.line_of("kills"), problem, "remove it, or add the test")
+    yield from _check_asserting(page, front, suite, context)
 
 
-def _check_idle(
-    page: Page,
-    suite: Sequence[SuiteTest],
-    catalogue: Catalogue,
-    engine: Engine,
-    bench: Bench,
-    line: int,
+def _check_asserting(
+    page: Page, front: Exercise, suite: Sequence[SuiteTest], context: Context
 ) -> Iterator[Finding]:
-    """A test that asserts nothing is no weak test: each has to fail where the engine is all wrong.
+    """Each test has to fail where the engine is wrong everywhere, or it asserts nothing.
 
-    By an assertion: an exception of the engine's own would stop any program.
+    Only an assertion counts: an exception raised by the engine would stop any program.
     """
-    control = bare(catalogue.page(CONTROL, "control"), catalogue, engine, read_suite(page))
-    wrecked = fates(control, bench)
+    sabotage = context.catalogue.conventions.controls.sabotage
+    wrecked: dict[str, Fate] = {}
+    if sabotage is not None:
+        tests = read_suite(page)
+        control = context.catalogue.page(sabotage, "control")
+        experiment = prepare_bare(control, context.catalogue, context.engine, tests)
+        wrecked = judge_tests(experiment, context.bench)
     for test in suite:
-        seen = [wrecked[test.test], *(test.on[name] for name in page.front.kills)]
-        if not any(map(_asserted, seen)):
-            problem = f"no assertion of `{test.test}` fails on `{CONTROL}` or on any of `kills`"
+        fates = [*(test.on[name] for name in front.kills)]
+        fates += [wrecked[test.test]] if test.test in wrecked else []
+        if not any(map(_fails_an_assertion, fates)):
+            places = f"`{sabotage}` or on any of `kills`" if sabotage else "any of `kills`"
+            problem = f"no assertion of `{test.test}` fails on {places}"
             remedy = "let it assert something, or name in `kills` a break that it catches"
-            yield Finding(page.path, line, problem, remedy)
+            yield Finding(page.path, read_suite(page)[0].line, problem, remedy)
 
 
-def _asserted(fate: Fate) -> bool:
+def _fails_an_assertion(fate: Fate) -> bool:
     return not fate.passes and fate.why.startswith("AssertionError")
 
 
@@ -147,38 +116,39 @@ def _asserted(fate: Fate) -> bool:
 
 
 def _check_answer(
-    page: Page, answer: Sequence[Probe], catalogue: Catalogue, engine: Engine, bench: Bench
+    page: Page, front: Exercise, answer: Sequence[Probe], context: Context
 ) -> Iterator[Finding]:
+    catalogue, engine, bench = context.catalogue, context.engine, context.bench
     line = answer[0].line
-    unsound = [one for one in try_clean(answer, engine, bench) if one.problems]
-    for one in unsound:
-        problem = f"the answer `{one.probe}` is no sound probe: {'; '.join(one.problems)}"
-        yield Finding(page.path, line, problem, "mend the probe: a correct engine passes it")
+    unsound = [result for result in check_soundness(answer, engine, bench) if result.problems]
+    for result in unsound:
+        problem = f"the answer `{result.probe}` is not a sound probe: {'; '.join(result.problems)}"
+        remedy = "correct the probe: a correct engine passes it"
+        yield Finding(page.path, line, problem, remedy)
     if unsound:
         return
     idle = {probe.name for probe in answer}
-    for name in page.front.breaks:
-        seen = attack(name, answer, catalogue, engine, bench)
-        idle -= seen.killed_by.keys()
-        if not seen.killed_by:
-            problem = f"the answer does not kill `{name}`: {seen.stage}, {seen.why}"
+    for name in front.breaks:
+        attack = attack_break(name, answer, catalogue, engine, bench)
+        idle -= attack.killed_by.keys()
+        if not attack.killed_by:
+            where = f"{attack.stage}, {attack.why}"
+            problem = f"the answer does not kill `{name}`: {where}"
             yield Finding(page.path, line, problem, "add the probe on which a diagnostic alarms")
     for probe in sorted(idle):
         problem = f"the answer `{probe}` kills none of `breaks`"
-        yield Finding(page.path, line, problem, "take it out, or let it look elsewhere")
-    yield from _check_variants(page, answer, catalogue, engine, bench)
+        yield Finding(page.path, line, problem, "remove it, or let it look elsewhere")
+    yield from _check_variants(page, answer, context)
 
 
-def _check_variants(
-    page: Page, answer: Sequence[Probe], catalogue: Catalogue, engine: Engine, bench: Bench
-) -> Iterator[Finding]:
-    """A rewrite that is as correct passes the answer, one with another choice at a kink as well."""
-    rewrites = _rewrites(catalogue, engine, bench)
+def _check_variants(page: Page, answer: Sequence[Probe], context: Context) -> Iterator[Finding]:
+    """The answer must not alarm on a correct rewrite, nor on another choice at a kink."""
+    rewrites = _rewrites(context)
     for variant in rewrites.experiments:
         for run in run_lab(replace(variant, probes=tuple(answer)), rewrites.bench).runs:
             for name, message in run.alarms.items():
                 problem = f"`{name}` raises an alarm on the correct `{variant.page.id}`: {message}"
-                remedy = f"choose other values in `{run.probe}`: it kills what is right as well"
+                remedy = f"choose other values in `{run.probe}`: it kills correct engines too"
                 yield Finding(page.path, answer[0].line, problem, remedy)
 
 
@@ -189,22 +159,23 @@ class _Rewrites:
     roots: tuple[Path, ...]
     """Of the catalogue that they are from."""
     bench: Bench
-    """One that runs only what comes to a change: most have nothing to do with an answer."""
+    """It runs only probes that reach a patch: most variants have nothing to do with an answer."""
     experiments: list[Experiment]
 
 
-_READY: WeakKeyDictionary[Bench, _Rewrites] = WeakKeyDictionary()
+_PREPARED: WeakKeyDictionary[Bench, _Rewrites] = WeakKeyDictionary()
 """Made once for all pages of a check, which share a bench."""
 
 
-def _rewrites(catalogue: Catalogue, engine: Engine, bench: Bench) -> _Rewrites:
-    ready = _READY.get(bench)
-    if ready is None or ready.roots != catalogue.roots:
-        found = []
+def _rewrites(context: Context) -> _Rewrites:
+    catalogue, engine, bench = context.catalogue, context.engine, context.bench
+    rewrites = _PREPARED.get(bench)
+    if rewrites is None or rewrites.roots != catalogue.roots:
+        experiments = []
         for page in catalogue.pages()[0]:
             with contextlib.suppress(DoesNotApply):
-                if page.front.kind == "variant":
-                    found.append(bare(page, catalogue, engine, ()))
+                if isinstance(page.front, Variant):
+                    experiments.append(prepare_bare(page, catalogue, engine, ()))
         selective = Bench(bench.store, bench.diagnostics, bench.limits, select=True)
-        ready = _READY[bench] = _Rewrites(catalogue.roots, selective, found)
-    return ready
+        rewrites = _PREPARED[bench] = _Rewrites(catalogue.roots, selective, experiments)
+    return rewrites

@@ -1,40 +1,69 @@
-"""A page against what was observed: its outcomes, its claims, and whether its break survives."""
+"""The check of a break, a variant or a control: its outcomes, its claims, and who catches it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 
-from harness.core.finding import Finding
+from harness.check.runner import Context
+from harness.core.errors import BreaklabError
+from harness.core.finding import Finding, finding_from, finding_from_bug
 from harness.core.report import ClaimReport, Report, RunReport
 from harness.diagnostics import DIAGNOSTICS
+from harness.experiment.blocks import check_blocks
+from harness.experiment.lab import prepare, run_lab
+from harness.pages.front_matter import Break, Pardon, Variant
 from harness.pages.page import Page
 from harness.runs.oracles import LIBRARIES
 
 
-def check_observed(page: Page, reports: Sequence[Report]) -> list[Finding]:
-    """Where the page and the reports on it part; one report an engine."""
-    found = [
-        finding
-        for report in reports
-        for finding in (
-            *_check_probes(page, report),
-            *_check_outcomes(page, report),
-            *_check_claims(page, report),
-        )
-    ]
-    if page.front.kind == "break":
-        found += [*_check_silence(page, reports), *_check_pardon(page, reports)]
-    if page.front.kind == "variant":
-        found += _check_alarms(page, reports)
-    return found
+def check_probed_page(page: Page, context: Context) -> Iterator[Finding | Report]:
+    """Yield a report per engine that the page names, and each difference between page and reports.
+
+    Raises PageError, with its place, for a probe of the page that cannot be read.
+    """
+    yield from (finding_from(error, page.path) for error in check_blocks(page))
+    reports = []
+    for item in _reports(page, context):
+        yield item
+        reports += [item] if isinstance(item, Report) else []
+    yield from check_reports(page, reports)
+
+
+def _reports(page: Page, context: Context) -> Iterator[Finding | Report]:
+    """A report on the reference engine and on each variant that the page names.
+
+    An engine on which the page cannot be run is a finding instead.
+    """
+    for name in dict.fromkeys([None, *page.expect, *page.claims]):
+        variant = context.catalogue.page(name, "variant") if name else None
+        try:
+            experiment = prepare(page, context.catalogue, context.engine, variant=variant)
+            yield run_lab(experiment, context.bench)
+        except BreaklabError as error:
+            yield finding_from(error, page.path, page.body_line)
+        except Exception as error:
+            yield finding_from_bug(error, page.path)
+
+
+def check_reports(page: Page, reports: Sequence[Report]) -> Iterator[Finding]:
+    """Where the page and the reports on it differ; one report per engine."""
+    for report in reports:
+        yield from _check_probes(page, report)
+        yield from _check_outcomes(page, report)
+        yield from _check_claims(page, report)
+    if isinstance(page.front, Break):
+        yield from _check_completeness(page, page.front, reports)
+        yield from _check_pardon(page, page.front.pardon, reports)
+    elif isinstance(page.front, Variant):
+        yield from _check_alarms(page, reports)
 
 
 def survivors(reports: Sequence[Report]) -> list[Report]:
-    """The reports on which nobody catches the break, though it corrupts silently there.
+    """The reports in which no diagnostic catches the break, although it corrupts silently there.
 
-    All of them where it shows nowhere. A crash needs nobody to catch it, so it does not pay for
-    another probe's silence; and an engine that repairs the break is no place where it survives.
+    All of them if the break shows nowhere. A crash needs no diagnostic, so it does not make up for
+    a probe that is silently wrong; and a break does not survive on an engine that repairs it.
     """
     runs = [run for report in reports for run in report.runs]
     if not any(run.outcome in ("silent-corruption", "crash") for run in runs):
@@ -51,30 +80,30 @@ def _is_uncaught(report: Report) -> bool:
 
 
 def _check_probes(page: Page, report: Report) -> Iterator[Finding]:
-    """A probe that fails on the unbroken engine says nothing of the break."""
+    """A probe that fails on the unbroken engine says nothing about the break."""
     for run in report.runs:
         if (failure := run.wrong_reason.get("crash")) and not run.probe.startswith("refuse-"):
             line = page.line_of(*_key("expect", report.engine.variant, run.probe))
             problem = f"the probe `{run.probe}` fails on the unbroken engine as well: {failure}"
-            remedy = "correct the probe; one that has to be refused is called `refuse-...`"
+            remedy = "correct the probe; one that must be refused is called `refuse-...`"
             yield Finding(page.path, line, problem, remedy)
 
 
 def _check_outcomes(page: Page, report: Report) -> Iterator[Finding]:
-    """One finding a probe and expectation, however many losses it speaks of."""
+    """One finding per probe and expectation, for however many losses."""
     variant = report.engine.variant
     for probe in dict.fromkeys(run.probe for run in report.runs):
         runs = [run for run in report.runs if run.probe == probe]
         for expected in dict.fromkeys(run.expected for run in runs if not run.agrees):
             wrong = [run for run in runs if not run.agrees and run.expected == expected]
-            seen = " and ".join(dict.fromkeys(run.outcome for run in wrong))
+            observed = " and ".join(dict.fromkeys(run.outcome for run in wrong))
             where = f"`{probe}`{_losses(runs, wrong)}{_on(variant)}"
             if expected is None:
-                problem = f"states no outcome of {where}; observed: {seen}"
+                problem = f"states no outcome for {where}; observed: {observed}"
                 remedy = "once you can say why, write"
             else:
-                problem = f"says {expected} of {where}; observed: {seen}"
-                remedy = "mend the patch or the probe; or, once you can say why, write"
+                problem = f"says {expected} of {where}; observed: {observed}"
+                remedy = "correct the patch or the probe; or, once you can say why, write"
             yield Finding(
                 page.path,
                 page.line_of(*_key("expect", variant, probe)),
@@ -97,24 +126,24 @@ def _key(table: str, variant: str | None, *rest: str) -> tuple[str, ...]:
 
 def _entry(variant: str | None, probe: str, runs: Sequence[RunReport]) -> str:
     """The line that would state what was observed, and the table that it belongs to."""
-    said = f'"{runs[0].outcome}"'
+    value = f'"{runs[0].outcome}"'
     if len({run.outcome for run in runs}) > 1:
         losses = ", ".join(f'{run.loss} = "{run.outcome}"' for run in runs)
-        said = f"{{ {losses} }}"
-    return f"`{probe} = {said}` in [{'.'.join(_key('expect', variant))}]"
+        value = f"{{ {losses} }}"
+    return f"`{probe} = {value}` in [{'.'.join(_key('expect', variant))}]"
 
 
-def _check_silence(page: Page, reports: Sequence[Report]) -> Iterator[Finding]:
-    """A break says what it does, and who notices."""
+def _check_completeness(page: Page, front: Break, reports: Sequence[Report]) -> Iterator[Finding]:
+    """A break states what it does, and which diagnostics catch it."""
     if not page.expect.get(None):
-        remedy = '`harness list --probes` shows them; begin with `add-new-axis = "?"`'
-        yield Finding(page.path, page.line_of("expect"), "states no outcome of any probe", remedy)
+        remedy = '`harness list --probes` shows them; begin with `PROBE = "?"`'
+        yield Finding(page.path, page.line_of("expect"), "states no outcome for any probe", remedy)
     ran = bool(reports) and bool(reports[0].runs)
-    if ran and not page.front.pardon and not page.claims[None].caught_by:
-        seen = dict.fromkeys(name for run in reports[0].runs for name in run.caught_by)
+    if ran and not front.pardon and not page.claims[None].caught_by:
+        observed = dict.fromkeys(name for run in reports[0].runs for name in run.caught_by)
         line = page.line_of("diagnostics", "caught_by")
-        remedy = "name at least one under [diagnostics]; a break that nobody catches needs a pardon"
-        problem = f"claims no `caught_by`; observed: {', '.join(seen) or 'no diagnostic'}"
+        remedy = "name at least one in [diagnostics]; a break that none catches needs a pardon"
+        problem = f"claims no `caught_by`; observed: {', '.join(observed) or 'no diagnostic'}"
         yield Finding(page.path, line, problem, remedy)
 
 
@@ -132,11 +161,11 @@ def _check_claims(page: Page, report: Report) -> Iterator[Finding]:
             problem = f"says {words}; observed: {claim.evidence}"
             yield Finding(page.path, line, problem, _claim_remedy(claim))
         elif missing := _missing_library(claim.diagnostic):
-            problem = f"`{words}` was not held against anything: {claim.evidence}"
-            yield Finding(page.path, line, problem, f"install {missing} to hold it", 0)
+            problem = f"`{words}` was not checked: {claim.evidence}"
+            yield Finding(page.path, line, problem, f"install {missing} to check it", 0)
         else:
-            problem = f"says {words}, which was asked on no probe: {claim.evidence}"
-            remedy = "take it out, or add a probe that it can look at"
+            problem = f"says {words}, which looked at no probe: {claim.evidence}"
+            remedy = "remove it, or add a probe that it can look at"
             yield Finding(page.path, line, problem, remedy)
 
 
@@ -148,10 +177,10 @@ def _claim_remedy(claim: ClaimReport) -> str:
 
 
 def _missing_library(diagnostic: str) -> str | None:
-    """The library that this diagnostic asks, where it is not installed."""
-    asked = {each.name: each.library for each in DIAGNOSTICS}.get(diagnostic)
-    module = LIBRARIES[asked].dialect.module if asked else None
-    return asked if module and find_spec(module) is None else None
+    """The library that a diagnostic compares with, if it is not installed."""
+    library = {entry.name: entry.library for entry in DIAGNOSTICS}.get(diagnostic)
+    module = LIBRARIES[library].dialect.module if library else None
+    return library if module and find_spec(module) is None else None
 
 
 def _check_alarms(page: Page, reports: Sequence[Report]) -> Iterator[Finding]:
@@ -161,32 +190,33 @@ def _check_alarms(page: Page, reports: Sequence[Report]) -> Iterator[Finding]:
             for name, message in run.alarms.items():
                 loss = f", {run.loss} loss" if run.loss else ""
                 problem = f"`{name}` raises a false alarm on `{run.probe}`{loss}: {message}"
-                remedy = "the variant is no correct rewrite, or the diagnostic has to be mended"
+                remedy = "either the variant is not a correct rewrite, or the diagnostic is wrong"
                 yield Finding(page.path, page.line_of("expect", run.probe), problem, remedy)
 
 
 # ----- Survival -----
 
 
-def _check_pardon(page: Page, reports: Sequence[Report]) -> Iterator[Finding]:
+def _check_pardon(
+    page: Page, pardon: Pardon | None, reports: Sequence[Report]
+) -> Iterator[Finding]:
     """A break that no diagnostic catches needs a pardon; one that is caught must not have it."""
-    tried, alive = any(report.runs for report in reports), survivors(reports)
-    pardon, line = page.front.pardon, page.line_of("pardon")
-    unasked = sorted(filter(None, {_missing_library(each.name) for each in DIAGNOSTICS}))
-    if alive and unasked and not pardon:
-        problem = f"no diagnostic catches it here, where {', '.join(unasked)} cannot be asked"
-        yield Finding(page.path, 1, problem, f"install {', '.join(unasked)} to decide", 0)
+    has_runs, alive = any(report.runs for report in reports), survivors(reports)
+    missing = ", ".join(sorted(filter(None, {_missing_library(d.name) for d in DIAGNOSTICS})))
+    if alive and missing and not pardon:
+        problem = f"no diagnostic catches it here, where {missing} is not installed"
+        yield Finding(page.path, 1, problem, f"install {missing} to decide", 0)
     elif alive and not pardon:
         where = _on(alive[0].engine.variant) or f" on {alive[0].engine.name}"
         remedy = (
             "add a probe that exposes it; or `[pardon]` with `reason` and `sentence`, if none can"
         )
         yield Finding(page.path, 1, f"a survivor: no diagnostic catches it{where}", remedy)
-    elif pardon and tried and not alive:
-        problem = "asks for a pardon, and does not need one: it is caught"
-        yield Finding(page.path, line, problem, "take [pardon] out")
+    elif pardon and has_runs and not alive:
+        problem = "has a pardon, and does not need one: it is caught"
+        yield Finding(page.path, page.line_of("pardon"), problem, "remove [pardon]")
     outcomes = {run.outcome for report in reports for run in report.runs}
     if pardon and pardon.reason == "equivalent" and outcomes & {"silent-corruption", "crash"}:
-        problem = "asks for a pardon as `equivalent`, and something observable differs"
-        remedy = "give another reason: an equivalent change alters nothing observable"
+        problem = "has a pardon as `equivalent`, and something observable differs"
+        remedy = "give another reason: an equivalent change has no observable effect"
         yield Finding(page.path, page.line_of("pardon", "reason"), problem, remedy)

@@ -13,19 +13,16 @@ from urllib.parse import unquote, urlsplit
 
 from harness.core.errors import PageError
 from harness.core.finding import Finding
+from harness.pages.conventions import Conventions
+from harness.pages.front_matter import Control, Variant
 from harness.pages.markdown import Text
 from harness.pages.page import Page, read_text, split_front
 
 SOURCE_FORMS = (
-    "a repository, `owner/repo`, with `#123` (issue or pull request), `@1a2b3c4` (commit or "
-    "release) or `:item` behind it; an address `https://...`; `seeds/NNN`; `course-NN`, "
-    "`karpathy-2018#N` or `llm-first-principles#N`; or `std`, a slip that everybody makes"
+    "a repository, `owner/repo`, optionally followed by `#123` (issue or pull request), `@1a2b3c4` "
+    "(commit or release) or `:item`; or an address `https://...`"
 )
-_SOURCE = re.compile(
-    r"std|seeds/\d{3}"
-    r"|(?!seeds/)[A-Za-z0-9][\w.-]*/[\w.-]+(#\d+|@[\w.-]+|:[\w.-]+)?"
-    r"|course-\d{2}|karpathy-2018#\d+|llm-first-principles#\d+"
-)
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(#\d+|@[\w.-]+|:[\w.-]+)?")
 _WEB = re.compile(r"https?://[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}(:\d+)?([/?#]\S*)?")
 
 
@@ -91,12 +88,21 @@ def _anchors(text: Text) -> list[str]:
     return anchors
 
 
-def check_sources(page: Page) -> Iterator[Finding]:
-    """All but variants and controls say where they were seen, so that a reader can follow."""
+def check_sources(page: Page, conventions: Conventions) -> Iterator[Finding]:
+    """Breaks, myths and exercises say where they were seen, so that a reader can follow."""
     line = page.line_of("sources")
-    if not page.front.sources and page.front.kind in ("break", "myth", "exercise"):
-        remedy = f"say where it was seen: {SOURCE_FORMS}"
-        yield Finding(page.path, line, "no sources", remedy)
+    forms = "; or ".join(
+        [SOURCE_FORMS, *(f"`{form}`, {what}" for form, what in conventions.sources.items())]
+    )
+    must_have = not isinstance(page.front, Variant | Control)
+    if must_have and not page.front.sources:
+        yield Finding(page.path, line, "no sources", f"say where it was seen: {forms}")
     for source in page.front.sources:
-        if not (_SOURCE.fullmatch(source) or _WEB.fullmatch(source)):
-            yield Finding(page.path, line, f"the source `{source}` has no known form", SOURCE_FORMS)
+        if not _is_source(source, conventions):
+            yield Finding(page.path, line, f"the source `{source}` has no known form", forms)
+
+
+def _is_source(source: str, conventions: Conventions) -> bool:
+    if conventions.is_abbreviation(source) or _WEB.fullmatch(source):
+        return True
+    return bool(_REPOSITORY.fullmatch(source)) and not conventions.is_misspelt(source)

@@ -6,41 +6,49 @@ import ast
 import sys
 from collections.abc import Iterator
 
+from harness.check.runner import Context
 from harness.core.finding import Finding
-from harness.experiment.myth import find_exhibit, lines, programs, run_myth
+from harness.experiment.myth import (
+    MythReport,
+    find_exhibit,
+    lines,
+    missing_library,
+    programs,
+    run_myth,
+)
 from harness.pages.page import Page
 from harness.runs.program import Program
-from harness.sandbox.limits import Limits
-
-FOREIGN_KEYS = ("sites", "transformer", "expect", "diagnostics", "pardon")
-"""Keys of the front matter that say something about a patch; a myth has none."""
 
 LONGEST = 25
-"""Lines of a program that is read at a glance."""
+"""Lines of a program that can be read at a glance."""
 
-AT_HAND = {"numpy", "minigrad"} | set(sys.stdlib_module_names)
-"""What every program may import."""
+AVAILABLE = {"numpy", "minigrad"} | set(sys.stdlib_module_names)
+"""Modules that every program may import."""
 
 
-def check_myth(page: Page, limits: Limits | None = None) -> Iterator[Finding]:
-    """What is wrong with the page's program, and with what the page says of it.
+def check_myth(page: Page, context: Context) -> Iterator[Finding]:
+    """Yield what is wrong with the page's program, and with what the page says that it prints.
 
-    Raises PageError where there are several programs.
+    Raises PageError if there are several programs.
     """
     if not programs(page):
-        return  # the check of the prose says so
+        return  # the check of the prose reports it
     exhibit = find_exhibit(page)
-    yield from _check_front(page)
     yield from _check_source(page, exhibit.program)
-    report = run_myth(page, limits)
-    line = (exhibit.says or exhibit.program).line
-    if report.skipped:
-        problem = f"the program was not run: {report.skipped}"
+    if missing := missing_library(exhibit.program):
+        problem = f"the program was not run: {missing.problem}: {missing.remedy}"
         yield Finding(page.path, exhibit.program.line, problem, "install it, and check again", 0)
-    elif report.failure:
-        problem = f"the program does not end well: {report.failure}"
-        remedy = "what it shall show is printed; an expected exception is caught in the program"
-        yield Finding(page.path, exhibit.program.line, problem + _quoted(report.printed), remedy)
+        return
+    yield from _check_report(page, run_myth(page, context.bench.limits))
+
+
+def _check_report(page: Page, report: MythReport) -> Iterator[Finding]:
+    exhibit = find_exhibit(page)
+    line = (exhibit.says or exhibit.program).line
+    if report.failure:
+        problem = f"the program fails: {report.failure}{_quoted(report.printed)}"
+        remedy = "correct the program; it has to catch an exception that it means to show"
+        yield Finding(page.path, exhibit.program.line, problem, remedy)
     elif not report.printed:
         yield Finding(page.path, line, "the program prints nothing", "print what it shows")
     elif report.says is None:
@@ -49,7 +57,7 @@ def check_myth(page: Page, limits: Limits | None = None) -> Iterator[Finding]:
         yield Finding(page.path, line, problem, remedy)
     elif not report.agrees:
         rows = "\n".join(report.differences)
-        problem = f"the program does not print what the page says (- the page, + here)\n{rows}"
+        problem = f"the program does not print what the page says (- page, + program)\n{rows}"
         yield Finding(page.path, line, problem, "find out which of the two is wrong")
 
 
@@ -58,23 +66,16 @@ def _quoted(printed: str | None) -> str:
     return "".join(["; it printed", *rows]) if rows else ""
 
 
-def _check_front(page: Page) -> Iterator[Finding]:
-    for key in FOREIGN_KEYS:
-        if getattr(page.front, key):
-            remedy = "leave it out: it says something of a patch, and a myth has none"
-            yield Finding(page.path, page.line_of(key), f"key `{key}` on a myth", remedy)
-
-
 def _check_source(page: Page, program: Program) -> Iterator[Finding]:
     length = program.source.count("\n")
     if length > LONGEST:
-        problem = f"a program of {length} lines is not read at a glance (about {LONGEST})"
+        problem = f"a program of {length} lines cannot be read at a glance (about {LONGEST})"
         yield Finding(page.path, program.line, problem, "cut what the claim does not need", 0)
     imported = dict(_imports(program))
     for name, line in imported.items():
-        if name not in AT_HAND and name not in program.needs:
+        if name not in AVAILABLE and name not in program.needs:
             problem = f"the program imports {name}, which not everybody has installed"
-            yield Finding(page.path, line, problem, f'say so in front: `needs = ["{name}"]`')
+            yield Finding(page.path, line, problem, f'add it to the keys: `needs = ["{name}"]`')
     for name in program.needs:
         if name not in imported:
             problem = f"key `needs` names {name}, which the program does not import"
@@ -82,11 +83,11 @@ def _check_source(page: Page, program: Program) -> Iterator[Finding]:
 
 
 def _imports(program: Program) -> Iterator[tuple[str, int]]:
-    """Top-level modules that the program imports, and on which line of the page."""
+    """The top-level modules that the program imports, each with its line in the page."""
     try:
         tree = ast.parse(program.source)
     except (SyntaxError, ValueError):
-        return  # the run will say so
+        return  # running it reports that
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             module = getattr(node, "module", None)

@@ -1,11 +1,11 @@
-"""The names in a page's front matter: do its variants, probes and diagnostics exist?
+"""The names in a page's front matter: do its variants, probes, diagnostics and breaks exist?
 
-The lab refuses the first that does not; a check lists all of them, and goes on with the others.
+A run stops at the first name that does not; the check lists all of them, and goes on without them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import msgspec
@@ -14,20 +14,27 @@ from harness.core.errors import BreaklabError
 from harness.core.finding import Finding, finding_from
 from harness.diagnostics import DIAGNOSTICS
 from harness.pages.catalogue import Catalogue, nearest
+from harness.pages.front_matter import Exercise
 from harness.pages.page import Page
 
 _REMEDIES = {
     "probe": "`harness list --probes` shows the shared ones; others go into the section Probes",
-    "diagnostic": f"the diagnostics are {', '.join(each.name for each in DIAGNOSTICS)}",
+    "diagnostic": f"the diagnostics are {', '.join(diagnostic.name for diagnostic in DIAGNOSTICS)}",
 }
 
 
 def check_names(page: Page, catalogue: Catalogue) -> tuple[Page, list[Finding]]:
-    """The page without the entries whose names do not exist, and a finding for each of those."""
+    """The page without the names that do not exist, and a finding for each of those."""
     names = _Names(page, catalogue)
+    if isinstance(page.front, Exercise):
+        breaks = names.breaks("breaks", page.front.breaks)
+        kills = names.breaks("kills", page.front.kills)
+        front = msgspec.structs.replace(page.front, breaks=breaks, kills=kills)
+        findings = [*_check_exercise(page, page.front), *names.findings]
+        return replace(page, front=front), findings
     expect = {
         variant: {
-            probe: table[probe] for probe in names.that_are("probe", table, "expect", variant)
+            probe: table[probe] for probe in names.existing("probe", table, "expect", variant)
         }
         for variant, table in page.expect.items()
         if names.is_variant(variant, "expect")
@@ -35,10 +42,10 @@ def check_names(page: Page, catalogue: Catalogue) -> tuple[Page, list[Finding]]:
     claims = {
         variant: msgspec.structs.replace(
             table,
-            caught_by=names.that_are(
+            caught_by=names.existing(
                 "diagnostic", table.caught_by, "diagnostics", variant, "caught_by"
             ),
-            missed_by=names.that_are(
+            missed_by=names.existing(
                 "diagnostic", table.missed_by, "diagnostics", variant, "missed_by"
             ),
         )
@@ -48,8 +55,20 @@ def check_names(page: Page, catalogue: Catalogue) -> tuple[Page, list[Finding]]:
     return replace(page, expect=expect, claims=claims), names.findings
 
 
+def _check_exercise(page: Page, front: Exercise) -> Iterator[Finding]:
+    for key, names, remedy in (
+        ("breaks", front.breaks, "name the breaks that pass the suite"),
+        ("kills", front.kills, "name a break that the suite does catch: it is weak, not empty"),
+    ):
+        if not names:
+            yield Finding(page.path, page.line_of(key), f"no key `{key}`, or an empty one", remedy)
+    for name in sorted(set(front.breaks) & set(front.kills)):
+        problem = f"`{name}` is among both `breaks` and `kills`"
+        yield Finding(page.path, page.line_of("kills"), problem, "it passes or it fails: take one")
+
+
 class _Names:
-    """What exists, and what was found not to."""
+    """The names that exist, and findings about those that do not."""
 
     def __init__(self, page: Page, catalogue: Catalogue) -> None:
         self.page, self.catalogue = page, catalogue
@@ -59,20 +78,30 @@ class _Names:
             "diagnostic": [diagnostic.name for diagnostic in DIAGNOSTICS],
         }
 
-    def that_are(self, kind: str, names: Iterable[str], *table: str | None) -> tuple[str, ...]:
+    def existing(self, kind: str, names: Iterable[str], *table: str | None) -> tuple[str, ...]:
         """Those of the names that exist."""
-        known, kept = self._known[kind], []
+        known, existing = self._known[kind], []
         for name in names:
             if name in known:
-                kept.append(name)
+                existing.append(name)
                 continue
             line = self.page.line_of(*(part for part in table if part), name)
             remedy = f"{nearest(name, known)}{_REMEDIES[kind]}"
             self.findings.append(Finding(self.page.path, line, f"no {kind} `{name}`", remedy, 2))
-        return tuple(kept)
+        return tuple(existing)
+
+    def breaks(self, key: str, names: Iterable[str]) -> tuple[str, ...]:
+        """Those of the names that are ids of breaks."""
+        existing = []
+        for name in names:
+            try:
+                existing.append(self.catalogue.page(name, "break").id)
+            except BreaklabError as error:
+                self.findings.append(finding_from(error, self.page.path, self.page.line_of(key)))
+        return tuple(existing)
 
     def is_variant(self, name: str | None, table: str) -> bool:
-        """Whether a table of outcomes or claims is for the engine itself or for a variant of it."""
+        """Whether a table of outcomes or claims is for the engine itself or for a variant."""
         if name is None:
             return True
         try:

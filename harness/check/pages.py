@@ -1,40 +1,56 @@
-"""The whole check of a page: prose, names, patch, outcomes, claims, survival, translations.
+"""The check of pages: one loop for every kind, and a table of what each kind adds.
 
-Of a myth, the program and what it prints take the place of the patch and all that follows from it;
-of an exercise, its suite and its answer.
-
-A page's mistakes become findings, and never hide one another or those of another page.
+Of every page its prose, its translations and the names in its front matter are checked; then what
+only its kind has, against what is observed. Mistakes become findings, and never hide one another or
+those of another page.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from harness.check.exercises import check_exercise
-from harness.check.expectations import check_observed
+from harness.check.expectations import check_probed_page
 from harness.check.myths import check_myth
 from harness.check.names import check_names
 from harness.check.prose import check_prose
+from harness.check.runner import Context
 from harness.check.training import check_training
-from harness.check.translations import check_probe_lines, check_translation
+from harness.check.translations import check_translations
 from harness.core.errors import BreaklabError, PageError
-from harness.core.finding import Finding, finding_from
+from harness.core.finding import Finding, finding_from, finding_from_bug
 from harness.core.report import Report
-from harness.engines.engine import Engine
-from harness.experiment.baseline import Bench
-from harness.experiment.blocks import check_blocks
-from harness.experiment.lab import prepare, run_lab
 from harness.grade.exercise import read_answer
-from harness.pages.catalogue import Catalogue, nearest
+from harness.pages.catalogue import nearest
+from harness.pages.front_matter import (
+    Break,
+    Control,
+    Exercise,
+    Myth,
+    PageFront,
+    TrainingBreak,
+    Variant,
+)
 from harness.pages.page import Page
 from harness.pages.probe import Probe
-from harness.runs.store import open_store
 from harness.training.record import TrainingReport
+
+CheckItem = Finding | Report | TrainingReport
+"""A finding, or a report on the page that a check made on the way."""
+
+CHECKS: Mapping[type[PageFront], Callable[[Page, Context], Iterator[CheckItem]]] = {
+    Break: check_probed_page,
+    Variant: check_probed_page,
+    Control: check_probed_page,
+    TrainingBreak: check_training,
+    Myth: check_myth,
+    Exercise: check_exercise,
+}
+"""The check that each kind of page adds."""
 
 
 class PageCheck(msgspec.Struct, frozen=True):
@@ -44,114 +60,89 @@ class PageCheck(msgspec.Struct, frozen=True):
     path: str
     findings: list[Finding]
     reports: list[Report | TrainingReport]
-    """One an engine: the bare one, and each variant that the page speaks of."""
+    """One per engine: the reference engine, and each variant that the page names."""
     seconds: float
 
     @property
     def exit_status(self) -> int:
-        """The worst of the findings'; 0 where there are none but warnings."""
+        """The highest exit status of the findings; 0 if there are none but warnings."""
         return max((finding.exit_status for finding in self.findings), default=0)
 
 
 def check_pages(
-    catalogue: Catalogue, engine: Engine, ids: Sequence[str] = (), *, training: bool = False
+    context: Context, ids: Sequence[str] = (), *, training: bool = False
 ) -> Iterator[PageCheck]:
-    """Check the pages of these ids; without any, all pages, and translations of no page.
+    """Check the pages with these ids; without ids all pages, and translations that have no page.
 
-    Of all pages those that need many seeds are left out; with `training` it is only them.
+    Without ids, pages that need many seeds are left out; with `training`, only those are checked.
 
-    Raises UsageError for an id that is not there, before anything is checked.
+    Raises UsageError for an id that does not exist, before anything is checked.
     """
+    catalogue = context.catalogue
     for page_id in ids:
         catalogue.path(page_id)
-    bench = Bench(open_store())
-    many = catalogue.many_seeded
+    many_seeded = catalogue.many_seeded
     if not ids and not training:
-        _prepare_bench(bench, catalogue, engine)
-    for page_id in ids or sorted(many if training else catalogue.files.keys() - many):
-        yield check_page(page_id, catalogue, engine, bench)
+        _prepare_bench(context)
+    everything = sorted(many_seeded if training else catalogue.files.keys() - many_seeded)
+    for page_id in ids or everything:
+        yield check_page(page_id, context)
     if not ids and not training:
         for page_id in sorted(catalogue.translated.keys() - catalogue.files.keys()):
-            yield _check_orphans(page_id, catalogue)
+            yield _check_orphans(page_id, context)
 
 
-def _prepare_bench(bench: Bench, catalogue: Catalogue, engine: Engine) -> None:
-    """Ask the clean engine and the libraries once for all pages, which only saves time.
+def _prepare_bench(context: Context) -> None:
+    """Run the clean engine and the libraries once for all pages, which only saves time.
 
-    Two pages may have probes of one name; those are left to the pages.
+    Probes of two pages may share a name; those are left to the check of each page.
     """
     probes: dict[str, list[Probe]] = {}
-    for page in catalogue.pages()[0]:
-        with contextlib.suppress(PageError):  # a finding, when it is that page's turn
-            for probe in (*catalogue.probes_for(page), *read_answer(page)):
-                known = probes.setdefault(probe.name, [])
-                known += [probe] if probe not in known else []
-    bench.clean(engine, [known[0] for known in probes.values() if len(known) == 1])
+    for page in context.catalogue.pages()[0]:
+        with contextlib.suppress(PageError):  # becomes a finding when that page is checked
+            for probe in (*context.catalogue.probes_for(page), *read_answer(page)):
+                namesakes = probes.setdefault(probe.name, [])
+                namesakes += [probe] if probe not in namesakes else []
+    unique = [namesakes[0] for namesakes in probes.values() if len(namesakes) == 1]
+    context.bench.clean(context.engine, unique)
 
 
-def check_page(page_id: str, catalogue: Catalogue, engine: Engine, bench: Bench) -> PageCheck:
-    """Hold one page against everything that can be known of it.
+def check_page(page_id: str, context: Context) -> PageCheck:
+    """Check one page. Whatever is wrong with it is a finding.
 
-    Raises UsageError where there is no such page; whatever is wrong with it is a finding.
+    Raises UsageError if there is no such page.
     """
     start = time.perf_counter()
-    path = str(catalogue.path(page_id))
+    path = str(context.catalogue.path(page_id))
     findings: list[Finding] = []
     reports: list[Report | TrainingReport] = []
     try:
-        page = catalogue.page(page_id)
-        findings += check_prose(page)
-        for translation in catalogue.translations(page_id).values():
-            findings += check_translation(translation, page)
-        if page.front.kind == "myth":
-            findings += check_myth(page)
-        elif page.front.kind == "exercise":
-            findings += check_exercise(page, catalogue, engine, bench)
-        elif page.front.recipe:
-            findings += check_training(page, catalogue, engine, bench.store, reports)
-        else:
-            findings += [finding_from(error, page.path) for error in check_blocks(page)]
-            known, unknown = check_names(page, catalogue)
-            for language, translation in catalogue.translations(page_id).items():
-                lines = catalogue.phrases(language)
-                findings += check_probe_lines(translation, catalogue.probes_for(known), lines)
-            observed, unrun = _run(known, catalogue, engine, bench)
-            reports += observed
-            findings += [*unknown, *unrun, *check_observed(known, observed)]
+        for item in _check(page_id, context):
+            if isinstance(item, Finding):
+                findings.append(item)
+            else:
+                reports.append(item)
     except BreaklabError as error:
         findings.append(finding_from(error, path))
     except Exception as error:
-        findings.append(_accident(error, path))
-    listed = sorted(dict.fromkeys(findings), key=lambda one: (one.path != path, one.path, one.line))
+        findings.append(finding_from_bug(error, path))
+    unique = dict.fromkeys(findings)
+    listed = sorted(unique, key=lambda finding: (finding.path != path, finding.path, finding.line))
     return PageCheck(page_id, path, listed, reports, round(time.perf_counter() - start, 3))
 
 
-def _run(
-    page: Page, catalogue: Catalogue, engine: Engine, bench: Bench
-) -> tuple[list[Report], list[Finding]]:
-    """Reports on the engine and on every variant that the page speaks of, and why there are not."""
-    reports: list[Report] = []
-    findings: list[Finding] = []
-    for variant in dict.fromkeys([None, *page.expect, *page.claims]):
-        on = catalogue.page(variant, "variant") if variant else None
-        try:
-            reports.append(run_lab(prepare(page, catalogue, engine, variant=on), bench))
-        except BreaklabError as error:
-            findings.append(finding_from(error, page.path, page.body_line))
-        except Exception as error:
-            findings.append(_accident(error, page.path))
-    return reports, findings
+def _check(page_id: str, context: Context) -> Iterator[CheckItem]:
+    """Everything that is found on a page, as far as the first error that ends its check."""
+    page = context.catalogue.page(page_id)
+    yield from check_prose(page, context.catalogue.conventions)
+    known, unknown = check_names(page, context.catalogue)
+    yield from unknown
+    yield from check_translations(page, known, context.catalogue)
+    yield from CHECKS[type(page.front)](known, context)
 
 
-def _accident(error: Exception, path: str) -> Finding:
-    """A mistake of ours, which is no reason to say nothing of the other pages."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    problem = f"the check itself failed: {type(error).__name__}: {error}"
-    remedy = f"please report it as a mistake of breaklab, at {place.filename}:{place.lineno}"
-    return Finding(path, 1, problem, remedy)
-
-
-def _check_orphans(page_id: str, catalogue: Catalogue) -> PageCheck:
+def _check_orphans(page_id: str, context: Context) -> PageCheck:
+    catalogue = context.catalogue
     remedy = f"{nearest(page_id, catalogue.files)}name it after its page, or delete it"
     problem = f"a translation of `{page_id}`, and there is no such page"
     paths = [str(path) for path in catalogue.translated[page_id].values()]

@@ -14,6 +14,7 @@ from markdown_it.token import Token
 from harness.check.links import check_links, check_sources
 from harness.core.finding import Finding
 from harness.core.vocabulary import PageKind
+from harness.pages.conventions import Conventions
 from harness.pages.markdown import Heading, Text
 from harness.pages.page import Page
 
@@ -64,7 +65,7 @@ def optional_sections(kind: PageKind) -> frozenset[str]:
     return may if kind == "break" else may | {"References"}
 
 
-def check_prose(page: Page) -> list[Finding]:
+def check_prose(page: Page, conventions: Conventions) -> list[Finding]:
     """Everything that is wrong with the page's text, by line."""
     text = Text(page.path, page.body, page.body_line)
     found = [
@@ -74,7 +75,7 @@ def check_prose(page: Page) -> list[Finding]:
         *check_leftovers(text),
         *_check_front(page),
         *check_links(text),
-        *check_sources(page),
+        *check_sources(page, conventions),
         *_check_length(page),
     ]
     return sorted(found, key=lambda finding: finding.line)
@@ -111,7 +112,7 @@ def _check_sections(page: Page, text: Text) -> Iterator[Finding]:
 
 def _check_section(page: Page, text: Text, heading: Heading) -> Iterator[Finding]:
     if not page.section(heading.text):
-        remedy = "write it; `harness show skip-unbroadcast` is an example"
+        remedy = "write it; `harness show ID` shows how another page does it"
         yield text.finding(heading.line, f"the section `{heading.text}` is empty", remedy)
     needs = "python" if heading.text in PYTHON_SECTIONS else None
     if needs and not any(

@@ -1,7 +1,7 @@
 """A new page: the template for its kind, with what the lab observes as comments.
 
 The outcomes stay `"?"`: the author states them, once they are understood. Wherever the author has
-to write, a comment says what, and `harness check` finds every comment that is left.
+to write something, a comment says what, and `harness check` finds every comment that is left.
 """
 
 from __future__ import annotations
@@ -12,27 +12,26 @@ from pathlib import Path
 
 from harness.check.draft import Draft
 from harness.check.prose import optional_sections, sections_of
+from harness.check.runner import Context
 from harness.core.errors import BreaklabError, UsageError
 from harness.core.report import Report, RunReport
 from harness.diagnostics import DIAGNOSTICS, Diagnostic
-from harness.engines.engine import Engine
 from harness.experiment.baseline import Bench
 from harness.experiment.lab import prepare, run_lab
-from harness.pages.catalogue import Catalogue, unknown
-from harness.pages.page import UNSTATED, read_page
-from harness.runs.store import open_store
+from harness.pages.catalogue import unknown
+from harness.pages.front_matter import KINDS, UNSTATED, PatchFront
+from harness.pages.page import read_page
 
-UNPATCHED = ("myth", "exercise")
+UNPATCHED = tuple(kind.kind for kind in KINDS if not issubclass(kind, PatchFront))
 """Kinds of pages that change no engine."""
 
 
-def write_page(
-    draft: Draft, folder: Path, catalogue: Catalogue, engine: Engine
-) -> tuple[Path, BreaklabError | None]:
-    """Write `folder/FAMILY/ID.md`; what is wrong with its patch is returned, to be mended there.
+def write_page(draft: Draft, folder: Path, context: Context) -> tuple[Path, BreaklabError | None]:
+    """Write `folder/FAMILY/ID.md`, and return its path and what is wrong with its patch.
 
-    Raises UsageError where the id is taken or a probe does not exist; then nothing is written.
+    Raises UsageError if the id is taken or a probe does not exist; then nothing is written.
     """
+    catalogue = context.catalogue
     if draft.id in catalogue.files:
         raise UsageError(
             f"the id `{draft.id}` is taken by {catalogue.files[draft.id]}",
@@ -49,37 +48,37 @@ def write_page(
     if draft.kind in UNPATCHED or not draft.before:
         return path, None
     try:
-        report = _observe(draft, path, catalogue, engine)
+        report = _observe(draft, path, context)
     except BreaklabError as error:
         return path, error
     path.write_text(_page(draft, report), encoding="utf-8")
     return path, None
 
 
-def _observe(draft: Draft, path: Path, catalogue: Catalogue, engine: Engine) -> Report:
-    """A run of the draft's probes; without any, of all shared ones, which are only proposed."""
-    probes = draft.probes or tuple(catalogue.shared_probes)
-    asked: Sequence[Diagnostic] = DIAGNOSTICS if draft.probes else ()
-    experiment = prepare(read_page(path), catalogue, engine, probes=probes)
-    return run_lab(experiment, Bench(open_store(), asked))
+def _observe(draft: Draft, path: Path, context: Context) -> Report:
+    """A run of the draft's probes; if it has none, of all shared ones, which are only proposed."""
+    probes = draft.probes or tuple(context.catalogue.shared_probes)
+    diagnostics: Sequence[Diagnostic] = DIAGNOSTICS if draft.probes else ()
+    experiment = prepare(read_page(path), context.catalogue, context.engine, probes=probes)
+    return run_lab(experiment, Bench(context.bench.store, diagnostics))
 
 
-def next_steps(draft: Draft, path: Path, extra: bool, trouble: BreaklabError | None) -> str:
-    """What to do with a page that was written; `extra` where its folder has to be named."""
+def next_steps(draft: Draft, path: Path, extra: bool, error: BreaklabError | None) -> str:
+    """What to do with a page that was written; `extra` if commands have to name its folder."""
     option = f" --breaks {path.parent.parent}" if extra else ""
     steps = {
         "diff": "what the patch changes in the engine's own code",
         "break": "what happens, probe by probe",
         "myth": "what the program prints",
-        "exercise": "what becomes of each test",
-        "check": "what is left to write, and what does not hold",
+        "exercise": "which tests pass, and which fail",
+        "check": "what is left to write, and what is not true",
     }
     own = (draft.kind,) if draft.kind in UNPATCHED else ("diff", "break")
     steps = {command: steps[command] for command in (*own, "check")}
     lines = [f"  harness {command} {draft.id}{option}" for command in steps]
     width = max(map(len, lines))
     listed = (f"{line:{width}}   {why}" for line, why in zip(lines, steps.values(), strict=True))
-    wrong = [f"\nIts patch is not right yet; mend it in the page.\n{trouble}"] if trouble else []
+    wrong = [f"\nIts patch is not right yet; correct it in the page.\n{error}"] if error else []
     return "\n".join([f"wrote {path}", *wrong, "\nNext, as often as you like:", *listed])
 
 
@@ -117,9 +116,9 @@ def _front(draft: Draft, report: Report | None) -> Iterator[str]:
 
 
 def _observed(report: Report, mark: str) -> Iterator[str]:
-    """A line for each probe that reaches the change; a marked one is only proposed."""
+    """A line for each probe that reaches the change; `mark` comes before one only proposed."""
     if all(run.outcome == "not-reached" for run in report.runs):
-        yield "# observed: no probe runs the changed code; write one below a section `## Probes`"
+        yield "# observed: no probe runs the changed code; write one in a section `## Probes`"
     for probe, group in groupby(report.runs, key=lambda run: run.probe):
         runs = list(group)
         if mark and all(run.outcome == "not-reached" for run in runs):
@@ -127,33 +126,33 @@ def _observed(report: Report, mark: str) -> Iterator[str]:
         value = f'"{UNSTATED}"'
         if len({run.outcome for run in runs}) > 1:
             value = "{ " + ", ".join(f'{run.loss} = "{UNSTATED}"' for run in runs) + " }"
-        seen = ", ".join(dict.fromkeys(_seen(run) for run in runs))
-        yield f"{mark}{probe} = {value}  # observed: {seen}; {_short(runs[-1].evidence)}"
+        outcomes = ", ".join(dict.fromkeys(_outcome(run) for run in runs))
+        yield f"{mark}{probe} = {value}  # observed: {outcomes}; {_short(runs[-1].evidence)}"
 
 
-def _seen(run: RunReport) -> str:
+def _outcome(run: RunReport) -> str:
     return f"{run.outcome} ({run.kind})" if run.kind else run.outcome
 
 
-def _short(words: str) -> str:
-    line = " ".join(words.split())
+def _short(text: str) -> str:
+    line = " ".join(text.split())
     return line if len(line) <= 100 else f"{line[:99]}…"
 
 
 def _observed_claims(report: Report) -> tuple[str, str]:
-    """Who raised an alarm on some probe, and who was asked and never did, as comments."""
+    """The diagnostics that alarm on some probe, and those that never do, as comments."""
     caught = dict.fromkeys(name for run in report.runs for name in run.caught_by)
-    asked = dict.fromkeys(name for run in report.runs for name in run.missed_by)
-    missed = [name for name in asked if name not in caught]
-    who = [", ".join(names) or "no diagnostic" for names in (caught, missed)]
-    return f"  # observed: {who[0]}", f"  # observed: {who[1]}"
+    silent = dict.fromkeys(name for run in report.runs for name in run.missed_by)
+    missed = [name for name in silent if name not in caught]
+    first, second = (", ".join(names) or "no diagnostic" for names in (caught, missed))
+    return f"  # observed: {first}", f"  # observed: {second}"
 
 
 def _body(draft: Draft) -> Iterator[str]:
     hints = _HINTS | {"variant": _VARIANT_HINTS, "exercise": _EXERCISE_HINTS}.get(draft.kind, {})
     optional = optional_sections(draft.kind)
     yield f"# {draft.id.replace('-', ' ').capitalize()}"
-    yield "<!-- Say it as a learner would: a title of a few words. -->"
+    yield "<!-- A title of a few words, as a learner would say it. -->"
     for section in sections_of(draft.kind):
         if section not in optional:
             yield f"## {section}"
@@ -175,39 +174,39 @@ def _block(section: str, draft: Draft) -> str:
         return ""
     before, after = draft.before, draft.after
     if not before:
-        before, after = "the code as it is, a line or more", after or "the code as it shall be"
+        before, after = "the code as it is, a line or more", after or "the code as it should be"
     header = f"@@ {draft.scope} @@" if draft.scope else "@@ @@"
     removed = [f"-{row}" for row in before.splitlines()]
     added = [f"+{row}" for row in after.splitlines()]
     return "\n".join(["```diff", header, *removed, *added, "```"])
 
 
-# ----- What the author is told; every hint has to go before the page holds -----
+# ----- Hints for the author; the check finds every one that is left -----
 
 _HINTS: dict[str, str] = {
     "Hypothesis": "What the code is for, in two sentences. Then ask for a prediction: which probe "
     "crashes, which is silently wrong, which is right? Give shapes and a correct value to start "
     "from.",
     "The break": "What was changed, and how someone comes to write it so.",
-    "What happens": "Probe by probe, or case by case, with numbers that you saw. Why it hides "
-    "where it hides.",
+    "What happens": "Probe by probe, or case by case, with the numbers you saw. Why it "
+    "hides where it hides.",
     "Diagnostic": "How to see it from logs alone; the invariant in one line; the stronger check, "
     "and what it is blind to.",
     "Lesson": "What holds beyond this page, in a sentence or two.",
     "References": "Where it was seen, and where it is explained.",
     "The claim": "What is taught, in your own words, and where.",
-    "The program": "What it does, line by line where that is not plain.",
+    "The program": "What it does, line by line where that is not obvious.",
     "When it would be true": "The case, the library or the year in which the claim holds.",
 }
 _VARIANT_HINTS: dict[str, str] = {
     "The break": "No break: a rewrite that is as correct. What was changed, and who writes it so.",
-    "Diagnostic": "Nothing may raise an alarm. What to know of your own engine.",
+    "Diagnostic": "Nothing may raise an alarm. What it means for your own engine.",
 }
 _EXERCISE_HINTS: dict[str, str] = {
-    "The suite": "The tests as a course would write them, blind for one reason.",
-    "The break": "What passes, in words, with a link to its page; what the suite does catch.",
-    "Your task": "What to write, and what to say before it is run.",
+    "The suite": "The tests as a course would write them, with one blind spot.",
+    "The break": "Which break passes, in words, with a link to its page; what the suite catches.",
+    "Your task": "What to write, and what to predict before it runs.",
     "Hints": "A list, the first of them no more than a nudge.",
-    "Answer": "Why it kills, with the numbers that you saw; why the suite could not.",
+    "Answer": "Why it kills, with the numbers you saw; why the suite could not.",
     "Lesson": "What holds beyond this suite, in a sentence or two.",
 }

@@ -15,6 +15,8 @@ from harness.check.links import check_links
 from harness.check.prose import check_leftovers
 from harness.core.errors import PageError
 from harness.core.finding import Finding, finding_from
+from harness.pages.catalogue import Catalogue
+from harness.pages.front_matter import ProbedFront
 from harness.pages.markdown import Text
 from harness.pages.page import Fence, Page, read_fences, read_text, split_front
 from harness.pages.probe import Probe
@@ -27,6 +29,18 @@ class TranslationFront(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The machine's part of a translation."""
 
     of: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{12}$")]
+
+
+def check_translations(page: Page, known: Page, catalogue: Catalogue) -> Iterator[Finding]:
+    """What is wrong with a page's translations.
+
+    `known` is the page without the names that do not exist, whose probes can be looked up.
+    """
+    for language, path in catalogue.translations(page.id).items():
+        yield from check_translation(path, page)
+        if isinstance(page.front, ProbedFront):
+            probes = catalogue.probes_for(known)
+            yield from check_probe_lines(path, probes, catalogue.phrases(language))
 
 
 def check_translation(path: Path, page: Page) -> list[Finding]:

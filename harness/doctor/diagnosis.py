@@ -19,6 +19,7 @@ from harness.experiment.conformance import Fit, fit
 from harness.experiment.exploration import Found, explore
 from harness.experiment.lab import put
 from harness.pages.catalogue import Catalogue
+from harness.pages.front_matter import Break
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 
@@ -67,7 +68,7 @@ def diagnose(said: str, catalogue: Catalogue, bench: Bench) -> Diagnosis:
 
     Raises what `explore` raises.
     """
-    found = explore(said, bench.store)
+    found = explore(said, bench.store, catalogue.conventions)
     shared = list(catalogue.shared_probes.values())
     fits = _by_style(fit(found.engine, shared, bench), shared, found)
     return Diagnosis(
@@ -78,7 +79,7 @@ def diagnose(said: str, catalogue: Catalogue, bench: Bench) -> Diagnosis:
         speech=dict(_speech(found)),
         storage=list(_storage(found)),
         accumulation=list(_accumulation(found)),
-        unbroadcasting=list(_unbroadcasting(found, fits)),
+        unbroadcasting=list(_unbroadcasting(found, fits, catalogue)),
         reducers=found.reducers,
         ops=found.steps[-1].ops,
         probes=list(fits.values()),
@@ -188,12 +189,13 @@ def _accumulation(found: Found) -> Iterator[str]:
     if found.engine.dialect.kind == "scalars":
         return
     if found.engine.like:
-        yield "so a gradient of the wrong shape crashes where it is added (as accumulate-in-place)"
+        like = found.engine.like
+        yield f"so a gradient of the wrong shape crashes where it is added (as in {like})"
     else:
         yield "so a gradient of the wrong shape is kept without a word (as in minigrad)"
 
 
-def _unbroadcasting(found: Found, fits: dict[str, Fit]) -> Iterator[str]:
+def _unbroadcasting(found: Found, fits: dict[str, Fit], catalogue: Catalogue) -> Iterator[str]:
     if found.engine.dialect.kind == "scalars":
         yield "none: a number has no shape"
         return
@@ -215,7 +217,7 @@ def _unbroadcasting(found: Found, fits: dict[str, Fit]) -> Iterator[str]:
         listed = ", ".join(f"`{name}`" for name in ([named] if isinstance(named, str) else named))
         yield f"by its name, {listed}; no function was seen to sum ones((4, 3)) to (3,)"
         return
-    stretched = fits.get("add-new-axis")
+    stretched = fits.get(catalogue.conventions.unbroadcasting_probe or "")
     if stretched and stretched.verdict == "fits":
         yield "it un-broadcasts inside of its ops: no function of its own does it"
     elif stretched and stretched.verdict == "bug":
@@ -241,7 +243,7 @@ def _applications(
 ) -> Iterator[Application]:
     pages, _ = catalogue.pages()
     for page in pages:
-        if page.front.kind != "break" or page.front.recipe:
+        if not isinstance(page.front, Break):
             continue
         try:
             patched = put(page, found.engine)

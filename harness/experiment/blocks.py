@@ -73,5 +73,5 @@ def _read(page: Page, blocks: Sequence[Fence], engine: Engine | None = None) -> 
     parts = [parse_patch(block.text, path=page.path, line=block.line) for block in blocks]
     stated = [int(w.removeprefix("sites=")) for b in blocks for w in b.info if "sites=" in w]
     ours = engine is not None and not engine.foreign
-    sites = sum(stated) if stated else page.front.sites if ours else None
+    sites = sum(stated) if stated else page.sites if ours else None
     return combine(parts, sites)

@@ -71,7 +71,7 @@ def key_of_report(
 
 def is_cacheable(*pages: Page | None) -> bool:
     """Whether all that the pages run is known; a transformer is code that may import any other."""
-    return not any(page and page.front.transformer for page in pages)
+    return not any(page and page.transformer for page in pages)
 
 
 def page_facts(page: Page) -> tuple[str, str, str]:

@@ -16,6 +16,7 @@ from harness.engines.engine import Engine
 from harness.experiment.baseline import Bench
 from harness.experiment.lab import prepare, report_absence, run_lab
 from harness.pages.catalogue import Catalogue
+from harness.pages.front_matter import Break
 from harness.pages.page import Page
 
 
@@ -29,7 +30,7 @@ def breaks_for(catalogue: Catalogue, ids: Sequence[str] = ()) -> list[Page]:
     pages, mistakes = catalogue.pages()
     if mistakes:
         raise mistakes[0]
-    return [page for page in pages if page.front.kind == "break" and not page.front.recipe]
+    return [page for page in pages if isinstance(page.front, Break)]
 
 
 def compare_pages(

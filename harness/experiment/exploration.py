@@ -17,11 +17,9 @@ from harness.engines.engine import Dialect, Engine
 from harness.engines.location import Target, locate
 from harness.engines.settings import SETTINGS
 from harness.engines.survey import FUNCTIONAL, Reducer, Survey, SurveyStep
+from harness.pages.conventions import Conventions
 from harness.runs.cache import RUN_ROOMS, Cache, Kind, key_of
 from harness.runs.host import run_survey
-
-IN_PLACE = "accumulate-in-place"
-"""The variant of our engine that adds gradients up as engines with a buffer do."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class Found:
         return self.steps[3]
 
 
-def explore(said: str | Path, cache: Cache) -> Found:
+def explore(said: str | Path, cache: Cache, conventions: Conventions) -> Found:
     """Find an engine and try it.
 
     Raises UsageError and EnvironmentProblem, with what was tried and the line of `harness.toml`
@@ -72,7 +70,7 @@ def explore(said: str | Path, cache: Cache) -> Found:
         sources=target.sources,
         names=_names(target, steps[-1]),
         foreign=True,
-        like=IN_PLACE if _is_in_place(target, steps) else None,
+        like=conventions.in_place if _is_in_place(target, steps) else None,
     )
     return Found(target, tuple(steps), engine)
 

@@ -33,6 +33,7 @@ from harness.experiment.blocks import apply_first, patches
 from harness.experiment.claims import hold_claims
 from harness.experiment.conformance import fit, usable
 from harness.pages.catalogue import Catalogue
+from harness.pages.front_matter import PatchFront, ProbedFront
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.patch import Patched, apply_transformer
@@ -108,10 +109,10 @@ def prepare(
 
 def put(page: Page, engine: Engine) -> Patched:
     """The page's patch, put into the engine's source as it stands."""
-    if page.front.transformer:
-        return apply_transformer(_transformer(page, page.front.transformer), engine.sources)
+    if page.transformer:
+        return apply_transformer(_transformer(page, page.transformer), engine.sources)
     tried = patches(page, engine)
-    if not tried and page.front.kind in ("myth", "exercise"):
+    if not tried and not isinstance(page.front, PatchFront):
         raise UsageError(
             f"the {page.front.kind} `{page.id}` changes no engine",
             f"`harness {page.front.kind} {page.id}`",
@@ -129,7 +130,7 @@ def put(page: Page, engine: Engine) -> Patched:
 def applies(page: Page, engine: Engine) -> bool:
     """Whether the page's patch has a site in the engine, and leaves Python there."""
     try:
-        return not page.front.recipe and bool(put(page, engine).sites)
+        return isinstance(page.front, ProbedFront) and bool(put(page, engine).sites)
     except BreaklabError:
         return False
 

@@ -14,7 +14,8 @@ from importlib.util import find_spec
 
 import msgspec
 
-from harness.core.errors import PageError
+from harness.core.errors import EnvironmentProblem, PageError
+from harness.pages.front_matter import Myth
 from harness.pages.page import Fence, Page
 from harness.runs.host import run_program
 from harness.runs.oracles import IMPORT_LIMIT, LIBRARIES
@@ -67,8 +68,9 @@ def run_myth(page: Page, limits: Limits | None = None) -> MythReport:
     exhibit, start = find_exhibit(page), time.perf_counter()
     says = exhibit.says.text if exhibit.says else None
     printed = failure = None
-    if not (skipped := _why_missing(page.front.needs)):
-        default = IMPORT_LIMIT if page.front.needs else None
+    missing = missing_library(exhibit.program)
+    if missing is None:
+        default = IMPORT_LIMIT if exhibit.program.needs else None
         printout = run_program(exhibit.program, limits or default)
         printed, failure = printout.text, str(printout.failure) if printout.failure else None
     return MythReport(
@@ -80,7 +82,7 @@ def run_myth(page: Page, limits: Limits | None = None) -> MythReport:
         says=says,
         printed=printed,
         failure=failure,
-        skipped=skipped,
+        skipped=f"{missing.problem}: {missing.remedy}" if missing else None,
         agrees=None if printed is None else not failure and agree(says, printed),
         explanation=page.section("What happens"),
         when_true=page.section("When it would be true"),
@@ -107,7 +109,7 @@ def find_exhibit(page: Page) -> Exhibit:
     (code,) = blocks
     following = page.fences[page.fences.index(code) + 1 :][:1]
     says = [one for one in following if one.info == ("text",) and one.section == SECTION]
-    program = Program(code.text, page.path, code.line, page.front.needs)
+    program = Program(code.text, page.path, code.line, page.front_as(Myth).needs)
     return Exhibit(program, says[0] if says else None)
 
 
@@ -116,11 +118,12 @@ def programs(page: Page) -> list[Fence]:
     return [one for one in page.fences if one.section == SECTION and one.info[:1] == ("python",)]
 
 
-def _why_missing(needs: tuple[str, ...]) -> str | None:
-    for name in needs:
+def missing_library(program: Program) -> EnvironmentProblem | None:
+    """The error about the first library that a program needs and that is not installed."""
+    for name in program.needs:
         if find_spec(name) is None:
-            how = LIBRARIES[name].install if name in LIBRARIES else f"pip install {name}"
-            return f"{name} is not installed: {how}"
+            remedy = LIBRARIES[name].install if name in LIBRARIES else f"pip install {name}"
+            return EnvironmentProblem(f"{name} is not installed", remedy)
     return None
 
 

@@ -1,8 +1,8 @@
-"""An exercise: a suite of tests that a break passes; the probe that kills it is yet to be written.
+"""An exercise: a suite of tests that a break passes; the learner writes the probe that kills it.
 
 The suite is a `python` block of plain test functions, `def test_...(lib)`. They run in the child as
-probes do, on the clean engine and on broken ones, so that of each test it is known how far the
-fault came in it. A learner's probe is judged by the lab: if it does not kill, the stage says why.
+probes do, on the clean engine and on broken ones, so the report says how far the fault got in each
+test. A learner's probe is judged by the lab: if it does not kill, the stage says why.
 """
 
 from __future__ import annotations
@@ -23,17 +23,25 @@ from harness.core.vocabulary import Stage
 from harness.engines.engine import Engine
 from harness.experiment.baseline import Bench
 from harness.experiment.lab import Experiment
-from harness.grade.submission import Attack, Soundness, attack, put_break, refuse_twins, try_clean
+from harness.grade.submission import (
+    Attack,
+    Soundness,
+    attack_break,
+    check_soundness,
+    prepare_break,
+    refuse_duplicates,
+)
 from harness.pages.catalogue import Catalogue
+from harness.pages.front_matter import Exercise
 from harness.pages.page import Page
 from harness.pages.probe import Probe, parse_python, plain, read_probes
 
 HIDDEN = ("Answer", "Lesson")
-"""Sections that a learner sees when the break is dead, or on request."""
+"""Sections that a learner sees once the break is killed, or on request."""
 
 
 class Fate(msgspec.Struct, frozen=True):
-    """What became of a test on a broken engine, and where the fault was lost if it passes."""
+    """Whether a test passes on a broken engine, and where the fault was lost if it does."""
 
     passes: bool
     stage: Stage
@@ -41,12 +49,12 @@ class Fate(msgspec.Struct, frozen=True):
 
 
 class SuiteTest(msgspec.Struct, frozen=True):
-    """A test of the suite: how it fails on the unbroken engine (None: it passes), and elsewhere."""
+    """A test of the suite: its failure on the unbroken engine (None: it passes), and its fates."""
 
     test: str
     failure: str | None
     on: dict[str, Fate]
-    """By break: those that have to pass, and those that the suite kills."""
+    """By break: those that have to pass the suite, and those that it kills."""
 
 
 class ExerciseReport(msgspec.Struct, frozen=True):
@@ -60,13 +68,13 @@ class ExerciseReport(msgspec.Struct, frozen=True):
     kills: list[str]
     suite: list[SuiteTest]
     agrees: bool
-    """The suite passes and fails where the page says."""
+    """Whether the suite passes and fails where the page says."""
     probes: list[Soundness]
-    """Of the learner's file; empty where there is none."""
+    """Of the learner's file; empty if there is none."""
     attacks: list[Attack]
-    """One a break; empty where a probe is not sound."""
+    """One per break; empty if a probe is not sound."""
     killed: bool | None
-    """None where no file was given."""
+    """None if there is no file."""
     seconds: float
 
 
@@ -79,28 +87,29 @@ def run_exercise(
 ) -> ExerciseReport:
     """Run the suite, and judge the learner's probes if there are any.
 
-    Raises PageError for a page that cannot be used, UsageError for a break that does not exist.
+    Raises PageError for a page that cannot be used, UsageError for a page that is not an exercise
+    and for a break that does not exist.
     """
-    start = time.perf_counter()
+    start, front = time.perf_counter(), page.front_as(Exercise)
     suite = run_suite(page, catalogue, engine, bench)
-    sound = try_clean(probes, engine, bench)
+    soundness = check_soundness(probes, engine, bench)
     attacks = []
-    if sound and not any(one.problems for one in sound):
-        attacks = [attack(one, probes, catalogue, engine, bench) for one in page.front.breaks]
+    if soundness and not any(result.problems for result in soundness):
+        attacks = [attack_break(name, probes, catalogue, engine, bench) for name in front.breaks]
     return ExerciseReport(
         schema=1,
         exercise=page.id,
         title=page.title,
         engine=EngineReport(engine.name, None),
-        breaks=list(page.front.breaks),
-        kills=list(page.front.kills),
+        breaks=list(front.breaks),
+        kills=list(front.kills),
         suite=suite,
         agrees=not any(test.failure for test in suite)
-        and all(passes(suite, one) for one in page.front.breaks)
-        and not any(passes(suite, one) for one in page.front.kills),
-        probes=sound,
+        and all(passes(suite, name) for name in front.breaks)
+        and not any(passes(suite, name) for name in front.kills),
+        probes=soundness,
         attacks=attacks,
-        killed=bool(attacks and all(one.killed_by for one in attacks)) if probes else None,
+        killed=bool(attacks and all(result.killed_by for result in attacks)) if probes else None,
         seconds=round(time.perf_counter() - start, 3),
     )
 
@@ -116,7 +125,7 @@ def passes(suite: Sequence[SuiteTest], break_id: str) -> bool:
 def read_suite(page: Page) -> tuple[Probe, ...]:
     """The tests of the page's section `The suite`.
 
-    Raises PageError for text that is no Python, and for functions that are no tests.
+    Raises PageError for text that is not Python, and for functions that are not tests.
     """
     tests = tuple(
         test
@@ -124,7 +133,7 @@ def read_suite(page: Page) -> tuple[Probe, ...]:
         if fence.section == "The suite" and fence.info[:1] == ("python",)
         for test in _read_tests(fence.text, page.path, fence.line)
     )
-    refuse_twins(tests)
+    refuse_duplicates(tests)
     if not tests:
         remedy = "write `def test_...(lib):` functions in a ```python block below `## The suite`"
         raise PageError(page.path, page.body_line, "a suite without a test", remedy)
@@ -147,7 +156,7 @@ def _read_tests(text: str, path: str, line: int) -> Iterator[Probe]:
             continue
         arguments = ast.unparse(node.args)
         if not node.name.startswith("test_") or arguments != "lib":
-            problem = f"`def {node.name}({arguments})` is no test"
+            problem = f"`def {node.name}({arguments})` is not a test"
             remedy = "write `def test_...(lib):`; helpers start with an underscore"
             raise PageError(path, line + node.lineno - 1, problem, remedy)
         doc = plain(ast.get_docstring(node) or "")
@@ -155,28 +164,28 @@ def _read_tests(text: str, path: str, line: int) -> Iterator[Probe]:
 
 
 def run_suite(page: Page, catalogue: Catalogue, engine: Engine, bench: Bench) -> list[SuiteTest]:
-    """Every test on the engine, and on it with each break of the page.
+    """Run every test on the engine, and on the engine with each break of the page.
 
     Raises PageError, and UsageError for a break that does not exist.
     """
-    tests = read_suite(page)
+    tests, front = read_suite(page), page.front_as(Exercise)
     clean = bench.clean(engine, tests)
-    on = {
-        one: fates(put_break(one, catalogue, engine, tests), bench)
-        for one in (*page.front.breaks, *page.front.kills)
+    fates = {
+        name: judge_tests(prepare_break(name, catalogue, engine, tests), bench)
+        for name in (*front.breaks, *front.kills)
     }
     return [
         SuiteTest(
             test.name,
             str(failure) if (failure := clean[test.name, None].run.failure) else None,
-            {one: told[test.name] for one, told in on.items()},
+            {name: by_test[test.name] for name, by_test in fates.items()},
         )
         for test in tests
     ]
 
 
-def fates(experiment: Experiment, bench: Bench) -> dict[str, Fate]:
-    """What becomes of each test."""
+def judge_tests(experiment: Experiment, bench: Bench) -> dict[str, Fate]:
+    """The fate of each test on a broken engine."""
     runs = bench.broken(experiment.clean, experiment.broken, experiment.probes)
     unnoticed = {run.probe for run in runs if run.reached and not run.failure}
     tests = [test for test in experiment.probes if test.name in unnoticed]
@@ -190,8 +199,8 @@ def _fate(run: Run, trail: Mapping[str, int]) -> Fate:
     if not run.reached:
         return Fate(True, "not-reached", "it never runs the changed code")
     if not infected(run.trail, trail):
-        return Fate(True, "not-infected", "it runs the changed code, and here both formulas agree")
-    return Fate(True, "not-revealed", "wrong inside, and nothing that it asserts is")
+        return Fate(True, "not-infected", "it runs the changed code, but here both formulas agree")
+    return Fate(True, "not-revealed", "values inside are wrong, but nothing that it asserts is")
 
 
 # ----- What a learner does not see yet -----
@@ -200,9 +209,9 @@ def _fate(run: Run, trail: Mapping[str, int]) -> Fate:
 def without_answer(page: Page, original: Page) -> Page:
     """The page without the sections that give the answer away.
 
-    They are told by their place in the original, whose headings a translation has in other words.
+    They are identified by their position in the original, since a translation has other headings.
     """
     start, *sections = re.split(r"^(?=## )", page.body, flags=re.M)
-    shown = zip(sections, original.headings, strict=False)
-    kept = [section for section, heading in shown if heading not in HIDDEN]
-    return replace(page, body="".join([start, *kept]))
+    pairs = zip(sections, original.headings, strict=False)
+    visible = [section for section, heading in pairs if heading not in HIDDEN]
+    return replace(page, body="".join([start, *visible]))

@@ -1,7 +1,7 @@
-"""An attempt: probes that a learner wrote, judged by the lab.
+"""A submission: probes that a learner wrote, judged by the lab.
 
-A probe has to be sound before it can accuse an engine: it runs on the clean one, with the same
-numbers each time, and without an alarm. Then it is put to the break.
+A probe has to be sound before it can accuse an engine: it runs on the clean engine, with the same
+numbers each time, and without an alarm. Only then does it run on the break.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from harness.engines.engine import Engine
 from harness.experiment.baseline import Bench, Pair
 from harness.experiment.lab import Experiment, prepare, run_lab
 from harness.pages.catalogue import Catalogue
-from harness.pages.page import LARGEST, Claims, Page, read_text
+from harness.pages.front_matter import Claims
+from harness.pages.page import LARGEST, Page, read_text
 from harness.pages.probe import Probe, read_probes
-from harness.runs.store import Store
+from harness.runs.cache import Cache
 
 LARGEST_LEAF = 100_000
-"""Elements; a probe that needs more is no small program."""
+"""Elements; a probe that needs more is not a small program."""
 
 REPEATABLE = 1e-6
-"""The relative difference between two runs that rounding may explain, also after some training."""
+"""The relative difference between two runs that rounding can explain, even after some training."""
 
 
 class Soundness(msgspec.Struct, frozen=True):
-    """What speaks against a probe before any break is looked at; nothing, if it is a good one."""
+    """The problems of a probe on the unbroken engine; a sound probe has none."""
 
     probe: str
     problems: list[str]
@@ -52,29 +53,29 @@ class Attack(msgspec.Struct, frozen=True):
     killed_by: dict[str, list[str]]
     """The diagnostics that raise an alarm, by probe."""
     stage: Stage
-    """The furthest that the fault came in any of the probes."""
+    """The furthest that the fault got in any of the probes."""
     why: str
     sites: list[SiteReport]
     runs: list[RunReport]
 
 
-def read_attempt(path: Path) -> tuple[Probe, ...]:
+def read_submission(path: Path) -> tuple[Probe, ...]:
     """The probes in a learner's file.
 
-    Raises UsageError for a file that is none, is too large or has no probe, PageError for one that
-    is no text, no Python, or has functions that are no probes.
+    Raises UsageError for a file that does not exist, is not a regular file, is too large or has no
+    probe; PageError for one that is not Python text, or has functions that are not probes.
     """
     try:
-        about = path.stat()
+        status = path.stat()
     except OSError as error:
         remedy = "name the file with your probe: `harness exercise ID my_probe.py`"
         raise UsageError(f"no file {path}: {error.strerror}", remedy) from None
-    if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST:
-        wrong = f"is larger than {LARGEST} bytes" if path.is_file() else "is no file"
-        raise UsageError(f"{path} {wrong}", "a probe is a short function in a .py file")
+    if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
+        what = f"is larger than {LARGEST} bytes" if path.is_file() else "is not a regular file"
+        raise UsageError(f"{path} {what}", "a probe is a short function in a .py file")
     text = read_text(path)
     probes = read_probes(text, str(path))
-    refuse_twins(probes)
+    refuse_duplicates(probes)
     if not probes:
         remedy = "define one at the top level: `def my_probe(x=(4, 3)):`, with a docstring"
         raise UsageError(f"no probe in {path}", remedy)
@@ -87,64 +88,67 @@ def read_attempt(path: Path) -> tuple[Probe, ...]:
     return probes
 
 
-def try_clean(probes: Sequence[Probe], engine: Engine, bench: Bench) -> list[Soundness]:
-    """Whether each probe runs on the clean engine, with the same numbers each time, and no alarm.
+def check_soundness(probes: Sequence[Probe], engine: Engine, bench: Bench) -> list[Soundness]:
+    """Check that each probe runs on the clean engine, repeatably and without an alarm.
 
-    A probe that does not run there, hangs even, is put to nothing else.
+    If a probe does not run there, or hangs, nothing else is tried.
     """
     if not probes:
         return []
-    first = Bench(Store(None), (CRASH,), bench.limits).clean(engine, probes)
+    first = Bench(Cache(None), (CRASH,), bench.limits).clean(engine, probes)
     crashes = {
         pair: f"it fails on the unbroken engine: {verdict.message}"
         for pair, clean in first.items()
         if isinstance(verdict := clean.verdicts[CRASH.name], Alarm)
     }
     if crashes:
-        return [Soundness(probe.name, _of(probe, crashes)) for probe in probes]
+        return [Soundness(probe.name, _problems_of(probe, crashes)) for probe in probes]
     problems: dict[Pair, str] = {}
     for pair, clean in bench.clean(engine, probes).items():
         alarms = {n: v.message for n, v in clean.verdicts.items() if isinstance(v, Alarm)}
         if not _repeats(clean.run, first[pair].run):
             problems[pair] = "it gives other numbers each time: draw them from a seeded generator"
         elif alarms:
-            told = "; ".join(f"{name}: {message}" for name, message in alarms.items())
-            problems[pair] = f"on the unbroken engine there is an alarm already: {told}"
-    return [Soundness(probe.name, _of(probe, problems)) for probe in probes]
+            listed = "; ".join(f"{name}: {message}" for name, message in alarms.items())
+            problems[pair] = f"on the unbroken engine there is an alarm already: {listed}"
+    return [Soundness(probe.name, _problems_of(probe, problems)) for probe in probes]
 
 
-def _of(probe: Probe, problems: Mapping[Pair, str]) -> list[str]:
-    """What was found under any loss, once."""
-    return list(dict.fromkeys(said for (name, _), said in problems.items() if name == probe.name))
+def _problems_of(probe: Probe, problems: Mapping[Pair, str]) -> list[str]:
+    """The different problems of a probe, under any loss."""
+    own = (problem for (name, _), problem in problems.items() if name == probe.name)
+    return list(dict.fromkeys(own))
 
 
 def _repeats(run: Run, again: Run) -> bool:
     """Whether two runs of a probe on one engine gave the same numbers, up to rounding."""
-    pairs = list(zip(_arrays(run), _arrays(again), strict=False))
-    return len(_arrays(run)) == len(_arrays(again)) and all(
-        one.dtype == two.dtype and agree(one.numpy(), two.numpy(), REPEATABLE) for one, two in pairs
+    first, second = _arrays(run), _arrays(again)
+    return len(first) == len(second) and all(
+        before.dtype == after.dtype and agree(before.numpy(), after.numpy(), REPEATABLE)
+        for before, after in zip(first, second, strict=True)
     )
 
 
 def _arrays(run: Run) -> list[Array]:
-    seen = [run.output, *run.gradients.values(), *(a for step in run.log for a in step.values())]
-    return [array for array in seen if array is not None]
+    logged = (array for step in run.log for array in step.values())
+    arrays = [run.output, *run.gradients.values(), *logged]
+    return [array for array in arrays if array is not None]
 
 
-def attack(
+def attack_break(
     break_id: str, probes: Sequence[Probe], catalogue: Catalogue, engine: Engine, bench: Bench
 ) -> Attack:
-    """What sound probes do to a break: who notices, or how far the fault came."""
-    report = run_lab(put_break(break_id, catalogue, engine, probes), bench)
+    """Run sound probes on a break: which diagnostics catch it, or how far the fault got."""
+    report = run_lab(prepare_break(break_id, catalogue, engine, probes), bench)
     killed_by: dict[str, list[str]] = {}
     for run in report.runs:
         if run.caught_by:
-            known = killed_by.setdefault(run.probe, [])
-            known += [name for name in run.caught_by if name not in known]
+            names = killed_by.setdefault(run.probe, [])
+            names += [name for name in run.caught_by if name not in names]
     stages = get_args(Stage)
     stage, why = max(
         ((run.stage, run.why) for run in report.runs if run.stage),
-        key=lambda said: stages.index(said[0]),
+        key=lambda reason: stages.index(reason[0]),
     )
     return Attack(
         break_=break_id,
@@ -156,28 +160,30 @@ def attack(
     )
 
 
-# ----- A break with other probes -----
+# ----- A page with other probes -----
 
 
-def refuse_twins(probes: Sequence[Probe]) -> None:
-    """Raise PageError for a name that is given twice: only the last function of a name is run."""
+def refuse_duplicates(probes: Sequence[Probe]) -> None:
+    """Raise PageError for a name that is defined twice: only the last function would run."""
     for function, times in Counter(probe.function for probe in probes).items():
         if times > 1:
             problem, remedy = f"`{function}` is defined {times} times", "name each function once"
             raise PageError(probes[0].path, probes[0].line, problem, remedy)
 
 
-def put_break(
+def prepare_break(
     break_id: str, catalogue: Catalogue, engine: Engine, probes: Sequence[Probe]
 ) -> Experiment:
-    """The break in the engine, with these probes and nothing that its page says of its own.
+    """Put a break into the engine, with these probes and nothing that its page states.
 
-    Raises UsageError where there is no such break.
+    Raises UsageError if there is no such break.
     """
-    return bare(catalogue.page(break_id, "break"), catalogue, engine, probes)
+    return prepare_bare(catalogue.page(break_id, "break"), catalogue, engine, probes)
 
 
-def bare(page: Page, catalogue: Catalogue, engine: Engine, probes: Sequence[Probe]) -> Experiment:
-    """The page's patch in the engine, with these probes and nothing that the page says."""
-    silent = replace(page, expect={None: {}}, claims={None: Claims()})
-    return replace(prepare(silent, catalogue, engine), probes=tuple(probes))
+def prepare_bare(
+    page: Page, catalogue: Catalogue, engine: Engine, probes: Sequence[Probe]
+) -> Experiment:
+    """Put a page's patch into the engine, with these probes and nothing that the page states."""
+    without_claims = replace(page, expect={None: {}}, claims={None: Claims()})
+    return replace(prepare(without_claims, catalogue, engine), probes=tuple(probes))

@@ -42,8 +42,10 @@ def _alarms(run: RunReport, where: str) -> list[FalseAlarm]:
 
 def no_op_alarms(evaluations: Evaluations) -> list[FalseAlarm]:
     """Return the alarms on the patch that changes nothing."""
-    control = _control(evaluations, "no-op")
-    return [alarm for run in control.runs for alarm in _alarms(run, "no-op")] if control else []
+    control = _control(evaluations, evaluations.conventions.controls.no_op)
+    if control is None:
+        return []
+    return [alarm for run in control.runs for alarm in _alarms(run, control.break_)]
 
 
 def control_rows(evaluations: Evaluations) -> list[ControlRow]:
@@ -56,6 +58,7 @@ def control_rows(evaluations: Evaluations) -> list[ControlRow]:
     clean = ControlRow("clean", f"{silent} on the unpatched engine", problems)
     if evaluations.engine.foreign:
         return [clean]
+    controls = evaluations.conventions.controls
     return [
         clean,
         *(
@@ -65,10 +68,12 @@ def control_rows(evaluations: Evaluations) -> list[ControlRow]:
             for row in variant_rows(evaluations)
         ),
         ControlRow(
-            "no-op", f"a patch that changes nothing is disguised, and {silent}", _no_op(evaluations)
+            controls.no_op or "(no patch that changes nothing)",
+            f"a patch that changes nothing is disguised, and {silent}",
+            _no_op(evaluations),
         ),
         ControlRow(
-            "sabotage",
+            controls.sabotage or "(no engine that is wrong everywhere)",
             "every diagnostic catches an engine that is wrong everywhere",
             _sabotage(evaluations),
         ),
@@ -76,15 +81,22 @@ def control_rows(evaluations: Evaluations) -> list[ControlRow]:
     ]
 
 
-def _control(evaluations: Evaluations, name: str) -> Report | None:
+def _control(evaluations: Evaluations, name: str | None) -> Report | None:
     reports = (control.report for control in evaluations.controls if control.name == name)
     return next(reports, None)
 
 
+def _missing(key: str, name: str | None) -> str:
+    if name is None:
+        return f"no catalogue.toml names a control `{key}`"
+    return f"the catalogue has no control `{name}`"
+
+
 def _no_op(evaluations: Evaluations) -> list[str]:
-    control = _control(evaluations, "no-op")
+    name = evaluations.conventions.controls.no_op
+    control = _control(evaluations, name)
     if control is None:
-        return ["the catalogue has no control `no-op`"]
+        return [_missing("no_op", name)]
     problems = [
         f"{run.probe}{_loss(run.loss)}: {run.outcome}: {run.evidence}"
         for run in control.runs
@@ -96,9 +108,10 @@ def _no_op(evaluations: Evaluations) -> list[str]:
 
 
 def _sabotage(evaluations: Evaluations) -> list[str]:
-    control = _control(evaluations, "sabotage")
+    name = evaluations.conventions.controls.sabotage
+    control = _control(evaluations, name)
     if control is None:
-        return ["the catalogue has no control `sabotage`"]
+        return [_missing("sabotage", name)]
     skipped = skipped_diagnostics(evaluations)
     caught = {name for run in control.runs for name in run.caught_by}
     names = [diagnostic.name for diagnostic in evaluations.diagnostics]

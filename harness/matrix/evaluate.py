@@ -21,6 +21,7 @@ from harness.matrix.cached import COMMON, EVALUATIONS, StoredEvaluation, pack, u
 from harness.matrix.evaluation import CleanAlarms, Evaluation, Evaluations
 from harness.matrix.plan import Entry, Plan, size_of
 from harness.matrix.records import FalseAlarm
+from harness.pages.front_matter import Break
 from harness.pages.probe import Probe
 from harness.runs.cache import Cache
 from harness.sandbox.pool import available_cores, map_in_parallel
@@ -58,6 +59,7 @@ def evaluate_all(
         controls=tuple(evaluations[entry.page.id] for entry in plan.controls),
         clean=tuple(alarm for alarms in clean.values() for alarm in alarms),
         shared={name: size_of(probe) for name, probe in plan.shared.items()},
+        conventions=plan.conventions,
     )
 
 
@@ -133,13 +135,14 @@ def _evaluate(entry: Entry, baseline: Bench) -> Evaluation:
     page, work = entry.page, entry.work
     assert not isinstance(work, Evaluation)
     own = {probe.name: size_of(probe) for probe in page.probes}
+    pardon = page.front.pardon if isinstance(page.front, Break) else None
     if isinstance(work, Report):
-        return Evaluation(page.front.family, work, page.front.pardon, own)
+        return Evaluation(page.front.family, work, pardon, own)
     report = run_lab(work, baseline)
-    if page.front.kind == "break" and not any(run.caught_by for run in report.runs):
+    if isinstance(page.front, Break) and not any(run.caught_by for run in report.runs):
         report = tell_stages(work, baseline, report)  # a survivor: say where the fault is lost
     clean = _clean_alarms(work, baseline)
-    return Evaluation(page.front.family, report, page.front.pardon, own, clean)
+    return Evaluation(page.front.family, report, pardon, own, clean)
 
 
 def _clean_alarms(experiment: Experiment, baseline: Bench) -> CleanAlarms:

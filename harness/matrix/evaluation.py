@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from harness.core.report import EngineReport, Report, RunReport
 from harness.diagnostics import Diagnostic
 from harness.matrix.records import FalseAlarm
-from harness.pages.page import Pardon
+from harness.pages.conventions import Conventions
+from harness.pages.front_matter import Pardon
 from harness.pages.probe import ProbeKind
 
 CleanAlarms = dict[str, list[FalseAlarm]]
@@ -59,6 +60,8 @@ class Evaluations:
     """Alarms about the unpatched engine, on any probe."""
     shared: Mapping[str, Size]
     """The probes that every page is evaluated on."""
+    conventions: Conventions
+    """Of the catalogue: which of its pages are the controls."""
 
     @property
     def everything(self) -> tuple[Evaluation, ...]:

@@ -20,6 +20,8 @@ from harness.experiment.lab import Experiment, prepare, report_absence
 from harness.matrix.cached import cached_common, cached_evaluations, page_key, shared_key
 from harness.matrix.evaluation import Evaluation, Size
 from harness.pages.catalogue import Catalogue, nearest
+from harness.pages.conventions import Conventions
+from harness.pages.front_matter import Break, Control, TrainingBreak, Variant
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.runs.cache import Cache
@@ -58,6 +60,8 @@ class Plan:
     """The catalogue's roots; each has a committed matrix of its own."""
     whole: bool
     """Whether every break of the catalogue is included."""
+    conventions: Conventions
+    """Of the catalogue: which of its pages are the controls."""
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -101,7 +105,7 @@ def plan_matrix(
     if mistakes:
         raise mistakes[0]
     variant = catalogue.page(on, "variant") if on else None
-    breaks = [page for page in pages if page.front.kind == "break" and not page.front.recipe]
+    breaks = [page for page in pages if isinstance(page.front, Break)]
     chosen = _select(catalogue, breaks, ids, family)
     key = shared_key(catalogue, engine, variant)
     common = cached_common(cache, key) if cache else []
@@ -109,9 +113,9 @@ def plan_matrix(
     ours = not engine.foreign
     return Plan(
         engine=EngineReport(engine.name, on, engine.foreign, engine.like),
-        controls=planner.entries(p for p in pages if p.front.kind == "control" and ours),
+        controls=planner.entries(p for p in pages if isinstance(p.front, Control) and ours),
         variants=planner.entries(
-            p for p in pages if p.front.kind == "variant" and ours and not variant
+            p for p in pages if isinstance(p.front, Variant) and ours and not variant
         ),
         breaks=planner.entries(chosen),
         shared=catalogue.shared_probes,
@@ -119,6 +123,7 @@ def plan_matrix(
         common=common,
         roots=catalogue.roots,
         whole=len(chosen) == len(breaks),
+        conventions=catalogue.conventions,
     )
 
 
@@ -136,7 +141,7 @@ def _select(
 ) -> list[Page]:
     """Return the breaks that were asked for."""
     for page in ids:
-        if catalogue.page(page, "break").front.recipe:
+        if isinstance(catalogue.page(page, "break").front, TrainingBreak):
             raise UsageError(
                 f"`{page}` needs many seeds, and diagnostics look at single runs",
                 f"`harness break {page}` compares the logs of many runs",

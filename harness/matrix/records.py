@@ -11,7 +11,7 @@ import msgspec
 
 from harness.core.report import EngineReport
 from harness.core.vocabulary import Loss, Outcome
-from harness.pages.page import Pardon
+from harness.pages.front_matter import Pardon
 
 Fate = Literal["survived", "never-reached", "does-not-apply", "crashes-only", "caught"]
 """The fate of a break, worst first.

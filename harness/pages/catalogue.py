@@ -17,6 +17,8 @@ from pathlib import Path
 
 from harness.core.errors import EnvironmentProblem, PageError, UsageError
 from harness.core.vocabulary import PageKind
+from harness.pages.conventions import Conventions, read_conventions
+from harness.pages.front_matter import TrainingBreak
 from harness.pages.page import Page, read_page, read_table, read_text
 from harness.pages.probe import Probe, read_probes
 
@@ -69,7 +71,7 @@ class Catalogue:
         return found
 
     def translations(self, page_id: str) -> dict[str, Path]:
-        """The files that translate a page, by language: `{"es": .../skip-unbroadcast.es.md}`."""
+        """The files that translate a page, by language: `{"es": .../ID.es.md}`."""
         return self.translated.get(page_id, {})
 
     def phrases(self, language: str) -> dict[str, str]:
@@ -133,9 +135,15 @@ class Catalogue:
         return pages, mistakes
 
     @cached_property
+    def conventions(self) -> Conventions:
+        """What the folders state in their `catalogue.toml`. Raises PageError for a wrong one."""
+        return read_conventions(self.roots)
+
+    @cached_property
     def many_seeded(self) -> frozenset[str]:
         """The ids of the pages that need many seeds; see `harness.training`."""
-        return frozenset(page.id for page in self.pages()[0] if page.front.recipe)
+        pages = self.pages()[0]
+        return frozenset(page.id for page in pages if isinstance(page.front, TrainingBreak))
 
     @cached_property
     def shared_probes(self) -> dict[str, Probe]:

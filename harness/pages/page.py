@@ -1,80 +1,41 @@
 """A page: one Markdown file that is a break, a variant, a myth or an exercise.
 
 TOML front matter between `+++` lines for machines, Markdown for people, fenced blocks that run.
-Reading checks what can be known from the page alone; every mistake is a `PageError` with file,
-line, key and remedy. The diff blocks stay text here: the patch is the next step of the road.
+Reading checks everything that needs only the page itself; every mistake is a `PageError` with file,
+line and remedy. The diff blocks stay text here: `harness.patch` parses them.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import TypeVar
 
 import msgspec
 
-from harness.core.errors import PageError
-from harness.core.vocabulary import LOSSES, OUTCOMES, Loss, Outcome, PageKind, PardonReason
+from harness.core.errors import PageError, UsageError
+from harness.core.vocabulary import Loss, Outcome
+from harness.pages.front_matter import (
+    Claims,
+    FrontMatter,
+    FrontReader,
+    PageFront,
+    PatchFront,
+    ProbedFront,
+    ProbeTable,
+    key_line,
+)
 from harness.pages.probe import Probe, read_probes
 
-PerLoss = dict[Loss, Outcome | None]
-ProbeTable = dict[str, Outcome | PerLoss | None]
-"""A probe's outcome, or one a loss; None where the author has not stated it yet."""
-
-UNSTATED = "?"
-"""In place of an outcome: run this probe, and state nothing yet. `harness check` asks for it."""
-
-ID = "^[a-z0-9]+(-[a-z0-9]+)*$"
-MODULE = r"^[A-Za-z_]\w*$"
+Front = TypeVar("Front", bound=PageFront)
 
 LARGEST = 64 * 1024
 """Bytes in a file of the catalogue; ten times what is read in five minutes."""
 
-MOST_DOTS = 300
-"""In a line of front matter."""
-
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-
-
-class Pardon(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why no diagnostic catches the break, where none does."""
-
-    reason: PardonReason
-    sentence: Annotated[str, msgspec.Meta(min_length=1)]
-
-
-class FrontMatter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The machine's part of a page, as it is written."""
-
-    id: Annotated[str, msgspec.Meta(pattern=ID)]
-    kind: PageKind
-    family: Annotated[str, msgspec.Meta(pattern=ID)]
-    level: Annotated[int, msgspec.Meta(ge=1, le=3)] = 1
-    sources: tuple[str, ...] = ()
-    sites: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    transformer: str | None = None
-    expect: dict[str, Any] = {}
-    diagnostics: dict[str, Any] = {}
-    pardon: Pardon | None = None
-    recipe: Annotated[str, msgspec.Meta(pattern=MODULE)] | None = None
-    """The training that a break of the training tier changes; see `harness.training`."""
-    needs: tuple[Annotated[str, msgspec.Meta(pattern=MODULE)], ...] = ()
-    """What a myth's program imports beside NumPy and minigrad; it is not run without."""
-    breaks: tuple[str, ...] = ()
-    """The breaks that pass an exercise's suite, and that its answer kills."""
-    kills: tuple[str, ...] = ()
-    """Breaks that the suite of an exercise does catch."""
-
-
-class Claims(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Diagnostics that the page says catch the break on some probe, or miss it on every one."""
-
-    caught_by: tuple[str, ...] = ()
-    missed_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,49 +50,71 @@ class Fence:
 
 @dataclass(frozen=True)
 class Page:
-    """A page that was read and found sound, but for its diff."""
+    """A page that was read and validated, except for its diff."""
 
     path: str
     front: FrontMatter
     toml: str
-    """The front matter as it is written; it starts at line 2 of the file."""
+    """The text of the front matter; it starts at line 2 of the file."""
     title: str
     body: str
     body_line: int
     """The line of the file at which `body` starts (1-based)."""
     expect: Mapping[str | None, ProbeTable]
-    """Expected outcomes, by the variant that they are stated for (None: the engine itself)."""
+    """Expected outcomes, by variant; None is the engine itself."""
     claims: Mapping[str | None, Claims]
-    """Claims about diagnostics, likewise."""
+    """Claims about diagnostics, by variant; None is the engine itself."""
 
     @property
     def id(self) -> str:
         """The page's id, which is also its file's name."""
         return self.front.id
 
+    @property
+    def sites(self) -> int | None:
+        """How many places the page says that its patch changes; None where it does not say."""
+        return self.front.sites if isinstance(self.front, PatchFront) else None
+
+    @property
+    def transformer(self) -> str | None:
+        """The LibCST transformer that is the page's patch, in place of diff blocks."""
+        return self.front.transformer if isinstance(self.front, ProbedFront) else None
+
+    def front_as(self, kind: type[Front]) -> Front:
+        """The front matter, which has to be of this kind. Raises UsageError where it is not."""
+        if isinstance(self.front, kind):
+            return self.front
+        raise UsageError(
+            f"`{self.id}` is {self.front.noun}, not {kind.noun}",
+            "`harness list` shows which pages are of which kind",
+        )
+
     def expected(self, variant: str | None, probe: str, loss: Loss | None) -> Outcome | None:
-        """What the page says of a run; a variant's table overrides the engine's, probe by probe."""
+        """The outcome that the page states for a run.
+
+        A variant's table overrides the engine's, probe by probe.
+        """
         for table in (self.expect.get(variant, {}), self.expect[None]):
             if probe in table:
-                said = table[probe]
-                return said.get(loss or "weighted") if isinstance(said, dict) else said
+                entry = table[probe]
+                return entry.get(loss or "weighted") if isinstance(entry, dict) else entry
         return None
 
     def line_of(self, *key: str) -> int:
-        """The line of the file where a key of the front matter stands, or the table around it."""
-        return _key_line(self.toml, key)
+        """The line of the file where a key of the front matter is, or the table around it."""
+        return key_line(self.toml, key)
 
     def diffs(self, engine: str) -> list[Fence]:
-        """The blocks that are the patch: those for this engine where there are any, else all."""
+        """The blocks that are the patch: those for this engine if there are any, else all."""
         return self.diffs_for(engine) or [fence for fence in self._diffs if len(fence.info) == 1]
 
     def diffs_for(self, engine: str) -> list[Fence]:
-        """The blocks that are for this engine alone."""
+        """The blocks for this engine only."""
         return [fence for fence in self._diffs if f"engine={engine}" in fence.info[1:]]
 
     @property
     def portable(self) -> list[Fence]:
-        """The blocks for engines that are built otherwise: the first that fits is the patch."""
+        """The blocks for engines with another design: the first that fits is the patch."""
         return [fence for fence in self._diffs if "portable" in fence.info[1:]]
 
     @property
@@ -155,11 +138,11 @@ class Page:
 
     @property
     def headings(self) -> list[str]:
-        """The second-level headings, as they are written."""
+        """The second-level headings."""
         return [heading.rstrip() for heading in re.findall(r"^## (.+)$", self.body, re.M)]
 
     def section(self, heading: str) -> str:
-        """The Markdown below a second-level heading, up to the next; empty where there is none."""
+        """The Markdown below a second-level heading, up to the next; empty if there is none."""
         found = re.search(rf"^## {re.escape(heading)}\s*\n(.*?)(?=^## |\Z)", self.body, re.M | re.S)
         return found.group(1).strip() if found else ""
 
@@ -167,27 +150,17 @@ class Page:
 def read_page(path: Path) -> Page:
     """Read and validate the page at `path`.
 
-    Raises PageError for a file that is no text, front matter that is no TOML or does not follow
-    the schema, an id that is not the file's name, `needs` on what is no myth, and a page without a
-    title.
+    Raises PageError for a file that is not text, front matter that does not follow the schema of
+    its kind, an id that is not the file's name, and a page without a title.
     """
     name = str(path)
     toml, body, body_line = split_front(read_text(path), name)
-    reader = _FrontReader(name, toml)
+    reader = FrontReader(name, toml)
     front = reader.front()
     if front.id != path.stem:
         raise reader.mistake(
             ("id",), f"is `{front.id}`, but the file is `{path.name}`", "give both the same name"
         )
-    if front.needs and front.kind != "myth":
-        raise reader.mistake(
-            ("needs",),
-            f"is a myth's, and this is a {front.kind}",
-            "leave it out: other libraries are asked wherever they are installed",
-        )
-    for key in ("breaks", "kills"):
-        if getattr(front, key) and front.kind != "exercise":
-            raise reader.mistake((key,), f"on a {front.kind}", "leave it out: exercises have it")
     return Page(
         path=name,
         front=front,
@@ -201,7 +174,7 @@ def read_page(path: Path) -> Page:
 
 
 def read_title(body: str, path: str, line: int) -> str:
-    """The first heading of Markdown at `line` of its file. Raises PageError where there is none."""
+    """The first heading of Markdown at `line` of its file. Raises PageError if there is none."""
     title = re.search(r"^# +(\S.*)$", body, re.M)
     if title is None:
         raise PageError(path, line, "no title", "start the Markdown with `# The break's name`")
@@ -209,39 +182,39 @@ def read_title(body: str, path: str, line: int) -> str:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file of the catalogue. Raises PageError where it is none."""
+    """The text of a file of the catalogue. Raises PageError if it cannot be read as text."""
     try:
-        if path.exists() and not path.is_file():  # a pipe would keep us waiting
-            raise PageError(str(path), 1, "it is no file", "give it a name that ends in no `.md`")
+        if path.exists() and not path.is_file():  # reading a pipe would block
+            problem = "it is not a regular file"
+            raise PageError(str(path), 1, problem, "give it a name that does not end in `.md`")
         if path.stat().st_size > LARGEST:
-            size = f"it has {path.stat().st_size} bytes, and {LARGEST} are allowed"
-            raise PageError(str(path), 1, size, "a page is read in five minutes")
+            problem = f"it has {path.stat().st_size} bytes; at most {LARGEST} are allowed"
+            raise PageError(str(path), 1, problem, "shorten it: a page is read in five minutes")
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError, RuntimeError) as error:
         raise PageError(str(path), 1, f"cannot be read: {error}", "save it as UTF-8 text") from None
     if control := _CONTROL.search(text):
         line = text.count("\n", 0, control.start()) + 1
-        said = f"the control character U+{ord(control[0]):04X} is no text"
-        raise PageError(str(path), line, said, "take it out")
+        problem = f"the control character U+{ord(control[0]):04X} is not text"
+        raise PageError(str(path), line, problem, "remove it")
     return text
 
 
 def read_table(path: Path) -> dict[str, str]:
-    """A TOML file of strings. Raises PageError, with the line, where it is something else."""
+    """Read a TOML file of strings. Raises PageError, with the line, if it is anything else."""
     name = str(path)
     try:
         return msgspec.toml.decode(read_text(path), type=dict[str, str])
     except (ValueError, RecursionError) as error:
         found = re.search(r"at line (\d+)", str(error))
         line = int(found.group(1)) if found else 1
-        raise PageError(
-            name, line, f"it is no TOML of strings: {error}", 'write `"English" = "other"` a line'
-        ) from None
+        problem = f"it is not a TOML table of strings: {error}"
+        raise PageError(name, line, problem, 'write a line `"key" = "text"` each') from None
 
 
 def read_fences(body: str, body_line: int) -> Iterator[Fence]:
     """The fenced blocks of Markdown that starts at line `body_line` of its file, in order."""
-    from markdown_it import MarkdownIt  # only needed once a page is executed or shown
+    from markdown_it import MarkdownIt  # slow to import; listing pages does without
 
     tokens = MarkdownIt("commonmark").parse(body)
     section = ""
@@ -254,7 +227,10 @@ def read_fences(body: str, body_line: int) -> Iterator[Fence]:
 
 
 def split_front(text: str, path: str) -> tuple[str, str, int]:
-    """Front matter, body, and the body's first line (1-based). Raises PageError without any."""
+    """Front matter, body, and the body's first line (1-based).
+
+    Raises PageError if there is no front matter.
+    """
     lines = text.splitlines(keepends=True)
     remedy = "start the page with a line `+++`, TOML, and another line `+++`"
     if not lines or lines[0].strip() != "+++":
@@ -263,134 +239,3 @@ def split_front(text: str, path: str) -> tuple[str, str, int]:
         if line.strip() == "+++":
             return "".join(lines[1:index]), "".join(lines[index + 1 :]), index + 2
     raise PageError(path, 1, "the front matter does not end", remedy)
-
-
-_REMEDIES = {
-    "id": "lower-case words joined by hyphens, the file's name without .md: `skip-unbroadcast`",
-    "kind": 'one of "break", "variant", "myth", "exercise"',
-    "family": "lower-case words joined by hyphens, the folder of the page: `broadcasting`",
-    "level": "1 (first lesson), 2 or 3 (expert)",
-    "sources": 'a list of strings: `sources = ["project#123"]`',
-    "sites": "the number of places that the patch changes, 1 or more; or leave it out",
-    "transformer": 'the name of a LibCST transformer: `transformer = "package.module:Class"`',
-    "expect": f"`probe-name = outcome`, where the outcome is one of {', '.join(OUTCOMES)}; or "
-    f'`probe-name = {{ {LOSSES[0]} = "...", {LOSSES[1]} = "..." }}`',
-    "pardon": f'`reason = "..."`, one of {", ".join(get_args(PardonReason))}, and '
-    '`sentence = "..."`, which says why no diagnostic can catch it',
-    "diagnostics": '`caught_by = ["shape"]` and `missed_by = ["loss-falls"]`',
-    "recipe": 'the name of a training that the patch changes: `recipe = "classify"`',
-    "needs": 'the modules that a myth\'s program imports beside NumPy: `needs = ["torch"]`',
-    "breaks": 'the breaks that pass an exercise\'s suite: `breaks = ["assign-not-accumulate"]`',
-    "kills": 'breaks that the suite of an exercise catches: `kills = ["mul-ignore-upstream"]`',
-}
-_KEYS = ", ".join(_REMEDIES)
-
-
-class _FrontReader:
-    """Turns front matter into typed values, and any mistake in it into a PageError."""
-
-    def __init__(self, path: str, toml: str) -> None:
-        self.path, self.toml = path, toml
-
-    def front(self) -> FrontMatter:
-        try:
-            for at, row in enumerate(self.toml.splitlines(), start=2):
-                if (dots := row.count(".")) > MOST_DOTS:  # the time for a key grows fast with them
-                    many = f"a line with {dots} dots in the front matter"
-                    raise PageError(self.path, at, many, "break it in several")
-            table = tomllib.loads(self.toml)
-        except (ValueError, RecursionError) as error:  # too long a number, too many brackets
-            found = re.search(r"at line (\d+)", str(error))
-            line = 1 + (int(found.group(1)) if found else 1)
-            raise PageError(
-                self.path, line, f"the front matter is not TOML: {error}", "see https://toml.io"
-            ) from None
-        front: FrontMatter = self._convert(table, FrontMatter, ())
-        return front
-
-    def expect(self, front: FrontMatter) -> dict[str | None, ProbeTable]:
-        """Split the tables of variants from the engine's own entries."""
-        tables: dict[str | None, ProbeTable] = {None: {}}
-        if front.recipe:
-            return tables  # it speaks of metrics: `harness.training.experiment`
-        for key, value in front.expect.items():
-            if isinstance(value, dict) and not value.keys() & set(LOSSES):
-                tables[key] = {
-                    probe: self._said(said, ("expect", key, probe)) for probe, said in value.items()
-                }
-            else:
-                tables[None][key] = self._said(value, ("expect", key))
-        return tables
-
-    def claims(self, front: FrontMatter) -> dict[str | None, Claims]:
-        """Split the claims for variants from those for the engine itself."""
-        own = {
-            key: value for key, value in front.diagnostics.items() if not isinstance(value, dict)
-        }
-        claims: dict[str | None, Claims] = {None: self._convert(own, Claims, ("diagnostics",))}
-        for key, value in front.diagnostics.items():
-            if isinstance(value, dict):
-                claims[key] = self._convert(value, Claims, ("diagnostics", key))
-        return claims
-
-    def mistake(self, key: tuple[str, ...], problem: str, remedy: str) -> PageError:
-        return PageError(
-            self.path, _key_line(self.toml, key), f"key `{'.'.join(key)}` {problem}", remedy
-        )
-
-    def _said(self, value: object, key: tuple[str, ...]) -> Outcome | PerLoss | None:
-        if isinstance(value, dict):
-            return {
-                self._convert(loss, Loss, (*key, loss)): self._outcome(one, (*key, loss))
-                for loss, one in value.items()
-            }
-        return self._outcome(value, key)
-
-    def _outcome(self, value: object, key: tuple[str, ...]) -> Outcome | None:
-        said: Outcome | None = None if value == UNSTATED else self._convert(value, Outcome, key)
-        return said
-
-    def _convert(self, value: object, kind: Any, key: tuple[str, ...]) -> Any:
-        try:
-            return msgspec.convert(value, kind)
-        except msgspec.ValidationError as error:
-            raise self._explain(str(error), key) from None
-
-    def _explain(self, message: str, key: tuple[str, ...]) -> PageError:
-        problem, _, place = message.partition(" - at ")
-        key = (*key, *re.findall(r"[A-Za-z_]\w*", place))
-        unknown = re.search(r"unknown field `(.+?)`", problem)
-        missing = re.search(r"missing required field `(.+?)`", problem)
-        if unknown:
-            key = (*key, unknown.group(1))
-            return self.mistake(key, "is unknown", f"the keys are {_KEYS}")
-        if missing:
-            key = (*key, missing.group(1))
-            return self.mistake(key, "is missing", f"add it: {_REMEDIES[key[0]]}")
-        return self.mistake(key, f"is wrong: {problem}", f"write {_REMEDIES[key[0]]}")
-
-
-def _key_line(toml: str, key: tuple[str, ...]) -> int:
-    """The line of the file where the key stands; the first line where it does not stand.
-
-    Both spellings count: `[expect.variant]` then `probe = ...`, and `[expect]` then
-    `variant.probe = ...`.
-    """
-    table: tuple[str, ...] = ()
-    best, line = 0, 1
-    for number, row in enumerate(toml.splitlines(), start=2):
-        header = re.match(r"\s*\[\[?([^\]]+)\]", row)
-        entry = re.match(r"\s*([\w.\"'-]+)\s*=", row)
-        if header:
-            table = here = _dotted(header.group(1))
-        elif entry:
-            here = table + _dotted(entry.group(1))
-        else:
-            continue
-        if len(here) > best and key[: len(here)] == here:
-            best, line = len(here), number
-    return line
-
-
-def _dotted(key: str) -> tuple[str, ...]:
-    return tuple(part.strip().strip("\"'") for part in key.split("."))

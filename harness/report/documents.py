@@ -14,6 +14,7 @@ from pathlib import Path
 from harness.diagnostics import DIAGNOSTICS
 from harness.matrix.committed import Committed, committed_file, read_committed
 from harness.pages.catalogue import Catalogue, open_catalogue
+from harness.pages.front_matter import TrainingBreak
 from harness.pages.page import Page
 
 START, END = "<!-- made by python -m harness.report.documents -->\n", "<!-- end -->\n"
@@ -37,7 +38,7 @@ def catalogue_index() -> str:
     breaks = [page for page in pages if page.front.kind == "break"]
     for family, group in groupby(breaks, key=lambda page: page.front.family):
         of_family = list(group)
-        if all(page.front.recipe for page in of_family):
+        if all(isinstance(page.front, TrainingBreak) for page in of_family):
             table = _trainings(catalogue, of_family)
         else:
             table = _breaks(catalogue, of_family, committed)
@@ -76,7 +77,8 @@ def _trainings(catalogue: Catalogue, pages: Iterable[Page]) -> str:
     """Breaks of a recipe: which numbers in the log move, and which way."""
     rows = []
     for page in pages:
-        moves = ", ".join(f"{metric} {said}" for metric, said in page.front.expect.items())
+        expected = page.front_as(TrainingBreak).expect
+        moves = ", ".join(f"{metric} {move}" for metric, move in expected.items())
         rows.append((_link(catalogue, page), str(page.front.level), page.title, moves))
     return _table(("page", "level", "what it does", "over 20 seeds"), rows)
 

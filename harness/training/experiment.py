@@ -14,6 +14,7 @@ from harness.core.report import EngineReport, SiteReport
 from harness.engines.engine import Engine
 from harness.experiment.lab import put
 from harness.pages.catalogue import Catalogue
+from harness.pages.front_matter import TrainingBreak
 from harness.pages.page import Page
 from harness.patch import Patch, Patched, apply_patch, combine, parse_patch, rename
 from harness.training.recipe import Recipe, find_recipe
@@ -83,7 +84,7 @@ def prepare_training(
 
 def read_expectation(page: Page) -> Expectation:
     """The front matter's `[expect]`, whose keys are metrics and `crash`. Raises PageError."""
-    said = dict(page.front.expect)
+    said = dict(page.front_as(TrainingBreak).expect)
     crash = _convert(page, "crash", said.pop("crash", "never"), Crash)
     moves = {metric: _convert(page, metric, word, Move) for metric, word in said.items()}
     return Expectation(moves, crash)
@@ -107,7 +108,7 @@ def _put(page: Page, recipe: Recipe, engine: Engine) -> Patched:
     if not parts:
         remedy = "write the change as a ```diff block under `## The break`"
         raise PageError(page.path, page.body_line, "no patch", remedy)
-    patch = rename(combine(parts, page.front.sites), engine.names)
+    patch = rename(combine(parts, page.sites), engine.names)
     return apply_patch(_at_home(patch, recipe.file), engine.sources)
 
 

@@ -11,7 +11,7 @@ from harness.core.errors import PageError, UsageError
 from harness.core.run import Run
 from harness.core.vocabulary import Outcome
 from harness.pages.catalogue import nearest
-from harness.runs.store import Store
+from harness.runs.cache import Cache
 from harness.training.experiment import Crash, TrainingExperiment
 from harness.training.record import HIDDEN, Band, CrashReport, MetricReport, TrainingReport
 from harness.training.statistics import Comparison, Sample, compare, holm, outside, runs_needed
@@ -22,7 +22,7 @@ SEEDS = 20
 
 
 def run_training(
-    experiment: TrainingExperiment, store: Store, seeds: Sequence[int] = range(SEEDS)
+    experiment: TrainingExperiment, cache: Cache, seeds: Sequence[int] = range(SEEDS)
 ) -> TrainingReport:
     """Run both sides with every seed, compare, and hold it against the page.
 
@@ -31,9 +31,9 @@ def run_training(
     """
     choose_seeds(len(seeds))
     start = time.perf_counter()
-    clean, broken = run_both(experiment.recipe, experiment.clean, experiment.broken, seeds, store)
+    clean, broken = run_both(experiment.recipe, experiment.clean, experiment.broken, seeds, cache)
     _refuse_unknown(experiment, metrics_of(clean))
-    _refuse_unreached(experiment, clean, broken, seeds[0], store)
+    _refuse_unreached(experiment, clean, broken, seeds[0], cache)
     crash = _crash_report(experiment.expectation.crash, broken)
     ended = [pair for pair in zip(clean, broken, strict=True) if not pair[1].failure]
     metrics, tells, accuses = _compare_all(experiment, ended) if len(ended) > 1 else ([], 0.0, 0.0)
@@ -87,12 +87,12 @@ def _refuse_unreached(
     clean: Sequence[Run],
     broken: Sequence[Run],
     seed: int,
-    store: Store,
+    cache: Cache,
 ) -> None:
     """A log that differs proves that the change ran; where none does, its sites are watched."""
     if any(one.log != other.log or other.failure for one, other in zip(clean, broken, strict=True)):
         return
-    if not reaches(experiment.recipe, experiment.broken, seed, store):
+    if not reaches(experiment.recipe, experiment.broken, seed, cache):
         page, name = experiment.page, experiment.recipe.name
         problem = f"the recipe `{name}` never runs the changed code"
         remedy = "name a recipe that does, or change another place"

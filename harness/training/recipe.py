@@ -21,6 +21,7 @@ from pathlib import Path
 from harness.core.errors import PageError
 from harness.engines.engine import Engine
 from harness.pages.catalogue import nearest
+from harness.pages.front_matter import TrainingBreak
 from harness.pages.page import Page, read_text
 from harness.pages.probe import Probe, parse_python
 
@@ -68,8 +69,7 @@ def find_recipe(page: Page, roots: Sequence[Path]) -> Recipe:
 
     Raises PageError where no root has it, or where it is none.
     """
-    name = page.front.recipe
-    assert name is not None, "only a page with a recipe comes here"
+    name = page.front_as(TrainingBreak).recipe
     files: dict[str, Path] = {}
     for root in roots:
         for path in sorted((root / FOLDER).glob("*.py")):

@@ -16,10 +16,10 @@ import numpy as np
 from harness.core.errors import EnvironmentProblem
 from harness.core.run import Failure, Run
 from harness.engines.engine import Engine
-from harness.runs.cached_runs import RUNS
+from harness.runs.cache import Cache
+from harness.runs.cached_runs import RUNS, keys_of
 from harness.runs.host import EngineDoesNotLoad, run_isolated
 from harness.runs.messages import Job
-from harness.runs.store import Store, keys_of
 from harness.sandbox.limits import Limits
 from harness.sandbox.pool import available_cores, map_in_parallel
 from harness.training.recipe import Recipe
@@ -67,7 +67,7 @@ def run_both(
     clean: Engine,
     broken: Engine,
     seeds: Sequence[int],
-    store: Store,
+    cache: Cache,
     limits: Limits = LIMITS,
 ) -> tuple[list[Run], list[Run]]:
     """The recipe's runs with these seeds on both engines, in the order of the seeds.
@@ -75,7 +75,7 @@ def run_both(
     Raises EnvironmentProblem where the clean one fails with a seed.
     """
     jobs = [_job(recipe, engine, seeds) for engine in (clean, broken)]
-    first, second = _run_kept(jobs, store, limits)
+    first, second = _run_kept(jobs, cache, limits)
     for run in first:
         if run.failure or not run.log:
             why = run.failure or "it logs nothing"
@@ -92,10 +92,10 @@ def run_both(
     return first, second
 
 
-def reaches(recipe: Recipe, broken: Engine, seed: int, store: Store) -> bool:
+def reaches(recipe: Recipe, broken: Engine, seed: int, cache: Cache) -> bool:
     """Whether the patched code runs at all: asked of one run, with its sites marked."""
     job = msgspec.structs.replace(_job(recipe, broken, [seed]), sites=broken.sites)
-    ((run,),) = _run_kept([job], store, LIMITS)
+    ((run,),) = _run_kept([job], cache, LIMITS)
     return bool(run.reached)
 
 
@@ -114,10 +114,10 @@ def _job(recipe: Recipe, engine: Engine, seeds: Sequence[int]) -> Job:
 # ----- In a process a core -----
 
 
-def _run_kept(jobs: Sequence[Job], store: Store, limits: Limits) -> list[list[Run]]:
+def _run_kept(jobs: Sequence[Job], cache: Cache, limits: Limits) -> list[list[Run]]:
     """As `store.run_kept` for several jobs, whose unknown runs are shared out among the cores."""
     keys = [keys_of(job) for job in jobs]
-    known = store.get(RUNS, [key for some in keys for key in some])
+    known = cache.get(RUNS, [key for some in keys for key in some])
     pieces: list[tuple[list[bytes], Job]] = []
     for job, its_keys in zip(jobs, keys, strict=True):
         unknown = [i for i, key in enumerate(its_keys) if key not in known]
@@ -131,7 +131,7 @@ def _run_kept(jobs: Sequence[Job], store: Store, limits: Limits) -> list[list[Ru
     with closing(map_in_parallel(work, unmade, min(available_cores(), len(unmade)))) as found:
         for (its_keys, _), runs in zip(pieces, found, strict=True):
             fresh = dict(zip(its_keys, runs, strict=True))
-            store.put(RUNS, fresh)
+            cache.put(RUNS, fresh)
             known |= fresh
     return [[known[key] for key in some] for some in keys]
 

@@ -67,8 +67,8 @@ def examine(listed: Listed, catalogue: Catalogue, bench: Bench) -> str:
 
 
 def try_breaks(listed: Listed, catalogue: Catalogue, bench: Bench) -> list[Report]:
-    """The outcome of every break in an engine."""
-    engine = explore(listed.target, bench.store).engine
+    """What every break comes to in an engine."""
+    engine = explore(listed.target, bench.store, catalogue.conventions).engine
     return list(compare_pages(breaks_for(catalogue), catalogue, engine, bench))
 
 

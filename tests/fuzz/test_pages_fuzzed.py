@@ -21,10 +21,11 @@ from harness.check.translations import check_translation
 from harness.core.finding import Finding
 from harness.experiment.myth import find_exhibit
 from harness.grade.exercise import read_answer, read_suite, without_answer
-from harness.grade.submission import read_attempt
+from harness.grade.submission import read_submission
 from harness.matrix.committed import read_committed, write_committed
 from harness.pages.catalogue import Catalogue, open_catalogue
-from harness.pages.page import ID, Page, read_page, read_table, split_front
+from harness.pages.front_matter import ID, PatchFront, ProbedFront
+from harness.pages.page import Page, read_page, read_table, split_front
 from harness.pages.probe import Probe, read_probes
 from harness.pages.translation import translated
 from harness.patch import parse_patch
@@ -120,10 +121,10 @@ def travel(path: Path, text: str) -> Page | None:
         assert 1 <= fence.line <= lines_of(text) + 1
     for heading in page.headings:
         page.section(heading)
-    for key in (*page.front.expect, *page.front.diagnostics, "family"):
+    for key in (*_keys(page), "family"):
         assert 1 <= page.line_of("expect", key) <= lines_of(text)
     with in_time():
-        are_findings(check_prose(page), text)
+        are_findings(check_prose(page, catalogue().conventions), text)
     for probe in read(lambda: page.probes, text) or ():
         are_sound(probe)
     for block in page.diffs("minigrad"):
@@ -132,6 +133,13 @@ def travel(path: Path, text: str) -> Page | None:
     read(lambda: read_expectation(page), text)
     read(lambda: are_findings(check_names(page, catalogue())[1], text), text)
     return page
+
+
+def _keys(page: Page) -> list[str]:
+    """The keys of the page's tables."""
+    expect = page.front.expect if isinstance(page.front, PatchFront) else {}
+    diagnostics = page.front.diagnostics if isinstance(page.front, ProbedFront) else {}
+    return [*expect, *diagnostics]
 
 
 def are_findings(findings: Iterable[Finding], text: str) -> None:
@@ -160,7 +168,7 @@ def test_a_learners_file_of_spoiled_bytes_is_read_or_refused(
 ) -> None:
     whole = spoiled(data, original[1].encode())
     with placed("attempt.py", whole) as path:
-        probes = read(lambda: read_attempt(path), whole.decode(errors="replace"))
+        probes = read(lambda: read_submission(path), whole.decode(errors="replace"))
     for probe in probes or ():
         are_sound(probe)
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from harness.engines.engine import find_engine
 from harness.experiment.lab import put
 from harness.pages.catalogue import open_catalogue
+from harness.pages.front_matter import Break, Variant
 from harness.patch import Patched, apply_patch, parse_patch
 from harness.patch.reach import HOOKS, compile_marked
 from tests.fuzz.changes import MEANINGFUL, changed, texts
@@ -185,7 +186,7 @@ def applied() -> list[tuple[str, str, str]]:
             continue
         page = catalogue.page(page_id)
         blocks = page.diffs(engine.name)
-        if page.front.kind in ("break", "variant") and not page.front.recipe and len(blocks) == 1:
+        if isinstance(page.front, Break | Variant) and len(blocks) == 1:
             files = {site.file for site in put(page, engine).sites}
             if len(files) == 1:
                 (file,) = files

@@ -56,13 +56,13 @@ def too_deep_in_folders(path: Path) -> None:
 
 MADE: dict[str, tuple[Callable[[Path], object], str]] = {
     "ten megabytes": (written("word " * 2_000_000), "are allowed"),
-    "a pipe": (os.mkfifo, "it is no file"),
-    "a device": (lambda path: path.symlink_to("/dev/zero"), "it is no file"),
-    "a folder": (Path.mkdir, "it is no file"),
+    "a pipe": (os.mkfifo, "it is not a regular file"),
+    "a device": (lambda path: path.symlink_to("/dev/zero"), "it is not a regular file"),
+    "a folder": (Path.mkdir, "it is not a regular file"),
     "a link to itself": (lambda path: path.symlink_to(path.name), "cannot be read"),
     "a link to nothing": (lambda path: path.symlink_to("nothing"), "cannot be read"),
     "a link out of the catalogue": (linked_out, "no front matter"),
-    "a link to its folder": (lambda path: path.symlink_to("."), "it is no file"),
+    "a link to its folder": (lambda path: path.symlink_to("."), "it is not a regular file"),
     "folders without end": (too_deep_in_folders, ""),
     "brackets in the front matter": (with_front("a = " + "[" * 900 + "\nb = " * 9), "not TOML"),
     "a key with too many dots": (with_front(".".join("a" * 20_000) + " = 1"), "dots"),

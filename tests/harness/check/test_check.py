@@ -12,11 +12,12 @@ import breaks
 from harness.check import expectations as observed
 from harness.check.expectations import survivors
 from harness.check.pages import PageCheck, check_page, check_pages
+from harness.check.runner import OpenContext
 from harness.core.errors import UsageError
 from harness.core.report import Report
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Bench
-from harness.pages.catalogue import open_catalogue
+from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.runs.store import Store
 from tests.harness.command import harness
 from tests.harness.reports import report_of, report_with, run_of
@@ -26,9 +27,13 @@ GUIDE = Path(breaks.__file__).parent / "README.md"
 BENCH = Bench(Store(None))
 
 
+def context_of(catalogue: Catalogue) -> OpenContext:
+    return OpenContext(catalogue, find_engine(), BENCH)
+
+
 def checked(folder: Path, text: str = SOUND, page_id: str = "log-slope-one") -> PageCheck:
     write_page(folder, text, f"{page_id}.md")
-    return check_page(page_id, open_catalogue([folder]), find_engine(), BENCH)
+    return check_page(page_id, context_of(open_catalogue([folder])))
 
 
 def told(check: PageCheck) -> list[str]:
@@ -67,14 +72,14 @@ def test_a_sound_page_holds_on_the_engine(tmp_path: Path) -> None:
             'log-of-ones   = "disguised-correct"',
             'log-of-ones   = "?"',
             "log-of-ones ",
-            "states no outcome of `log-of-ones`; observed: disguised-correct",
+            "states no outcome for `log-of-ones`; observed: disguised-correct",
             1,
         ),
         (
             'log-of-powers = "silent-corruption"',
             'log-of-powers = { weighted = "silent-corruption" }',
             "log-of-powers ",
-            "states no outcome of `log-of-powers` under the uniform loss",
+            "states no outcome for `log-of-powers` under the uniform loss",
             1,
         ),
         # claims
@@ -125,7 +130,7 @@ def test_a_sound_page_holds_on_the_engine(tmp_path: Path) -> None:
             "[expect]",
             '[pardon]\nreason = "statistical"\nsentence = "s"\n[expect]',
             "[pardon]",
-            "asks for a pardon, and does not need one",
+            "has a pardon, and does not need one",
             1,
         ),
     ],
@@ -249,7 +254,7 @@ def test_a_claim_that_could_be_held_nowhere_is_found(tmp_path: Path) -> None:
         "return a.log()", "raise ValueError"
     )
     problems = "\n".join(told(checked(tmp_path, text)))
-    assert "says missed by shape, which was asked on no probe" in problems
+    assert "says missed by shape, which looked at no probe" in problems
 
 
 def test_a_false_alarm_on_a_variant_is_found(tmp_path: Path) -> None:
@@ -276,7 +281,7 @@ def test_an_accident_with_one_page_hides_no_other(
     monkeypatch.setattr(observed, "survivors", accident)
     ids = ["another", "bad", "log-slope-one"]
     checks = {
-        check.page: check for check in check_pages(open_catalogue([tmp_path]), find_engine(), ids)
+        check.page: check for check in check_pages(context_of(open_catalogue([tmp_path])), ids)
     }
     assert list(checks) == ids
     assert "the check itself failed: ZeroDivisionError: by nobody" in told(checks["another"])[0]
@@ -287,7 +292,7 @@ def test_an_accident_with_one_page_hides_no_other(
 def test_an_unknown_id_is_refused_before_anything_is_checked(tmp_path: Path) -> None:
     write_page(tmp_path)
     with pytest.raises(UsageError, match="did you mean `log-slope-one`"):
-        next(check_pages(open_catalogue([tmp_path]), find_engine(), ["log-slope-one", "log-slop"]))
+        next(check_pages(context_of(open_catalogue([tmp_path])), ["log-slope-one", "log-slop"]))
 
 
 def test_translations_are_checked_with_their_page_and_orphans_alone(tmp_path: Path) -> None:
@@ -297,7 +302,7 @@ def test_translations_are_checked_with_their_page_and_orphans_alone(tmp_path: Pa
     assert "the original has changed" in problems
     assert "1 sections" in problems or "0 sections" in problems
     catalogue = dataclasses.replace(open_catalogue([tmp_path]), roots=(tmp_path,))
-    *_, orphan = check_pages(catalogue, find_engine())
+    *_, orphan = check_pages(context_of(catalogue))
     assert "a translation of `log-slope-two`, and there is no such page" in told(orphan)[0]
     assert "log-slope-one" in orphan.findings[0].remedy
 

@@ -6,6 +6,7 @@ import pytest
 
 from harness.check.prose import check_prose
 from harness.core.finding import Finding
+from harness.pages.catalogue import open_catalogue
 from harness.pages.page import read_page
 from tests.harness.sound_page import SOUND, spoilt, write_page
 
@@ -46,8 +47,11 @@ Run it.
 """
 
 
+CONVENTIONS = open_catalogue().conventions
+
+
 def found(folder: Path, text: str, name: str = "log-slope-one.md") -> list[Finding]:
-    return check_prose(read_page(write_page(folder, text, name)))
+    return check_prose(read_page(write_page(folder, text, name)), CONVENTIONS)
 
 
 def line_with(text: str, words: str) -> int:

@@ -13,6 +13,7 @@ import pytest
 
 from harness.check.draft import Draft, read_draft
 from harness.check.pages import check_page
+from harness.check.runner import OpenContext
 from harness.check.template import next_steps, write_page
 from harness.core.errors import UsageError
 from harness.core.vocabulary import PageKind
@@ -26,6 +27,10 @@ from tests.harness.command import harness
 PATCH = ["--scope", "add", "--before", "unbroadcast($g, $s)", "--after", "$g"]
 
 
+def context_of(folder: Path) -> OpenContext:
+    return OpenContext(open_catalogue([folder]), find_engine(), Bench(Store(None)))
+
+
 def new(folder: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], Page | None]:
     done = harness("new", "mine", "--breaks", str(folder), *arguments)
     path = folder / "broadcasting" / "mine.md"
@@ -37,11 +42,11 @@ def test_a_page_of_each_kind_passes_the_schema_and_every_comment_is_found(
     tmp_path: Path, kind: str
 ) -> None:
     draft = Draft("mine", "f", kind)  # type: ignore[arg-type]
-    path, trouble = write_page(draft, tmp_path, open_catalogue([tmp_path]), find_engine())
+    path, trouble = write_page(draft, tmp_path, context_of(tmp_path))
     assert trouble is None
     page = read_page(path)
     assert page.front.kind == kind
-    found = check_page("mine", open_catalogue([tmp_path]), find_engine(), Bench(Store(None)))
+    found = check_page("mine", context_of(tmp_path))
     left = [finding.line for finding in found.findings if finding.problem.startswith("the comment")]
     rows = path.read_text(encoding="utf-8").splitlines()
     assert left == [i for i, row in enumerate(rows, start=1) if row.startswith("<!--")]
@@ -111,7 +116,7 @@ def test_diff_and_break_work_on_the_unfinished_page(tmp_path: Path) -> None:
     assert "The page states nothing about these probes." in done.stdout
     done = harness("check", "mine", "--breaks", str(tmp_path))
     assert done.returncode == 1
-    assert "states no outcome of `add-new-axis`" in " ".join(done.stdout.split())
+    assert "states no outcome for `add-new-axis`" in " ".join(done.stdout.split())
 
 
 def test_a_patch_that_does_not_fit_is_written_and_explained_there_and_by_diff(
@@ -136,7 +141,7 @@ def test_a_page_without_a_patch_yet_says_so_by_line(tmp_path: Path) -> None:
 
 def test_a_block_of_several_lines_is_marked_line_by_line(tmp_path: Path) -> None:
     draft = Draft("mine", "f", before="a = b\nc = d", after="a = d")
-    path, _ = write_page(draft, tmp_path, open_catalogue([tmp_path]), find_engine())
+    path, _ = write_page(draft, tmp_path, context_of(tmp_path))
     assert "@@ @@\n-a = b\n-c = d\n+a = d\n```" in path.read_text(encoding="utf-8")
 
 

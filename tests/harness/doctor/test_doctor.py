@@ -9,6 +9,7 @@ from harness.doctor.diagnosis import Diagnosis, diagnose, settings_of
 from harness.experiment.baseline import Bench
 from harness.experiment.exploration import explore
 from harness.pages.catalogue import open_catalogue
+from harness.pages.front_matter import Break
 from harness.runs.store import Store
 from tests.harness.engines.texts import SCALAR, changed, written
 
@@ -35,7 +36,7 @@ def test_every_shared_probe_has_a_verdict(closures: Diagnosis) -> None:
 
 def test_every_break_is_tried_or_has_a_reason(closures: Diagnosis) -> None:
     pages, _ = CATALOGUE.pages()
-    wanted = {p.id for p in pages if p.front.kind == "break" and not p.front.recipe}
+    wanted = {p.id for p in pages if isinstance(p.front, Break)}
     assert {each.break_ for each in closures.breaks} == wanted
     for each in closures.breaks:
         assert bool(each.sites and each.probes) != bool(each.reason), each.break_
@@ -108,9 +109,9 @@ def test_the_settings_to_keep_can_be_kept(
     """Written to a file, they lead to the same engine, spoken to in the same way."""
     monkeypatch.chdir(tmp_path)
     written(tmp_path, (ENGINES / f"{engine}.py").read_text(encoding="utf-8"), f"lib/{engine}.py")
-    first = explore(f"lib/{engine}.py", Store(None))
+    first = explore(f"lib/{engine}.py", Store(None), CATALOGUE.conventions)
     path = written(tmp_path, settings_of(first), "harness.toml")
-    again = explore(path, Store(None))
+    again = explore(path, Store(None), CATALOGUE.conventions)
     assert replace(again.engine.dialect, names={}) == first.engine.dialect
     assert dict(again.engine.names) == dict(first.engine.names)
     assert (again.name, again.engine.like) == (first.name, first.engine.like)

@@ -8,6 +8,7 @@ from harness.experiment.baseline import Bench
 from harness.experiment.conformance import Fit, fit, usable
 from harness.experiment.exploration import explore
 from harness.pages.catalogue import open_catalogue
+from harness.pages.conventions import Conventions
 from harness.pages.probe import read_probes
 from harness.runs.store import Store
 from tests.harness.engines.texts import SOUND, changed, written
@@ -29,7 +30,7 @@ def bench() -> Bench:
 
 
 def verdicts(bench: Bench, folder: Path, text: str, *names: str) -> dict[str, Fit]:
-    engine = explore(written(folder, text), Store(None)).engine
+    engine = explore(written(folder, text), Store(None), Conventions()).engine
     return fit(engine, [PROBES[name] for name in names], bench)
 
 
@@ -101,7 +102,7 @@ def test_a_reduction_after_the_gradients_have_been_added_is_a_bug(
         "    return (a + b).sum() + (a * a).sum()\n",
         probe.path,
     )
-    engine = explore(written(tmp_path, text), Store(None)).engine
+    engine = explore(written(tmp_path, text), Store(None), Conventions()).engine
     found = fit(engine, [probe, *twice], bench)
     assert found["add-new-axis"].verdict == "fits"
     assert (found["wide-and-narrow"].verdict, found["wide-and-narrow"].kind) == ("bug", "value")

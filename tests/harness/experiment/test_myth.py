@@ -9,6 +9,7 @@ import pytest
 
 from harness.check.myths import LONGEST, check_myth
 from harness.check.pages import check_page
+from harness.check.runner import OpenContext
 from harness.core.errors import PageError
 from harness.core.finding import Finding
 from harness.engines.engine import find_engine
@@ -48,7 +49,8 @@ def page_of(folder: Path, text: str = SOUND_MYTH) -> Page:
 
 
 def found(folder: Path, text: str) -> list[Finding]:
-    return list(check_myth(page_of(folder, text), QUICK))
+    context = OpenContext(open_catalogue(), find_engine(), Bench(Store(None), limits=QUICK))
+    return list(check_myth(page_of(folder, text), context))
 
 
 # ----- The program in its child -----
@@ -233,10 +235,15 @@ def test_nothing_is_found_on_a_sound_myth(tmp_path: Path) -> None:
             "claim: ()",
             1,
         ),
-        (myth_that("print(1)\n1 / 0", "1\n"), "not end well: ZeroDivisionError", "print(1)", 1),
-        (myth_that("while True: pass"), "not end well: TimeLimit", "while True", 1),
-        (myth_that("while True: print(1)"), "not end well: OutputLimit", "while True", 1),
-        (myth_that("print(1", "1\n"), "not end well: SyntaxError", "print(1", 1),
+        (
+            myth_that("print(1)\n1 / 0", "1\n"),
+            "program fails: ZeroDivisionError",
+            "print(1)",
+            1,
+        ),
+        (myth_that("while True: pass"), "program fails: TimeLimit", "while True", 1),
+        (myth_that("while True: print(1)"), "program fails: OutputLimit", "while True", 1),
+        (myth_that("print(1", "1\n"), "program fails: SyntaxError", "print(1", 1),
         (myth_that("x = 1"), "prints nothing", "claim: ()", 1),
         (
             myth_with(("```text\n", "```\n")),
@@ -270,13 +277,6 @@ def test_nothing_is_found_on_a_sound_myth(tmp_path: Path) -> None:
             "not run: no_such_module_here is not installed: pip install no_such_module_here",
             "import no_such",
             0,
-        ),
-        (myth_with(("sources =", "sites = 1\nsources =")), "key `sites` on a myth", "sites", 1),
-        (
-            myth_with(("+++\n# A", '[expect]\nadd-new-axis = "crash"\n+++\n# A')),
-            "key `expect` on a myth",
-            "[expect]",
-            1,
         ),
         (
             myth_that("print(1)" + "\n" * LONGEST + "print(2)", "1\n2\n"),
@@ -332,14 +332,16 @@ def test_the_check_of_pages_runs_the_program(tmp_path: Path) -> None:
     for text, status in [(SOUND_MYTH, 0), (myth_with(("seen: (3,)\n", "seen: ()\n")), 1)]:
         write_page(tmp_path, text, f"{ID}.md")
         bench = Bench(Store(None))
-        check = check_page(ID, open_catalogue([tmp_path]), find_engine(), bench)
+        check = check_page(ID, OpenContext(open_catalogue([tmp_path]), find_engine(), bench))
         assert (check.exit_status, len(check.findings), check.reports) == (status, status, [])
 
 
 def test_a_myth_without_a_program_is_one_finding(tmp_path: Path) -> None:
     text = re.sub(r"```python.*?```\n", "Words.\n", SOUND_MYTH, flags=re.S)
     write_page(tmp_path, text, f"{ID}.md")
-    check = check_page(ID, open_catalogue([tmp_path]), find_engine(), Bench(Store(None)))
+    check = check_page(
+        ID, OpenContext(open_catalogue([tmp_path]), find_engine(), Bench(Store(None)))
+    )
     assert [finding.problem for finding in check.findings] == [
         "the section `The program` has no ```python block"
     ]

@@ -9,7 +9,8 @@ from harness.core.vocabulary import Outcome
 from harness.diagnostics import Diagnostic
 from harness.matrix.evaluation import Evaluation, Evaluations, Size
 from harness.matrix.records import FalseAlarm
-from harness.pages.page import Pardon
+from harness.pages.conventions import Controls, Conventions
+from harness.pages.front_matter import Pardon
 from tests.harness.reports import report_with, run_of
 
 SHARED = {
@@ -71,6 +72,9 @@ NO_OP = evaluation("no-op", seen(outcome="disguised-correct"), seen("large", "",
 SABOTAGE = evaluation("sabotage", seen("small", "shape gradcheck torch"))
 
 
+CONVENTIONS = Conventions(controls=Controls("no-op", "sabotage"))
+
+
 def evaluations(
     *breaks: Evaluation,
     variants: tuple[Evaluation, ...] = (),
@@ -79,4 +83,4 @@ def evaluations(
     clean: tuple[FalseAlarm, ...] = (),
 ) -> Evaluations:
     engine = EngineReport("minigrad", None)
-    return Evaluations(engine, diagnostics, breaks, variants, controls, clean, SHARED)
+    return Evaluations(engine, diagnostics, breaks, variants, controls, clean, SHARED, CONVENTIONS)

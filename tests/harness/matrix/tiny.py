@@ -39,6 +39,7 @@ def square_one(a=[4.0]):
     """The square of one number."""
     return a.square()
 '''
+CONVENTIONS = '[controls]\nno_op = "no-op"\nsabotage = "sabotage"\n'
 DIAGNOSTICS = (CRASH, SHAPE, GRADCHECK)
 
 
@@ -54,6 +55,7 @@ def write_pages(
     (root / "probes" / "squares.py").write_text(probes, encoding="utf-8")
     for name in names:
         (root / f"{name}.md").write_text(page(name, *PAGES[name]), encoding="utf-8")
+    (root / "catalogue.toml").write_text(CONVENTIONS, encoding="utf-8")
     return Catalogue((root,))
 
 

@@ -1,11 +1,15 @@
 """The catalogue: what is found, and what a name that is not there answers."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+import harness
 from harness.core.errors import PageError, UsageError
+from harness.diagnostics import DIAGNOSTICS
 from harness.pages.catalogue import Catalogue, open_catalogue
+from harness.pages.conventions import Conventions
 
 PAGE = '+++\nid = "{id}"\nkind = "{kind}"\nfamily = "f"\n[expect]\n{expect}+++\n# Title\n'
 
@@ -101,3 +105,50 @@ def test_a_translation_that_asks_for_parts_that_are_not_there_is_a_mistake(
     (tmp_path / "probes" / "es.toml").write_text(table, encoding="utf-8")
     with pytest.raises(PageError, match=r"es\.toml:2: .*(?s:.*)remedy"):
         Catalogue((tmp_path,)).phrases("es")
+
+
+# ----- Conventions -----
+
+
+def test_the_pages_and_probes_that_the_bundled_conventions_name_exist() -> None:
+    catalogue = open_catalogue()
+    conventions = catalogue.conventions
+    assert catalogue.page(str(conventions.in_place), "variant")
+    assert catalogue.page(str(conventions.controls.no_op), "control")
+    assert catalogue.page(str(conventions.controls.sabotage), "control")
+    assert conventions.unbroadcasting_probe in catalogue.shared_probes
+
+
+def test_the_first_folder_that_states_a_convention_counts(tmp_path: Path) -> None:
+    (tmp_path / "catalogue.toml").write_text(
+        'in_place = "mine"\n[controls]\nno_op = "nothing"\n[sources]\n"lecture-NN" = "a lecture"\n'
+    )
+    bundled, conventions = open_catalogue().conventions, open_catalogue([tmp_path]).conventions
+    assert (conventions.in_place, conventions.controls.no_op) == ("mine", "nothing")
+    assert conventions.controls.sabotage == bundled.controls.sabotage
+    assert conventions.unbroadcasting_probe == bundled.unbroadcasting_probe
+    assert conventions.sources.keys() == {"lecture-NN", *bundled.sources}
+
+
+@pytest.mark.parametrize("source", ["lecture-07", "book#12", "std"])
+def test_an_abbreviation_has_its_number_of_digits(source: str) -> None:
+    conventions = Conventions(sources={"lecture-NN": "", "book#N": "", "std": ""})
+    assert conventions.is_abbreviation(source)
+    assert not conventions.is_abbreviation(source[:-1])
+
+
+@pytest.mark.parametrize("text", ["in_place = 3", "inplace = 'a'", "in_place", "[sources]\na = 1"])
+def test_wrong_conventions_name_their_file_and_the_keys(tmp_path: Path, text: str) -> None:
+    (tmp_path / "catalogue.toml").write_text(text)
+    with pytest.raises(PageError, match="the keys are in_place, ") as caught:
+        _ = open_catalogue([tmp_path]).conventions
+    assert caught.value.path == str(tmp_path / "catalogue.toml")
+
+
+def test_no_module_of_the_harness_names_a_page() -> None:
+    """Ids of one word are words of any text, and a diagnostic may share its name with a page."""
+    named = {diagnostic.name for diagnostic in DIAGNOSTICS}
+    ids = {page_id for page_id in open_catalogue().files if "-" in page_id} - named
+    pattern = re.compile(rf"[`\"'/](?:{'|'.join(map(re.escape, sorted(ids)))})[`\"'.]")
+    for file in Path(harness.__file__).parent.rglob("*.py"):
+        assert not pattern.findall(file.read_text(encoding="utf-8")), file

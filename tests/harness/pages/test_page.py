@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import PageError
+from harness.core.errors import PageError, UsageError
+from harness.pages.front_matter import Break, Exercise, TrainingBreak
 from harness.pages.page import read_page, read_table
 
 SOUND = """\
@@ -112,13 +113,13 @@ def test_the_page_holds_its_own_probes(tmp_path: Path) -> None:
         ('"a-break"', "a-break", 2, "not TOML"),
         ('"a-break"', '"another"', 2, "key `id` is `another`, but the file is `a-break.md`"),
         ('"a-break"', '"A Break"', 2, "key `id` is wrong"),
-        ('"break"', '"brake"', 3, "key `kind` is wrong: Invalid enum value 'brake'"),
+        ('"break"', '"brake"', 3, "key `kind` is wrong: Invalid value 'brake'"),
         ('family = "broadcasting"\n', "", 1, "key `family` is missing"),
         ("level  = 2", "level = 7", 5, "key `level` is wrong"),
         ("level  = 2", 'level = "2"', 5, "key `level` is wrong: Expected `int"),
         ("level  = 2", "levle = 2", 5, "key `levle` is unknown"),
         ('["project#1"]', '"project#1"', 6, "key `sources` is wrong"),
-        ("level  = 2", 'needs = ["torch"]', 5, "key `needs` is a myth's, and this is a break"),
+        ("level  = 2", 'needs = ["torch"]', 5, "key `needs` on a break: it belongs on a myth"),
         ('e = "disguised-correct"\nsum', 'e = "fine"\nsum', 9, "key `expect.add-same-shape`"),
         ("uniform = ", "unifrom = ", 10, "key `expect.sum-axis.unifrom` is wrong"),
         ('= "crash"', '= "crush"', 12, "key `expect.in-place.add-same-shape` is wrong"),
@@ -142,6 +143,55 @@ def test_a_mistake_names_file_line_key_and_remedy(
     assert words in error.problem
     assert (error.line, str(error).partition(":")[0]) == (line, str(tmp_path / "a-break.md"))
     assert "remedy: " in str(error)
+
+
+KEYS_OF_ANOTHER_KIND = [
+    (kind, key)
+    for kind, keys in {
+        "myth": (
+            "sites = 1",
+            'transformer = "a:B"',
+            "expect = {}",
+            "diagnostics = {}",
+            "breaks = []",
+        ),
+        "exercise": ("sites = 1", "expect = {}", "diagnostics = {}", 'needs = ["torch"]'),
+        "variant": ('recipe = "a"', 'needs = ["torch"]', "kills = []", "pardon = {}"),
+        "control": ('recipe = "a"', "breaks = []", "pardon = {}"),
+        "break": ('needs = ["torch"]', "breaks = []", "kills = []"),
+    }.items()
+    for key in keys
+]
+
+
+@pytest.mark.parametrize(("kind", "key"), KEYS_OF_ANOTHER_KIND)
+def test_a_key_of_another_kind_is_a_mistake(tmp_path: Path, kind: str, key: str) -> None:
+    name = key.partition(" ")[0]
+    front = f'id = "a-break"\nkind = "{kind}"\nfamily = "f"\n{key}\n'
+    error = mistake(tmp_path, f"+++\n{front}+++\n# Title\n")
+    article = "an" if kind == "exercise" else "a"
+    assert error.problem.startswith(f"key `{name}` on {article} {kind}: it belongs on ")
+    assert (error.line, error.exit_status) == (5, 2)
+    assert f"leave it out; the keys of {article} {kind} are id, kind, family" in error.remedy
+
+
+@pytest.mark.parametrize(
+    "key", ["diagnostics = {}", "transformer = 'a:B'", "pardon = {}", 'needs = ["torch"]']
+)
+def test_a_break_with_a_recipe_is_a_kind_of_its_own(tmp_path: Path, key: str) -> None:
+    front = 'id = "a-break"\nkind = "break"\nfamily = "f"\nrecipe = "classify"\n'
+    page = read_page(write(tmp_path, f"+++\n{front}+++\n# Title\n"))
+    assert isinstance(page.front, TrainingBreak)
+    assert (page.front.kind, page.front.recipe) == ("break", "classify")
+    error = mistake(tmp_path, f"+++\n{front}{key}\n+++\n# Title\n")
+    assert "on a break with a recipe: it belongs on" in error.problem
+
+
+def test_the_front_matter_of_a_page_can_be_asked_for_by_its_kind(tmp_path: Path) -> None:
+    page = read_page(write(tmp_path, SOUND))
+    assert page.front_as(Break) is page.front
+    with pytest.raises(UsageError, match="`a-break` is a break, not an exercise"):
+        page.front_as(Exercise)
 
 
 def test_a_page_that_is_no_text_is_a_mistake(tmp_path: Path) -> None:

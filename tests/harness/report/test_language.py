@@ -117,5 +117,5 @@ def test_a_file_of_phrases_that_is_no_toml_of_strings_is_named(tmp_path: Path) -
     probes = tmp_path / "probes"
     probes.mkdir()
     (probes / "es.toml").write_text('"a" = "b"\n"c" = 3\n')
-    with pytest.raises(PageError, match="no TOML of strings"):
+    with pytest.raises(PageError, match="not a TOML table of strings"):
         open_catalogue([tmp_path]).phrases("es")

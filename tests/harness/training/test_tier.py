@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from harness.check.pages import PageCheck, check_page, check_pages
+from harness.check.runner import OpenContext
 from harness.core.errors import EnvironmentProblem, HunkError, PageError, UsageError
 from harness.engines.engine import find_engine
 from harness.experiment import baseline as bench_module
 from harness.matrix.plan import plan_matrix
-from harness.pages.catalogue import open_catalogue
+from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.runs.store import Store
 from harness.sandbox.limits import Limits
 from harness.training import experiment as experiment_module
@@ -34,9 +35,13 @@ from tests.harness.training.made import (
 pytest.importorskip("scipy.stats")
 
 
+def context_of(catalogue: Catalogue) -> OpenContext:
+    return OpenContext(catalogue, find_engine(), bench_module.Bench(Store(None)))
+
+
 def checked(folder: Path, diff: str = SHIFT, expect: str = UP, **more: str) -> PageCheck:
     catalogue = write_page(folder, diff, expect, **more)
-    return check_page("moved", catalogue, find_engine(), bench_module.Bench(Store(None)))
+    return check_page("moved", context_of(catalogue))
 
 
 def told(check: PageCheck) -> str:
@@ -335,8 +340,7 @@ def test_a_sound_page_holds(tmp_path: Path) -> None:
     [
         ('loss = "lower"', "says lower of `loss`; observed: higher, A = "),
         ('steps = "higher"', "says higher of `steps`; observed: same, A = 0.50"),
-        ("", "states nothing of any metric"),
-        (UP + '\n[diagnostics]\ncaught_by = ["crash"]', "key `diagnostics` on a page with a rec"),
+        ("", "states nothing about any metric"),
     ],
 )
 def test_a_page_that_is_not_so_fails(tmp_path: Path, expect: str, words: str) -> None:
@@ -357,10 +361,10 @@ def test_the_check_of_all_pages_runs_one_tier_or_the_other(
 
     monkeypatch.setattr("harness.check.pages.check_page", note)
     monkeypatch.setattr("harness.check.pages._prepare_bench", lambda *_: None)
-    list(check_pages(catalogue, find_engine(), training=True))
+    list(check_pages(context_of(catalogue), training=True))
     many = set(asked)
     asked.clear()
-    list(check_pages(catalogue, find_engine()))
+    list(check_pages(context_of(catalogue)))
     assert "moved" in many
     assert "skip-unbroadcast" in asked
     assert not many & set(asked)
@@ -419,7 +423,7 @@ def test_json_is_schema_1_with_the_keys_of_every_break(tmp_path: Path) -> None:
         (("break", "moved", "--probe", "add-new-axis"), "has no probes"),
         (("break", "skip-unbroadcast", "--seeds", "5"), "does not need many seeds"),
         (("check", "moved", "--training"), "leave --training out"),
-        (("matrix", "moved"), "no diagnostic is asked about it"),
+        (("matrix", "moved"), "diagnostics look at single runs"),
     ],
 )
 def test_a_wrong_command_is_one_message_with_its_remedy(

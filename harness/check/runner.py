@@ -1,0 +1,85 @@
+"""One runner for every kind of page: a page in, the report of its kind out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from harness.core.errors import UsageError
+from harness.core.report import Report
+from harness.engines.engine import Engine
+from harness.experiment.baseline import Bench
+from harness.experiment.lab import Experiment, prepare, run_lab
+from harness.experiment.myth import MythReport, run_myth
+from harness.grade.exercise import ExerciseReport, run_exercise
+from harness.pages.catalogue import Catalogue
+from harness.pages.front_matter import Exercise, Myth, TrainingBreak
+from harness.pages.page import Page
+from harness.training.experiment import TrainingExperiment, prepare_training
+from harness.training.lab import run_training
+from harness.training.record import TrainingReport
+
+PageReport = Report | TrainingReport | MythReport | ExerciseReport
+
+
+class Context(Protocol):
+    """What pages run with. It may open its parts when they are first used."""
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """Where pages, probes and recipes are looked up."""
+
+    @property
+    def engine(self) -> Engine:
+        """The unbroken engine."""
+
+    @property
+    def bench(self) -> Bench:
+        """What is run once for all pages: the unbroken engine, and the independent libraries."""
+
+
+@dataclass(frozen=True)
+class OpenContext:
+    """A context whose parts are at hand."""
+
+    catalogue: Catalogue
+    engine: Engine
+    bench: Bench
+
+
+def run_page(page: Page, context: Context, variant: Page | None = None) -> PageReport:
+    """Run a page as its kind requires, and compare what happens with what the page states.
+
+    Raises what the runner of that kind raises: PageError, HunkError, DoesNotApply, UsageError or
+    EnvironmentProblem.
+    """
+    match page.front:
+        case Myth():
+            return run_myth(page, context.bench.limits)
+        case Exercise():
+            return run_exercise(page, context.catalogue, context.engine, context.bench)
+    experiment = prepare_page(page, context, variant)
+    if isinstance(experiment, TrainingExperiment):
+        return run_training(experiment, context.bench.store)
+    return run_lab(experiment, context.bench)
+
+
+def prepare_page(
+    page: Page, context: Context, variant: Page | None = None, probes: Sequence[str] = ()
+) -> Experiment | TrainingExperiment:
+    """Put the patch of a page into the engine; nothing is executed.
+
+    Raises UsageError for a myth or an exercise, which have no patch, and what `prepare` and
+    `prepare_training` raise.
+    """
+    catalogue, engine = context.catalogue, context.engine
+    match page.front:
+        case Myth():
+            raise UsageError(
+                f"`{page.id}` is a myth: it has a program, and no patch for the engine",
+                f"`harness myth {page.id}` runs its program",
+            )
+        case TrainingBreak():
+            return prepare_training(page, catalogue, engine, variant=variant)
+    return prepare(page, catalogue, engine, variant=variant, probes=probes)

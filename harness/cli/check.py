@@ -1,0 +1,89 @@
+"""`harness check [ID]...`: are the pages true?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.options import Breaks, EngineName, Json
+from harness.cli.session import Session, print_json
+from harness.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.check.pages import PageCheck
+
+
+def check(
+    pages: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Pages; all if none is named.")
+    ] = None,
+    engine: EngineName = None,
+    breaks: Breaks = None,
+    training: Annotated[
+        bool, typer.Option("--training", help="Check only the pages that need many seeds.")
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Check pages against what is observed, on the engine and on every variant they name."""
+    from harness.check.pages import check_pages
+    from harness.report.findings import show_check, show_left_out, show_summary
+
+    start, session = time.perf_counter(), Session(breaks, engine, json=json)
+    if training and pages:
+        remedy = "leave --training out: a page that is named is checked in any case"
+        raise UsageError(f"--training, and {pages[0]} is named", remedy)
+    if session.engine.foreign and not training:
+        return _compare(session, pages or ())
+    checks: list[PageCheck] = []
+    for checked in check_pages(session, pages or (), training=training):
+        checks.append(checked)
+        if not json:
+            show_check(session.console, checked)
+    seconds = round(time.perf_counter() - start, 3)
+    if json:
+        _print_checks(checks, seconds)
+    else:
+        left_out = 0 if pages or training else len(session.catalogue.many_seeded)
+        show_left_out(session.console, left_out)
+        show_summary(session.console, checks, seconds)
+    return max((checked.exit_status for checked in checks), default=0)
+
+
+def _print_checks(checks: Sequence[PageCheck], seconds: float) -> None:
+    entries = [
+        {
+            "page": checked.page,
+            "path": checked.path,
+            "holds": checked.exit_status == 0,
+            "engines": [report.engine for report in checked.reports],
+            "findings": checked.findings,
+            "seconds": checked.seconds,
+        }
+        for checked in checks
+    ]
+    reports = [report for checked in checks for report in checked.reports]
+    print_json({"schema": 1, "pages": entries, "reports": reports, "seconds": seconds})
+
+
+def _compare(session: Session, ids: Sequence[str]) -> int:
+    """Compare breaks on a foreign engine with what their pages state for minigrad.
+
+    A difference is not a failure.
+    """
+    from harness.experiment.baseline import Bench
+    from harness.experiment.comparison import breaks_for, compare_pages
+    from harness.report.findings import show_compared
+
+    reports = []
+    bench = Bench(session.cache, diagnostics=())  # outcomes need none
+    pages = breaks_for(session.catalogue, ids)
+    for report in compare_pages(pages, session.catalogue, session.engine, bench):
+        reports.append(report)
+        if not session.json:
+            show_compared(session.console, report)
+    if session.json:
+        print_json({"schema": 1, "reports": reports})
+    return 0

@@ -1,0 +1,39 @@
+"""`harness doctor [ENGINE]`: an engine as it is, without any break."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.options import Breaks, Json, NoCache
+from harness.cli.session import Session, print_json
+
+
+def doctor(
+    engine: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[ENGINE]",
+            help="`module:Class`, `path/to/tensor.py:Class`, or a harness.toml.",
+        ),
+    ] = None,
+    breaks: Breaks = None,
+    no_cache: NoCache = False,
+    json: Json = False,
+) -> int:
+    """Examine an engine without a break: how it is built, its bugs, and which breaks apply."""
+    from harness.doctor.diagnosis import diagnose
+    from harness.engines.settings import nearest_settings
+    from harness.experiment.baseline import Bench
+    from harness.report.doctor import show_diagnosis
+
+    session = Session(breaks, json=json, cached=not no_cache)
+    name = engine or nearest_settings(Path()) or "minigrad:Tensor"
+    diagnosis = diagnose(str(name), session.catalogue, Bench(session.cache))
+    if json:
+        print_json(diagnosis)
+    else:
+        show_diagnosis(session.console, diagnosis)
+    return 0

@@ -1,0 +1,41 @@
+"""`harness exercise ID [FILE]`: tests that a break passes, and the judgement of a submission."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.options import Breaks, EngineName, Json, NoCache, PageId
+from harness.cli.session import Session, print_json
+
+
+def exercise(
+    page: PageId,
+    probe: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="Your probe, a Python file, to be judged."),
+    ] = None,
+    hints: Annotated[bool, typer.Option("--hints", help="Show the hints.")] = False,
+    engine: EngineName = None,
+    breaks: Breaks = None,
+    json: Json = False,
+    no_cache: NoCache = False,
+) -> int:
+    """See tests that a break passes, and write the probe that kills it."""
+    from harness.grade.exercise import run_exercise
+    from harness.grade.submission import read_submission
+    from harness.report.exercise import show_attempt, show_exercise
+
+    session = Session(breaks, engine, json=json, cached=not no_cache, explain=True)
+    task = session.page(page, "exercise")
+    probes = read_submission(probe) if probe else ()
+    report = run_exercise(task, session.catalogue, session.engine, session.bench, probes)
+    if json:
+        print_json(report)
+    elif probes:
+        show_attempt(session.console, task, report, probes)
+    else:
+        show_exercise(session.console, task, report, hints=hints)
+    return 0 if (report.killed if probes else report.agrees) else 1

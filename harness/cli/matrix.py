@@ -1,0 +1,115 @@
+"""`harness matrix [ID]...`: every break with every diagnostic."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.options import Breaks, EngineName, Json, NoCache, VariantId
+from harness.cli.session import Session, print_json
+from harness.core.errors import EnvironmentProblem, UsageError
+from harness.sandbox.signals import Terminated
+
+if TYPE_CHECKING:
+    from harness.matrix.evaluation import Evaluations
+    from harness.matrix.plan import Plan
+    from harness.matrix.records import Matrix
+
+
+def show_kill_matrix(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Breaks; all if none is named.")
+    ] = None,
+    family: Annotated[
+        str | None, typer.Option("--family", metavar="F", help="Only the breaks of this family.")
+    ] = None,
+    engine: EngineName = None,
+    on: VariantId = None,
+    breaks: Breaks = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Commit what is observed as what is expected.")
+    ] = False,
+    junit: Annotated[
+        Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit XML.")
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE", help="Write Markdown; - prints it.")
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Show who catches each break, with what and how.")
+    ] = False,
+    no_cache: NoCache = False,
+    json: Json = False,
+) -> int:
+    """Run every break with every diagnostic: which catches what, and is it as committed?"""
+    from harness.matrix import verdict
+    from harness.matrix.plan import plan_matrix
+    from harness.report.matrix_markdown import write_markdown
+
+    write_junit = _junit_writer() if junit else None
+    start = time.perf_counter()
+    session = Session(breaks, engine, on, json=json, cached=not no_cache)
+    if session.engine.foreign and accept:
+        name = session.engine.name
+        raise UsageError(f"no matrix is committed for {name}", "leave --accept out")
+    plan = plan_matrix(
+        session.catalogue, session.engine, on=on, ids=ids or (), family=family, cache=session.cache
+    )
+    evaluations = _evaluate_all(session, plan)
+    accepted = verdict.accept(plan, evaluations) if accept else None
+    matrix = verdict.judge_matrix(plan, evaluations, time.perf_counter() - start)
+    if json:
+        print_json(matrix)
+    elif markdown != Path("-"):
+        _show(session, matrix, accepted, verbose)
+    if markdown:
+        write_markdown(matrix, markdown)
+    if junit and write_junit:
+        write_junit(matrix, junit)
+    return 0 if matrix.agrees or session.engine.foreign else 1
+
+
+def _show(session: Session, matrix: Matrix, accepted: list[Path] | None, verbose: bool) -> None:
+    from harness.report.findings import show_left_out
+    from harness.report.matrix_terminal import show_accepted, show_matrix
+
+    if accepted is not None:
+        show_accepted(session.console, accepted)
+    show_matrix(session.console, matrix, verbose=verbose)
+    show_left_out(session.console, len(session.catalogue.many_seeded))
+
+
+def _evaluate_all(session: Session, plan: Plan) -> Evaluations:
+    """Run the plan with a progress line. If it has to stop, print how much was finished."""
+    from harness.experiment.baseline import Bench
+    from harness.matrix.evaluate import evaluate_all
+    from harness.report.matrix_terminal import Progress
+
+    with Progress(len(plan.entries)) as progress:
+        try:
+            baseline = Bench(session.cache, select=True)
+            return evaluate_all(plan, baseline, progress=progress.watch)
+        except (KeyboardInterrupt, Terminated) as request:
+            done = f"{progress.done} of {len(plan.entries)} pages were finished"
+            rest = " and are stored: the same command continues from there"
+            print(f"harness: stopped; {done}{rest if session.cached else ''}", file=sys.stderr)
+            if isinstance(request, Terminated):
+                raise
+            raise typer.Exit(130) from None
+
+
+def _junit_writer() -> Callable[[Matrix, Path], None]:
+    """The writer of JUnit XML, imported before anything runs."""
+    try:
+        from harness.report.junit import write_junit
+    except ImportError:
+        raise EnvironmentProblem(
+            "JUnit XML is written by junitparser, which is not installed",
+            "pip install 'breaklab[junit]'",
+        ) from None
+    return write_junit

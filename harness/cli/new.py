@@ -1,0 +1,113 @@
+"""`harness new ID`: begin a page."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harness.cli.options import EngineName, Json
+from harness.cli.session import Session, print_json
+from harness.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.check.draft import Options
+
+
+def new_page(
+    page: Annotated[str, typer.Argument(metavar="ID", help="Its id: words joined by hyphens.")],
+    family: Annotated[
+        str | None, typer.Option(help="The folder it goes to: `broadcasting`.")
+    ] = None,
+    level: Annotated[int | None, typer.Option(help="1 (first lesson) to 3 (expert).")] = None,
+    kind: Annotated[str | None, typer.Option(help="break, variant, myth or exercise.")] = None,
+    scope: Annotated[
+        str | None,
+        typer.Option(help="Where the patch looks: `add.vjp`; the whole engine if empty."),
+    ] = None,
+    before: Annotated[str | None, typer.Option(metavar="CODE", help="The code as it is.")] = None,
+    after: Annotated[
+        str | None, typer.Option(metavar="CODE", help="The code as it should be.")
+    ] = None,
+    probe: Annotated[
+        list[str] | None,
+        typer.Option("--probe", metavar="NAME", help="Run this probe on it; may be repeated."),
+    ] = None,
+    breaks: Annotated[
+        Path | None,
+        typer.Option(
+            "--breaks", metavar="DIR", help="The folder of your pages; ./breaks if it exists."
+        ),
+    ] = None,
+    engine: EngineName = None,
+    json: Json = False,
+) -> int:
+    """Begin a page: the template for its kind, with what the lab observes."""
+    from harness.check.draft import read_draft
+    from harness.check.template import next_steps, write_page
+
+    options: Options = {
+        "family": family,
+        "level": level,
+        "kind": kind,
+        "scope": scope,
+        "before": before,
+        "after": after,
+        "probes": probe or None,
+    }
+    folder = _choose_folder(breaks)
+    bundled_roots = Session().catalogue.roots
+    session = Session([folder] if folder.is_dir() else (), engine, json=json)
+    if not json and sys.stdin.isatty() and sys.stdout.isatty():
+        families = {path.parent.name for path in session.catalogue.files.values()}
+        options = _prompt(options, sorted(families))
+    draft = read_draft(page, options)
+    path, error = write_page(draft, folder, session)
+    if json:
+        print_json({"schema": 1, "page": page, "path": str(path)})
+    else:
+        extra = folder.resolve() not in {root.resolve() for root in bundled_roots}
+        print(next_steps(draft, path, extra, error))
+    return 0
+
+
+def _choose_folder(folder: Path | None) -> Path:
+    """The folder that pages are written to, by default `./breaks`.
+
+    Raises UsageError if there is no such folder, or it is a file.
+    """
+    if folder is None and not Path("breaks").is_dir():
+        raise UsageError(
+            "--breaks is missing, and there is no folder ./breaks",
+            "name the folder for your pages: `--breaks my-breaks`; it is created",
+        )
+    folder = folder or Path("breaks")
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder", "--breaks takes a folder of pages")
+    return folder
+
+
+def _prompt(options: Options, families: Iterable[str]) -> Options:
+    """Ask on the terminal for every option that is not set; Enter takes the default."""
+    answers = dict(options)
+
+    def question(name: str, text: str, default: Any = "", kind: type = str) -> None:
+        if answers[name] is None:
+            show_default = default not in ("", None)
+            answers[name] = typer.prompt(text, default, show_default=show_default, type=kind)
+
+    question("kind", "Kind (break, variant, myth, exercise)", "break")
+    question("family", f"Family, the folder it goes to ({', '.join(families)}, ...)", None)
+    question("level", "Level, 1 (first lesson) to 3 (expert)", 1, int)
+    if answers["kind"] not in ("myth", "exercise"):
+        question("before", "The code as it is, in one line (Enter: I write the patch in the page)")
+    if answers["before"]:
+        question("after", "The code as it should be")
+        question("scope", "Where, such as add.vjp (Enter: in the whole engine)")
+        question("probes", "Probes, separated by spaces (Enter: propose those that reach it)")
+        if isinstance(answers["probes"], str):
+            answers["probes"] = answers["probes"].replace(",", " ").split()
+    return answers

@@ -1,0 +1,42 @@
+"""The options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+PageId = Annotated[
+    str, typer.Argument(metavar="ID", help="The id of a page; `harness list` shows them.")
+]
+Breaks = Annotated[
+    list[Path] | None,
+    typer.Option("--breaks", metavar="DIR", help="A folder with more pages; may be repeated."),
+]
+VariantId = Annotated[
+    str | None,
+    typer.Option("--on", metavar="VARIANT", help="Put the break into this variant of the engine."),
+]
+EngineName = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        help="Another engine: `module:Class`, `path/to/tensor.py:Class`, or a harness.toml.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="Run everything again, and store nothing.")
+]
+Lang = Annotated[
+    str | None,
+    typer.Option(
+        "--lang", metavar="CODE", help="The language to read in, such as `es`; else the locale's."
+    ),
+]
+Probes = Annotated[
+    list[str] | None,
+    typer.Option("--probe", metavar="NAME", help="Run only this probe; may be repeated."),
+]

@@ -1,0 +1,169 @@
+"""The session of one command: catalogue, engine, cache, console and language, each opened once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.core.errors import BreaklabError, UsageError
+from harness.core.vocabulary import PageKind
+
+if TYPE_CHECKING:
+    from harness.check.runner import Context
+    from harness.engines.engine import Engine
+    from harness.experiment.baseline import Bench
+    from harness.pages.catalogue import Catalogue
+    from harness.pages.page import Page
+    from harness.report.language import Language
+    from harness.report.terminal import Screen
+    from harness.runs.cache import Cache
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a command works with. Everything is opened when it is first used."""
+
+    breaks: Sequence[Path] | None = None
+    """Folders with more pages."""
+    engine_name: str | None = None
+    """None for the engine of the nearest harness.toml, or else minigrad."""
+    variant_id: str | None = None
+    """The variant that the break is put into."""
+    lang: str | None = "en"
+    """A language; None for that of the locale."""
+    json: bool = False
+    cached: bool = True
+    """Whether results are read from and stored in the user's cache."""
+    explain: bool = False
+    """Whether reports say what wrong numbers look like, and where they come from."""
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """The bundled pages and those of `breaks`. Raises UsageError for a missing folder."""
+        from harness.pages.catalogue import open_catalogue
+
+        return open_catalogue(self.breaks or ())
+
+    @cached_property
+    def cache(self) -> Cache:
+        """The user's cache; in memory with `--no-cache`, or if the file cannot be used."""
+        from harness.runs.cache import open_cache
+
+        return open_cache(self.cached)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The engine that the command is about: that of `engine_name`, harness.toml, or minigrad.
+
+        Raises UsageError for a variant of an engine that is not minigrad, and what `explore` raises
+        for an engine that cannot be used.
+        """
+        from harness.engines.engine import find_engine
+        from harness.engines.settings import nearest_settings
+
+        name = self.engine_name or nearest_settings(Path())
+        if name is None:
+            return find_engine()
+        from harness.experiment.exploration import explore
+
+        engine = explore(name, self.cache, self.catalogue.conventions).engine
+        if self.variant_id and engine.foreign:
+            raise UsageError(
+                f"--on {self.variant_id}: variants are rewrites of minigrad, and {engine.name} is "
+                "another engine",
+                "leave --on out, or --engine",
+            )
+        return engine
+
+    @cached_property
+    def variant(self) -> Page | None:
+        """The variant that the break is put into. Raises UsageError where there is none."""
+        return self.page(self.variant_id, "variant") if self.variant_id else None
+
+    @cached_property
+    def bench(self) -> Bench:
+        """What is run once for all pages of the command."""
+        from harness.experiment.baseline import Bench
+
+        return Bench(self.cache, explain=self.explain)
+
+    def context_for(self, page: Page) -> Context:
+        """What this page runs with: this session, or minigrad for a whole training.
+
+        Raises UsageError for a training on another engine.
+        """
+        from harness.pages.front_matter import TrainingBreak
+
+        if not isinstance(page.front, TrainingBreak):
+            return self
+        from harness.check.runner import OpenContext
+        from harness.engines.engine import find_engine
+
+        if self.engine_name is not None:
+            raise UsageError(
+                f"`{page.id}` is a whole training with minigrad's layers and optimizers",
+                "leave --engine out",
+            )
+        return OpenContext(self.catalogue, find_engine(), self.bench)
+
+    @cached_property
+    def language(self) -> Language:
+        """The language to read in. Programs read English unless they ask for another language."""
+        from harness.report.language import open_language
+
+        language = open_language("en" if self.json and self.lang is None else self.lang)
+        return language.with_phrases(self.catalogue.phrases(language.code))
+
+    @cached_property
+    def console(self) -> Screen:
+        """Standard output."""
+        from harness.report.terminal import open_console
+
+        return open_console(language=self.language)
+
+    @property
+    def is_interactive(self) -> bool:
+        """Whether a person reads the output, and can answer questions."""
+        return not self.json and sys.stdin.isatty() and sys.stdout.isatty()
+
+    def page(self, page_id: str, kind: PageKind | None = None) -> Page:
+        """The page with that id. Raises UsageError if there is none, or it is of another kind."""
+        return self.catalogue.page(page_id, kind)
+
+    def translated(self, page: Page) -> Page:
+        """The page in the session's language; the page itself if it is not translated."""
+        path = self.catalogue.translations(page.id).get(self.language.code)
+        if path is None:
+            return page
+        from harness.pages.translation import translated  # slow to import, and not for English
+
+        return translated(page, path)
+
+
+def print_json(value: object) -> None:
+    """Print a record or a table as JSON."""
+    from harness.report.json import to_json
+
+    print(to_json(value))
+
+
+def complain(error: BreaklabError) -> None:
+    """Print problem and remedy on standard error."""
+    print(f"harness: {error}", file=sys.stderr)
+
+
+def page_entry(page: Page) -> dict[str, object]:
+    """A page in a list of pages, for JSON."""
+    front = page.front
+    return {
+        "id": front.id,
+        "kind": front.kind,
+        "family": front.family,
+        "level": front.level,
+        "title": page.title,
+        "path": page.path,
+    }

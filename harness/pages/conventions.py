@@ -1,0 +1,92 @@
+"""The conventions of a catalogue: what the harness has to know beyond the pages themselves.
+
+Each folder of pages may state its own in `catalogue.toml`. The file names the pages that have a
+part in the harness, and the abbreviations that pages may use for their sources.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from harness.core.errors import PageError
+from harness.pages.page import read_text
+
+FILE = "catalogue.toml"
+
+
+class Controls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The ids of the controls of a kill matrix; None where the catalogue names none."""
+
+    no_op: str | None = None
+    """It changes nothing: no diagnostic may raise an alarm."""
+    sabotage: str | None = None
+    """It is wrong everywhere: every diagnostic must raise an alarm."""
+
+    def or_those(self, other: Controls) -> Controls:
+        """These controls, and the other's where there are none."""
+        return Controls(self.no_op or other.no_op, self.sabotage or other.sabotage)
+
+
+class Conventions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a `catalogue.toml` states."""
+
+    in_place: str | None = None
+    """The variant that adds gradients into a buffer, in place."""
+    unbroadcasting_probe: str | None = None
+    """The probe that shows whether an engine un-broadcasts."""
+    controls: Controls = Controls()
+    sources: dict[str, str] = {}
+    """Abbreviations of sources, and what each stands for."""
+
+    def or_those(self, other: Self) -> Conventions:
+        """These conventions, and the other's where these state nothing."""
+        return Conventions(
+            in_place=self.in_place or other.in_place,
+            unbroadcasting_probe=self.unbroadcasting_probe or other.unbroadcasting_probe,
+            controls=self.controls.or_those(other.controls),
+            sources={**other.sources, **self.sources},
+        )
+
+    def is_abbreviation(self, source: str) -> bool:
+        """Whether a source is written as one of the abbreviations."""
+        return any(re.fullmatch(_pattern(form), source) for form in self.sources)
+
+    def is_misspelt(self, source: str) -> bool:
+        """Whether a source begins like an abbreviation with a number, and does not end like it."""
+        stems = [form.rstrip("N") for form in self.sources if form.endswith("N")]
+        return source.startswith(tuple(stems)) and not self.is_abbreviation(source)
+
+
+def _pattern(form: str) -> str:
+    """The regular expression of an abbreviation: `N` is a number, `NNN` one of three digits."""
+    stem = form.rstrip("N")
+    digits = len(form) - len(stem)
+    number = {0: "", 1: r"\d+"}.get(digits, rf"\d{{{digits}}}")
+    return re.escape(stem) + number
+
+
+def read_conventions(folders: Iterable[Path]) -> Conventions:
+    """The conventions of several folders of pages; of those that state one, the first counts.
+
+    Raises PageError for a file that cannot be read.
+    """
+    conventions = Conventions()
+    for path in (folder / FILE for folder in folders):
+        if path.is_file():
+            conventions = conventions.or_those(_read(path))
+    return conventions
+
+
+def _read(path: Path) -> Conventions:
+    try:
+        return msgspec.toml.decode(read_text(path), type=Conventions)
+    except (ValueError, RecursionError) as error:
+        found = re.search(r"at line (\d+)", str(error))
+        line = int(found.group(1)) if found else 1
+        remedy = f"the keys are {', '.join(Conventions.__struct_fields__)}"
+        raise PageError(str(path), line, f"it states no conventions: {error}", remedy) from None

@@ -1,0 +1,299 @@
+"""Front matter: the TOML part of a page, one record for each kind of page.
+
+The kinds are a tagged union on the key `kind`; a break that names a recipe is a `TrainingBreak`.
+A key that a kind does not have is a mistake, as is a value of another type: every mistake is a
+`PageError` with file, line, key and remedy.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Annotated, Any, ClassVar, get_args
+
+import msgspec
+
+from harness.core.errors import PageError
+from harness.core.vocabulary import LOSSES, OUTCOMES, Loss, Outcome, PageKind, PardonReason
+
+PerLoss = dict[Loss, Outcome | None]
+ProbeTable = dict[str, Outcome | PerLoss | None]
+"""The outcome of each probe, or one per loss; None where the author has not stated it yet."""
+
+UNSTATED = "?"
+"""Stands for an outcome: run this probe, but state nothing yet. `harness check` reports it."""
+
+ID = "^[a-z0-9]+(-[a-z0-9]+)*$"
+MODULE = r"^[A-Za-z_]\w*$"
+
+MOST_DOTS = 300
+"""In a line of front matter."""
+
+Identifier = Annotated[str, msgspec.Meta(pattern=ID)]
+ModuleName = Annotated[str, msgspec.Meta(pattern=MODULE)]
+
+
+class Pardon(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why no diagnostic catches the break, where none does."""
+
+    reason: PardonReason
+    sentence: Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class Claims(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Diagnostics that the page says catch the break on some probe, or miss it on all of them."""
+
+    caught_by: tuple[str, ...] = ()
+    missed_by: tuple[str, ...] = ()
+
+
+# ----- The kinds -----
+
+
+class PageFront(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every kind of page has."""
+
+    kind: ClassVar[PageKind]
+    noun: ClassVar[str]
+    """The kind in a sentence, with its article."""
+
+    id: Identifier
+    family: Identifier
+    level: Annotated[int, msgspec.Meta(ge=1, le=3)] = 1
+    sources: tuple[str, ...] = ()
+
+
+class PatchFront(PageFront, frozen=True, kw_only=True):
+    """A page with a patch, and what it expects of the patched engine."""
+
+    sites: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """How many places the patch changes; None where the page does not say."""
+    expect: dict[str, Any] = {}
+
+
+class ProbedFront(PatchFront, frozen=True, kw_only=True):
+    """A page whose patch is judged probe by probe, and by the diagnostics."""
+
+    transformer: str | None = None
+    diagnostics: dict[str, Any] = {}
+
+
+class Break(ProbedFront, frozen=True, kw_only=True, tag_field="kind", tag="break"):
+    """A named, deliberate bug."""
+
+    kind: ClassVar[PageKind] = "break"
+    noun: ClassVar[str] = "a break"
+
+    pardon: Pardon | None = None
+
+
+class TrainingBreak(PatchFront, frozen=True, kw_only=True, tag_field="kind", tag="break"):
+    """A bug that only many seeds of a whole training show; see `harness.training`."""
+
+    kind: ClassVar[PageKind] = "break"
+    noun: ClassVar[str] = "a break with a recipe"
+
+    recipe: ModuleName
+    """The training that the patch changes."""
+
+
+class Variant(ProbedFront, frozen=True, kw_only=True, tag_field="kind", tag="variant"):
+    """A correct rewrite of the engine."""
+
+    kind: ClassVar[PageKind] = "variant"
+    noun: ClassVar[str] = "a variant"
+
+
+class Control(ProbedFront, frozen=True, kw_only=True, tag_field="kind", tag="control"):
+    """A patch on which every diagnostic must alarm, or none."""
+
+    kind: ClassVar[PageKind] = "control"
+    noun: ClassVar[str] = "a control"
+
+
+class Myth(PageFront, frozen=True, kw_only=True, tag_field="kind", tag="myth"):
+    """A wrong claim from teaching material, and the program that tests it."""
+
+    kind: ClassVar[PageKind] = "myth"
+    noun: ClassVar[str] = "a myth"
+
+    needs: tuple[ModuleName, ...] = ()
+    """What the program imports besides NumPy and minigrad; it is not run without them."""
+
+
+class Exercise(PageFront, frozen=True, kw_only=True, tag_field="kind", tag="exercise"):
+    """A test suite that some breaks pass, and the probe that kills them."""
+
+    kind: ClassVar[PageKind] = "exercise"
+    noun: ClassVar[str] = "an exercise"
+
+    breaks: tuple[str, ...] = ()
+    """The breaks that pass the suite, and that the answer kills."""
+    kills: tuple[str, ...] = ()
+    """Breaks that the suite does catch."""
+
+
+FrontMatter = Break | TrainingBreak | Variant | Myth | Exercise | Control
+KINDS: tuple[type[PageFront], ...] = get_args(FrontMatter)
+
+
+# ----- Reading -----
+
+_REMEDIES = {
+    "id": "lower-case words joined by hyphens, the file's name without .md: `skip-a-step`",
+    "kind": 'one of "break", "variant", "myth", "exercise"',
+    "family": "lower-case words joined by hyphens, the folder of the page: `broadcasting`",
+    "level": "1 (first lesson), 2 or 3 (expert)",
+    "sources": 'a list of strings: `sources = ["project#123"]`',
+    "sites": "the number of places that the patch changes, 1 or more; or leave it out",
+    "transformer": 'the name of a LibCST transformer: `transformer = "package.module:Class"`',
+    "expect": f"`probe-name = outcome`, where the outcome is one of {', '.join(OUTCOMES)}; or "
+    f'`probe-name = {{ {LOSSES[0]} = "...", {LOSSES[1]} = "..." }}`',
+    "pardon": f'`reason = "..."`, one of {", ".join(get_args(PardonReason))}, and '
+    '`sentence = "..."`, which says why no diagnostic can catch it',
+    "diagnostics": '`caught_by = ["shape"]` and `missed_by = ["gradcheck"]`',
+    "recipe": 'the name of a training that the patch changes: `recipe = "classify"`',
+    "needs": 'the modules that a myth\'s program imports besides NumPy: `needs = ["torch"]`',
+    "breaks": 'the breaks that pass an exercise\'s suite: `breaks = ["id-of-a-break"]`',
+    "kills": 'breaks that the suite of an exercise catches: `kills = ["id-of-a-break"]`',
+}
+
+
+class FrontReader:
+    """Converts front matter to typed records, and any mistake in it to a PageError."""
+
+    def __init__(self, path: str, toml: str) -> None:
+        self.path, self.toml = path, toml
+
+    def front(self) -> FrontMatter:
+        """The record of the page's kind."""
+        table = self._table()
+        is_training = table.get("kind") == "break" and "recipe" in table
+        kinds: Any = TrainingBreak if is_training else Break | Variant | Myth | Exercise | Control
+        try:
+            front: FrontMatter = msgspec.convert(table, kinds)
+        except msgspec.ValidationError as error:
+            kind = TrainingBreak if is_training else _kind_named(table.get("kind"))
+            raise self._explain(str(error), (), kind) from None
+        return front
+
+    def expect(self, front: FrontMatter) -> dict[str | None, ProbeTable]:
+        """The expected outcomes: the engine's own (None), and a table for each variant named."""
+        tables: dict[str | None, ProbeTable] = {None: {}}
+        if not isinstance(front, ProbedFront):
+            return tables
+        for key, value in front.expect.items():
+            if isinstance(value, dict) and not value.keys() & set(LOSSES):
+                tables[key] = {
+                    probe: self._entry(entry, ("expect", key, probe))
+                    for probe, entry in value.items()
+                }
+            else:
+                tables[None][key] = self._entry(value, ("expect", key))
+        return tables
+
+    def claims(self, front: FrontMatter) -> dict[str | None, Claims]:
+        """The claims about diagnostics: for the engine itself (None), and for variants."""
+        if not isinstance(front, ProbedFront):
+            return {None: Claims()}
+        tables = {key: table for key, table in front.diagnostics.items() if isinstance(table, dict)}
+        own = {key: value for key, value in front.diagnostics.items() if key not in tables}
+        claims: dict[str | None, Claims] = {None: self._convert(own, Claims, ("diagnostics",))}
+        for key, table in tables.items():
+            claims[key] = self._convert(table, Claims, ("diagnostics", key))
+        return claims
+
+    def mistake(self, key: tuple[str, ...], problem: str, remedy: str) -> PageError:
+        """The error about a key, at its line."""
+        return PageError(
+            self.path, key_line(self.toml, key), f"key `{'.'.join(key)}` {problem}", remedy
+        )
+
+    def _table(self) -> dict[str, Any]:
+        for number, row in enumerate(self.toml.splitlines(), start=2):
+            if (dots := row.count(".")) > MOST_DOTS:  # parsing a key takes quadratic time in them
+                problem = f"a line with {dots} dots in the front matter"
+                raise PageError(self.path, number, problem, "split it into several lines")
+        try:
+            return tomllib.loads(self.toml)
+        except (ValueError, RecursionError) as error:  # too long a number, too many brackets
+            found = re.search(r"at line (\d+)", str(error))
+            line = 1 + (int(found.group(1)) if found else 1)
+            problem = f"the front matter is not TOML: {error}"
+            raise PageError(self.path, line, problem, "see https://toml.io") from None
+
+    def _entry(self, value: object, key: tuple[str, ...]) -> Outcome | PerLoss | None:
+        if isinstance(value, dict):
+            return {
+                self._convert(loss, Loss, (*key, loss)): self._outcome(outcome, (*key, loss))
+                for loss, outcome in value.items()
+            }
+        return self._outcome(value, key)
+
+    def _outcome(self, value: object, key: tuple[str, ...]) -> Outcome | None:
+        outcome: Outcome | None = None if value == UNSTATED else self._convert(value, Outcome, key)
+        return outcome
+
+    def _convert(self, value: object, kind: Any, key: tuple[str, ...]) -> Any:
+        try:
+            return msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            raise self._explain(str(error), key) from None
+
+    def _explain(
+        self, message: str, key: tuple[str, ...], kind: type[PageFront] | None = None
+    ) -> PageError:
+        problem, _, place = message.partition(" - at ")
+        key = (*key, *re.findall(r"[A-Za-z_]\w*", place))
+        if unknown := re.search(r"unknown field `(.+?)`", problem):
+            return self._unknown((*key, unknown.group(1)), kind)
+        if missing := re.search(r"missing required field `(.+?)`", problem):
+            key = (*key, missing.group(1))
+            return self.mistake(key, "is missing", f"add it: {_REMEDIES[key[0]]}")
+        return self.mistake(key, f"is wrong: {problem}", f"write {_REMEDIES[key[0]]}")
+
+    def _unknown(self, key: tuple[str, ...], kind: type[PageFront] | None) -> PageError:
+        """The error about a key that no kind of page has, or only another kind."""
+        if len(key) > 1 or kind is None:
+            return self.mistake(key, "is unknown", f"write {_REMEDIES.get(key[0], 'another key')}")
+        keys = f"the keys of {kind.noun} are {', '.join(_keys(kind))}"
+        owners = [other.noun for other in KINDS if key[0] in _keys(other)]
+        if not owners:
+            return self.mistake(key, "is unknown", keys)
+        problem = f"on {kind.noun}: it belongs on {', '.join(owners)}"
+        return self.mistake(key, problem, f"leave it out; {keys}")
+
+
+def _kind_named(name: object) -> type[PageFront] | None:
+    return next((kind for kind in KINDS if kind.kind == name), None)
+
+
+def _keys(kind: type[PageFront]) -> list[str]:
+    first, *rest = kind.__struct_fields__
+    return [first, "kind", *rest]
+
+
+def key_line(toml: str, key: tuple[str, ...]) -> int:
+    """The line of the file where a key of the front matter is, or the longest prefix of it.
+
+    The first line where there is none. Both spellings count: `[expect.variant]` then `probe = ...`,
+    and `[expect]` then `variant.probe = ...`.
+    """
+    table: tuple[str, ...] = ()
+    best, line = 0, 1
+    for number, row in enumerate(toml.splitlines(), start=2):
+        header = re.match(r"\s*\[\[?([^\]]+)\]", row)
+        entry = re.match(r"\s*([\w.\"'-]+)\s*=", row)
+        if header:
+            table = here = _dotted(header.group(1))
+        elif entry:
+            here = table + _dotted(entry.group(1))
+        else:
+            continue
+        if len(here) > best and key[: len(here)] == here:
+            best, line = len(here), number
+    return line
+
+
+def _dotted(key: str) -> tuple[str, ...]:
+    return tuple(part.strip().strip("\"'") for part in key.split("."))
