@@ -174,7 +174,7 @@ def test_a_rule_that_forgets_an_operand_is_named() -> None:
 
 
 def test_a_walk_from_the_inputs_ends_at_the_output() -> None:
-    sentence = divergence(REUSED, "@@ cotangents @@\n-order.pop()\n+order.pop(0)")
+    sentence = divergence(REUSED, "@@ walk @@\n-order.pop()\n+order.pop(0)")
     assert sentence == "the walk never came to `mul`, though `add` handed it a cotangent"
 
 
