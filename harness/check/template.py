@@ -128,7 +128,7 @@ def _observed(report: Report, mark: str) -> Iterator[str]:
         if len({run.outcome for run in runs}) > 1:
             value = "{ " + ", ".join(f'{run.loss} = "{UNSTATED}"' for run in runs) + " }"
         seen = ", ".join(dict.fromkeys(_seen(run) for run in runs))
-        yield f"{mark}{probe} = {value}  # observed: {seen}; {_short(runs[-1].evidence)}"
+        yield f"{mark}{probe} = {value}  # observed: {seen}; {_short(str(runs[-1].evidence))}"
 
 
 def _seen(run: RunReport) -> str:

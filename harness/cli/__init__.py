@@ -608,7 +608,7 @@ def _language(catalogue: Catalogue, code: str | None, json: bool) -> Language:
     from harness.report.language import open_language
 
     language = open_language("en" if json and code is None else code)
-    return language.with_phrases(catalogue.phrases(language.code))
+    return language.with_translations(catalogue.phrases(language.code))
 
 
 def _in_language(catalogue: Catalogue, page: Page, language: Language) -> Page:
@@ -653,7 +653,9 @@ def _say_what_is_next(console: Screen, catalogue: Catalogue, page: str) -> None:
     track = list(catalogue.track)
     if page in track[:-1]:
         following = track[track.index(page) + 1]
-        console.print(console.say("Next on the track: {}", f"harness break {following}"))
+        console.print(
+            console.say("Next on the track: {command}", command=f"harness break {following}")
+        )
 
 
 def _compare(catalogue: Catalogue, engine: Engine, ids: Sequence[str], json: bool) -> int:

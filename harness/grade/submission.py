@@ -150,7 +150,7 @@ def attack(
         break_=break_id,
         killed_by=killed_by,
         stage=stage,
-        why=why,
+        why=str(why),
         sites=report.sites,
         runs=report.runs,
     )

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.core.message import Message, as_parts, from_parts, verbatim
 from harness.core.report import ClaimReport, EngineReport, Report, RunReport, SiteReport
 from harness.core.run import Array, Failure, Measured, Run, TraceStep, pack
 from harness.core.vocabulary import LOSSES, OUTCOMES
@@ -299,7 +300,12 @@ def test_a_file_of_the_cache_that_is_spoiled_gives_runs_or_forgets(
 
 words = st.text(max_size=8)
 names = st.lists(words, max_size=2)
-said = st.dictionaries(words, words, max_size=2)
+messages = st.recursive(
+    st.builds(verbatim, words),
+    lambda parts: st.builds(Message, words, st.dictionaries(words, words | parts, max_size=2)),
+    max_leaves=4,
+)
+messages_by_name = st.dictionaries(words, messages, max_size=2)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 reports = st.builds(
@@ -320,27 +326,27 @@ reports = st.builds(
             loss=st.sampled_from([None, *LOSSES]),
             outcome=st.sampled_from(OUTCOMES),
             kind=st.none() | words,
-            evidence=words,
+            evidence=messages,
             stage=st.just("revealed"),
-            why=words,
-            fingerprint=st.none() | words,
-            first_divergence=st.none() | words,
+            why=messages,
+            fingerprint=st.none() | messages,
+            first_divergence=st.none() | messages,
             better_than_correct=st.booleans(),
             expected=st.none() | st.sampled_from(OUTCOMES),
             agrees=st.none() | st.booleans(),
             caught_by=names,
             missed_by=names,
-            skipped=said,
-            alarms=said,
-            wrong_reason=said,
+            skipped=messages_by_name,
+            alarms=messages_by_name,
+            wrong_reason=messages_by_name,
             margins=st.dictionaries(words, FINITE, max_size=2),  # null stands for infinity
         ),
         max_size=2,
     ),
     claims=st.lists(
-        st.builds(ClaimReport, words, words, st.none() | st.booleans(), words), max_size=1
+        st.builds(ClaimReport, words, words, st.none() | st.booleans(), messages), max_size=1
     ),
-    missing=said,
+    missing=messages_by_name,
 )
 
 
@@ -350,5 +356,24 @@ def test_a_report_comes_back_from_its_json(report: Report) -> None:
     text = to_json(report)
     plain = json.loads(text, parse_constant=pytest.fail)
     assert {"schema", "break", "runs"} <= plain.keys()
-    back = msgspec.json.decode(text, type=Report)
+    back = msgspec.json.decode(text, type=Report, dec_hook=from_parts)
     assert to_json(back) == text
+
+
+@FEW
+@given(reports)
+def test_a_report_comes_back_from_the_cache_with_its_messages(report: Report) -> None:
+    data = msgspec.msgpack.encode(report, enc_hook=as_parts)
+    assert msgspec.msgpack.decode(data, type=Report, dec_hook=from_parts) == report
+
+
+@FEW
+@given(st.data())
+def test_a_message_is_read_or_refused(data: st.DataObject) -> None:
+    try:
+        read = msgspec.msgpack.decode(
+            msgspec.msgpack.encode(data.draw(junk)), type=Message, dec_hook=from_parts
+        )
+    except msgspec.ValidationError:
+        return
+    assert isinstance(str(read), str)

@@ -60,7 +60,7 @@ LOG_ROWS: list[tuple[Callable[..., str | None], dict[str, Any], dict[str, Any], 
         "gap_error is 0.0002 at step 1",
     ),
     (
-        log_module.loss_is_no_number,
+        log_module.loss_is_not_a_number,
         {"loss": [np.ones(2)]},
         {"loss": [np.ones(1)]},
         "shape (2,) at step 0",
