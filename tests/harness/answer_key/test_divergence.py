@@ -183,7 +183,7 @@ def test_a_rule_that_forgets_an_operand_is_named() -> None:
 
 def test_a_walk_from_the_inputs_ends_at_the_output() -> None:
     sentence = divergence(REUSED, "@@ cotangents @@\n-order.pop()\n+order.pop(0)")
-    assert sentence == "the walk never came to `mul`, though `add` handed it a cotangent"
+    assert sentence == "the walk never visited `mul`, though `add` handed it a cotangent"
 
 
 def test_a_node_visited_before_its_children_is_named_with_the_child() -> None:
@@ -204,18 +204,18 @@ def test_another_op_is_another_graph() -> None:
     patch = "@@ Tensor.__sub__ @@\n-elementwise.sub\n+elementwise.add"
     program = "x=[1.0], y=[2.0]: return {}"
     assert divergence(program.format("(x - y).exp()"), patch) == (
-        "the graph is another one: operand 0 of `exp` is the result of `add`, "
+        "the graph is different: operand 0 of `exp` is the result of `add`, "
         "expected the result of `sub`"
     )
     assert divergence(program.format("x - y"), patch) == (
-        "the graph is another one: the output is the result of `add`, expected the result of `sub`"
+        "the graph is different: the output is the result of `add`, expected the result of `sub`"
     )
 
 
 def test_an_operand_that_is_left_out_is_named() -> None:
     patch = "@@ topological_order @@\n-reversed(node.parents)\n+node.parents[:1]"
     assert divergence(MUL, patch) == (
-        "the graph is another one: operand 1 of `mul` is cut off from the walk, expected a leaf"
+        "the graph is different: operand 1 of `mul` is cut off from the walk, expected a leaf"
     )
 
 
@@ -230,7 +230,7 @@ def test_a_value_that_was_changed_after_its_use_is_not_blamed_on_its_op() -> Non
 def test_a_leaf_of_another_dtype_is_wrong_from_the_start() -> None:
     patch = "@@ Tensor.__init__ @@\n-np.array(data, dtype)\n+np.array(data, np.float32)"
     assert divergence(MUL, patch) == (
-        "the leaf a has a value of float32, expected float64, before anything was computed from it"
+        "the leaf a has a value of dtype float32, expected float64, before anything was computed from it"
     )
 
 
@@ -241,8 +241,8 @@ def test_no_cotangent_is_not_a_cotangent_of_zeros() -> None:
         "what arrived at `exp` was right"
     )
     assert first_divergence(run(REUSED).trace, run(REUSED, patch).trace, {}) == (
-        "`exp` handed operand 0 (a node to which the correct walk does not come) "
-        "a cotangent of shape (2,), expected no cotangent; what arrived at `exp` was right"
+        "`exp` handed operand 0 (a node that the correct walk never visits) "
+        "a cotangent of shape (2,), expected none; what arrived at `exp` was right"
     )
 
 
@@ -260,7 +260,7 @@ def test_another_operand_is_another_graph() -> None:
     program = "x=[1.0], y=[1.0]: return x * y"
     one = run(program, "@@ Tensor.__mul__ @@\n-apply($op, self, other)\n+apply($op, self, self)")
     sentence = (
-        "the graph is another one: operand 1 of `mul` is another node than in the correct one"
+        "the graph is different: operand 1 of `mul` is a different node in the correct graph"
     )
     assert first_divergence(one.trace, run(program).trace, {}) == sentence
     assert first_divergence(run(program).trace, one.trace, {}) == sentence
@@ -392,7 +392,7 @@ def test_a_node_that_is_left_out_is_missed(walk, data) -> None:
     sentence = first_divergence([*walk[:place], *walk[place + 1 :]], walk, {})
     assert sentence is not None
     name = f"`{walk[place].op}`" if walk[place].op else "the leaf"
-    assert sentence.startswith(f"the walk never came to {name}")
+    assert sentence.startswith(f"the walk never visited {name}")
 
 
 @given(WALKS, st.data())

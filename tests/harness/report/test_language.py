@@ -52,13 +52,14 @@ VOCABULARY = {
 }
 
 
-def templates_of_messages() -> dict[str, str | None]:
+def templates_of_messages() -> list[tuple[str, str | None]]:
+    """The templates, each with its place."""
     files = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]
-    return {
-        f"{file.relative_to(ROOT)}:{line}": template
+    return [
+        (f"{file.relative_to(ROOT)}:{line}", template)
         for file in files
         for line, template in templates_in(file, "message")
-    }
+    ]
 
 
 def templates_of_renderers() -> set[str]:
@@ -67,11 +68,12 @@ def templates_of_renderers() -> set[str]:
 
 
 def test_every_message_is_made_from_a_literal_template() -> None:
-    assert [place for place, template in templates_of_messages().items() if not template] == []
+    assert [place for place, template in templates_of_messages() if not template] == []
 
 
 def test_every_template_has_a_spanish_translation_and_every_translation_a_template() -> None:
-    templates = {*templates_of_messages().values(), *templates_of_renderers(), *VOCABULARY}
+    messages = {template for _, template in templates_of_messages()}
+    templates = {*messages, *templates_of_renderers(), *VOCABULARY}
     assert templates - SPANISH.translations.keys() == set()
     assert SPANISH.translations.keys() - templates == set()
 
