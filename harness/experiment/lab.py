@@ -340,7 +340,9 @@ def _describe(
         margins=_margins(caught, key.verdicts),
         repeatable=is_repeatable(run)
         and not any(
-            " cannot be imported: " in str(v.reason) for v in verdicts.values() if isinstance(v, Skipped)
+            " cannot be imported: " in str(v.reason)
+            for v in verdicts.values()
+            if isinstance(v, Skipped)
         ),
     )
 

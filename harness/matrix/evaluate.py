@@ -152,6 +152,7 @@ def _clean_alarms(experiment: Experiment, baseline: Bench) -> CleanAlarms:
     for (probe, loss), run in baseline.clean(experiment.clean, experiment.probes).items():
         key = f"{page.id}/{probe}" if probe in own else probe
         found.setdefault(key, []).extend(
-            FalseAlarm("clean", name, key, loss, str(message)) for name, message in run.alarms.items()
+            FalseAlarm("clean", name, key, loss, str(message))
+            for name, message in run.alarms.items()
         )
     return found

@@ -230,7 +230,8 @@ def test_a_value_that_was_changed_after_its_use_is_not_blamed_on_its_op() -> Non
 def test_a_leaf_of_another_dtype_is_wrong_from_the_start() -> None:
     patch = "@@ Tensor.__init__ @@\n-np.array(data, dtype)\n+np.array(data, np.float32)"
     assert divergence(MUL, patch) == (
-        "the leaf a has a value of dtype float32, expected float64, before anything was computed from it"
+        "the leaf a has a value of dtype float32, expected float64, "
+        "before anything was computed from it"
     )
 
 
@@ -259,9 +260,7 @@ def test_another_operand_is_another_graph() -> None:
     """In either direction: one node for two, and two nodes for one."""
     program = "x=[1.0], y=[1.0]: return x * y"
     one = run(program, "@@ Tensor.__mul__ @@\n-apply($op, self, other)\n+apply($op, self, self)")
-    sentence = (
-        "the graph is different: operand 1 of `mul` is a different node in the correct graph"
-    )
+    sentence = "the graph is different: operand 1 of `mul` is a different node in the correct graph"
     assert first_divergence(one.trace, run(program).trace, {}) == sentence
     assert first_divergence(run(program).trace, one.trace, {}) == sentence
 

@@ -190,7 +190,7 @@ def test_each_rule_about_logs_at_its_threshold(
 ) -> None:
     said = rule(log_module.read_log(log_of(*steps(**bad))))
     assert said is not None
-    assert says in said
+    assert says in str(said)
     assert rule(log_module.read_log(log_of(*steps(**good)))) is None
 
 
