@@ -1,8 +1,8 @@
 """The fingerprint: the simplest explanation of a wrong array by the correct one.
 
-Each explanation is a sentence together with the array that it predicts. It is said only if its
-prediction came true, so nothing is claimed that does not reproduce the array. They are tried in the
-order of simplicity, and the first that holds is the fingerprint.
+An explanation is a message together with the array that it predicts, and holds only if it
+reproduces the actual array. Explanations are tried in the order of simplicity, and the first that
+holds is the fingerprint.
 """
 
 from __future__ import annotations
@@ -15,174 +15,201 @@ import numpy as np
 
 from harness.answer_key.margin import agree, deviation, rounding_of, widened, wrong_entries
 from harness.answer_key.naming import axes_named, factor_named, listed, region_named, slices_named
+from harness.core.message import Message, message
 from harness.core.run import NumericArray
 
 _MOST_AXES = 5  # of arrays whose permutations and sets of axes are searched
 
 
 class _Explanation(NamedTuple):
-    sentence: str
+    sentence: Message
     predicted: NumericArray
     observed: NumericArray
-    """What the prediction has to agree with."""
+    """The array that the prediction has to agree with."""
 
 
 def fingerprint(
-    broken: NumericArray, correct: NumericArray, *, sizes: Mapping[str, int] = {}
-) -> str | None:
-    """How `broken` follows from `correct`, in a short sentence; None where nothing simple fits.
+    actual: NumericArray, expected: NumericArray, *, sizes: Mapping[Message, int] = {}
+) -> Message | None:
+    """Return how `actual` follows from `expected`; None if nothing simple fits.
 
-    Any dtypes of numbers, any shapes. `sizes` names lengths of the problem (`"axis 1 of b": 5`), by
-    which a factor is explained. Where the arrays are too special for an explanation to mean
-    anything (a single number is always *some* multiple of another), only what is remarkable is
-    said. Never raises.
+    Arrays of any shapes and numeric dtypes. `sizes` holds lengths of the problem by name, which may
+    explain a factor. Of arrays that any explanation fits (a single number is always *some* multiple
+    of another), only what is remarkable is reported. Never raises.
     """
-    if not (broken.size and correct.size):
+    if not (actual.size and expected.size):
         return None
-    rounding = rounding_of(broken, correct)
-    mine, right = widened(broken), widened(correct)
+    rounding = rounding_of(actual, expected)
+    dtypes, actual, expected = (actual.dtype, expected.dtype), widened(actual), widened(expected)
     with np.errstate(all="ignore"):
-        if agree(mine, right, rounding):
-            return None if broken.dtype == correct.dtype else f"the same numbers, as {broken.dtype}"
-        alike = mine.shape == right.shape
-        found = _explain(mine, right, sizes, rounding) if alike else _explain_shape(mine, right)
-        for sentence, predicted, observed in found:
+        if agree(actual, expected, rounding):
+            same = dtypes[0] == dtypes[1]
+            return None if same else message("the same numbers, as {dtype}", dtype=dtypes[0])
+        if actual.shape == expected.shape:
+            explanations = _explain(actual, expected, sizes, rounding)
+        else:
+            explanations = _explain_shape(actual, expected)
+        for sentence, predicted, observed in explanations:
             if agree(predicted, observed, rounding):
                 return sentence
     return None
 
 
 def _explain(
-    mine: NumericArray, right: NumericArray, sizes: Mapping[str, int], rounding: float
+    actual: NumericArray, expected: NumericArray, sizes: Mapping[Message, int], rounding: float
 ) -> Iterator[_Explanation]:
-    yield from _by_entry(mine, right, sizes, rounding)
-    yield from _transposed(mine, right)
-    yield from _reversed(mine, right)
-    for axis in range(right.ndim):
-        yield from _reordered(mine, right, axis)
-        yield from _spread_again(mine, right, axis)
-    yield from _constant(mine)
-    yield from _in_parts(mine, right, sizes, rounding)
-    in_order = np.sort(right, axis=None), np.sort(mine, axis=None)
-    yield _Explanation("the numbers of the correct one in another order", *in_order)
+    yield from _by_entry(actual, expected, sizes, rounding)
+    yield from _transposed(actual, expected)
+    yield from _reversed(actual, expected)
+    for axis in range(expected.ndim):
+        yield from _reordered(actual, expected, axis)
+        yield from _spread_again(actual, expected, axis)
+    yield from _constant(actual)
+    yield from _in_parts(actual, expected, sizes, rounding)
+    in_order = np.sort(expected, axis=None), np.sort(actual, axis=None)
+    yield _Explanation(message("the numbers of the correct one in another order"), *in_order)
 
 
 # ----- Entry by entry -----
 
 
 def _by_entry(
-    mine: NumericArray, right: NumericArray, sizes: Mapping[str, int], rounding: float
+    actual: NumericArray, expected: NumericArray, sizes: Mapping[Message, int], rounding: float
 ) -> Iterator[_Explanation]:
     """One rule for all entries, wherever they stand."""
-    every = "all " if mine.size > 1 else ""
-    # Zero is what adds nothing to the correct one: what rounding left of a sum of zero counts.
-    finite = np.where(np.isfinite(right), right, 0)
-    yield _Explanation(f"{every}zero", finite + mine, finite)
-    yield _Explanation(f"{every}NaN", np.full_like(right, np.nan), mine)
-    yield _Explanation(f"{every}infinite", np.copysign(np.inf, mine.real), mine)
-    yield _Explanation(f"{every}NaN or infinite", np.where(np.isfinite(mine), np.nan, mine), mine)
-    yield _Explanation("the sign is flipped", -right, mine)
-    yield from _factor(mine, right, sizes, rounding)
-    if _varies(right, rounding):
-        offset = np.median((mine - right).real)
-        yield _Explanation(f"the correct one plus {offset:.4g}", right + offset, mine)
-        yield from _rounded(mine, right)
+    many = actual.size > 1
+    # What rounding left of a sum of zeros counts as zero: it adds nothing to the correct one.
+    finite = np.where(np.isfinite(expected), expected, 0)
+    zero = message("all zero") if many else message("zero")
+    yield _Explanation(zero, finite + actual, finite)
+    nan = message("all NaN") if many else message("NaN")
+    yield _Explanation(nan, np.full_like(expected, np.nan), actual)
+    infinite = message("all infinite") if many else message("infinite")
+    yield _Explanation(infinite, np.copysign(np.inf, actual.real), actual)
+    either = message("all NaN or infinite") if many else message("NaN or infinite")
+    yield _Explanation(either, np.where(np.isfinite(actual), np.nan, actual), actual)
+    yield _Explanation(message("the sign is flipped"), -expected, actual)
+    yield from _factor(actual, expected, sizes, rounding)
+    if _varies(expected, rounding):
+        offset = np.median((actual - expected).real)
+        shifted = message("the correct one plus {offset}", offset=f"{offset:.4g}")
+        yield _Explanation(shifted, expected + offset, actual)
+        yield from _rounded(actual, expected)
 
 
 def _factor(
-    mine: NumericArray, right: NumericArray, sizes: Mapping[str, int], rounding: float
+    actual: NumericArray, expected: NumericArray, sizes: Mapping[Message, int], rounding: float
 ) -> Iterator[_Explanation]:
-    usable = np.where(np.isfinite(mine) & np.isfinite(right), np.abs(right), 0)
-    largest = np.unravel_index(usable.argmax(), right.shape)
-    factor = float((mine[largest] / right[largest]).real) if usable[largest] else 0.0
+    usable = np.where(np.isfinite(actual) & np.isfinite(expected), np.abs(expected), 0)
+    largest = np.unravel_index(usable.argmax(), expected.shape)
+    factor = float((actual[largest] / expected[largest]).real) if usable[largest] else 0.0
     if factor:
         sentence, remarkable = factor_named(factor, sizes, rounding)
-        if remarkable or _varies(np.abs(right[right != 0]), rounding):
-            yield _Explanation(sentence, factor * right, mine)
+        if remarkable or _varies(np.abs(expected[expected != 0]), rounding):
+            yield _Explanation(sentence, factor * expected, actual)
 
 
 def _varies(array: NumericArray, rounding: float) -> bool:
-    """Whether it holds two different numbers: for a single one every rule can be made to fit."""
+    """Whether an array holds two different numbers: every rule can be made to fit a single one."""
     finite = array[np.isfinite(array)]
     return bool(finite.size) and not agree(finite, np.full_like(finite, finite[0]), rounding)
 
 
-def _rounded(mine: NumericArray, right: NumericArray) -> Iterator[_Explanation]:
-    if right.dtype.kind == "c":
+def _rounded(actual: NumericArray, expected: NumericArray) -> Iterator[_Explanation]:
+    if expected.dtype.kind == "c":
         return
-    yield _Explanation("the correct one truncated to whole numbers", np.trunc(right), mine)
+    truncated = message("the correct one truncated to whole numbers")
+    yield _Explanation(truncated, np.trunc(expected), actual)
     for dtype in (np.dtype(np.float32), np.dtype(np.float16)):
-        rounded = right.astype(dtype).astype(right.dtype)
-        yield _Explanation(f"the correct one rounded to {dtype}", rounded, mine)
+        rounded = expected.astype(dtype).astype(expected.dtype)
+        sentence = message("the correct one rounded to {dtype}", dtype=dtype)
+        yield _Explanation(sentence, rounded, actual)
     # Computed in float32 is more than rounded to it once: the last bits differ.
-    if 1e-10 < deviation(mine, right) < 16 * np.finfo(np.float32).eps:
-        yield _Explanation("right to the seven digits of float32, no further", mine, mine)
+    if 1e-10 < deviation(actual, expected) < 16 * np.finfo(np.float32).eps:
+        digits = message("correct to the seven digits of float32, no further")
+        yield _Explanation(digits, actual, actual)
 
 
-def _constant(mine: NumericArray) -> Iterator[_Explanation]:
-    if mine.size > 1:
-        number = mine.flat[0]
-        yield _Explanation(f"{number:.4g} in every entry", np.full_like(mine, number), mine)
+def _constant(actual: NumericArray) -> Iterator[_Explanation]:
+    if actual.size > 1:
+        number = actual.flat[0]
+        sentence = message("{number} in every entry", number=f"{number:.4g}")
+        yield _Explanation(sentence, np.full_like(actual, number), actual)
 
 
 def _in_parts(
-    mine: NumericArray, right: NumericArray, sizes: Mapping[str, int], rounding: float
+    actual: NumericArray, expected: NumericArray, sizes: Mapping[Message, int], rounding: float
 ) -> Iterator[_Explanation]:
-    """One rule for the entries that are wrong, a factor for each slice, or only the places."""
-    wrong = wrong_entries(mine, right, rounding)
+    """One rule for the wrong entries, a factor for each slice, or only where the wrong ones are."""
+    wrong = wrong_entries(actual, expected, rounding)
     some = not wrong.all()
-    where, telling = region_named(wrong, right)
+    where, is_informative = region_named(wrong, expected)
     if some:
-        parts = mine[wrong], right[wrong]
-        for part in (*_by_entry(*parts, sizes, rounding), *_constant(mine[wrong])):
-            yield part._replace(sentence=f"right except {where}: {part.sentence}")
-    for axis in range(right.ndim):
-        yield from _factor_by_slice(mine, right, axis)
-    if some and telling:
-        yield _Explanation(f"right except {where}", mine[~wrong], right[~wrong])
+        parts = actual[wrong], expected[wrong]
+        for part in (*_by_entry(*parts, sizes, rounding), *_constant(actual[wrong])):
+            sentence = message("correct except {where}: {rule}", where=where, rule=part.sentence)
+            yield part._replace(sentence=sentence)
+    for axis in range(expected.ndim):
+        yield from _factor_by_slice(actual, expected, axis)
+    if some and is_informative:
+        sentence = message("correct except {where}", where=where)
+        yield _Explanation(sentence, actual[~wrong], expected[~wrong])
 
 
-def _factor_by_slice(mine: NumericArray, right: NumericArray, axis: int) -> Iterator[_Explanation]:
-    """A factor for each row, by least squares, where a row has more than one number to show it."""
-    others = tuple(i for i in range(right.ndim) if i != axis)
-    factors = (mine * right).sum(others, keepdims=True) / (right**2).sum(others, keepdims=True)
-    if np.isfinite(factors).all() and np.count_nonzero(right, others).min() > 1:
-        names = slices_named(range(right.shape[axis]), right.ndim, axis)
+def _factor_by_slice(
+    actual: NumericArray, expected: NumericArray, axis: int
+) -> Iterator[_Explanation]:
+    """A factor for each slice, by least squares; slices need two nonzero numbers to show it."""
+    others = tuple(i for i in range(expected.ndim) if i != axis)
+    factors = (actual * expected).sum(others, keepdims=True) / (expected**2).sum(
+        others, keepdims=True
+    )
+    if np.isfinite(factors).all() and np.count_nonzero(expected, others).min() > 1:
+        names = slices_named(range(expected.shape[axis]), expected.ndim, axis)
         digits = 4 if np.abs(factors - 1).max() > 1e-3 else 8
         numbers = listed([f"{factor:.{digits}g}" for factor in factors.flat])
-        yield _Explanation(f"{names} of the correct one times {numbers}", factors * right, mine)
+        sentence = message(
+            "{slices} of the correct one times {factors}", slices=names, factors=numbers
+        )
+        yield _Explanation(sentence, factors * expected, actual)
 
 
 # ----- The same numbers in other places -----
 
 
-def _transposed(mine: NumericArray, right: NumericArray) -> Iterator[_Explanation]:
-    if right.ndim == mine.ndim <= _MOST_AXES:
-        for axes in [*permutations(range(right.ndim))][1:]:
-            how = "transposed" if right.ndim == 2 else f"with its axes in the order {axes}"
-            yield _Explanation(f"the correct one {how}", right.transpose(axes), mine)
+def _transposed(actual: NumericArray, expected: NumericArray) -> Iterator[_Explanation]:
+    if expected.ndim == actual.ndim <= _MOST_AXES:
+        for axes in [*permutations(range(expected.ndim))][1:]:
+            if expected.ndim == 2:
+                sentence = message("the correct one transposed")
+            else:
+                sentence = message("the correct one with its axes in the order {axes}", axes=axes)
+            yield _Explanation(sentence, expected.transpose(axes), actual)
 
 
-def _reversed(mine: NumericArray, right: NumericArray) -> Iterator[_Explanation]:
-    for axes in _sets_of_axes(right):
-        sentence = f"the correct one reversed along {axes_named(axes)}"
-        yield _Explanation(sentence, np.flip(right, axes), mine)
+def _reversed(actual: NumericArray, expected: NumericArray) -> Iterator[_Explanation]:
+    for axes in _sets_of_axes(expected):
+        sentence = message("the correct one reversed along {axes}", axes=axes_named(axes))
+        yield _Explanation(sentence, np.flip(expected, axes), actual)
 
 
-def _reordered(mine: NumericArray, right: NumericArray, axis: int) -> Iterator[_Explanation]:
-    """One slice repeated, all of them shifted, or permuted: few orders are worth a try."""
-    length = right.shape[axis]
-    here, there = _summary(mine, axis), _summary(right, axis)
-    for first in np.abs(there - here[0]).argsort()[:4].tolist():
-        name = slices_named([first], right.ndim, axis)
-        repeated = right.take([first] * length, axis)
-        yield _Explanation(f"{name} of the correct one, repeated", repeated, mine)
+def _reordered(actual: NumericArray, expected: NumericArray, axis: int) -> Iterator[_Explanation]:
+    """One slice repeated, all of them shifted, or permuted: few orders are worth trying."""
+    length = expected.shape[axis]
+    sums, expected_sums = _summary(actual, axis), _summary(expected, axis)
+    for first in np.abs(expected_sums - sums[0]).argsort()[:4].tolist():
+        name = slices_named([first], expected.ndim, axis)
+        sentence = message("{slice} of the correct one, repeated", slice=name)
+        yield _Explanation(sentence, expected.take([first] * length, axis), actual)
         shift = min(-first % length, -first % length - length, key=abs)
-        sentence = f"the correct one shifted by {shift} along {axes_named([axis])}"
-        yield _Explanation(sentence, np.roll(right, shift, axis), mine)
-    order = there.argsort()[here.argsort().argsort()]
-    names = slices_named(order.tolist(), right.ndim, axis)
-    yield _Explanation(f"{names} of the correct one, in this order", right.take(order, axis), mine)
+        sentence = message(
+            "the correct one shifted by {shift} along {axis}", shift=shift, axis=axes_named([axis])
+        )
+        yield _Explanation(sentence, np.roll(expected, shift, axis), actual)
+    order = expected_sums.argsort()[sums.argsort().argsort()]
+    names = slices_named(order.tolist(), expected.ndim, axis)
+    sentence = message("{slices} of the correct one, in this order", slices=names)
+    yield _Explanation(sentence, expected.take(order, axis), actual)
 
 
 def _summary(array: NumericArray, axis: int) -> NumericArray:
@@ -192,52 +219,78 @@ def _summary(array: NumericArray, axis: int) -> NumericArray:
     return np.asarray(np.where(np.isfinite(rows), rows, 0) @ weights)
 
 
-def _spread_again(mine: NumericArray, right: NumericArray, axis: int) -> Iterator[_Explanation]:
-    for how, reduce in (("sum", np.sum), ("mean", np.mean)):
-        everywhere = np.broadcast_to(reduce(right, axis=axis, keepdims=True), right.shape)
-        sentence = f"the {how} of the correct one over {axes_named([axis])}, repeated along it"
-        yield _Explanation(sentence, everywhere, mine)
+def _spread_again(
+    actual: NumericArray, expected: NumericArray, axis: int
+) -> Iterator[_Explanation]:
+    name = axes_named([axis])
+    total = message("the sum of the correct one over {axis}, repeated along it", axis=name)
+    mean = message("the mean of the correct one over {axis}, repeated along it", axis=name)
+    for sentence, reduce in ((total, np.sum), (mean, np.mean)):
+        everywhere = np.broadcast_to(reduce(expected, axis=axis, keepdims=True), expected.shape)
+        yield _Explanation(sentence, everywhere, actual)
 
 
 # ----- Another shape -----
 
 
-def _explain_shape(mine: NumericArray, right: NumericArray) -> Iterator[_Explanation]:
-    if _squeezed(mine.shape) == _squeezed(right.shape):
-        how = ("moved", "too many", "missing")[np.sign(mine.ndim - right.ndim)]
-        sentence = f"the same numbers, with an axis of length 1 {how}"
-        yield _Explanation(sentence, mine.reshape(right.shape), right)
-    yield from _transposed(mine, right)
-    if mine.size == right.size:
-        sentence = "the same numbers in the same order, in another shape"
-        yield _Explanation(sentence, mine.reshape(right.shape), right)
-    elif mine.size > right.size:
-        yield from _reduced(mine, right, column=0)
+def _explain_shape(actual: NumericArray, expected: NumericArray) -> Iterator[_Explanation]:
+    if _squeezed(actual.shape) == _squeezed(expected.shape):
+        sentence = (
+            message("the same numbers, with an axis of length 1 moved"),
+            message("the same numbers, with an axis of length 1 too many"),
+            message("the same numbers, with an axis of length 1 missing"),
+        )[np.sign(actual.ndim - expected.ndim)]
+        yield _Explanation(sentence, actual.reshape(expected.shape), expected)
+    yield from _transposed(actual, expected)
+    if actual.size == expected.size:
+        sentence = message("the same numbers in the same order, in another shape")
+        yield _Explanation(sentence, actual.reshape(expected.shape), expected)
+    elif actual.size > expected.size:
+        yield from _reduced(actual, expected, column=0)
     else:
-        yield from _reduced(right, mine, column=1)
+        yield from _reduced(expected, actual, column=1)
 
 
-_REDUCTIONS = (
-    ("the correct one, repeated along {}", "not repeated along {}"),
-    ("not summed over {}: its sum is the correct one", "the correct one, summed over {}"),
-    ("not averaged over {}: its mean is the correct one", "the correct one, averaged over {}"),
-    ("its first slice along {} is the correct one", "the first slice of it along {}"),
-    ("its last slice along {} is the correct one", "the last slice of it along {}"),
-)
-"""How `short` follows from `long`: said of the broken one where that is `long`, where `short`."""
+def _reductions(axes: Message) -> tuple[tuple[Message, Message], ...]:
+    """How a smaller array follows from a larger one: if the actual one is larger, if smaller."""
+    return (
+        (
+            message("the correct one, repeated along {axes}", axes=axes),
+            message("not repeated along {axes}", axes=axes),
+        ),
+        (
+            message("not summed over {axes}: its sum is the correct one", axes=axes),
+            message("the correct one, summed over {axes}", axes=axes),
+        ),
+        (
+            message("not averaged over {axes}: its mean is the correct one", axes=axes),
+            message("the correct one, averaged over {axes}", axes=axes),
+        ),
+        (
+            message("its first slice along {axes} is the correct one", axes=axes),
+            message("the first slice of it along {axes}", axes=axes),
+        ),
+        (
+            message("its last slice along {axes} is the correct one", axes=axes),
+            message("the last slice of it along {axes}", axes=axes),
+        ),
+    )
 
 
-def _reduced(long: NumericArray, short: NumericArray, column: int) -> Iterator[_Explanation]:
-    for axes in _sets_of_axes(long):
-        kept = tuple(1 if i in axes else n for i, n in enumerate(long.shape))
-        if _squeezed(kept) != _squeezed(short.shape):
+def _reduced(large: NumericArray, small: NumericArray, column: int) -> Iterator[_Explanation]:
+    for axes in _sets_of_axes(large):
+        shape = tuple(1 if i in axes else n for i, n in enumerate(large.shape))
+        if _squeezed(shape) != _squeezed(small.shape):
             continue
-        wanted = short.reshape(kept)
-        slices = (long.take([i], axes[0]) for i in (0, -1)) if len(axes) == 1 else ()
-        reduced = (long.sum(axes, keepdims=True), long.mean(axes, keepdims=True), *slices)
-        pairs = [(np.broadcast_to(wanted, long.shape), long), *((each, wanted) for each in reduced)]
-        for sentences, pair in zip(_REDUCTIONS, pairs, strict=False):
-            yield _Explanation(sentences[column].format(axes_named(axes)), *pair)
+        aligned = small.reshape(shape)
+        slices = (large.take([i], axes[0]) for i in (0, -1)) if len(axes) == 1 else ()
+        reduced = (large.sum(axes, keepdims=True), large.mean(axes, keepdims=True), *slices)
+        pairs = [
+            (np.broadcast_to(aligned, large.shape), large),
+            *((array, aligned) for array in reduced),
+        ]
+        for sentences, pair in zip(_reductions(axes_named(axes)), pairs, strict=False):
+            yield _Explanation(sentences[column], *pair)
 
 
 def _sets_of_axes(array: NumericArray) -> Iterator[tuple[int, ...]]:

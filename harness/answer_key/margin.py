@@ -1,4 +1,4 @@
-"""How far apart two arrays are: beyond rounding at all, and by how much beyond the noise."""
+"""How far apart two arrays are: beyond rounding at all, and by how much above the noise."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from harness.core.run import NumericArray
 EPS = float(np.finfo(np.float64).eps)
 
 
-def agree(actual: NumericArray, desired: NumericArray, rounding: float | None = None) -> bool:
+def agree(actual: NumericArray, expected: NumericArray, rounding: float | None = None) -> bool:
     """Whether shapes are equal and values are, up to rounding; NaN and inf in the same places."""
-    return actual.shape == desired.shape and not wrong_entries(actual, desired, rounding).any()
+    return actual.shape == expected.shape and not wrong_entries(actual, expected, rounding).any()
 
 
 def wrong_entries(
-    actual: NumericArray, desired: NumericArray, rounding: float | None = None
+    actual: NumericArray, expected: NumericArray, rounding: float | None = None
 ) -> NumericArray:
     """Which entries of two arrays of one shape differ by more than `rounding`, as booleans.
 
-    `rounding` is relative to each entry and to the largest finite entry of `desired`, which stands
-    for the terms that a small entry may be what is left of.
+    `rounding` is relative to each entry and to the largest finite entry of `expected`, which stands
+    in for the terms that may have cancelled in a small entry.
     """
-    mine, right = widened(actual), widened(desired)
-    sizes = np.abs(right[np.isfinite(right)])
-    rtol = rounding_of(actual, desired) if rounding is None else rounding
+    wide, reference = widened(actual), widened(expected)
+    sizes = np.abs(reference[np.isfinite(reference)])
+    rtol = rounding_of(actual, expected) if rounding is None else rounding
     atol = rtol * float(sizes.max(initial=0.0))
     with np.errstate(all="ignore"):
-        return np.asarray(~np.isclose(mine, right, rtol, atol, equal_nan=True))
+        return np.asarray(~np.isclose(wide, reference, rtol, atol, equal_nan=True))
 
 
 def rounding_of(*arrays: NumericArray) -> float:
@@ -45,28 +45,28 @@ def rounding_of(*arrays: NumericArray) -> float:
     return min(64 * math.sqrt(terms) * eps, 0.01)
 
 
-def deviation(actual: NumericArray, desired: NumericArray, *, scale: float = 0.0) -> float:
-    """The largest difference, relative to the largest entry of `desired`, or to `scale` if larger.
+def deviation(actual: NumericArray, expected: NumericArray, *, scale: float = 0.0) -> float:
+    """The largest difference, relative to the largest entry of `expected`, or to `scale` if larger.
 
-    `scale` is for a `desired` that is zero but for rounding: the size of what cancelled. Where both
-    are 0 the largest entry of `actual` serves, and any difference is one of 1. Infinite where
+    `scale` is for a `expected` that is zero up to rounding: the size of what cancelled. If both
+    are 0, the largest entry of `actual` serves, and any difference is one of 1. Infinite where
     shapes differ or an entry is not finite; 0 for empty arrays.
     """
-    if actual.shape != desired.shape:
+    if actual.shape != expected.shape:
         return math.inf
-    mine, right = widened(actual), widened(desired)
-    if not (np.isfinite(mine).all() and np.isfinite(right).all()):
+    wide, reference = widened(actual), widened(expected)
+    if not (np.isfinite(wide).all() and np.isfinite(reference).all()):
         return math.inf
-    size = max(scale, _largest(right)) or _largest(mine)
+    size = max(scale, _largest(reference)) or _largest(wide)
     if not size:
         return 0.0
     # Divided first: the difference of two finite numbers may overflow.
     with np.errstate(over="ignore"):
-        return _largest(mine / size - right / size)
+        return _largest(wide / size - reference / size)
 
 
 def margin(deviation: float, noise: float) -> float:
-    """By how many orders of magnitude a deviation stands above the clean engine's own noise.
+    """Return by how many orders of magnitude a deviation exceeds the clean engine's own noise.
 
     Both come from the same measurement on the same probe. A clean engine without any noise is
     taken to have one rounding of float64. `inf` for an infinite deviation; `-inf` for none, and
@@ -74,7 +74,7 @@ def margin(deviation: float, noise: float) -> float:
     number or NaN.
     """
     if not (deviation >= 0 and noise >= 0):
-        raise ValueError(f"a deviation of {deviation} over a noise of {noise} says nothing")
+        raise ValueError(f"cannot compare a deviation of {deviation} with a noise of {noise}")
     if deviation == 0 or math.isinf(noise):
         return -math.inf
     return math.log10(deviation) - math.log10(max(noise, EPS))

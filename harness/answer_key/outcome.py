@@ -1,8 +1,7 @@
 """The outcome: what a break did to a probe, judged against the answer key.
 
-This is the only module that sees both the broken run and the clean one. Decided in this order: did
-it crash; does anything observable differ (shape, then dtype, then values, then what was done to
-memory and state), and is it more than another choice at a kink; did the patched code run at all.
+Decided in this order: did it crash; does anything observable differ (shape, then dtype, then
+values, then memory and state), and by more than another choice at a kink; did the patched code run.
 """
 
 from __future__ import annotations
@@ -12,74 +11,103 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from harness.answer_key.naming import told_apart
+from harness.answer_key.naming import format_distinct
 from harness.answer_key.subgradient import is_subgradient
-from harness.core.run import Array, NumericArray, Run
+from harness.core.message import Message, message, verbatim
+from harness.core.run import Array, Failure, NumericArray, Run, own_name
 from harness.core.vocabulary import Outcome
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """An outcome with its kind and the sentence that proves it."""
+    """An outcome with its kind and the evidence for it."""
 
     outcome: Outcome
     kind: str | None
-    evidence: str
-    first_divergence: str | None = None
+    evidence: Message
+    first_divergence: Message | None = None
     better_than_correct: bool = False
     """The loss ends lower because of the bug; never a pass."""
     arrays: tuple[Array, Array] | None = None
-    """The wrong array and the correct one, where that is what differs."""
+    """The actual array and the expected one, if an array is what differs."""
+    entry: str | None = None
+    """The entry of the log that differs, for a probe of steps."""
+
+
+OUTPUT = message("the output")
 
 
 def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
-    """The outcome of `run`, where `key` is the same probe on the unpatched engine.
+    """Return the outcome of `run`, given the run `key` of the same probe on the unpatched engine.
 
-    `siblings` are the keys of the same probe under its other losses. They tell how large its
-    gradients are where this loss has none: a uniform loss cancels that of a softmax, and what is
-    left of it is rounding.
+    `siblings` are the keys of the same probe under its other losses. They show how large its
+    gradients are where this loss has none: a uniform loss cancels the gradient of a softmax, and
+    what is left of it is rounding.
     """
     if key.failure:
         return _judge_refusal(run, key)
     if run.failure:
-        return Judgement("crash", None, _crash_evidence(run, key))
+        return Judgement("crash", None, _crash_evidence(run.failure, run, key))
     if not run.reached:
-        return Judgement("not-reached", None, "the patched code never ran in this probe")
+        return Judgement("not-reached", None, NEVER_RAN)
     differences = _differences(run, key, siblings)
     if not differences:
-        right = "every step of the log" if run.log else "output and gradients"
-        return Judgement("disguised-correct", None, f"the patched code ran, {right} came out right")
+        return Judgement("disguised-correct", None, LOG_IS_CORRECT if run.log else IS_CORRECT)
     first = differences[0]
-    if all(each.gradient for each in differences) and is_subgradient(run.gradients, key):
-        choice = f"{first.evidence}; at this kink both are valid subgradients"
+    if all(difference.gradient for difference in differences) and is_subgradient(
+        run.gradients, key
+    ):
+        choice = message(
+            "{difference}; at this kink both are valid subgradients", difference=first.evidence
+        )
         return Judgement("convention", None, choice, first.where)
-    evidence = first.evidence + _ending(run, key)
     return Judgement(
-        "silent-corruption", first.kind, evidence, first.where, _is_better(run, key), first.arrays
+        "silent-corruption",
+        first.kind,
+        _with_ending(first.evidence, run, key),
+        first.where,
+        _is_better(run, key),
+        first.arrays,
+        first.entry,
     )
 
 
+NEVER_RAN = message("the patched code never ran in this probe")
+LOG_IS_CORRECT = message("the patched code ran, and every step of the log is correct")
+IS_CORRECT = message("the patched code ran, and output and gradients are correct")
+
+
 def _judge_refusal(run: Run, key: Run) -> Judgement:
-    """The clean engine refuses this probe; a broken one that answers has lost a guard."""
+    """The outcome if the clean engine refuses this probe: one that accepts it has lost a guard."""
+    assert key.failure is not None
+    expected = key.failure.sentence
     if run.failure is None:
-        return Judgement(
-            "silent-corruption",
-            "guard-lost",
-            f"the correct engine refuses this ({key.failure}); the broken one answers",
+        evidence = message(
+            "the correct engine refuses this ({refusal}); the broken one accepts it",
+            refusal=expected,
         )
-    if run.failure.type != key.failure.type if key.failure else True:
-        return Judgement("crash", None, f"{run.failure}; the correct engine has {key.failure}")
+        return Judgement("silent-corruption", "guard-lost", evidence)
+    actual = run.failure.sentence
+    if run.failure.type != key.failure.type:
+        evidence = message(
+            "{failure}; the correct engine fails with {refusal}", failure=actual, refusal=expected
+        )
+        return Judgement("crash", None, evidence)
     if not run.reached:
-        return Judgement("not-reached", None, "the patched code never ran in this probe")
-    return Judgement("disguised-correct", None, f"refused as by the correct engine: {run.failure}")
+        return Judgement("not-reached", None, NEVER_RAN)
+    evidence = message("refused, as by the correct engine: {refusal}", refusal=actual)
+    return Judgement("disguised-correct", None, evidence)
 
 
-def _crash_evidence(run: Run, key: Run) -> str:
+def _crash_evidence(failure: Failure, run: Run, key: Run) -> Message:
     """The failure, and what had gone wrong silently before it."""
-    evidence = str(run.failure)
     differences = _differences(run, key)
-    return (
-        f"{evidence}. Before that, silently: {differences[0].evidence}" if differences else evidence
+    if not differences:
+        return failure.sentence
+    return message(
+        "{failure}. Before that, silently: {difference}",
+        failure=failure.sentence,
+        difference=differences[0].evidence,
     )
 
 
@@ -90,16 +118,18 @@ KINDS = ("shape", "dtype", "non-finite", "value", "mutated-input", "aliased", "s
 @dataclass(frozen=True)
 class _Difference:
     kind: str
-    evidence: str
-    where: str | None = None
+    evidence: Message
+    where: Message | None = None
     gradient: bool = False
-    """It is a leaf's gradient whose values differ, and nothing more."""
+    """Whether only the values of a leaf's gradient differ."""
     arrays: tuple[Array, Array] | None = None
-    """Broken and correct."""
+    """Actual and expected."""
+    entry: str | None = None
+    """As in `Judgement`."""
 
 
 def _differences(run: Run, key: Run, siblings: Sequence[Run] = ()) -> list[_Difference]:
-    """What differs: most telling first, else in the order in which it was computed."""
+    """All differences: most telling first, else in the order of computation."""
     found = [
         *_unlike_output(run, key),
         *_unlike_gradients(run, key, siblings),
@@ -113,83 +143,111 @@ def _differences(run: Run, key: Run, siblings: Sequence[Run] = ()) -> list[_Diff
 
 def _unlike_output(run: Run, key: Run) -> Iterator[_Difference]:
     if run.output and key.output:
-        yield from _compare("the output", run.output, key.output)
+        yield from _compare(OUTPUT, run.output, key.output)
 
 
 def _unlike_gradients(run: Run, key: Run, siblings: Sequence[Run]) -> Iterator[_Difference]:
-    for name, correct in key.gradients.items():
-        broken = run.gradients.get(name)
-        if broken is None and name not in run.gradients:
+    for name, expected in key.gradients.items():
+        if name not in run.gradients:
             continue
-        if (broken is None) != (correct is None):
-            mine, right = ("no gradient" if g is None else "a gradient" for g in (broken, correct))
-            yield _Difference("value", f"{name} has {mine}, correct is {right}", name, True)
-        elif broken and correct:
+        actual = run.gradients[name]
+        if actual and expected:
             scale = max((_size(sibling.gradients.get(name)) for sibling in siblings), default=0.0)
-            for difference in _compare(f"{name}.grad", broken, correct, scale):
+            for difference in _compare(verbatim(f"{name}.grad"), actual, expected, scale):
                 yield replace(difference, gradient=difference.kind == "value")
+        elif expected:
+            missing = message("{leaf} has no gradient, expected one", leaf=name)
+            yield _Difference("value", missing, verbatim(name), True)
+        elif actual:
+            extra = message("{leaf} has a gradient, expected none", leaf=name)
+            yield _Difference("value", extra, verbatim(name), True)
 
 
 def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
-    """All that differs at the first step at which anything does."""
-    for step, (broken, correct) in enumerate(zip(run.log, key.log, strict=False)):
+    """All differences at the first step at which there are any."""
+    for step, (actual, expected) in enumerate(zip(run.log, key.log, strict=False)):
         found = [
-            difference
-            for name in correct
-            if name in broken
-            for difference in _compare(name, broken[name], correct[name])
+            (name, difference)
+            for name in expected
+            if name in actual
+            for difference in _compare(verbatim(name), actual[name], expected[name])
         ]
-        for difference in found:
+        for name, difference in found:
             yield _Difference(
-                "state" if "." in (difference.where or "") else difference.kind,
-                f"after step {step}, {difference.evidence}",
-                f"step {step}: {difference.where}",
+                "state" if "." in name else difference.kind,
+                message(
+                    "after step {step}, {difference}", step=step, difference=difference.evidence
+                ),
+                message("step {step}: {entry}", step=step, entry=name),
                 arrays=difference.arrays,
+                entry=name,
             )
-        if missing := correct.keys() - broken.keys():
-            logged = f"after step {step}, there is no {min(missing)} in the log"
-            yield _Difference("state" if "." in min(missing) else "value", logged, f"step {step}")
+        if missing := expected.keys() - actual.keys():
+            name = min(missing)
+            evidence = message(
+                "after step {step}, {entry} is not in the log", step=step, entry=name
+            )
+            where = message("step {number}", number=step)
+            yield _Difference("state" if "." in name else "value", evidence, where)
         if found or missing:
             return
     if len(run.log) != len(key.log) and not run.failure:
-        yield _Difference("value", f"{len(run.log)} steps were made, correct is {len(key.log)}")
+        evidence = message(
+            "{actual} steps were made, expected {expected}",
+            actual=len(run.log),
+            expected=len(key.log),
+        )
+        yield _Difference("value", evidence)
 
 
 def _unlike_inputs(run: Run, key: Run) -> Iterator[_Difference]:
-    """Inputs that hold something else after the run, where the correct engine leaves them alone."""
+    """Inputs that the run changes and the correct engine does not."""
     for name in run.mutated.keys() - key.mutated.keys():
-        yield _Difference("mutated-input", f"{name} was changed by the run", name)
+        evidence = message("{name} was changed by the run", name=name)
+        yield _Difference("mutated-input", evidence, verbatim(name))
 
 
 def _unlike_sharing(run: Run, key: Run) -> Iterator[_Difference]:
-    """Gradients in memory that something else uses too, where the correct engine's own it."""
-    for pair in run.shared:
-        if pair not in key.shared:
-            yield _Difference("aliased", f"{pair} share memory", pair.partition(" and ")[0])
+    """Gradients that share memory with another array, and do not on the correct engine."""
+    for name, other in run.shared:
+        if (name, other) not in key.shared:
+            evidence = message("{one} and {other} share memory", one=name, other=own_name(other))
+            yield _Difference("aliased", evidence, verbatim(name))
 
 
 def _unlike_generator(run: Run, key: Run) -> Iterator[_Difference]:
     if run.generator_moved and not key.generator_moved:
-        yield _Difference("state", "numbers were drawn from NumPy's global generator")
+        yield _Difference("state", message("numbers were drawn from NumPy's global generator"))
 
 
-def _compare(name: str, broken: Array, correct: Array, scale: float = 0.0) -> Iterator[_Difference]:
+def _compare(
+    name: Message, actual: Array, expected: Array, scale: float = 0.0
+) -> Iterator[_Difference]:
     """The first way in which two arrays differ, if any: shape, dtype, non-finite, value."""
-    if broken.shape != correct.shape:
-        evidence = f"{name} has shape {broken.shape}, correct is {correct.shape}"
-        yield _Difference("shape", evidence, name, arrays=(broken, correct))
-    elif broken.dtype != correct.dtype:
-        dtypes = np.dtype(broken.dtype), np.dtype(correct.dtype)
-        evidence = "{} is {}, correct is {}".format(name, *dtypes)
-        yield _Difference("dtype", evidence, name, arrays=(broken, correct))
-    elif broken.data != correct.data:  # most are equal to the bit, and that is soon seen
-        mine, right = broken.numpy(), correct.numpy()
-        where = _wrong_entries(mine, right, max(scale, _size(correct)))
-        if where.any():
-            spread = np.isfinite(right) & ~np.isfinite(mine)
+    arrays = actual, expected
+    if actual.shape != expected.shape:
+        evidence = message(
+            "{array} has shape {actual}, expected {expected}",
+            array=name,
+            actual=actual.shape,
+            expected=expected.shape,
+        )
+        yield _Difference("shape", evidence, name, arrays=arrays)
+    elif actual.dtype != expected.dtype:
+        evidence = message(
+            "{array} is {actual}, expected {expected}",
+            array=name,
+            actual=np.dtype(actual.dtype),
+            expected=np.dtype(expected.dtype),
+        )
+        yield _Difference("dtype", evidence, name, arrays=arrays)
+    elif actual.data != expected.data:  # most are equal bit for bit, which is quick to see
+        values = actual.numpy(), expected.numpy()
+        wrong = _wrong_entries(*values, max(scale, _size(expected)))
+        if wrong.any():
+            spread = np.isfinite(values[1]) & ~np.isfinite(values[0])
             kind = "non-finite" if spread.any() else "value"
-            evidence = _value_evidence(name, mine, right, where)
-            yield _Difference(kind, evidence, name, arrays=(broken, correct))
+            yield _Difference(kind, _value_evidence(name, *values, wrong), name, arrays=arrays)
 
 
 def _size(array: Array | None) -> float:
@@ -200,39 +258,46 @@ def _size(array: Array | None) -> float:
     return float(np.abs(values[np.isfinite(values)]).max(initial=0))
 
 
-def _wrong_entries(mine: NumericArray, right: NumericArray, scale: float) -> NumericArray:
+def _wrong_entries(actual: NumericArray, expected: NumericArray, scale: float) -> NumericArray:
     """Which entries differ by more than rounding may explain in numbers of that `scale`.
 
     Two ways of summing the same n numbers differ by at most about n * eps of the sum of their
     absolute values (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2); the
     scale stands in for those terms. NaN equals NaN, in the same places only.
     """
-    if right.dtype.kind not in "fc":
-        return np.asarray(mine != right)
-    rounding = 16 * max(right.size, 16) * float(np.finfo(right.dtype).eps)
-    near = np.isclose(mine, right, rtol=rounding, atol=rounding * scale, equal_nan=True)
+    if expected.dtype.kind not in "fc":
+        return np.asarray(actual != expected)
+    rounding = 16 * max(expected.size, 16) * float(np.finfo(expected.dtype).eps)
+    near = np.isclose(actual, expected, rtol=rounding, atol=rounding * scale, equal_nan=True)
     return np.asarray(~near)
 
 
 def _value_evidence(
-    name: str,
-    mine: NumericArray,
-    right: NumericArray,
-    where: NumericArray,
-) -> str:
-    """Both values: all of them where they are few, else the first that differs."""
-    if right.size <= 4:
-        broken, correct = told_apart(mine, right)
-        return f"{name} is {broken}, correct is {correct}"
-    first = tuple(int(i) for i in np.argwhere(where)[0])
-    broken, correct = told_apart(mine[first], right[first], digits=6)
-    at = f"{name}[{', '.join(map(str, first))}]"
-    count = f"{int(where.sum())} of {right.size} entries are wrong"
-    return f"{at} is {broken}, correct is {correct} ({count})"
+    name: Message, actual: NumericArray, expected: NumericArray, wrong: NumericArray
+) -> Message:
+    """Both values: all entries of a small array, else the first that differs."""
+    if expected.size <= 4:
+        texts = format_distinct(actual, expected)
+        return message(
+            "{array} is {actual}, expected {expected}",
+            array=name,
+            actual=texts[0],
+            expected=texts[1],
+        )
+    first = tuple(int(i) for i in np.argwhere(wrong)[0])
+    texts = format_distinct(actual[first], expected[first], digits=6)
+    return message(
+        "{array} is {actual}, expected {expected} ({count} of {size} entries are wrong)",
+        array=message("{array}[{index}]", array=name, index=", ".join(map(str, first))),
+        actual=texts[0],
+        expected=texts[1],
+        count=int(wrong.sum()),
+        size=expected.size,
+    )
 
 
 def _last_losses(run: Run, key: Run) -> tuple[float, float] | None:
-    """The losses with which two logs end, where both keep one that is a single number."""
+    """The last losses of two logs, if both log a single number."""
     if not (run.log and key.log and "loss" in run.log[-1] and "loss" in key.log[-1]):
         return None
     losses = run.log[-1]["loss"].numpy(), key.log[-1]["loss"].numpy()
@@ -242,18 +307,30 @@ def _last_losses(run: Run, key: Run) -> tuple[float, float] | None:
 
 
 def _is_better(run: Run, key: Run) -> bool:
-    """Whether a log of three digits ends lower: a rounding error is no virtue."""
+    """Whether the loss ends lower, compared in three digits so that rounding does not count."""
     losses = _last_losses(run, key)
     return losses is not None and losses[0] < losses[1] and _digits(losses[0]) != _digits(losses[1])
 
 
-def _ending(run: Run, key: Run) -> str:
-    """How the losses end, as the rest of a sentence; nothing where they end alike."""
+def _with_ending(difference: Message, run: Run, key: Run) -> Message:
+    """The difference, and how the losses end unless they end alike."""
     losses = _last_losses(run, key)
     if losses is None or _digits(losses[0]) == _digits(losses[1]):
-        return ""
-    comparison = "lower than the correct" if losses[0] < losses[1] else "correct is"
-    return f"; the loss ends at {_digits(losses[0])}, {comparison} {_digits(losses[1])}"
+        return difference
+    actual, expected = map(_digits, losses)
+    if losses[0] < losses[1]:
+        return message(
+            "{difference}; the loss ends at {actual}, lower than the correct {expected}",
+            difference=difference,
+            actual=actual,
+            expected=expected,
+        )
+    return message(
+        "{difference}; the loss ends at {actual}, expected {expected}",
+        difference=difference,
+        actual=actual,
+        expected=expected,
+    )
 
 
 def _digits(loss: float) -> str:

@@ -1,6 +1,6 @@
 """Where a derivative is not unique: whether another gradient is a valid subgradient there.
 
-At a kink libraries choose, and a choice is no bug. The derivatives of the unpatched engine at
+At a kink libraries choose, and a choice is not a bug. The derivatives of the unpatched engine at
 points nearby tell which choices there are: a vector g belongs to Clarke's subdifferential at x if,
 in every direction v, g . v lies between the smallest and the largest one-sided directional
 derivative of points near x (Clarke, Optimization and Nonsmooth Analysis, 1983, proposition 2.1.2).
@@ -16,13 +16,13 @@ from harness.core.run import Array, Measured, Measurement, NumericArray, Run, pa
 from harness.runs.trial import Trial
 
 NEARBY = "nearby"
-"""The name under which the answer key keeps its sample."""
+"""The name of this measurement in the answer key."""
 
 MEASUREMENT = Measurement(NEARBY, f"{__name__}:sample_nearby")
 
 POINTS = 24
 RADIUS = 1e-5
-"""How far the points nearby are: so near that a smooth derivative is the same but for `SLACK`."""
+"""The distance of the points nearby: so near that a smooth derivative is the same up to `SLACK`."""
 
 SLACK = 1e-3
 """How much a directional derivative may leave the interval, relative to the gradient's size."""
@@ -31,7 +31,7 @@ DIRECTIONS = 64
 
 
 def sample_nearby(trial: Trial, run: Run) -> Measured:
-    """The gradients at points near the leaves; nothing where they are all the same, as usual."""
+    """Return the gradients at points near the leaves; nothing if they all agree, as usual."""
     assert run.cotangent is not None
     rng = np.random.default_rng(0)
     values = {name: leaf.numpy() for name, leaf in run.leaves.items()}
@@ -52,20 +52,20 @@ def is_subgradient(gradients: Mapping[str, Array | None], key: Run) -> bool:
     if not nearby:
         return False
     sampled = np.hstack([array.numpy().reshape(POINTS, -1) for array in nearby.values()])
-    mine = [gradients.get(name) for name in nearby]
+    actual = [gradients.get(name) for name in nearby]
     shapes = [array.shape[1:] for array in nearby.values()]
-    if any(g is not None and g.shape != shape for g, shape in zip(mine, shapes, strict=True)):
+    if any(g is not None and g.shape != shape for g, shape in zip(actual, shapes, strict=True)):
         return False
     flat = [
         np.zeros(int(np.prod(shape))) if g is None else g.numpy().ravel()
-        for g, shape in zip(mine, shapes, strict=True)
+        for g, shape in zip(actual, shapes, strict=True)
     ]
     candidate = np.concatenate(flat).astype(np.float64)
     directions = _directions(candidate.size)
-    slopes, mine_along = sampled @ directions, candidate @ directions
+    slopes, claimed = sampled @ directions, candidate @ directions
     slack = SLACK * (1.0 + np.abs(sampled).max()) * np.linalg.norm(directions, axis=0)
     above, below = slopes.max(axis=0) + slack, slopes.min(axis=0) - slack
-    return bool(((below <= mine_along) & (mine_along <= above)).all())
+    return bool(((below <= claimed) & (claimed <= above)).all())
 
 
 def _directions(size: int) -> NumericArray:

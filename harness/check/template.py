@@ -127,7 +127,7 @@ def _observed(report: Report, mark: str) -> Iterator[str]:
         if len({run.outcome for run in runs}) > 1:
             value = "{ " + ", ".join(f'{run.loss} = "{UNSTATED}"' for run in runs) + " }"
         outcomes = ", ".join(dict.fromkeys(_outcome(run) for run in runs))
-        yield f"{mark}{probe} = {value}  # observed: {outcomes}; {_short(runs[-1].evidence)}"
+        yield f"{mark}{probe} = {value}  # observed: {outcomes}; {_short(str(runs[-1].evidence))}"
 
 
 def _outcome(run: RunReport) -> str:

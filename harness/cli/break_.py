@@ -142,7 +142,9 @@ def _show_next(session: Session, page: Page) -> None:
     if page.id in track[:-1]:
         following = track[track.index(page.id) + 1]
         console = session.console
-        console.print(console.say("Next on the track: {}", f"harness break {following}"))
+        console.print(
+            console.say("Next on the track: {command}", command=f"harness break {following}")
+        )
 
 
 # ----- A whole training -----

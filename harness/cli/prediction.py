@@ -1,4 +1,4 @@
-"""The learner's prediction: asked before anything runs, scored after."""
+"""The learner's predictions: made before anything runs, scored after."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ CHOICES: tuple[Outcome, ...] = (
 
 
 def read_prediction(answer: str, say: Language = ENGLISH) -> Outcome | None:
-    """The outcome that an answer names, in full or by its first letters; None for no answer.
+    """Return the outcome that an answer names, in full or by its first letters; None if empty.
 
-    In another language its own words come first, and the English ones are understood too. Raises
-    ValueError, with the remedy, for anything else.
+    The names in the language come first, and the English ones are accepted too. Raises ValueError,
+    with the remedy, for anything else.
     """
     word = answer.strip().lower()
     if not word:
@@ -34,9 +34,20 @@ def read_prediction(answer: str, say: Language = ENGLISH) -> Outcome | None:
         for name, outcome in names.items():
             if name.startswith(word):
                 return outcome
-    problem = "is not to be predicted" if word in map(say, OUTCOMES) else "is no outcome"
-    sentence = f"`{{}}` {problem}: write {{}}, or their first letters; Enter skips"
-    raise ValueError(say(sentence, answer.strip(), ", ".join(map(say, CHOICES))))
+    typed, choices = answer.strip(), ", ".join(map(say, CHOICES))
+    if word in map(say, OUTCOMES):
+        problem = say(
+            "`{answer}` cannot be predicted: write {choices}, or their first letters; Enter skips",
+            answer=typed,
+            choices=choices,
+        )
+    else:
+        problem = say(
+            "`{answer}` is not an outcome: write {choices}, or their first letters; Enter skips",
+            answer=typed,
+            choices=choices,
+        )
+    raise ValueError(problem)
 
 
 def ask_predictions(console: Screen, probes: Sequence[Probe]) -> dict[str, Outcome]:
@@ -69,24 +80,24 @@ def _ask(console: Screen) -> Outcome | None:
 
 
 def show_score(console: Screen, predictions: Mapping[str, Outcome], report: Report) -> None:
-    """Each prediction beside what was seen, and how many were right.
+    """Show each prediction beside what was observed, and how many were right.
 
     A probe that ends differently under its two losses is predicted right by either.
     """
     if not predictions:
         return
-    say, right = console.say, 0
+    say, count = console.say, 0
     console.print(Text(f"\n{say('Your predictions')}", "bold"))
     for name, predicted in predictions.items():
-        seen = dict.fromkeys(run.outcome for run in report.runs if run.probe == name)
-        hit = predicted in seen
-        right += hit
+        observed = dict.fromkeys(run.outcome for run in report.runs if run.probe == name)
+        hit = predicted in observed
+        count += hit
         mark = (f"  {say('right')}  ", "green") if hit else (f"  {say('wrong')}  ", "red")
-        line = Text.assemble(mark, name, say(": you said {}", say(predicted)))
-        if not hit or len(seen) > 1:
+        line = Text.assemble(mark, name, say(": you said {outcome}", outcome=say(predicted)))
+        if not hit or len(observed) > 1:
             line.append(say(", it was "))
             line.append_text(
-                Text(say(" and ")).join(outcome_text(outcome, say) for outcome in seen)
+                Text(say(" and ")).join(outcome_text(outcome, say) for outcome in observed)
             )
         console.print(line)
-    console.print(f"  {say('{} of {} right', right, len(predictions))}\n")
+    console.print(f"  {say('{count} of {total} right', count=count, total=len(predictions))}\n")

@@ -116,7 +116,7 @@ class Session:
         from harness.report.language import open_language
 
         language = open_language("en" if self.json and self.lang is None else self.lang)
-        return language.with_phrases(self.catalogue.phrases(language.code))
+        return language.with_translations(self.catalogue.phrases(language.code))
 
     @cached_property
     def console(self) -> Screen:

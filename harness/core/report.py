@@ -1,9 +1,10 @@
-"""A report: what the lab found, as one record. The other modules here show it, one a format."""
+"""The report on a break: what the lab found, as one record. Renderers show it."""
 
 from __future__ import annotations
 
 import msgspec
 
+from harness.core.message import Message
 from harness.core.vocabulary import Loss, Outcome, Stage
 
 
@@ -16,41 +17,41 @@ class SiteReport(msgspec.Struct, frozen=True):
 
 
 class EngineReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Which engine it was."""
+    """Which engine was tested."""
 
     name: str
     variant: str | None
     foreign: bool = False
-    """It is not ours: what a page says of it is a comparison."""
+    """It is not minigrad, so what a page says is only compared, not required."""
     like: str | None = None
-    """The variant of ours whose outcomes the page's are compared by."""
+    """The variant of minigrad whose expected outcomes it is compared with."""
 
 
 class RunReport(msgspec.Struct, frozen=True):
-    """What the break did to one probe under one loss, and who noticed."""
+    """What the break did to one probe under one loss, and which diagnostics caught it."""
 
     probe: str
     loss: Loss | None
     outcome: Outcome
     kind: str | None
-    evidence: str
+    evidence: Message
     stage: Stage | None
-    """How far the fault came; None where many probes were run, and it was not asked for."""
-    why: str
-    """The same as a sentence for the learner."""
-    fingerprint: str | None
-    first_divergence: str | None
+    """How far the fault came; None if it was not computed, because many probes were run."""
+    why: Message
+    """The stage as a sentence for the learner; empty if it was not computed."""
+    fingerprint: Message | None
+    first_divergence: Message | None
     better_than_correct: bool
     expected: Outcome | None
     agrees: bool | None
     """None where the page states nothing."""
     caught_by: list[str]
     missed_by: list[str]
-    skipped: dict[str, str]
-    alarms: dict[str, str]
+    skipped: dict[str, Message]
+    alarms: dict[str, Message]
     """The message of each diagnostic in `caught_by`."""
-    wrong_reason: dict[str, str]
-    """Alarms of diagnostics that also raise one on the clean engine: no catch."""
+    wrong_reason: dict[str, Message]
+    """Alarms of diagnostics that also raise one on the clean engine, so they do not count."""
     margins: dict[str, float]
     """Of diagnostics in `caught_by` that measure a deviation: orders of magnitude above the clean
     engine's own noise. In JSON null stands for infinity."""
@@ -60,13 +61,13 @@ class RunReport(msgspec.Struct, frozen=True):
 
 
 class ClaimReport(msgspec.Struct, frozen=True):
-    """A page's claim about a diagnostic, held against what was seen."""
+    """A page's claim about a diagnostic, compared with what was observed."""
 
     diagnostic: str
     claim: str
     agrees: bool | None
-    """None where the diagnostic could not be asked."""
-    evidence: str
+    """None if the diagnostic could not check any run."""
+    evidence: Message
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -83,9 +84,9 @@ class Report(msgspec.Struct, frozen=True):
     seconds: float
     runs: list[RunReport]
     claims: list[ClaimReport]
-    missing: dict[str, str] = {}
-    """Diagnostics that could not be asked at all: a library is not installed."""
-    left_out: dict[str, str] = {}
+    missing: dict[str, Message] = {}
+    """Diagnostics that could not run at all, because a library is not installed."""
+    left_out: dict[str, Message] = {}
     """Probes that a foreign engine cannot be judged by, and why."""
 
     @property
@@ -95,6 +96,6 @@ class Report(msgspec.Struct, frozen=True):
 
     @property
     def agreement(self) -> tuple[int, int]:
-        """How many runs end as the page says, of those of which it says something."""
+        """How many runs end as the page says, and for how many it says anything."""
         stated = [run for run in self.runs if run.agrees is not None]
         return sum(bool(run.agrees) for run in stated), len(stated)

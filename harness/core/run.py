@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core.message import Message, message, verbatim
 from harness.core.vocabulary import Loss, visible
 
 NumericArray = NDArray[Any]
@@ -38,12 +39,12 @@ LONGEST_MESSAGE = 1000
 """Characters."""
 
 
-def _as_read(record: msgspec.Struct, *fields: str) -> None:
-    """Make these texts of a record visible, and no longer than anybody reads."""
+def _make_readable(record: msgspec.Struct, *fields: str) -> None:
+    """Escape what is not printable in these fields of a record, and cut them off when too long."""
     for field in fields:
-        said = getattr(record, field)
-        if said and not (said.isprintable() and len(said) <= LONGEST_MESSAGE):
-            msgspec.structs.force_setattr(record, field, visible(said[:LONGEST_MESSAGE]))
+        text = getattr(record, field)
+        if text and not (text.isprintable() and len(text) <= LONGEST_MESSAGE):
+            msgspec.structs.force_setattr(record, field, visible(text[:LONGEST_MESSAGE]))
 
 
 class Array(msgspec.Struct, frozen=True):
@@ -54,15 +55,17 @@ class Array(msgspec.Struct, frozen=True):
     data: bytes
 
     def __post_init__(self) -> None:
-        """Refuse what does not add up, so that a forged record cannot become an array."""
+        """Raise ValueError if the parts are inconsistent: a forged record is not an array."""
         if not _DTYPE.fullmatch(self.dtype) or any(n < 0 for n in self.shape):
             raise ValueError(f"an array of {self.dtype} with shape {self.shape} cannot travel")
         size = np.dtype(self.dtype).itemsize
         if len(self.data) != size * math.prod(self.shape):
-            raise ValueError(f"{len(self.data)} bytes are no {self.dtype} array {self.shape}")
+            raise ValueError(
+                f"{len(self.data)} bytes do not make a {self.dtype} array {self.shape}"
+            )
         # Also where another length is 0, and there are no bytes at all.
         if len(self.shape) > MOST_AXES or size * math.prod(filter(None, self.shape)) > sys.maxsize:
-            raise ValueError(f"no array has the shape {self.shape}")
+            raise ValueError(f"an array cannot have the shape {self.shape}")
 
     def numpy(self) -> NumericArray:
         """The array itself, read-only, with its dtype and shape."""
@@ -70,9 +73,9 @@ class Array(msgspec.Struct, frozen=True):
 
 
 def pack(values: Any) -> Array:
-    """Make anything that NumPy takes for an array of numbers ready to travel.
+    """Return anything that NumPy accepts as an array of numbers, ready to travel.
 
-    Raises TypeError where it holds anything but numbers, and says what it holds.
+    Raises TypeError, naming the type, if it holds anything but numbers.
     """
     array = np.asarray(values)
     if array.dtype.kind not in _KINDS:
@@ -92,16 +95,61 @@ class Failure(msgspec.Struct, frozen=True):
     """The line of the probe that was being executed, where that is known."""
     repeatable: bool = True
     """Whether another run would fail in the same way; False where it depends on the machine."""
+    step: int | None = None
+    """The number of the step, for a failure within the loop of a training."""
 
     def __post_init__(self) -> None:
-        """Whoever wrote the message: it can be shown as it is."""
-        _as_read(self, "phase", "type", "message", "where")
+        """Make the texts safe to show, whatever process they came from."""
+        _make_readable(self, "phase", "type", "message", "where")
+
+    @property
+    def sentence(self) -> Message:
+        """What failed, and where; the texts of Python and of the user's code are verbatim."""
+        step = self.step
+        phase = own_name(self.phase) if step is None else message("step {number}", number=step)
+        error, line, text = self.type, self.where, self.message
+        if not text and not line:
+            return message("{error} in {phase}", error=error, phase=phase)
+        if not text:
+            return message("{error} in {phase}, at `{line}`", error=error, phase=phase, line=line)
+        if not line:
+            return message("{error} in {phase}: {text}", error=error, phase=phase, text=text)
+        return message(
+            "{error} in {phase}, at `{line}`: {text}",
+            error=error,
+            phase=phase,
+            line=line,
+            text=text,
+        )
 
     def __str__(self) -> str:
-        """One sentence."""
-        at = f", at `{self.where}`" if self.where else ""
-        message = f": {self.message}" if self.message else ""
-        return f"{self.type} in {self.phase}{at}{message}"
+        """The sentence in English."""
+        return str(self.sentence)
+
+
+OWN_NAMES = {
+    str(name): name
+    for name in (
+        message("the output"),
+        message("the cotangent"),
+        message("the import"),
+        message("reading the probe"),
+        message("the leaves"),
+        message("the forward pass"),
+        message("the backward pass"),
+        message("making the layer"),
+        message("the test"),
+        message("the run"),
+        message("the program"),
+        message("sending what was seen"),
+    )
+}
+"""Phases, and arrays that are not leaves, as records name them."""
+
+
+def own_name(name: str) -> Message:
+    """Return a name from a record as a message; verbatim unless it is one of `OWN_NAMES`."""
+    return OWN_NAMES.get(name) or verbatim(name)
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -110,15 +158,15 @@ class Measured(msgspec.Struct, frozen=True):
     values: dict[str, Array] = {}
     numbers: dict[str, float] = {}
     problem: str | None = None
-    """Why nothing was measured, where the diagnostic declined."""
+    """Why the diagnostic measured nothing. English, never translated: it comes from a child."""
     failure: str | None = None
-    """How the engine failed while it was being measured."""
+    """How the engine failed during the measurement. As `problem`."""
     repeatable: bool = True
     """As in `Failure`."""
 
     def __post_init__(self) -> None:
-        """Whoever wrote them: they can be shown as they are."""
-        _as_read(self, "problem", "failure")
+        """Make the texts safe to show, whatever process they came from."""
+        _make_readable(self, "problem", "failure")
 
 
 class Measurement(msgspec.Struct, frozen=True):
@@ -133,7 +181,7 @@ class Measurement(msgspec.Struct, frozen=True):
 
 
 class TraceStep(msgspec.Struct, frozen=True):
-    """One node of the backward walk, as an engine that records its walk tells it."""
+    """One node of the backward walk, as an engine that records its walk reports it."""
 
     index: int
     """Its place in the topological order: parents have smaller ones than their children."""
@@ -143,7 +191,7 @@ class TraceStep(msgspec.Struct, frozen=True):
     value: Array
     cotangent: Array
     handed: tuple[Array | None, ...]
-    """What its rule handed on, one per parent."""
+    """The cotangents that its rule passed on, one per parent."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -154,18 +202,18 @@ class Run(msgspec.Struct, frozen=True):
     leaves: dict[Name, Array] = {}
     output: Array | None = None
     cotangent: Array | None = None
-    """What the loss hands to the output: ones (uniform) or fixed random numbers (weighted)."""
+    """The gradient of the loss by the output: ones (uniform) or fixed random numbers (weighted)."""
     gradients: dict[Name, Array | None] = {}
     log: Annotated[list[dict[Name, Array]], _MANY] = []
     """For probes of steps: one snapshot a step, the state before the first step included."""
     mutated: dict[Name, Array] = {}
     """Leaves, and `cotangent`, whose memory the run changed: what they hold after it."""
-    shared: Annotated[list[Name], _MANY] = []
-    """Which gradients share memory, with what: `a.grad and b.grad`."""
+    shared: Annotated[list[tuple[Name, Name]], _MANY] = []
+    """Which gradients share memory, and with what: `("a.grad", "b.grad")`."""
     generator_moved: bool = False
     """Numbers were drawn from NumPy's global generator."""
     trace: Annotated[list[TraceStep], _MANY] = []
-    """The backward walk, where it was asked for and the engine can tell."""
+    """The backward walk, if it was requested and the engine can record it."""
     failure: Failure | None = None
     reached: list[int] = []
     """The numbers of the patch's sites that were executed. Where there are none, and no failure,
@@ -185,9 +233,12 @@ class Run(msgspec.Struct, frozen=True):
         return all(result.repeatable for result in results if result)
 
 
-def failure_of(phase: str, error: BaseException, where: str = "") -> Failure:
-    """Return the failure that an exception is; one for want of memory is not repeatable."""
-    return Failure(phase, type(error).__name__, message_of(error), where, is_repeatable(error))
+def failure_of(
+    phase: str, error: BaseException, where: str = "", step: int | None = None
+) -> Failure:
+    """Return the failure that an exception is; a MemoryError is not repeatable."""
+    kind = type(error).__name__
+    return Failure(phase, kind, message_of(error), where, is_repeatable(error), step)
 
 
 def is_repeatable(error: BaseException) -> bool:
@@ -196,9 +247,9 @@ def is_repeatable(error: BaseException) -> bool:
 
 
 def message_of(error: BaseException) -> str:
-    """The exception's own words on one line, bounded; an exception may fail even to say them."""
+    """The exception's text on one line, at most 300 characters; its `__str__` may itself fail."""
     try:
-        words = visible(" ".join(str(error)[:LONGEST_MESSAGE].split()))
+        text = visible(" ".join(str(error)[:LONGEST_MESSAGE].split()))
     except BaseException:
         return "(its message cannot be printed)"
-    return words if len(words) <= 300 else words[:299] + "…"
+    return text if len(text) <= 300 else text[:299] + "…"

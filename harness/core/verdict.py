@@ -1,29 +1,31 @@
-"""What a diagnostic may say of a run."""
+"""The verdicts that a diagnostic may return on a run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.core.message import Message
+
 
 @dataclass(frozen=True)
 class Alarm:
-    """Something is wrong, and this is the sentence that says what."""
+    """Something is wrong; the message says what."""
 
-    message: str
+    message: Message
     deviation: float | None = None
-    """How far off, relative to what is right, where a number can say it; infinite for NaN."""
+    """The relative error, if there is a number for it; infinite for NaN."""
 
 
 @dataclass(frozen=True)
 class Silent:
-    """Nothing is wrong among the `compared` things that were looked at."""
+    """Nothing is wrong among the `compared` values."""
 
     compared: int
     deviation: float | None = None
-    """As in `Alarm`: what was let pass as rounding."""
+    """As in `Alarm`: the error that was accepted as rounding."""
 
     def __post_init__(self) -> None:
-        """A check that compared nothing has not passed."""
+        """Raise ValueError if nothing was compared: such a check has not passed."""
         if self.compared < 1:
             raise ValueError("a diagnostic that compared nothing cannot be silent")
 
@@ -32,7 +34,7 @@ class Silent:
 class Skipped:
     """Nothing was checked, for this reason; never counted as silent."""
 
-    reason: str
+    reason: Message
     repeatable: bool = True
     """Whether it would be skipped another time; False where a library could not be run."""
 

@@ -1,7 +1,7 @@
 """`aliasing`: no gradient shares its memory with anything else.
 
-With another gradient, a leaf, the cotangent or the output; seen from their memory, and felt by
-writing into each gradient in turn and looking at everything else, as `clip` and `grad *= scale` do.
+That is, with another gradient, a leaf, the cotangent or the output. It compares their memory, and
+writes into each gradient in turn, as `clip` and `grad *= scale` do, to see what else changes.
 Costs one forward and one backward pass. What is shared inside the graph and shows in no gradient of
 a leaf is not seen here: there it makes wrong values.
 """
@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.core.run import Measured, NumericArray, Run
+from harness.core.message import joined, message
+from harness.core.run import Measured, NumericArray, Run, own_name
 from harness.core.verdict import Alarm, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:
-    """For each pair of a gradient and something else: how many numbers of it a write changed."""
+    """Count the numbers of `other` that writing into a gradient changes, by `gradient|other`."""
     assert run.cotangent is not None
     library, cotangent = trial.library, run.cotangent.numpy().copy()
     leaves, output = trial.forward({name: leaf.numpy() for name, leaf in run.leaves.items()})
@@ -32,20 +33,20 @@ def measure(trial: Trial, run: Run) -> Measured:
             continue
         others = {other: array for other, array in shown.items() if other != name}
         for other, count in _write(gradient, others).items():
-            changed[f"writing into {name} changes {other}"] = float(count)
+            changed[f"{name}|{other}"] = float(count)
     return Measured(numbers=changed)
 
 
 def _write(gradient: NumericArray, others: dict[str, NumericArray]) -> dict[str, int]:
     """Write other numbers into the gradient, count what changed elsewhere, and undo it."""
-    kept = gradient.copy()
+    original = gradient.copy()
     before = {name: array.copy() for name, array in others.items()}
-    gradient[...] = np.where(kept == 7, 8, 7)
+    gradient[...] = np.where(original == 7, 8, 7)
     counts = {}
     for name, array in others.items():
         same = (array == before[name]) | (np.isnan(array) & np.isnan(before[name]))
         counts[name] = int((~same).sum())
-    gradient[...] = kept
+    gradient[...] = original
     return counts
 
 
@@ -53,14 +54,23 @@ def check(observation: Observation) -> Verdict:
     """Alarm at the first pair that shares memory."""
     run = observation.run
     if run.shared:
-        return Alarm(f"shared memory: {', '.join(run.shared)}")
+        pairs = (
+            message("{one} and {other} share memory", one=one, other=own_name(other))
+            for one, other in run.shared
+        )
+        return Alarm(joined(pairs))
     numbers = run.measured["aliasing"].numbers
-    for what, count in numbers.items():
+    for pair, count in numbers.items():
         if count:
-            return Alarm(what)
+            name, _, other = pair.partition("|")
+            return Alarm(
+                message(
+                    "writing into {gradient} changes {other}", gradient=name, other=own_name(other)
+                )
+            )
     gradients = sum(gradient is not None for gradient in run.gradients.values())
     if not gradients:
-        return Alarm("no leaf has a gradient")
+        return Alarm(message("no leaf has a gradient"))
     return Silent(compared=max(len(numbers), gradients))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from harness.core.message import Message, message
 from harness.core.run import Measured, NumericArray, Run, pack
 from harness.core.verdict import Skipped, Verdict
 from harness.diagnostics.comparison import Pair, Scale, compare, resolution
@@ -27,19 +28,19 @@ def measure(trial: Trial, run: Run) -> Measured:
     times = _times(leaf.shape, run.output.shape)
     if not times:
         return Measured(problem=f"{name} has no future: one time step, or no axis for it")
-    values = {each: array.numpy() for each, array in run.leaves.items()}
+    values = {leaf_name: array.numpy() for leaf_name, array in run.leaves.items()}
     other = np.random.default_rng(0).standard_normal(leaf.shape).astype(leaf.dtype)
-    seen = {}
+    measured = {}
     for t in times:
         changed = values[name].copy()
         changed[..., t:, :] = other[..., t:, :]
-        seen[f"output {t}"] = pack(trial.output({**values, name: changed}))
+        measured[f"output {t}"] = pack(trial.output({**values, name: changed}))
         past = run.cotangent.numpy().copy()
         past[..., t:, :] = 0.0
         gradient = trial.gradients(values, past)[1][name]
         if gradient is not None:
-            seen[f"gradient {t}"] = pack(gradient)
-    return Measured(seen)
+            measured[f"gradient {t}"] = pack(gradient)
+    return Measured(measured)
 
 
 def _times(leaf: tuple[int, ...], output: tuple[int, ...]) -> list[int]:
@@ -50,31 +51,29 @@ def _times(leaf: tuple[int, ...], output: tuple[int, ...]) -> list[int]:
 
 
 def check(observation: Observation) -> Verdict:
-    """Alarm where the past moves with the future."""
+    """Alarm if the past depends on the future."""
     run = observation.run
     if not observation.probe.causal:
-        return Skipped("the probe does not promise to be causal")
+        return Skipped(message("the probe does not promise to be causal"))
     assert run.output is not None
     pairs = []
-    for key, seen in run.measured["causality"].values.items():
+    for key, array in run.measured["causality"].values.items():
         what, t = key.split()
         if what == "output":
-            name, before = f"with another future from time {t}, the output", slice(None, int(t))
-            pairs.append(_pair(name, seen.numpy(), run.output.numpy(), before))
+            name = message("with another future from time {t}, the output", t=t)
+            pairs.append(_pair(name, array.numpy(), run.output.numpy(), slice(None, int(t))))
         else:
-            name, future = (
-                f"the gradient from time {t} of the output before it",
-                slice(int(t), None),
-            )
-            pairs.append(_pair(name, seen.numpy(), np.zeros(_first_shape(run)), future))
-    return compare(pairs, "it must be", Scale.of(run), resolution(run.output.numpy()))
+            name = message("the gradient from time {t} of the output before it", t=t)
+            zeros = np.zeros(_first_shape(run))
+            pairs.append(_pair(name, array.numpy(), zeros, slice(int(t), None)))
+    return compare(pairs, message("it must be"), Scale.of(run), resolution(run.output.numpy()))
 
 
-def _pair(name: str, seen: NumericArray, due: NumericArray, times: slice) -> Pair:
-    """Both at these times, or whole where they are not even of the same shape."""
-    if seen.shape != due.shape:
-        return Pair(name, seen, due)
-    return Pair(name, seen[..., times, :], due[..., times, :])
+def _pair(name: Message, actual: NumericArray, expected: NumericArray, times: slice) -> Pair:
+    """Both at these times, or whole if their shapes differ."""
+    if actual.shape != expected.shape:
+        return Pair(name, actual, expected)
+    return Pair(name, actual[..., times, :], expected[..., times, :])
 
 
 def _first_shape(run: Run) -> tuple[int, ...]:

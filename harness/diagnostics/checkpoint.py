@@ -1,7 +1,7 @@
-"""`checkpoint`: a training that stops and goes on from what it saved is one that never stopped.
+"""`checkpoint`: a training that stops and resumes from what it saved equals one that never stopped.
 
 Bit for bit: whatever a checkpoint forgets (moments, a step count, a generator, running statistics)
-shows in the log, and rounding is the same on both ways.
+shows in the log, and rounding is the same both times.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from harness.core.message import Message, message
 from harness.core.run import Array, Measured, Run
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
@@ -30,53 +31,69 @@ def measure(trial: Trial, run: Run) -> Measured:
 
 
 def _flat(way: str, log: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
-    """A log as one table, so that it travels as what was measured."""
+    """A log as one table, the form in which measurements travel."""
     return {
-        f"{way}/{step}/{key}": seen
+        f"{way}/{step}/{key}": array
         for step, snapshot in enumerate(log)
-        for key, seen in snapshot.items()
+        for key, array in snapshot.items()
     }
 
 
 def check(observation: Observation) -> Verdict:
-    """Alarm at the first step and key at which the logs part."""
+    """Alarm at the first step and entry at which the logs differ."""
     run, values = observation.run, observation.run.measured["checkpoint"].values
     if difference := _first_difference(_flat(AGAIN, run.log), values, AGAIN):
-        return Alarm(f"the same training twice gives two logs: {difference}")
-    if difference := _first_difference(_flat(STRAIGHT, run.log), values, STRAIGHT):
-        at = observation.probe.resume_at
         return Alarm(
-            f"resumed at step {at}, it is not the training that never stopped: {difference}"
+            message("the same training twice gives two logs: {difference}", difference=difference)
         )
-    return Silent(len(values)) if values else Skipped("there is nothing in the log to compare")
+    if difference := _first_difference(_flat(STRAIGHT, run.log), values, STRAIGHT):
+        return Alarm(
+            message(
+                "resumed at step {step}, it is not the training that never stopped: {difference}",
+                step=observation.probe.resume_at,
+                difference=difference,
+            )
+        )
+    if not values:
+        return Skipped(message("there is nothing in the log to compare"))
+    return Silent(len(values))
 
 
 def _first_difference(
-    mine: Mapping[str, Array], measured: Mapping[str, Array], way: str
-) -> str | None:
-    """In the order of the log, its length last."""
-    theirs = {name: seen for name, seen in measured.items() if name.startswith(f"{way}/")}
-    for name in [*mine, *theirs]:
-        _, step, key = name.split("/", 2)
-        if name not in mine or name not in theirs:
-            return f"{key} is logged at step {step} by one of them alone"
-        if not _same(mine[name], theirs[name]):
-            return f"{key} at step {step} {_apart(mine[name], theirs[name])}"
+    actual: Mapping[str, Array], measured: Mapping[str, Array], way: str
+) -> Message | None:
+    """The first difference in the order of the log, its length last."""
+    expected = {name: array for name, array in measured.items() if name.startswith(f"{way}/")}
+    for name in [*actual, *expected]:
+        _, step, entry = name.split("/", 2)
+        if name not in actual or name not in expected:
+            return message(
+                "{entry} is logged at step {step} by one of them alone", entry=entry, step=step
+            )
+        if actual[name] != expected[name]:  # bit for bit, so NaN equals itself
+            return _difference(entry, step, actual[name], expected[name])
     return None
 
 
-def _same(mine: Array, theirs: Array) -> bool:
-    """Bit for bit, dtype and shape included; so NaN equals itself."""
-    return mine == theirs
-
-
-def _apart(mine: Array, theirs: Array) -> str:
-    if (mine.shape, mine.dtype) != (theirs.shape, theirs.dtype):
-        return f"is {mine.dtype} {mine.shape} and {theirs.dtype} {theirs.shape}"
+def _difference(entry: str, step: str, actual: Array, expected: Array) -> Message:
+    if (actual.shape, actual.dtype) != (expected.shape, expected.dtype):
+        one, other = (f"{array.dtype} {array.shape}" for array in (actual, expected))
+        return message(
+            "{entry} at step {step} is {one} and {other}",
+            entry=entry,
+            step=step,
+            one=one,
+            other=other,
+        )
     with np.errstate(invalid="ignore"):
-        error = np.abs(mine.numpy().astype(float) - theirs.numpy().astype(float))
+        error = np.abs(actual.numpy().astype(float) - expected.numpy().astype(float))
     finite = error[np.isfinite(error)]
-    return f"parts by up to {finite.max():.3g}" if finite.any() else "parts by NaN"
+    return message(
+        "{entry} at step {step} differs by up to {error}",
+        entry=entry,
+        step=step,
+        error=f"{finite.max():.3g}" if finite.any() else "NaN",
+    )
 
 
 CHECKPOINT = Diagnostic(

@@ -1,8 +1,8 @@
-"""Comparing numbers that ought to be equal: shape, then value, strictly. Dtypes are `dtype`'s.
+"""Comparing numbers that ought to be equal: shape, then value. Dtypes are checked by `dtype`.
 
 How close is close enough depends on the coarser of the two dtypes (an engine that computes in
-float32 is right within float32's digits) and on the size of what was summed. Two things are let
-pass as rounding:
+float32 is right within float32's digits) and on the size of what was summed. Two things are
+accepted as rounding:
 
 - half of the digits, `sqrt(eps)` relative: 1.5e-8 for float64, 3.5e-4 for float32;
 - where terms cancel, `64 sqrt(n) eps` of the largest number, for n numbers in the leaves and the
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harness.core.message import Message, message, verbatim
 from harness.core.run import Array, NumericArray, Run
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
 from harness.diagnostics.diagnostic import Observation
@@ -28,19 +29,19 @@ from harness.diagnostics.diagnostic import Observation
 
 @dataclass(frozen=True)
 class Pair:
-    """What is there and what ought to be there, under the name that a sentence gives it."""
+    """Two arrays that ought to be equal, and their name in a message."""
 
-    name: str
+    name: Message
     actual: NumericArray
-    desired: NumericArray
+    expected: NumericArray
     slack: NumericArray | float = 0.0
-    """What more than rounding may lie between them; infinite: this element is not compared."""
+    """How much more than by rounding they may differ; infinite for an element not compared."""
 
     @property
     def is_compared(self) -> NumericArray:
-        """Which elements there is anything to hold to."""
-        open_ended = np.broadcast_to(self.slack, self.desired.shape) == np.inf
-        return np.asarray(~open_ended & ~np.isnan(self.desired))
+        """Which elements are compared."""
+        unbounded = np.broadcast_to(self.slack, self.expected.shape) == np.inf
+        return np.asarray(~unbounded & ~np.isnan(self.expected))
 
 
 @dataclass(frozen=True)
@@ -67,39 +68,50 @@ def resolution(*arrays: NumericArray) -> float:
     return float(max((np.finfo(dtype).eps for dtype in floats), default=np.finfo(float).eps))
 
 
-def compare(pairs: Iterable[Pair], due: str, scale: Scale, eps: float = 0.0) -> Verdict:
-    """Alarm at the first pair that parts; the deviation is the largest of all pairs.
+def compare(pairs: Iterable[Pair], reference: Message, scale: Scale, eps: float = 0.0) -> Verdict:
+    """Alarm at the first pair that differs; the deviation is the largest of all pairs.
 
-    `due` says whose the desired numbers are ("PyTorch gives"); `eps` is the precision that all was
-    computed in, if that is coarser than the pair's own dtypes. NaN equals nothing; an element that
-    is due to be NaN is not compared. Skipped where no element was.
+    `reference` says where the expected numbers come from ("PyTorch gives"); `eps` is the precision
+    of the computation, if that is coarser than the pair's own dtypes. NaN equals nothing; elements
+    whose expected value is NaN are not compared. Skipped if none is.
     """
-    alarm, compared, deviations = "", 0, [0.0]
+    alarm: Message | None = None
+    compared, deviations = 0, [0.0]
     for pair in pairs:
-        if pair.actual.shape != pair.desired.shape:
-            return Alarm(f"{pair.name} is {pair.actual.shape}, {due} {pair.desired.shape}")
-        wrong, deviation = _parted(pair, scale, max(eps, resolution(pair.actual, pair.desired)))
+        if pair.actual.shape != pair.expected.shape:
+            return Alarm(
+                message(
+                    "{array} is {actual}, {reference} {expected}",
+                    array=pair.name,
+                    actual=pair.actual.shape,
+                    reference=reference,
+                    expected=pair.expected.shape,
+                )
+            )
+        wrong, deviation = _differing(pair, scale, max(eps, resolution(pair.actual, pair.expected)))
         compared += int(pair.is_compared.sum())
         deviations.append(deviation)
         if wrong.any() and not alarm:
-            alarm = _say(pair, wrong, due)
+            alarm = _describe(pair, wrong, reference)
     if alarm:
         return Alarm(alarm, max(deviations))
-    return Silent(compared, max(deviations)) if compared else Skipped("there is nothing to compare")
+    if not compared:
+        return Skipped(message("there is nothing to compare"))
+    return Silent(compared, max(deviations))
 
 
-def _parted(pair: Pair, scale: Scale, eps: float) -> tuple[NumericArray, float]:
-    """Where the pair parts by more than rounding and slack, and its relative deviation."""
-    actual, desired = _wide(pair.actual), _wide(pair.desired)
-    largest = _largest(desired)
+def _differing(pair: Pair, scale: Scale, eps: float) -> tuple[NumericArray, float]:
+    """Where the pair differs by more than rounding and slack, and its relative deviation."""
+    actual, expected = _wide(pair.actual), _wide(pair.expected)
+    largest = _largest(expected)
     cancelled = 64 * math.sqrt(scale.terms) * eps * max(largest, scale.size)
     looked_at = pair.is_compared
     slack = np.where(looked_at, pair.slack, 0.0)
-    close = np.isclose(actual, desired, rtol=math.sqrt(eps), atol=cancelled + slack)
+    close = np.isclose(actual, expected, rtol=math.sqrt(eps), atol=cancelled + slack)
     with np.errstate(invalid="ignore"):
-        error = np.where(actual == desired, 0.0, np.abs(actual - desired))
+        error = np.where(actual == expected, 0.0, np.abs(actual - expected))
     error = np.where(np.isnan(error), np.inf, error)[looked_at]
-    # Where all that is due may be rounding, it is no scale.
+    # If everything expected may be rounding, it does not give a scale.
     size = largest if largest > cancelled + slack.max(initial=0.0) else scale.size
     return looked_at & ~close, float(error.max(initial=0.0) / size)
 
@@ -114,44 +126,57 @@ def _largest(array: NumericArray) -> float:
     return float(finite.max()) if finite.size else 0.0
 
 
-def _say(pair: Pair, wrong: NumericArray, due: str) -> str:
+def _describe(pair: Pair, wrong: NumericArray, reference: Message) -> Message:
     first = tuple(int(i) for i in np.argwhere(wrong)[0])
     at = f"[{', '.join(map(str, first))}]" if first else ""
-    many = f" ({int(wrong.sum())} of {wrong.size} are wrong)" if wrong.size > 1 else ""
-    return f"{pair.name}{at} is {pair.actual[first]:.6g}, {due} {pair.desired[first]:.6g}{many}"
+    difference = message(
+        "{array} is {actual}, {reference} {expected}",
+        array=message("{array}{index}", array=pair.name, index=at),
+        actual=f"{pair.actual[first]:.6g}",
+        reference=reference,
+        expected=f"{pair.expected[first]:.6g}",
+    )
+    if wrong.size == 1:
+        return difference
+    return message(
+        "{difference} ({count} of {size} are wrong)",
+        difference=difference,
+        count=int(wrong.sum()),
+        size=wrong.size,
+    )
 
 
 def compare_gradients(
     run: Run,
-    answers: Mapping[str, Array | None],
-    due: str,
+    others: Mapping[str, Array | None],
+    reference: Message,
     slack: Mapping[str, NumericArray] | None = None,
 ) -> Verdict:
-    """Compare a run's gradients with somebody else's answer, leaf by leaf.
+    """Compare a run's gradients with those of another source, leaf by leaf.
 
-    No gradient at all and a gradient of zeros are the same answer.
+    A missing gradient equals a gradient of zeros.
     """
     pairs = []
-    for name, answer in answers.items():
-        mine = run.gradients.get(name)
+    for name, other in others.items():
+        gradient = run.gradients.get(name)
         zeros = np.zeros(run.leaves[name].shape)
-        actual = zeros if mine is None else mine.numpy()
-        desired = zeros if answer is None else answer.numpy()
-        pairs.append(Pair(f"{name}.grad", actual, desired, (slack or {}).get(name, 0.0)))
+        actual = zeros if gradient is None else gradient.numpy()
+        expected = zeros if other is None else other.numpy()
+        pairs.append(Pair(verbatim(f"{name}.grad"), actual, expected, (slack or {}).get(name, 0.0)))
     eps = resolution(run.output.numpy()) if run.output else 0.0
-    return compare(pairs, due, Scale.of(run), eps)
+    return compare(pairs, reference, Scale.of(run), eps)
 
 
-def compare_with_library(observation: Observation, diagnostic: str, due: str) -> Verdict:
+def compare_with_library(observation: Observation, diagnostic: str, reference: Message) -> Verdict:
     """Compare the run's gradients with those of the library that has the diagnostic's name.
 
-    What was measured under that name is the slack: rounding, and at kinks the libraries' choices.
+    The measurement of that name is the slack: rounding, and at kinks the libraries' choices.
     """
     answer = observation.independent[diagnostic]
     assert not isinstance(answer, Skipped)
     measured = observation.run.measured[diagnostic].values
     slack = {name: array.numpy() for name, array in measured.items()}
-    verdict = compare_gradients(observation.run, answer.gradients, due, slack)
+    verdict = compare_gradients(observation.run, answer.gradients, reference, slack)
     if isinstance(verdict, Skipped):
-        return Skipped("every element is at a kink, where libraries differ by right")
+        return Skipped(message("every element is at a kink, where libraries may differ"))
     return verdict

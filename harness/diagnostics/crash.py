@@ -6,6 +6,7 @@ an exception is right: `guard` looks at those. A signal or a time-out is never r
 
 from __future__ import annotations
 
+from harness.core.message import message
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.guard import is_refusal
@@ -17,8 +18,8 @@ def check(observation: Observation) -> Verdict:
     if failure is None:
         return Silent(compared=1)
     if observation.probe.refused and is_refusal(failure):
-        return Skipped("a correct engine refuses this probe: `guard` looks at it")
-    return Alarm(str(failure))
+        return Skipped(message("a correct engine refuses this probe: `guard` looks at it"))
+    return Alarm(failure.sentence)
 
 
 CRASH = Diagnostic(

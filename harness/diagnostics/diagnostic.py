@@ -1,14 +1,16 @@
-"""What a diagnostic is: what it may see, and the three things it may say.
+"""What a diagnostic is: what it may see, and how its verdict is obtained.
 
 A diagnostic looks at an `Observation`, which holds a run and independent libraries' runs of the
-same probe. The answer key is not in there: it cannot be seen from here.
+same probe. The answer key is not part of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 
+from harness.core.message import message, verbatim
 from harness.core.run import Measured, Measurement, Run
 from harness.core.verdict import Alarm, Skipped, Verdict
 from harness.pages.probe import Probe, ProbeKind
@@ -17,12 +19,12 @@ from harness.runs.trial import Trial
 
 @dataclass(frozen=True)
 class Observation:
-    """All that a diagnostic may look at."""
+    """Everything that a diagnostic may look at."""
 
     probe: Probe
     run: Run
     independent: Mapping[str, Run | Skipped]
-    """The same probe and loss on independent libraries, by name, or why there is none."""
+    """The same probe and loss on independent libraries, by name, or why there is no run."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,9 @@ class Diagnostic:
     """The same as a number, for a probe of P elements."""
     check: Callable[[Observation], Verdict]
     measure: Callable[[Trial, Run], Measured] | None = None
-    """Runs the engine under test again, in its process; `check` finds the result in the run, and
-    looks at no other diagnostic's."""
+    """Runs the engine under test again, in its process; `check` finds the result in the run."""
     library: str | None = None
-    """The independent library that it asks."""
+    """The independent library that it compares with."""
     kinds: tuple[ProbeKind, ...] = ("gradient",)
     looks_at_crashes: bool = False
 
@@ -58,23 +59,33 @@ class Diagnostic:
 
 
 def ask(diagnostic: Diagnostic, observation: Observation) -> Verdict:
-    """The diagnostic's verdict, or why it cannot have one on this run."""
+    """Return the diagnostic's verdict on this run, `Skipped` if it cannot have one."""
     if observation.probe.kind not in diagnostic.kinds:
-        return Skipped(f"it needs a probe of the kind {' or '.join(diagnostic.kinds)}")
+        kinds = reduce(
+            lambda a, b: message("{first} or {next}", first=a, next=b),
+            map(verbatim, diagnostic.kinds),
+        )
+        return Skipped(message("it needs a probe of the kind {kinds}", kinds=kinds))
     if observation.run.failure and not diagnostic.looks_at_crashes:
-        return Skipped("the run crashed, so there is nothing to look at")
+        return Skipped(message("the run crashed, so there is nothing to look at"))
     if diagnostic.library:
         answer = observation.independent[diagnostic.library]
         if isinstance(answer, Skipped):
             return answer
         if answer.failure:
-            reason = f"{diagnostic.library} cannot run this probe: {answer.failure}"
+            reason = message(
+                "{library} cannot run this probe: {failure}",
+                library=diagnostic.library,
+                failure=answer.failure.sentence,
+            )
             return Skipped(reason, answer.failure.repeatable)
     measured = observation.run.measured.get(diagnostic.name)
     if measured and measured.problem:
-        return Skipped(measured.problem)
+        return Skipped(verbatim(measured.problem))
     if measured and measured.failure:
-        return Alarm(f"running the engine again for it ended in {measured.failure}")
+        return Alarm(
+            message("running the engine again for it ended in {failure}", failure=measured.failure)
+        )
     if diagnostic.measure and not measured:
-        return Skipped("it measured nothing on this run")
+        return Skipped(message("it measured nothing on this run"))
     return diagnostic.check(observation)

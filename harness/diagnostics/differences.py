@@ -242,7 +242,7 @@ def measure_conventions(trial: Trial, run: Run) -> Measured:
         return Measured(noise)
     gradient, kinks = around.gradient(run), around.kinks()
     if kinks is None:
-        return Measured(problem="too many elements are at kinks, where libraries differ by right")
+        return Measured(problem="too many elements are at kinks, where libraries may differ")
     if gradient is None or not kinks:
         return Measured(noise)
     free: Vector = np.zeros_like(around.x)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from harness.core.message import message
 from harness.core.run import Measured, NumericArray, Run
 from harness.core.verdict import Alarm, Verdict
 from harness.diagnostics.comparison import Pair, Scale, compare
@@ -23,8 +24,8 @@ def measure(trial: Trial, run: Run) -> Measured:
     """The loss's slope along the direction: `claimed` by the gradient, and `numerical`."""
     try:
         around = Surroundings(trial, run)
-    except Unmeasurable as why:
-        return Measured(problem=str(why))
+    except Unmeasurable as reason:
+        return Measured(problem=str(reason))
     gradient, direction = around.gradient(run), around.anywhere()
     if gradient is None:
         return Measured()
@@ -59,13 +60,22 @@ def check(observation: Observation) -> Verdict:
     run = observation.run
     for name, gradient in run.gradients.items():
         if gradient and gradient.shape != run.leaves[name].shape:
-            return Alarm(f"{name}.grad is {gradient.shape}, {name} is {run.leaves[name].shape}")
+            return Alarm(
+                message(
+                    "{leaf}.grad has shape {actual}, and {leaf} {expected}",
+                    leaf=name,
+                    actual=gradient.shape,
+                    expected=run.leaves[name].shape,
+                )
+            )
     numbers = run.measured["directional"].numbers
     claimed, numerical, error = (np.array(numbers[n]) for n in ("claimed", "numerical", "error"))
-    pair = Pair("the slope along a random direction", claimed, numerical, error)
+    pair = Pair(message("the slope along a random direction"), claimed, numerical, error)
     scale = Scale.of(run)
     size = numbers["size"] if np.isfinite(numbers["size"]) else 0.0
-    return compare([pair], "central differences give", Scale(scale.terms, max(scale.size, size)))
+    return compare(
+        [pair], message("central differences give"), Scale(scale.terms, max(scale.size, size))
+    )
 
 
 DIRECTIONAL = Diagnostic(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from harness.core.message import message
 from harness.core.run import Measured, Run, pack
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
@@ -19,7 +20,7 @@ from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:
-    """What the engine holds for each leaf: an empty array of its dtype."""
+    """Return an empty array for each leaf, with the dtype in which the engine holds it."""
     if trial.probe.kind == "steps":
         return Measured()  # the log says it all
     held = trial.stored({name: leaf.numpy() for name, leaf in run.leaves.items()})
@@ -27,41 +28,62 @@ def measure(trial: Trial, run: Run) -> Measured:
 
 
 def check(observation: Observation) -> Verdict:
-    """Alarm at the first dtype that is not as it must be."""
+    """Alarm at the first wrong dtype."""
     run = observation.run
     if observation.probe.kind == "steps":
         return _check_log(run)
     held = {name: np.dtype(leaf.dtype) for name, leaf in run.measured["dtype"].values.items()}
     if not held or any(dtype.kind != "f" for dtype in held.values()):
-        return Skipped("not every leaf holds floating-point numbers")
+        return Skipped(message("not every leaf holds floating-point numbers"))
     gradients = {name: np.dtype(g.dtype) for name, g in run.gradients.items() if g}
     for name, dtype in gradients.items():
         if dtype != held[name]:
-            return Alarm(f"{name}.grad is {dtype}, {name} is {held[name]}")
+            return Alarm(
+                message(
+                    "{leaf}.grad is {actual}, and {leaf} {expected}",
+                    leaf=name,
+                    actual=dtype,
+                    expected=held[name],
+                )
+            )
     output = _check_output(observation.probe, run, np.result_type(*held.values()))
     return output or Silent(compared=len(gradients) + 1)
 
 
-def _check_output(probe: Probe, run: Run, due: np.dtype[np.generic]) -> Alarm | None:
+def _check_output(probe: Probe, run: Run, expected: np.dtype[np.generic]) -> Alarm | None:
     """An output is as precise as its leaves; more so only where the probe brings other numbers."""
     assert run.output is not None
     dtype = np.dtype(run.output.dtype)
-    promoted = np.result_type(dtype, due) == dtype and dtype.kind == "f"
-    if dtype == due or (promoted and brings_numbers(probe)):
+    promoted = np.result_type(dtype, expected) == dtype and dtype.kind == "f"
+    if dtype == expected or (promoted and brings_numbers(probe)):
         return None
-    return Alarm(f"the output is {dtype}, NumPy makes {due} of its leaves")
+    return Alarm(
+        message(
+            "the output is {actual}, and NumPy promotes the leaves to {expected}",
+            actual=dtype,
+            expected=expected,
+        )
+    )
 
 
 def _check_log(run: Run) -> Verdict:
     first: dict[str, np.dtype[np.generic]] = {}
     compared = 0
     for step, snapshot in enumerate(run.log):
-        for name, seen in snapshot.items():
-            dtype = np.dtype(seen.dtype)
+        for name, array in snapshot.items():
+            dtype = np.dtype(array.dtype)
             if first.setdefault(name, dtype) != dtype:
-                return Alarm(f"{name} is {dtype} after step {step}, it was {first[name]}")
+                return Alarm(
+                    message(
+                        "{entry} is {actual} after step {step}, it was {expected}",
+                        entry=name,
+                        actual=dtype,
+                        step=step,
+                        expected=first[name],
+                    )
+                )
             compared += 1
-    return Silent(compared) if compared else Alarm("the log is empty")
+    return Silent(compared) if compared else Alarm(message("the log is empty"))
 
 
 DTYPE = Diagnostic(

@@ -6,13 +6,14 @@ the one-sided slopes grow as the step shrinks (a square root at 0). That is two 
 four for each such slope; else nothing is paid beside the run. It cannot see a wrong number that is
 finite, and accuses every engine where a rule multiplies 0 by infinity, as they all do for
 `(x * x).sqrt()` at 0. In a log nothing becomes infinite that was not so at first, and nothing is
-ever NaN. A probe that writes NaN or infinity down itself is let be.
+ever NaN. A probe that itself contains NaN or infinity is skipped.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from harness.core.message import Message, message, verbatim
 from harness.core.run import Array, Measured, NumericArray, Run, pack
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
@@ -20,8 +21,10 @@ from harness.diagnostics.differences import Surroundings, Unmeasurable
 from harness.diagnostics.wording import brings_non_finite
 from harness.runs.trial import Trial
 
+OUTPUT = message("the output")
+
 MOST_ELEMENTS = 50
-"""How many gradients that are not finite are looked into."""
+"""How many gradient entries that are not finite are examined."""
 
 
 def measure(trial: Trial, run: Run) -> Measured:
@@ -58,22 +61,22 @@ def _is_at_a_pole(trial: Trial, run: Run) -> bool:
 
 
 def check(observation: Observation) -> Verdict:
-    """Alarm at the first NaN or infinity that need not be."""
+    """Alarm at the first NaN or infinity without a reason."""
     run = observation.run
     text_is_finite = not brings_non_finite(observation.probe)
     if observation.probe.kind == "steps":
         if text_is_finite:
             return _check_log(run)
-        return Skipped("the probe itself writes numbers that are not finite")
+        return Skipped(message("the probe itself writes numbers that are not finite"))
     if not all(_is_finite(leaf) for leaf in run.leaves.values()):
-        return Skipped("a leaf is not finite")
+        return Skipped(message("a leaf is not finite"))
     assert run.output is not None
     if not _is_finite(run.output):
         if not text_is_finite:
-            return Skipped("the probe itself writes numbers that are not finite")
+            return Skipped(message("the probe itself writes numbers that are not finite"))
         if run.measured["finite"].numbers["pole"]:
-            return Skipped("the leaves are at a pole, where the output is infinite by right")
-        return Alarm(_say("the output", run.output.numpy()))
+            return Skipped(message("the leaves are at a pole, where the output has to be infinite"))
+        return Alarm(_describe(OUTPUT, run.output.numpy()))
     return _check_gradients(run)
 
 
@@ -88,7 +91,9 @@ def _check_gradients(run: Run) -> Verdict:
         if allowed and steep:
             wrong &= steep.numpy() == 0
         if wrong.any():
-            return Alarm(_say(f"{name}.grad", np.where(wrong, gradient.numpy(), 0.0)))
+            return Alarm(
+                _describe(verbatim(f"{name}.grad"), np.where(wrong, gradient.numpy(), 0.0))
+            )
         compared += wrong.size
     return Silent(compared)
 
@@ -97,23 +102,31 @@ def _check_log(run: Run) -> Verdict:
     was_finite: dict[str, bool] = {}
     compared = 0
     for step, snapshot in enumerate(run.log):
-        for name, seen in snapshot.items():
-            finite = _is_finite(seen)
-            if np.isnan(seen.numpy()).any() or (was_finite.get(name, finite) and not finite):
-                return Alarm(_say(name, seen.numpy()) + f" after step {step}")
+        for name, array in snapshot.items():
+            finite = _is_finite(array)
+            if np.isnan(array.numpy()).any() or (was_finite.get(name, finite) and not finite):
+                problem = _describe(verbatim(name), array.numpy())
+                return Alarm(message("{problem} after step {step}", problem=problem, step=step))
             was_finite[name] = finite
             compared += 1
-    return Silent(compared) if compared else Alarm("the log is empty")
+    return Silent(compared) if compared else Alarm(message("the log is empty"))
 
 
 def _is_finite(array: Array | None) -> bool:
     return array is None or bool(np.isfinite(array.numpy()).all())
 
 
-def _say(name: str, array: NumericArray) -> str:
+def _describe(name: Message, array: NumericArray) -> Message:
     wrong = array[~np.isfinite(array)]
-    many = f" ({wrong.size} of {array.size} numbers are not finite)" if array.size > 1 else ""
-    return f"{name} holds {wrong[0]}{many}"
+    if array.size == 1:
+        return message("{array} holds {value}", array=name, value=wrong[0])
+    return message(
+        "{array} holds {value} ({count} of {size} numbers are not finite)",
+        array=name,
+        value=wrong[0],
+        count=wrong.size,
+        size=array.size,
+    )
 
 
 FINITE = Diagnostic(

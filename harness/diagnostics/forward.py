@@ -1,6 +1,6 @@
 """`forward`: the probe's output against PyTorch's, in shape and value.
 
-The one check of the forward pass itself: finite differences hold the gradient against whatever the
+The only check of the forward pass itself: finite differences compare the gradient with whatever the
 engine computes, right or wrong. It sees no gradient at all, and nothing where PyTorch cannot run
 the probe's text. Costs a forward pass, to see how far rounding may go.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from harness.core.message import message
 from harness.core.run import Measured, Run
 from harness.core.verdict import Alarm, Skipped, Verdict
 from harness.diagnostics.comparison import Pair, Scale, compare
@@ -23,19 +24,29 @@ def measure(trial: Trial, run: Run) -> Measured:
 
 
 def check(observation: Observation) -> Verdict:
-    """Alarm where the output and PyTorch's part."""
+    """Alarm if the output and PyTorch's differ."""
     answer, run = observation.independent["torch"], observation.run
     assert not isinstance(answer, Skipped)
     assert run.output is not None
     assert answer.output is not None
-    mine, due = run.output.numpy(), answer.output.numpy()
-    if mine.shape == due.shape and (swallowed := int(np.sum(np.isnan(due) & ~np.isnan(mine)))):
-        # A comparison leaves NaN out; but an op that turns it into a number hides an error.
+    actual, expected = run.output.numpy(), answer.output.numpy()
+    swallowed = (
+        int(np.sum(np.isnan(expected) & ~np.isnan(actual))) if actual.shape == expected.shape else 0
+    )
+    if swallowed:  # A comparison skips NaN, but an op that turns it into a number hides an error.
         return Alarm(
-            f"the output holds a number where PyTorch gives nan ({swallowed} of {due.size})"
+            message(
+                "the output holds a number where PyTorch gives nan ({count} of {size})",
+                count=swallowed,
+                size=expected.size,
+            )
         )
     noise = run.measured["forward"].numbers["noise"]
-    return compare([Pair("the output", mine, due, noise)], "PyTorch gives", Scale.of(run))
+    return compare(
+        [Pair(message("the output"), actual, expected, noise)],
+        message("PyTorch gives"),
+        Scale.of(run),
+    )
 
 
 FORWARD = Diagnostic(

@@ -1,17 +1,18 @@
 """`gradcheck`: the engine's gradient against central differences of its own forward pass.
 
-It catches whatever is no derivative of the forward pass, element by element. It cannot see a
+It catches whatever is not the derivative of the forward pass, element by element. It cannot see a
 forward pass that is wrong together with its backward pass, and it leaves out elements at kinks,
-where there is no one derivative (`differences` says how they are told). It costs two forward
+where the derivative is not unique (`differences` explains how they are found). It costs two forward
 passes an element and one to see that the same leaves give the same output; where that disagrees
-with the engine two more, and two forward and backward passes to see how far rounding may go. More
-than 50 elements are `directional`'s.
+with the engine two more, and two forward and backward passes to see how far rounding may go. Probes
+of more than 50 elements are left to `directional`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from harness.core.message import message
 from harness.core.run import Measured, Run, pack
 from harness.core.verdict import Skipped, Verdict
 from harness.diagnostics.comparison import compare_gradients
@@ -34,8 +35,8 @@ def measure(trial: Trial, run: Run) -> Measured:
         return Measured(problem=f"{elements} elements are more than the {MOST_ELEMENTS} it is for")
     try:
         around = Surroundings(trial, run)
-    except Unmeasurable as why:
-        return Measured(problem=str(why))
+    except Unmeasurable as reason:
+        return Measured(problem=str(reason))
     claimed = around.gradient(run)
     values, errors = np.zeros_like(around.x), np.zeros_like(around.x)
     for i, unit in enumerate(around.unit):
@@ -50,14 +51,16 @@ def measure(trial: Trial, run: Run) -> Measured:
 
 
 def check(observation: Observation) -> Verdict:
-    """Alarm where the engine's gradient and the numerical one part."""
+    """Alarm if the engine's gradient and the numerical one differ."""
     run = observation.run
     measured = run.measured["gradcheck"].values
     numerical = {name: measured[name] for name in run.leaves}
     errors = {name: measured[ERROR + name].numpy() for name in run.leaves}
-    verdict = compare_gradients(run, numerical, "central differences give", errors)
+    verdict = compare_gradients(run, numerical, message("central differences give"), errors)
     if isinstance(verdict, Skipped):
-        return Skipped("every element is at a kink: the slopes to its left and right differ")
+        return Skipped(
+            message("every element is at a kink: the slopes to its left and right differ")
+        )
     return verdict
 
 

@@ -1,4 +1,4 @@
-"""`loss-falls`: the smoke test that everybody has. It is here to show what it misses.
+"""`loss-falls`: the smoke test that everybody has, included to show what it misses.
 
 For a log of steps: the last loss is below the first. For a gradient probe: one small step against
 the gradient lowers the loss, written as a hand-made training loop writes it, so that a gradient of
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from harness.core.message import message
 from harness.core.run import Measured, NumericArray, Run
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
@@ -82,17 +83,17 @@ def _rounding(run: Run, output: NumericArray) -> float:
         for name, gradient in run.gradients.items():
             if gradient:
                 moved.append(gradient.numpy() * run.leaves[name].numpy())
-    return float(16 * epsilon * sum(np.abs(each[np.isfinite(each)]).sum() for each in moved))
+    return float(16 * epsilon * sum(np.abs(terms[np.isfinite(terms)]).sum() for terms in moved))
 
 
 def check(observation: Observation) -> Verdict:
-    """Alarm where the loss does not fall."""
+    """Alarm if the loss does not fall."""
     run = observation.run
     if observation.probe.kind == "steps":
-        logged = [seen["loss"].numpy() for seen in run.log if "loss" in seen]
+        logged = [snapshot["loss"].numpy() for snapshot in run.log if "loss" in snapshot]
         losses = [float(loss.item()) for loss in logged if loss.size == 1]
         if len(losses) < 2:
-            return Skipped("the log has no two losses")
+            return Skipped(message("the log does not have two losses"))
         return _judge(losses[0], losses[-1])
     numbers = run.measured["loss-falls"].numbers
     return _judge(numbers["before"], numbers["after"], numbers["rounding"])
@@ -101,7 +102,11 @@ def check(observation: Observation) -> Verdict:
 def _judge(before: float, after: float, rounding: float = 0.0) -> Verdict:
     if after < before - rounding:
         return Silent(compared=1)
-    return Alarm(f"the loss goes from {before:.6g} to {after:.6g}")
+    return Alarm(
+        message(
+            "the loss goes from {before} to {after}", before=f"{before:.6g}", after=f"{after:.6g}"
+        )
+    )
 
 
 LOSS_FALLS = Diagnostic(

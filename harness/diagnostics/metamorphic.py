@@ -1,4 +1,4 @@
-"""`metamorphic`: relations between gradients that hold without knowing a single one of them.
+"""`metamorphic`: relations that hold between gradients, whatever the gradients are.
 
 - `broadcast`: a leaf that broadcasts to the output's shape may as well be tiled to that shape; the
   gradient of the tiles, summed back, is the leaf's.
@@ -7,11 +7,10 @@
 - `linear`: the gradient is linear in the cotangent, g(2 c - 3 d) = 2 g(c) - 3 g(d).
 - `zero`: no cotangent, no gradient.
 
-The first two hold for some probes only. Whether they do is asked of the forward pass, at the leaves
-and at other numbers, so that an accident does not count; a probe to which they do not apply is held
-to the last two. All four are blind to a factor that is wrong everywhere alike. It costs five
-forward and backward passes, three (and two forward passes) more for each leaf that broadcasts, and
-some eight for the rows.
+The first two hold for some probes only. The forward pass decides, at the leaves and at other
+numbers, so that an accident does not count; only the last two are checked on other probes. All four
+are blind to a factor that is wrong everywhere alike. It costs five forward and backward passes,
+three (and two forward passes) more for each leaf that broadcasts, and some eight for the rows.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from harness.core.message import Message, message
 from harness.core.run import Measured, NumericArray, Run, pack
 from harness.core.verdict import Verdict
 from harness.diagnostics.comparison import Pair, Scale, compare, resolution
@@ -30,9 +30,9 @@ from harness.runs.trial import Trial
 Values = Mapping[str, NumericArray]
 Gradients = dict[str, NumericArray]
 Relation = tuple[str, Gradients, Gradients]
-"""Its name, what the engine gives, and what it ought to."""
+"""Its name, the actual gradients and the expected ones."""
 
-IS, DUE = "is", "due"
+ACTUAL, EXPECTED = "actual", "expected"
 
 
 def measure(trial: Trial, run: Run) -> Measured:
@@ -45,8 +45,8 @@ def measure(trial: Trial, run: Run) -> Measured:
     return Measured(
         {
             f"{relation}/{name}/{side}": pack(array)
-            for relation, actual, desired in relations
-            for side, gradients in ((IS, actual), (DUE, desired))
+            for relation, actual, expected in relations
+            for side, gradients in ((ACTUAL, actual), (EXPECTED, expected))
             for name, array in gradients.items()
         },
         noise,
@@ -82,7 +82,7 @@ class _Engine:
         return {n: np.zeros_like(values[n]) if g is None else g for n, g in found.items()}
 
     def can_forward(self, values: Values) -> NumericArray | None:
-        """The output for leaves of other shapes, None where the probe does not take them."""
+        """The output for leaves of other shapes; None if the probe does not accept them."""
         try:
             return self.trial.output(values)
         except Exception:
@@ -106,7 +106,7 @@ def _moved(value: NumericArray, rng: np.random.Generator) -> NumericArray:
 
 def _linear(engine: _Engine) -> Iterator[Relation]:
     c, d = engine.cotangent, engine.other_cotangent
-    of_d, mixed = (engine.gradients(engine.values, each) for each in (d, 2 * c - 3 * d))
+    of_d, mixed = (engine.gradients(engine.values, cotangent) for cotangent in (d, 2 * c - 3 * d))
     if any(of_d[name].shape != given.shape for name, given in engine.given.items()):
         return
     yield "linear", mixed, {name: 2 * g - 3 * of_d[name] for name, g in engine.given.items()}
@@ -196,32 +196,42 @@ def _apart(engine: _Engine, cut: Sequence[str]) -> Iterator[Relation]:
         for n in g
     ]
     if all(fit):  # else there is nothing to add up: `shape` sees it
-        due = {name: np.concatenate([first[name], rest[name]]) for name in cut}
-        yield "rows", engine.given, {n: due[n] if n in due else first[n] + rest[n] for n in first}
+        expected = {name: np.concatenate([first[name], rest[name]]) for name in cut}
+        yield (
+            "rows",
+            engine.given,
+            {n: expected[n] if n in expected else first[n] + rest[n] for n in first},
+        )
 
 
 def check(observation: Observation) -> Verdict:
     """Alarm at the first relation that does not hold."""
     run = observation.run
     measured = run.measured["metamorphic"]
-    relations = [key.removesuffix(f"/{IS}") for key in measured.values if key.endswith(f"/{IS}")]
+    relations = [
+        key.removesuffix(f"/{ACTUAL}") for key in measured.values if key.endswith(f"/{ACTUAL}")
+    ]
     assert run.output is not None
     pairs = [_pair(key, measured) for key in relations]
-    return compare(pairs, "it must be", Scale.of(run), resolution(run.output.numpy()))
-
-
-_SENTENCES = {
-    "linear": "for the cotangent 2c - 3d, {}.grad",
-    "zero": "for a cotangent of zeros, {}.grad",
-    "broadcast": "beside the sum over tiles of {0}, {0}.grad",
-    "rows": "beside the first row and the rest run apart, {}.grad",
-}
+    return compare(pairs, message("it must be"), Scale.of(run), resolution(run.output.numpy()))
 
 
 def _pair(key: str, measured: Measured) -> Pair:
     relation, name = key.split("/")
-    actual, desired = (measured.values[f"{key}/{side}"].numpy() for side in (IS, DUE))
-    return Pair(_SENTENCES[relation].format(name), actual, desired, measured.numbers[name])
+    actual, expected = (measured.values[f"{key}/{side}"].numpy() for side in (ACTUAL, EXPECTED))
+    return Pair(_name(relation, name), actual, expected, measured.numbers[name])
+
+
+def _name(relation: str, leaf: str) -> Message:
+    match relation:
+        case "linear":
+            return message("for the cotangent 2c - 3d, {leaf}.grad", leaf=leaf)
+        case "zero":
+            return message("for a cotangent of zeros, {leaf}.grad", leaf=leaf)
+        case "broadcast":
+            return message("beside the sum over tiles of {leaf}, {leaf}.grad", leaf=leaf)
+        case _:
+            return message("beside the first row and the rest run apart, {leaf}.grad", leaf=leaf)
 
 
 METAMORPHIC = Diagnostic(

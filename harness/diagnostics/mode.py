@@ -1,8 +1,8 @@
-"""`mode`: what training and evaluation mean, held against a layer that goes from one to the other.
+"""`mode`: whether a layer behaves as training and evaluation require, going from one to the other.
 
 The lab takes the layer through training, evaluation twice, evaluation of its first row alone, and
-training again, all on one input, and writes down output, state and `training` flags each time. What
-must hold then is known without knowing the layer.
+training again, all on one input, and records output, state and `training` flags each time. The
+rules then hold for any layer.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harness.core.message import Message, message
 from harness.core.run import NumericArray, Run
 from harness.core.verdict import Alarm, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
@@ -42,17 +43,17 @@ class Scenario:
 
 def check(observation: Observation) -> Verdict:
     """Alarm at the first rule that the layer breaks."""
-    seen = read_scenario(observation.run)
+    scenario = read_scenario(observation.run)
     for rule in RULES:
-        if broken := rule(seen):
-            return Alarm(broken)
-    return Silent(sum(output.size for output in seen.outputs))
+        if violation := rule(scenario):
+            return Alarm(violation)
+    return Silent(sum(output.size for output in scenario.outputs))
 
 
 def read_scenario(run: Run) -> Scenario:
-    """What a module probe's run has seen."""
+    """Return what a module probe's run observed."""
     (x,) = run.leaves.values()
-    log = [{name: seen.numpy() for name, seen in snapshot.items()} for snapshot in run.log]
+    log = [{name: array.numpy() for name, array in snapshot.items()} for snapshot in run.log]
     return Scenario(
         x.numpy(),
         tuple(snapshot[name] for name, snapshot in zip(SCENARIO, log, strict=True)),
@@ -64,102 +65,116 @@ def read_scenario(run: Run) -> Scenario:
     )
 
 
-# ----- What must hold: each rule says what is broken, or None -----
+# ----- The rules: each returns how it is violated, or None -----
 
 
-def flags_follow(seen: Scenario) -> str | None:
+def flags_follow(scenario: Scenario) -> Message | None:
     """`train()` and `eval()` reach the layer and everything inside it."""
     for step, name in enumerate(SCENARIO):
-        wrong = seen.flags[step] != (step in (TRAIN, TRAIN_AGAIN))
+        wrong = scenario.flags[step] != (step in (TRAIN, TRAIN_AGAIN))
         if wrong.any():
             call = name.split()[0].rstrip(",")
-            return f"{call}() does not reach {wrong.sum()} of the {wrong.size} modules"
+            return message(
+                "{call}() does not reach {count} of the {size} modules",
+                call=call,
+                count=wrong.sum(),
+                size=wrong.size,
+            )
     return None
 
 
-def evaluation_changes_nothing(seen: Scenario) -> str | None:
+def evaluation_changes_nothing(scenario: Scenario) -> Message | None:
     """State is for training: looking at a layer must not move it."""
     for step in (EVAL, EVAL_AGAIN, FIRST_ROW):
-        if changed := _changed(seen.states[TRAIN], seen.states[step]):
-            return f"evaluation changes {', '.join(changed)}"
+        if changed := _changed(scenario.states[TRAIN], scenario.states[step]):
+            return message("evaluation changes {state}", state=", ".join(changed))
     return None
 
 
-def evaluation_is_deterministic(seen: Scenario) -> str | None:
+def evaluation_is_deterministic(scenario: Scenario) -> Message | None:
     """The same input gives the same output, bit for bit."""
-    once, again = seen.outputs[EVAL], seen.outputs[EVAL_AGAIN]
+    once, again = scenario.outputs[EVAL], scenario.outputs[EVAL_AGAIN]
     if np.array_equal(once, again, equal_nan=True):
         return None
-    return "in evaluation the same input gives two outputs"
+    return message("in evaluation the same input gives two outputs")
 
 
-def rows_stand_alone(seen: Scenario) -> str | None:
+def rows_stand_alone(scenario: Scenario) -> Message | None:
     """In evaluation a prediction does not depend on what else is in the batch."""
-    alone, among = seen.outputs[FIRST_ROW], seen.outputs[EVAL][:1]
+    alone, among = scenario.outputs[FIRST_ROW], scenario.outputs[EVAL][:1]
     if alone.shape != among.shape:
-        return f"in evaluation a row alone gives {alone.shape}, in its batch {among.shape}"
+        return message(
+            "in evaluation a row alone gives {alone}, in its batch {among}",
+            alone=alone.shape,
+            among=among.shape,
+        )
     # A product of other shapes may add up in another order.
     tolerance = math.sqrt(np.finfo(among.dtype).eps) if among.dtype.kind == "f" else 0.0
     scale = float(np.abs(among).max(initial=0.0))
     if np.allclose(alone, among, tolerance, tolerance * scale, equal_nan=True):
         return None
-    return "in evaluation the prediction for a row depends on the other rows of the batch"
+    return message("in evaluation the prediction for a row depends on the other rows of the batch")
 
 
-def training_comes_back(seen: Scenario) -> str | None:
+def training_comes_back(scenario: Scenario) -> Message | None:
     """A layer that was another in training than in evaluation still is, after evaluation."""
-    first, between, again = (seen.outputs[step] for step in (TRAIN, EVAL, TRAIN_AGAIN))
+    first, between, again = (scenario.outputs[step] for step in (TRAIN, EVAL, TRAIN_AGAIN))
     if np.array_equal(first, between, equal_nan=True):
         return None
     if not np.array_equal(again, between, equal_nan=True):
         return None
-    return "after eval() the layer stays as in evaluation, although it was called train()"
+    return message("after eval() the layer stays in evaluation, although train() was called")
 
 
-def training_moves_statistics_alone(seen: Scenario) -> str | None:
+def training_moves_statistics_alone(scenario: Scenario) -> Message | None:
     """A forward pass in training moves every running statistic, and nothing else."""
-    before, after = seen.states[FIRST_ROW], seen.states[TRAIN_AGAIN]
+    before, after = scenario.states[FIRST_ROW], scenario.states[TRAIN_AGAIN]
     changed = _changed(before, after)
     for name in before:
         if RUNNING in name and name not in changed:
-            return f"{name} does not move in training"
+            return message("{statistic} does not move in training", statistic=name)
     others = [name for name in changed if RUNNING not in name and before[name].dtype.kind == "f"]
-    return f"a forward pass changes {', '.join(others)}" if others else None
+    return message("a forward pass changes {state}", state=", ".join(others)) if others else None
 
 
-def statistics_approach_the_batch(seen: Scenario) -> str | None:
+def statistics_approach_the_batch(scenario: Scenario) -> Message | None:
     """Each running statistic of the layer itself moves towards what the batch has.
 
     Only the direction is held, so that any momentum is right, and the variance may count with or
     without Bessel's correction: where it lies between the two, it may go either way. Statistics of
     layers further inside have another input than `x`, and are left out.
     """
-    x = seen.x
+    x = scenario.x
     batch = {
         f"state.{RUNNING}_mean": (x.mean(0), x.mean(0)),
         f"state.{RUNNING}_var": (x.var(0), x.var(0, ddof=1)),
     }
     for name, (low, high) in batch.items():
-        before, after = seen.states[FIRST_ROW].get(name), seen.states[TRAIN_AGAIN].get(name)
+        before, after = scenario.states[FIRST_ROW].get(name), scenario.states[TRAIN_AGAIN].get(name)
         if before is None or after is None or before.shape != low.shape:
             continue
         step, rounding = after - before, 1e-3 * np.abs(low)
         wrong = ((before < low - rounding) & (step < 0)) | ((before > high + rounding) & (step > 0))
         if wrong.any():
-            return f"{name} moves away from that of the batch in {wrong.sum()} of {wrong.size}"
+            return message(
+                "{statistic} moves away from that of the batch in {count} of {size} entries",
+                statistic=name,
+                count=wrong.sum(),
+                size=wrong.size,
+            )
     return None
 
 
-def what_is_dropped_changes(seen: Scenario) -> str | None:
+def what_is_dropped_changes(scenario: Scenario) -> Message | None:
     """A layer that drops elements in training draws them anew each time."""
-    if not _dropped(seen, TRAIN).any():
+    if not _dropped(scenario, TRAIN).any():
         return None
-    if not np.array_equal(_dropped(seen, TRAIN), _dropped(seen, TRAIN_AGAIN)):
+    if not np.array_equal(_dropped(scenario, TRAIN), _dropped(scenario, TRAIN_AGAIN)):
         return None
-    return "training drops the same elements each time"
+    return message("training drops the same elements each time")
 
 
-def training_keeps_the_mean(seen: Scenario) -> str | None:
+def training_keeps_the_mean(scenario: Scenario) -> Message | None:
     """What is dropped in training is made up for: the mean over all masks is the evaluation.
 
     Held where every output is 0 or the same multiple c of what evaluation gives, as behind a
@@ -168,11 +183,11 @@ def training_keeps_the_mean(seen: Scenario) -> str | None:
     from 1 with a probability below `CHANCE`. (Hoeffding, Probability Inequalities for Sums of
     Bounded Random Variables, 1963, theorem 2.)
     """
-    if not _dropped(seen, TRAIN).any():
+    if not _dropped(scenario, TRAIN).any():
         return None
-    base = seen.outputs[EVAL]
+    base = scenario.outputs[EVAL]
     some = base != 0
-    ratios = np.stack([seen.outputs[step][some] / base[some] for step in (TRAIN, TRAIN_AGAIN)])
+    ratios = np.stack([scenario.outputs[step][some] / base[some] for step in (TRAIN, TRAIN_AGAIN)])
     scale = ratios.flat[np.abs(ratios).argmax()]
     if not np.allclose(ratios[ratios != 0], scale, rtol=1e-2, atol=0.0):
         return None  # something else stands behind what drops
@@ -180,13 +195,15 @@ def training_keeps_the_mean(seen: Scenario) -> str | None:
     average = ratios.mean()
     if abs(average - 1) <= bound:
         return None
-    return (
-        f"in training the output is {average:.3g} times that of evaluation on average, "
-        f"further from 1 than {bound:.2g}, which chance explains"
+    return message(
+        "in training the output is {average} times that of evaluation on average, "
+        "further from 1 than {bound}, which chance explains",
+        average=f"{average:.3g}",
+        bound=f"{bound:.2g}",
     )
 
 
-RULES: tuple[Callable[[Scenario], str | None], ...] = (
+RULES: tuple[Callable[[Scenario], Message | None], ...] = (
     flags_follow,
     evaluation_changes_nothing,
     evaluation_is_deterministic,
@@ -210,9 +227,9 @@ def _changed(before: State, after: State) -> list[str]:
     ]
 
 
-def _dropped(seen: Scenario, step: int) -> NumericArray:
+def _dropped(scenario: Scenario, step: int) -> NumericArray:
     """Where an output is 0 that evaluation has not at 0; nowhere if the shapes differ."""
-    base, output = seen.outputs[EVAL], seen.outputs[step]
+    base, output = scenario.outputs[EVAL], scenario.outputs[step]
     if base.shape != output.shape:
         return np.zeros(1, bool)
     return np.asarray((output == 0) & (base != 0))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from harness.core.message import message
 from harness.core.run import Measured, NumericArray, Run, pack
 from harness.core.verdict import Alarm, Verdict
 from harness.diagnostics.comparison import Pair, Scale, compare
@@ -30,12 +31,14 @@ def check(observation: Observation) -> Verdict:
     for name, after in run.mutated.items():
         before = run.leaves.get(name, run.cotangent)
         if before and _is_changed(before.numpy(), after.numpy()):
-            return Alarm(f"the run changed {name}")
+            return Alarm(message("the run changed {name}", name=name))
     if run.generator_moved:
-        return Alarm("the run drew from NumPy's global generator")
+        return Alarm(message("the run drew from NumPy's global generator"))
     again = run.measured["purity"].values["output"].numpy()
     return compare(
-        [Pair("the second output", again, run.output.numpy())], "the first", Scale.of(run)
+        [Pair(message("the second output"), again, run.output.numpy())],
+        message("the first"),
+        Scale.of(run),
     )
 
 

@@ -13,18 +13,19 @@ from typing import Any
 
 import numpy as np
 
+from harness.core.message import Message, message
 from harness.core.run import Array, Measured, Run, pack
 from harness.core.verdict import Skipped, Verdict
 from harness.diagnostics.comparison import Pair, Scale, compare, resolution
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.runs.trial import Trial
 
-ANEW = "computed anew"
-KEPT = "over one graph"
+ANEW, SAME = "anew", "same"
+"""The ways: over a graph computed anew, and over the same graph."""
 
 
 def measure(trial: Trial, run: Run) -> Measured:
-    """What each leaf's gradient is after the second backward, in both ways."""
+    """Return each leaf's gradient after the second backward, by `way/leaf`."""
     assert run.cotangent is not None
     values = {name: leaf.numpy() for name, leaf in run.leaves.items()}
     cotangent = run.cotangent.numpy()
@@ -34,36 +35,46 @@ def measure(trial: Trial, run: Run) -> Measured:
     if pack(trial.library.value(output)) != run.output:
         return Measured(problem="the same leaves give another output the second time")
     trial.library.backward(output, cotangent.copy())
-    seen = _gradients(trial, leaves, ANEW)
+    measured = _gradients(trial, leaves, ANEW)
     if trial.library.supports("backward_again"):
         leaves, output = trial.forward(values)
         trial.library.backward_again(output, cotangent.copy())
         trial.library.backward_again(output, cotangent.copy())
-        seen |= _gradients(trial, leaves, KEPT)
-    return Measured(seen)
+        measured |= _gradients(trial, leaves, SAME)
+    return Measured(measured)
 
 
 def _gradients(trial: Trial, leaves: dict[str, Any], way: str) -> dict[str, Array]:
     found = {name: trial.library.gradient(leaf) for name, leaf in leaves.items()}
-    return {f"{name}.grad, {way}": pack(g) for name, g in found.items() if g is not None}
+    return {f"{way}/{name}": pack(g) for name, g in found.items() if g is not None}
 
 
 def check(observation: Observation) -> Verdict:
-    """Alarm where a gradient after the second backward is not twice that of the first."""
+    """Alarm if a gradient after the second backward is not twice that of the first."""
     run = observation.run
     measured = run.measured["second-backward"].values
     firsts = {name: gradient.numpy() for name, gradient in run.gradients.items() if gradient}
     if not firsts:
-        return Skipped("no leaf has a gradient")
+        return Skipped(message("no leaf has a gradient"))
     pairs = [
-        Pair(key, measured[key].numpy() if key in measured else np.zeros(first.shape), 2 * first)
-        for way in sorted({key.rpartition(", ")[2] for key in measured} or {ANEW})
+        Pair(
+            _name(way, name),
+            measured[key].numpy() if key in measured else np.zeros(first.shape),
+            2 * first,
+        )
+        for way in sorted({key.partition("/")[0] for key in measured} or {ANEW})
         for name, first in firsts.items()
-        for key in [f"{name}.grad, {way}"]
+        for key in [f"{way}/{name}"]
     ]
     assert run.output is not None
     eps = resolution(run.output.numpy())
-    return compare(pairs, "twice the first is", Scale.of(run), eps)
+    return compare(pairs, message("twice the first is"), Scale.of(run), eps)
+
+
+def _name(way: str, leaf: str) -> Message:
+    if way == ANEW:
+        return message("{leaf}.grad, computed anew", leaf=leaf)
+    return message("{leaf}.grad, over one graph", leaf=leaf)
 
 
 SECOND_BACKWARD = Diagnostic(

@@ -1,19 +1,20 @@
 """`shape`: the one-line invariant `leaf.grad.shape == leaf.shape`.
 
-In a log of steps there are no gradients to look at; there the invariant is that whatever is logged
-keeps the shape that it had at first: a parameter does not grow. It costs nothing beside the run,
+In a log of steps there are no gradients; there the invariant is that whatever is logged keeps its
+first shape: a parameter does not grow. It costs nothing beside the run,
 and sees no wrong value, nor a wrong shape that another rule has made fit again on the way.
 """
 
 from __future__ import annotations
 
+from harness.core.message import message
 from harness.core.run import Run
 from harness.core.verdict import Alarm, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 
 
 def check(observation: Observation) -> Verdict:
-    """Alarm at the first gradient, or logged value, of another shape than it must have."""
+    """Alarm at the first gradient or logged value that has the wrong shape."""
     run = observation.run
     return _check_log(run) if observation.probe.kind == "steps" else _check_gradients(run)
 
@@ -25,19 +26,34 @@ def _check_gradients(run: Run) -> Verdict:
             continue
         compared += 1
         if gradient.shape != run.leaves[name].shape:
-            return Alarm(f"{name}.grad is {gradient.shape}, {name} is {run.leaves[name].shape}")
-    return Silent(compared) if compared else Alarm("no leaf has a gradient")
+            return Alarm(
+                message(
+                    "{leaf}.grad has shape {actual}, and {leaf} {expected}",
+                    leaf=name,
+                    actual=gradient.shape,
+                    expected=run.leaves[name].shape,
+                )
+            )
+    return Silent(compared) if compared else Alarm(message("no leaf has a gradient"))
 
 
 def _check_log(run: Run) -> Verdict:
     first: dict[str, tuple[int, ...]] = {}
     compared = 0
     for step, snapshot in enumerate(run.log):
-        for name, seen in snapshot.items():
-            if first.setdefault(name, seen.shape) != seen.shape:
-                return Alarm(f"{name} is {seen.shape} after step {step}, it was {first[name]}")
+        for name, array in snapshot.items():
+            if first.setdefault(name, array.shape) != array.shape:
+                return Alarm(
+                    message(
+                        "{entry} has shape {actual} after step {step}, it had {expected}",
+                        entry=name,
+                        actual=array.shape,
+                        step=step,
+                        expected=first[name],
+                    )
+                )
             compared += 1
-    return Silent(compared) if compared else Alarm("the log is empty")
+    return Silent(compared) if compared else Alarm(message("the log is empty"))
 
 
 SHAPE = Diagnostic(

@@ -9,6 +9,7 @@ PyTorch cannot run the probe's text.
 
 from __future__ import annotations
 
+from harness.core.message import message
 from harness.core.verdict import Verdict
 from harness.diagnostics.comparison import compare_with_library
 from harness.diagnostics.diagnostic import Diagnostic, Observation
@@ -16,8 +17,8 @@ from harness.diagnostics.differences import measure_conventions
 
 
 def check(observation: Observation) -> Verdict:
-    """Alarm where the engine's gradient and PyTorch's part."""
-    return compare_with_library(observation, "torch", "PyTorch gives")
+    """Alarm if the engine's gradient and PyTorch's differ."""
+    return compare_with_library(observation, "torch", message("PyTorch gives"))
 
 
 TORCH = Diagnostic(

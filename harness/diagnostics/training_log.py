@@ -1,4 +1,4 @@
-"""`training-log`: what a careful person reads off the numbers of one training, with no reference.
+"""`training-log`: contradictions within the log of one training, without a reference.
 
 By name: `loss` and `validation_loss` are losses per sample, of nothing that can be negative;
 `chance_loss` is the loss of guessing; `grad_norm` is the length of all gradients together and
@@ -14,6 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from harness.core.message import Message, message
 from harness.core.run import Array, NumericArray
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
@@ -39,7 +40,7 @@ UNEVEN = 1e-4
 """The shortest of several parts' gradients at the start, relative to the longest."""
 
 Series = Sequence[tuple[int, NumericArray]]
-"""What one name was at each step at which it was logged."""
+"""The steps at which an entry was logged, and its values."""
 
 Log = Mapping[str, Series]
 
@@ -48,25 +49,25 @@ def check(observation: Observation) -> Verdict:
     """Alarm at the first rule that the log breaks."""
     log = read_log(observation.run.log)
     for rule in RULES:
-        if broken := rule(log):
-            return Alarm(broken)
+        if violation := rule(log):
+            return Alarm(violation)
     entries = sum(len(series) for series in log.values())
-    return Silent(entries) if entries else Skipped("the log is empty")
+    return Silent(entries) if entries else Skipped(message("the log is empty"))
 
 
 def read_log(snapshots: Sequence[Mapping[str, Array]]) -> Log:
-    """The log by name instead of by step."""
+    """Return the log by name instead of by step."""
     log: dict[str, list[tuple[int, NumericArray]]] = {}
     for step, snapshot in enumerate(snapshots):
-        for name, seen in snapshot.items():
-            log.setdefault(name, []).append((step, seen.numpy()))
+        for name, array in snapshot.items():
+            log.setdefault(name, []).append((step, array.numpy()))
     return log
 
 
 # ----- Anything -----
 
 
-def not_finite(log: Log) -> str | None:
+def not_finite(log: Log) -> Message | None:
     """NaN and infinity: from there on nothing means anything."""
     bad = [
         (step, name)
@@ -74,96 +75,141 @@ def not_finite(log: Log) -> str | None:
         for step, array in series
         if not np.isfinite(array).all()
     ]
-    return "{1} is not finite at step {0}".format(*min(bad)) if bad else None
+    if not bad:
+        return None
+    step, name = min(bad)
+    return message("{entry} is not finite at step {step}", entry=name, step=step)
 
 
-def another_kind(log: Log) -> str | None:
-    """Whatever is logged keeps the shape and the dtype that it had at first."""
+def another_kind(log: Log) -> Message | None:
+    """Whatever is logged keeps its first shape and dtype."""
     for name, series in log.items():
         for (_, before), (step, after) in pairwise(series):
             if before.shape != after.shape:
-                return f"{name} goes from shape {before.shape} to {after.shape} at step {step}"
+                return message(
+                    "{entry} goes from shape {before} to {after} at step {step}",
+                    entry=name,
+                    before=before.shape,
+                    after=after.shape,
+                    step=step,
+                )
             if before.dtype != after.dtype:
-                return f"{name} goes from {before.dtype} to {after.dtype} at step {step}"
+                return message(
+                    "{entry} goes from {before} to {after} at step {step}",
+                    entry=name,
+                    before=before.dtype,
+                    after=after.dtype,
+                    step=step,
+                )
     return None
 
 
-def broken_identity(log: Log) -> str | None:
-    """What ends in `_error` is 0, but for rounding."""
+def broken_identity(log: Log) -> Message | None:
+    """Entries that end in `_error` are 0 up to rounding."""
     for name, series in log.items():
         for step, array in series:
             error = float(np.abs(array).max(initial=0.0))
             if name.endswith("_error") and error > OFF:
-                return f"{name} is {error:.3g} at step {step}, and should be 0"
+                return message(
+                    "{entry} is {value} at step {step}, and should be 0",
+                    entry=name,
+                    value=f"{error:.3g}",
+                    step=step,
+                )
     return None
 
 
 # ----- The loss -----
 
 
-def loss_is_no_number(log: Log) -> str | None:
+def loss_is_not_a_number(log: Log) -> Message | None:
     """A loss is one number: another shape says that something was broadcast or not reduced."""
     for name in LOSSES:
         for step, array in log.get(name, ()):
             if array.size != 1:
-                return f"{name} has the shape {array.shape} at step {step}"
+                return message(
+                    "{entry} has shape {shape} at step {step}",
+                    entry=name,
+                    shape=array.shape,
+                    step=step,
+                )
     return None
 
 
-def negative_loss(log: Log) -> str | None:
+def negative_loss(log: Log) -> Message | None:
     """Squares, distances and negative log-probabilities are not negative."""
     for name in LOSSES:
         for step, loss in _numbers(log, name):
             if loss < 0:
-                return f"{name} is {loss:.3g} at step {step}"
+                return message(
+                    "{entry} is {value} at step {step}", entry=name, value=f"{loss:.3g}", step=step
+                )
     return None
 
 
-def flat_loss(log: Log) -> str | None:
+def flat_loss(log: Log) -> Message | None:
     """A loss that is the same number at every step: nothing that it depends on moves."""
     losses = [loss for _, loss in _numbers(log, "loss")]
     if len(losses) > 2 and len(set(losses)) == 1 and losses[0] != 0:
-        return f"the loss is {losses[0]:.6g} at each of {len(losses)} steps"
+        return message(
+            "the loss is {loss} at each of {count} steps",
+            loss=f"{losses[0]:.6g}",
+            count=len(losses),
+        )
     return None
 
 
-def diverging_loss(log: Log) -> str | None:
+def diverging_loss(log: Log) -> Message | None:
     """A loss that ends far above its start."""
     losses = _numbers(log, "loss")
     if len(losses) > 1 and losses[-1][1] > DIVERGED * losses[0][1]:
-        return f"the loss goes from {losses[0][1]:.3g} to {losses[-1][1]:.3g}"
+        first, last = (f"{loss:.3g}" for _, loss in (losses[0], losses[-1]))
+        return message("the loss goes from {before} to {after}", before=first, after=last)
     return None
 
 
-def far_from_chance(log: Log) -> str | None:
+def far_from_chance(log: Log) -> Message | None:
     """A first loss well above that of guessing: the first predictions are sure, and wrong."""
     loss, chance = _first(log, "loss"), _first(log, "chance_loss")
     if loss is None or chance is None or loss <= ABOVE_CHANCE * chance:
         return None
-    return f"the loss starts at {loss:.3g}, where guessing would cost {chance:.3g}"
+    return message(
+        "the loss starts at {loss}, where guessing would cost {chance}",
+        loss=f"{loss:.3g}",
+        chance=f"{chance:.3g}",
+    )
 
 
-def validation_apart(log: Log) -> str | None:
+def validation_apart(log: Log) -> Message | None:
     """Two first losses, of a model that has seen neither set, that are not the same quantity."""
     loss, other = _first(log, "loss"), _first(log, "validation_loss")
     if loss is None or other is None or max(loss, other) <= APART * min(loss, other):
         return None
-    return f"before training the loss is {loss:.3g}, the validation loss {other:.3g}"
+    return message(
+        "before training the loss is {loss}, the validation loss {validation_loss}",
+        loss=f"{loss:.3g}",
+        validation_loss=f"{other:.3g}",
+    )
 
 
 # ----- Parameters -----
 
 
-def still_array(log: Log) -> str | None:
+def still_array(log: Log) -> Message | None:
     """An array that never moves, while the log is of something that does."""
     moving = {name for name, series in log.items() if not _is_still(series)}
     for name, series in log.items():
         if len(series) > 2 and name not in moving and moving and _is_parameter(series):
-            return f"{name} never moves in {len(series)} steps, while {min(moving)} does"
+            return message(
+                "{entry} never moves in {count} steps, while {other} does",
+                entry=name,
+                count=len(series),
+                other=min(moving),
+            )
     return None
 
 
-def idle_step(log: Log) -> str | None:
+def idle_step(log: Log) -> Message | None:
     """A step that moves no parameter, although there was a gradient to follow."""
     norms = dict(_numbers(log, "grad_norm"))
     arrays = [s for s in log.values() if _is_parameter(s) and not _is_still(s)]
@@ -173,11 +219,15 @@ def idle_step(log: Log) -> str | None:
             steps[step] = steps.get(step, True) and np.array_equal(before, after)
     for step, idle in sorted(steps.items()):
         if idle and norms.get(step, 0.0) > 0:
-            return f"step {step} moves nothing, with a gradient of length {norms[step]:.3g}"
+            return message(
+                "step {step} moves nothing, with a gradient of length {norm}",
+                step=step,
+                norm=f"{norms[step]:.3g}",
+            )
     return None
 
 
-def exploding_array(log: Log) -> str | None:
+def exploding_array(log: Log) -> Message | None:
     """A parameter or a state that gets far larger than it was, and than 1."""
     for name, series in log.items():
         if not _is_parameter(series):
@@ -186,33 +236,50 @@ def exploding_array(log: Log) -> str | None:
         for step, array in series:
             length = float(np.linalg.norm(array))
             if length > EXPLODED * first:
-                return f"{name} has the length {length:.3g} at step {step}, at first {first:.3g}"
+                return message(
+                    "{entry} has length {length} at step {step}, at first {first}",
+                    entry=name,
+                    length=f"{length:.3g}",
+                    step=step,
+                    first=f"{first:.3g}",
+                )
     return None
 
 
 # ----- Gradients -----
 
 
-def vanished_gradient(log: Log) -> str | None:
+def vanished_gradient(log: Log) -> Message | None:
     """A gradient of exactly 0 where there is still a loss."""
     losses = dict(_numbers(log, "loss"))
     for name in log:
         for step, norm in _numbers(log, name) if name.startswith("grad_norm") else ():
             if norm == 0 and losses.get(step, 0.0) != 0:
-                return f"{name} is 0 at step {step}, where the loss is {losses[step]:.3g}"
+                return message(
+                    "{entry} is 0 at step {step}, where the loss is {loss}",
+                    entry=name,
+                    step=step,
+                    loss=f"{losses[step]:.3g}",
+                )
     return None
 
 
-def exploding_gradient(log: Log) -> str | None:
+def exploding_gradient(log: Log) -> Message | None:
     """A gradient that gets far longer than it was at first."""
     norms = _numbers(log, "grad_norm")
     for step, norm in norms:
         if norm > EXPLODED * norms[0][1] > 0:
-            return f"grad_norm goes from {norms[0][1]:.3g} to {norm:.3g} at step {step}"
+            return message(
+                "{entry} goes from {before} to {after} at step {step}",
+                entry="grad_norm",
+                before=f"{norms[0][1]:.3g}",
+                after=f"{norm:.3g}",
+                step=step,
+            )
     return None
 
 
-def uneven_gradients(log: Log) -> str | None:
+def uneven_gradients(log: Log) -> Message | None:
     """Gradients that die, or grow, on their way from the last layer to the first."""
     norms = {name: _first(log, name) for name in log if name.startswith("grad_norm_")}
     parts = {name: norm for name, norm in norms.items() if norm is not None}
@@ -221,24 +288,36 @@ def uneven_gradients(log: Log) -> str | None:
     short, long = min(parts, key=parts.__getitem__), max(parts, key=parts.__getitem__)
     if parts[short] >= UNEVEN * parts[long]:
         return None
-    return f"at the start {short} is {parts[short]:.3g}, and {long} is {parts[long]:.3g}"
+    return message(
+        "at the start {short} is {shortest}, and {long} is {longest}",
+        short=short,
+        shortest=f"{parts[short]:.3g}",
+        long=long,
+        longest=f"{parts[long]:.3g}",
+    )
 
 
-def wrong_clipping(log: Log) -> str | None:
+def wrong_clipping(log: Log) -> Message | None:
     """Clipping cuts to `max_norm` what is longer, and leaves the rest."""
     rows = (_numbers(log, name) for name in ("grad_norm", "clipped_norm", "max_norm"))
     for (step, before), (_, after), (_, limit) in zip(*rows, strict=False):
-        right = min(before, limit)
-        if abs(after - right) > 1e-3 * right:
-            return f"step {step}: a gradient of {before:.3g} is cut to {after:.3g}, not {right:.3g}"
+        expected = min(before, limit)
+        if abs(after - expected) > 1e-3 * expected:
+            return message(
+                "step {step}: a gradient of {before} is clipped to {actual}, expected {expected}",
+                step=step,
+                before=f"{before:.3g}",
+                actual=f"{after:.3g}",
+                expected=f"{expected:.3g}",
+            )
     return None
 
 
-RULES: tuple[Callable[[Log], str | None], ...] = (
+RULES: tuple[Callable[[Log], Message | None], ...] = (
     not_finite,
     another_kind,
     broken_identity,
-    loss_is_no_number,
+    loss_is_not_a_number,
     negative_loss,
     flat_loss,
     diverging_loss,

@@ -12,10 +12,11 @@ import msgspec
 import numpy as np
 
 from harness.core.errors import BreaklabError, DoesNotApply
+from harness.core.message import verbatim
 from harness.core.report import SiteReport
 from harness.engines.survey import Reducer
 from harness.experiment.baseline import Bench
-from harness.experiment.conformance import Fit, fit
+from harness.experiment.conformance import REFUSAL, Fit, fit
 from harness.experiment.exploration import Found, explore
 from harness.experiment.lab import put
 from harness.pages.catalogue import Catalogue
@@ -92,7 +93,7 @@ def _by_style(fits: dict[str, Fit], probes: Sequence[Probe], found: Found) -> di
     """No bug is what an engine does by design, or what another choice at a kink leads to."""
     reasons = {probe.name: _design(probe, fits, found) for probe in probes}
     return {
-        name: Fit(name, "differs", f"{reasons[name]}: {each.said}")
+        name: Fit(name, "differs", verbatim(f"{reasons[name]}: {each.said}"))
         if each.verdict == "bug" and reasons[name]
         else each
         for name, each in fits.items()
@@ -222,7 +223,7 @@ def _unbroadcasting(found: Found, fits: dict[str, Fit], catalogue: Catalogue) ->
         yield "it un-broadcasts inside of its ops: no function of its own does it"
     elif stretched and stretched.verdict == "bug":
         yield f"it does not un-broadcast: {stretched.said}"
-    elif stretched and stretched.said.startswith("it refuses"):
+    elif stretched and stretched.said.template == REFUSAL:
         yield f"there is nothing to undo: {stretched.said}"
     else:
         yield "none was seen"
@@ -267,7 +268,7 @@ def _split(
     own = [probe for probe in probes if probe.name not in fits or probe in page.probes]
     known = {**fits, **(fit(found.engine, own, bench) if own else {})}
     verdicts = [known[probe.name] for probe in probes]
-    lacking = next((each.said for each in verdicts if each.verdict != "fits"), "it has none")
+    lacking = next((str(each.said) for each in verdicts if each.verdict != "fits"), "it has none")
     return [each.probe for each in verdicts if each.verdict == "fits"], lacking
 
 

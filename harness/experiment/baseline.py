@@ -14,6 +14,7 @@ import msgspec
 
 from harness.answer_key.subgradient import MEASUREMENT
 from harness.core.errors import EnvironmentProblem
+from harness.core.message import Message, message
 from harness.core.run import Run, TraceStep
 from harness.core.verdict import Alarm, Skipped, Verdict
 from harness.core.vocabulary import Loss
@@ -22,8 +23,8 @@ from harness.engines.engine import Engine
 from harness.pages.probe import Probe
 from harness.runs.coverage import functions_with_sites
 from harness.runs.host import EngineDoesNotLoad
-from harness.runs.messages import Job
 from harness.runs.oracles import ask_library, why_missing
+from harness.runs.protocol import Job
 from harness.runs.store import Store, keys_of, run_kept
 from harness.sandbox.limits import Limits
 
@@ -43,7 +44,7 @@ class Clean:
     verdicts: Mapping[str, Verdict]
 
     @cached_property
-    def alarms(self) -> dict[str, str]:
+    def alarms(self) -> dict[str, Message]:
         """What is said against it, by diagnostic."""
         said = self.verdicts.items()
         return {name: verdict.message for name, verdict in said if isinstance(verdict, Alarm)}
@@ -189,7 +190,7 @@ class Bench:
             ),
         )
 
-    def missing(self) -> dict[str, str]:
+    def missing(self) -> dict[str, Message]:
         """The diagnostics whose library is not there, with the remedy."""
         asked = {each.name: each.library for each in self.diagnostics if each.library}
         reasons = {name: why_missing(library) for name, library in asked.items()}
@@ -217,7 +218,7 @@ class Bench:
         """The independent libraries' answers to each probe and loss."""
         names = sorted({each.library for each in self.diagnostics if each.library})
         answers = {name: ask_library(name, pairs, self.store) for name in names}
-        unfit = Skipped("such a probe cannot be put to it")
+        unfit = Skipped(message("the library cannot run such a probe"))
         return {
             (probe.name, loss): {
                 name: known.get((probe.name, loss), unfit) for name, known in answers.items()

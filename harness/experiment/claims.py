@@ -1,10 +1,11 @@
-"""What a page claims of diagnostics, held against the runs of all its probes."""
+"""What a page claims of diagnostics, compared with the runs of all its probes."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
 from harness.core.errors import PageError
+from harness.core.message import joined, message
 from harness.core.report import ClaimReport, RunReport
 from harness.pages.page import Page
 
@@ -38,10 +39,15 @@ def hold_claims(
 
 
 def _hold(name: str, claim: str, runs: Sequence[RunReport]) -> ClaimReport:
-    catches = [f"{run.probe}: {run.alarms[name]}" for run in runs if name in run.caught_by]
-    misses = dict.fromkeys(run.probe for run in runs if name in run.missed_by)
+    catches = [
+        message("{probe}: {alarm}", probe=run.probe, alarm=run.alarms[name])
+        for run in runs
+        if name in run.caught_by
+    ]
+    misses = [run for run in runs if name in run.missed_by]
     if not catches and not misses:
         reasons = dict.fromkeys(run.skipped[name] for run in runs if name in run.skipped)
-        return ClaimReport(name, claim, None, "; ".join(reasons))
+        return ClaimReport(name, claim, None, joined(reasons))
     agrees = bool(catches) == (claim == "caught_by")
-    return ClaimReport(name, claim, agrees, catches[0] if catches else "silent on every probe")
+    silent = message("silent on every probe")
+    return ClaimReport(name, claim, agrees, catches[0] if catches else silent)

@@ -16,9 +16,10 @@ from weakref import WeakKeyDictionary
 import msgspec
 import numpy as np
 
-from harness.answer_key.outcome import judge
+from harness.answer_key.outcome import OUTPUT, judge
 from harness.answer_key.subgradient import MEASUREMENT
 from harness.core.errors import EnvironmentProblem
+from harness.core.message import EMPTY, Message, message, verbatim
 from harness.core.run import Array, Failure, Run, pack
 from harness.core.vocabulary import Loss
 from harness.engines.adapter.unsupported import LIBRARY_SPECIFIC
@@ -35,16 +36,18 @@ LACKING = {"Unsupported", "NotImplementedError", "AttributeError", "TypeError", 
 
 
 class Fit(msgspec.Struct, frozen=True):
-    """What an unbroken engine makes of a probe."""
+    """How an unbroken engine fits a probe."""
 
     probe: str
     verdict: Verdict
     """fits; lacks what it asks; differs in what is meant; bug: a wrong gradient, a crash."""
-    said: str = ""
-    """The reason, or the witness."""
+    said: Message = EMPTY
+    """The reason, or the evidence."""
     kind: str = ""
     """Of a bug: crash, shape, value, aliased, mutated-input ..."""
 
+
+REFUSAL = "it refuses this: {text}"
 
 ORDER: tuple[Verdict, ...] = ("lacks", "differs", "bug", "fits")
 """What decides where the losses of a probe do not agree, first things first."""
@@ -70,7 +73,7 @@ def _try(engine: Engine, probes: Sequence[Probe], bench: Bench) -> dict[str, Fit
     asked = [probe for probe in probes if probe.kind in ("gradient", "steps")]
     theirs, ours = (_clean_runs(each, asked, bench) for each in (engine, find_engine()))
     found = {
-        probe.name: Fit(probe.name, "lacks", f"{LIBRARY_SPECIFIC}: a layer's methods")
+        probe.name: Fit(probe.name, "lacks", verbatim(f"{LIBRARY_SPECIFIC}: a layer's methods"))
         for probe in probes
     }
     for probe in asked:
@@ -102,15 +105,17 @@ def usable(fits: Collection[Fit]) -> set[str]:
 def _fit(run: Run, keys: Mapping[Loss | None, Run], loss: Loss | None, engine: Engine) -> Fit:
     key = keys[loss]
     if key.failure:
-        return Fit(run.probe, "lacks", "the probe asks for a refusal, and refusals are a choice")
+        reason = message("the probe expects a refusal, and what to refuse is a choice")
+        return Fit(run.probe, "lacks", reason)
     if run.failure:
-        said, message = _steady(str(run.failure)), _steady(run.failure.message)
-        unregistered = run.failure.type == "KeyError" and run.failure.phase == "the forward pass"
-        if run.failure.type in LACKING or unregistered:
-            return Fit(run.probe, "lacks", message or said)
-        if _is_refusal(run.failure, engine):
-            return Fit(run.probe, "lacks", f"it refuses this: {message}")
-        return Fit(run.probe, "bug", said, "crash")
+        failure = _without_addresses(run.failure)
+        unregistered = failure.type == "KeyError" and failure.phase == "the forward pass"
+        if failure.type in LACKING or unregistered:
+            reason = verbatim(failure.message) if failure.message else failure.sentence
+            return Fit(run.probe, "lacks", reason)
+        if _is_refusal(failure, engine):
+            return Fit(run.probe, "lacks", message(REFUSAL, text=failure.message))
+        return Fit(run.probe, "bug", failure.sentence, "crash")
     siblings = [_as_stored(other, run) for name, other in keys.items() if name != loss]
     judged = judge(msgspec.structs.replace(run, reached=[0]), _as_stored(key, run), siblings)
     if judged.outcome == "convention":
@@ -120,18 +125,22 @@ def _fit(run: Run, keys: Mapping[Loss | None, Run], loss: Loss | None, engine: E
     if judged.kind == "aliased":  # no number is wrong, as long as nobody adds in place
         return Fit(run.probe, "fits", judged.evidence, "aliased")
     if judged.kind == "value" and judged.arrays and _is_slight(*judged.arrays):
-        return Fit(run.probe, "differs", f"{judged.evidence}: an epsilon, or another precision")
-    is_forward = judged.first_divergence == "the output" or (
-        judged.kind == "shape" and (judged.first_divergence or "").endswith(": loss")
+        slight = message(
+            "{difference}: an epsilon, or another precision", difference=judged.evidence
+        )
+        return Fit(run.probe, "differs", slight)
+    is_forward = judged.first_divergence == OUTPUT or (
+        judged.kind == "shape" and judged.entry == "loss"
     )
     if is_forward or judged.kind == "dtype":
         return Fit(run.probe, "differs", judged.evidence)
     return Fit(run.probe, "bug", judged.evidence, judged.kind or "")
 
 
-def _steady(text: str) -> str:
-    """Without what differs from process to process: where objects lie in memory."""
-    return re.sub(r"\b0x[0-9a-f]{6,}", "0x...", text)
+def _without_addresses(failure: Failure) -> Failure:
+    """The failure without addresses of objects, which differ from process to process."""
+    text = re.sub(r"\b0x[0-9a-f]{6,}", "0x...", failure.message)
+    return msgspec.structs.replace(failure, message=text)
 
 
 def _is_refusal(failure: Failure, engine: Engine) -> bool:
@@ -143,9 +152,9 @@ def _is_refusal(failure: Failure, engine: Engine) -> bool:
     return failure.type == "AssertionError" or (bool(words) and mine)
 
 
-def _is_slight(mine: Array, right: Array) -> bool:
-    """Closer than one in ten thousand: no formula is wrong, and no operand forgotten."""
-    return bool(np.allclose(mine.numpy(), right.numpy(), rtol=1e-4, atol=1e-7))
+def _is_slight(actual: Array, expected: Array) -> bool:
+    """Whether they agree to one in ten thousand, so that no formula or operand is wrong."""
+    return bool(np.allclose(actual.numpy(), expected.numpy(), rtol=1e-4, atol=1e-7))
 
 
 def _as_stored(key: Run, run: Run) -> Run:

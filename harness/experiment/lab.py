@@ -22,6 +22,7 @@ from harness.answer_key.margin import margin
 from harness.answer_key.outcome import Judgement, judge
 from harness.answer_key.stage import stage_of
 from harness.core.errors import BreaklabError, PageError, UsageError
+from harness.core.message import Message, message
 from harness.core.report import EngineReport, Report, RunReport, SiteReport
 from harness.core.run import Array, Run, TraceStep
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
@@ -50,7 +51,7 @@ class Experiment:
     broken: Engine
     diff: str
     probes: tuple[Probe, ...]
-    left_out: Mapping[str, str] | None = None
+    left_out: Mapping[str, Message] | None = None
     """Probes that a foreign engine cannot be judged by, and why; None before it was tried."""
 
     @cached_property
@@ -237,29 +238,29 @@ def _explain(
     bench: Bench,
     judged: Mapping[Pair, Judgement],
     keys: Mapping[Pair, Clean],
-) -> dict[Pair, dict[str, str | None]]:
+) -> dict[Pair, dict[str, Message | None]]:
     """What each wrong array looks like, and where the backward walk first went wrong."""
     wrong = _probes_with(experiment, judged, {"silent-corruption", "crash"})
     traceable = [probe for probe in wrong if probe.kind == "gradient"]
     broken = bench.walks(experiment.broken, traceable)
     correct = bench.walks(replace(experiment.clean, sites=()), traceable)
-    evidence: dict[Pair, dict[str, str | None]] = {}
+    evidence: dict[Pair, dict[str, Message | None]] = {}
     for pair, judgement in judged.items():
         leaves = keys[pair].run.leaves
-        said = evidence[pair] = {}
+        explanation = evidence[pair] = {}
         if judgement.arrays:
-            mine, right = (array.numpy() for array in judgement.arrays)
-            said["fingerprint"] = fingerprint(mine, right, sizes=_sizes(leaves))
+            actual, expected = (array.numpy() for array in judgement.arrays)
+            explanation["fingerprint"] = fingerprint(actual, expected, sizes=_sizes(leaves))
         if broken.get(pair) and correct.get(pair):
             walk = first_divergence(broken[pair], correct[pair], _leaf_names(correct[pair], leaves))
-            said |= {"first_divergence": walk} if walk else {}
+            explanation |= {"first_divergence": walk} if walk else {}
     return evidence
 
 
-def _sizes(leaves: Mapping[str, Array]) -> dict[str, int]:
-    """The lengths that a wrong factor may turn out to be."""
+def _sizes(leaves: Mapping[str, Array]) -> dict[Message, int]:
+    """The lengths that may explain a wrong factor."""
     return {
-        f"axis {axis} of {name}": length
+        message("the length of axis {axis} of {leaf}", axis=axis, leaf=name): length
         for name, leaf in leaves.items()
         for axis, length in enumerate(leaf.shape)
     }

@@ -154,7 +154,7 @@ def attack_break(
         break_=break_id,
         killed_by=killed_by,
         stage=stage,
-        why=why,
+        why=str(why),
         sites=report.sites,
         runs=report.runs,
     )

@@ -39,7 +39,7 @@ def break_row(evaluation: Evaluation, evaluations: Evaluations) -> BreakRow:
         catching = [run for run in runs if name in run.caught_by]
         if catching:
             caught_by[name] = list(dict.fromkeys(run.probe for run in catching))
-            messages[name] = catching[0].alarms[name]
+            messages[name] = str(catching[0].alarms[name])
         elif any(is_asked(name, run) for run in runs):
             missed_by.append(name)
         else:
@@ -66,7 +66,7 @@ def break_row(evaluation: Evaluation, evaluations: Evaluations) -> BreakRow:
 def _wrong_reasons(runs: Sequence[RunReport]) -> dict[str, str]:
     """Return the first alarm of each diagnostic that does not count although the run is wrong."""
     wrong = [run for run in runs if run.outcome in ("silent-corruption", "crash")]
-    return {name: said for run in wrong[::-1] for name, said in run.wrong_reason.items()}
+    return {name: str(alarm) for run in wrong[::-1] for name, alarm in run.wrong_reason.items()}
 
 
 def _fate(report: Report, caught: bool) -> Fate:
@@ -84,13 +84,13 @@ def _why(report: Report) -> str:
     """Return why no diagnostic notices, from the run that gives the break its headline."""
     for run in report.runs:
         if run.outcome == report.headline:
-            return run.why or run.evidence
+            return str(run.why) or str(run.evidence)
     return ""
 
 
 def _reasons(diagnostic: str, runs: Iterable[RunReport]) -> str:
     """Return why a diagnostic was skipped on these runs, the commonest reason first."""
-    reasons = [run.skipped[diagnostic] for run in runs if diagnostic in run.skipped]
+    reasons = [str(run.skipped[diagnostic]) for run in runs if diagnostic in run.skipped]
     return "; ".join(sorted(set(reasons), key=lambda reason: (-reasons.count(reason), reason)))
 
 
@@ -206,4 +206,4 @@ def smallest_witness(evaluation: Evaluation, evaluations: Evaluations) -> Witnes
         return None
     (_, elements, cost, probe, name, _), run = best
     margin_seen = run.margins.get(name)
-    return Witness(probe, run.loss, name, elements, cost, margin_seen, run.alarms[name])
+    return Witness(probe, run.loss, name, elements, cost, margin_seen, str(run.alarms[name]))

@@ -35,7 +35,7 @@ def variant_rows(evaluations: Evaluations) -> list[VariantRow]:
 
 def _alarms(run: RunReport, where: str) -> list[FalseAlarm]:
     return [
-        FalseAlarm(where, name, run.probe, run.loss, message)
+        FalseAlarm(where, name, run.probe, run.loss, str(message))
         for name, message in run.alarms.items()
     ]
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import msgspec
 
+from harness.core.message import as_parts, from_parts
 from harness.core.report import Report, RunReport
 from harness.experiment.baseline import Bench
 from harness.experiment.lab import (
@@ -116,7 +117,7 @@ def _stored(
 ) -> Iterator[Evaluation]:
     """Put each result into the cache, and yield its evaluation."""
     for entry, data in zip(entries, results, strict=True):
-        stored = msgspec.msgpack.decode(data, type=StoredEvaluation)
+        stored = msgspec.msgpack.decode(data, type=StoredEvaluation, dec_hook=from_parts)
         if entry.key:
             cache.put(EVALUATIONS, {entry.key: stored})
         yield unpack(stored, common)
@@ -128,7 +129,8 @@ _INHERITED: list[tuple[Sequence[Entry], Bench, Sequence[RunReport]]] = []
 
 def _evaluate_nth(index: int) -> bytes:
     entries, baseline, common = _INHERITED[-1]
-    return msgspec.msgpack.encode(pack(_evaluate(entries[index], baseline), common))
+    evaluation = pack(_evaluate(entries[index], baseline), common)
+    return msgspec.msgpack.encode(evaluation, enc_hook=as_parts)
 
 
 def _evaluate(entry: Entry, baseline: Bench) -> Evaluation:
@@ -153,6 +155,7 @@ def _clean_alarms(experiment: Experiment, baseline: Bench) -> CleanAlarms:
     for (probe, loss), run in baseline.clean(experiment.clean, experiment.probes).items():
         key = f"{page.id}/{probe}" if probe in own else probe
         found.setdefault(key, []).extend(
-            FalseAlarm("clean", name, key, loss, message) for name, message in run.alarms.items()
+            FalseAlarm("clean", name, key, loss, str(message))
+            for name, message in run.alarms.items()
         )
     return found

@@ -79,7 +79,7 @@ def _show_probes(console: Screen, fits: list[Fit]) -> None:
     usable = sum(each.verdict == "fits" for each in fits)
     console.print(Text("Probes", "bold"))
     _say(console, f"{usable} of {len(fits)} shared probes come out right, and can judge a break.")
-    lacking = [(each.said, each.probe) for each in fits if each.verdict == "lacks"]
+    lacking = [(str(each.said), each.probe) for each in fits if each.verdict == "lacks"]
     apart = [pair for pair in lacking if not pair[0].startswith(LIBRARY_SPECIFIC)]
     if own := len(lacking) - len(apart):
         _say(console, f"{own} ask for layers, optimizers, data or a tape, which are no part of it.")
@@ -94,7 +94,7 @@ def _show_probes(console: Screen, fits: list[Fit]) -> None:
         _say(console, said)
     apart = [pair for pair in apart if not _NO_WORD.match(pair[0])]
     _show_reasons(console, "It lacks what these ask for:", apart)
-    differing = [(each.said, each.probe) for each in fits if each.verdict == "differs"]
+    differing = [(str(each.said), each.probe) for each in fits if each.verdict == "differs"]
     _show_reasons(console, "These mean or round something otherwise:", differing)
     console.print()
 
@@ -104,7 +104,9 @@ def _show_bugs(console: Screen, bugs: list[Fit]) -> None:
         console.print(Text("No bug was met in it as it is.\n", "green"))
         return
     console.print(Text("What looks wrong in it as it is", "bold"))
-    rows = [(each.probe, Text.assemble((f"{each.kind}: ", "magenta"), each.said)) for each in bugs]
+    rows = [
+        (each.probe, Text.assemble((f"{each.kind}: ", "magenta"), str(each.said))) for each in bugs
+    ]
     _show_table(console, rows)
 
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import msgspec
 
+from harness.core.message import as_text
+
 
 def to_json(thing: Any) -> str:
-    """Indented JSON; NaN and infinities, which JSON lacks, become null."""
-    return msgspec.json.format(msgspec.json.encode(thing), indent=2).decode()
+    """Return indented JSON; messages become English, NaN and infinities null."""
+    return msgspec.json.format(msgspec.json.encode(thing, enc_hook=as_text), indent=2).decode()

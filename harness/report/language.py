@@ -1,8 +1,8 @@
-"""The language in which a report or a page is shown; English is what everything is written in.
+"""The language in which a report or a page is shown; English is the language of the source.
 
-What the road says stays English, for JSON and for programs. A face passes each sentence through a
-`Language`, which knows it as a phrase of its file (`es.toml`): English with `{}` for what varies,
-and the same in the other language with `{0}`, `{1}` for those parts, which are translated in turn.
+Records hold messages, and JSON is English. A renderer passes each message through a `Language`,
+which looks its template up in a table such as `es.toml`: the English template, and the same in the
+other language with the same fields.
 """
 
 from __future__ import annotations
@@ -12,60 +12,36 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 
 from harness.core.errors import UsageError
+from harness.core.message import Message, fields, message
 
 VARIABLES = ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
-"""Where a locale names the language of messages, the first that is set first (as gettext does)."""
+"""The variables that name the language of messages; the first that is set counts, as in gettext."""
 
 
 @dataclass(frozen=True)
 class Language:
-    """A language by its code, and the phrases that it knows beside English."""
+    """A language by its code, and its translations of English templates."""
 
     code: str = "en"
-    phrases: Mapping[str, str] = field(default_factory=dict)
-    contractions: Mapping[str, str] = field(default_factory=dict)
-    """What becomes of words that meet where a part was put in: `de el` is `del`."""
+    translations: Mapping[str, str] = field(default_factory=dict)
 
-    def __call__(self, text: str, *parts: object) -> str:
-        """The text in this language; English where it is not known.
+    def __call__(self, text: str | Message, /, **arguments: object) -> str:
+        """Return a message, or a template and its arguments, in this language.
 
-        With `parts`, the text is a phrase, and they take the places of its `{}`.
+        It is in English as a whole if the template is not translated.
         """
-        if parts:
-            return self._contract(self.phrases.get(text, text).format(*map(str, parts)))
-        if text in self.phrases:
-            return self.phrases[text]
-        for pattern, target in self._patterns:
-            if found := pattern.fullmatch(text):
-                return self._contract(target.format(*(self(part) for part in found.groups())))
-        return text
+        if isinstance(text, Message):
+            return text.format(self.translations)
+        if not arguments:
+            return self.translations.get(text, text)
+        return message(text, **arguments).format(self.translations)
 
-    def with_phrases(self, phrases: Mapping[str, str]) -> Language:
-        """The same language, with more phrases: what a catalogue says of its probes."""
-        return replace(self, phrases={**self.phrases, **phrases})
-
-    def _contract(self, text: str) -> str:
-        for apart, together in self.contractions.items():
-            text = text.replace(apart, together)
-        return text
-
-    @cached_property
-    def _patterns(self) -> list[tuple[re.Pattern[str], str]]:
-        """The phrases with a `{}`, those with the most letters of their own first."""
-        templates = sorted(
-            (phrase for phrase in self.phrases if "{}" in phrase),
-            key=lambda phrase: len(phrase.replace("{}", "")),
-            reverse=True,
-        )
-        return [
-            (re.compile("(.+?)".join(map(re.escape, phrase.split("{}"))), re.S), said)
-            for phrase in templates
-            for said in [self.phrases[phrase]]
-        ]
+    def with_translations(self, translations: Mapping[str, str]) -> Language:
+        """The same language with more translations, such as a catalogue's of its probes."""
+        return replace(self, translations={**self.translations, **translations})
 
 
 ENGLISH = Language()
@@ -77,24 +53,36 @@ def languages() -> list[str]:
 
 
 def open_language(code: str | None) -> Language:
-    """The language asked for; where none is, the locale's, if it is one that we have.
+    """Return the language of this code; for None that of the locale, if it is available.
 
     Raises UsageError for a code that is neither English nor one of `languages()`.
     """
-    known = languages()
+    available = languages()
     if code is None:
-        code = next((one for one in _locale() if one in ("en", *known)), "en")
+        code = next((code for code in _locale() if code in ("en", *available)), "en")
     if code == "en":
         return ENGLISH
-    if code not in known:
-        raise UsageError(f"no language `{code}`", f"--lang takes en or one of {', '.join(known)}")
-    tables = tomllib.loads((Path(__file__).parent / f"{code}.toml").read_text(encoding="utf-8"))
-    contractions = tables.pop("contractions", {})
-    phrases = {phrase: said for table in tables.values() for phrase, said in table.items()}
-    return Language(code, phrases, contractions)
+    if code not in available:
+        remedy = f"--lang takes en or one of {', '.join(available)}"
+        raise UsageError(f"no language `{code}`", remedy)
+    text = (Path(__file__).parent / f"{code}.toml").read_text(encoding="utf-8")
+    return Language(code, read_translations(text))
+
+
+def read_translations(text: str) -> dict[str, str]:
+    """Return the translations in a TOML text, whatever tables they are in.
+
+    Raises ValueError for a translation that does not have the fields of its template.
+    """
+    tables = tomllib.loads(text).values()
+    translations = {english: other for table in tables for english, other in table.items()}
+    for english, other in translations.items():
+        if fields(english) != fields(other):
+            raise ValueError(f"{other!r} does not have the fields of {english!r}")
+    return translations
 
 
 def _locale() -> list[str]:
-    """The languages of the first variable that is set, `es_MX.UTF-8:fr` being es and fr."""
-    said = next((os.environ[name] for name in VARIABLES if os.environ.get(name)), "")
-    return [re.split(r"[_.@-]", part)[0] for part in said.split(":")]
+    """The languages of the first variable that is set: `es_MX.UTF-8:fr` is es and fr."""
+    value = next((os.environ[name] for name in VARIABLES if os.environ.get(name)), "")
+    return [re.split(r"[_.@-]", part)[0] for part in value.split(":")]

@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from harness.core.message import Message
 from harness.core.report import EngineReport, Report, RunReport, SiteReport
 from harness.core.vocabulary import OUTCOMES, Outcome
 from harness.pages.page import Page
@@ -33,7 +34,7 @@ STYLES: dict[Outcome, tuple[str, str]] = {
 
 
 class Screen(Console):
-    """A console that knows the language in which it is read."""
+    """A console with the language of its reader."""
 
     say: Language = ENGLISH
 
@@ -55,8 +56,11 @@ def outcome_text(outcome: Outcome, say: Language = ENGLISH) -> Text:
 def show_heading(console: Screen, page: Page, engine: EngineReport) -> None:
     """Which break, on which engine."""
     say = console.say
-    where = say("{} with {}", engine.name, engine.variant) if engine.variant else engine.name
-    console.print(Text.assemble((page.title, "bold"), f"\n{say('{}, on {}', page.id, where)}\n"))
+    where = engine.name
+    if engine.variant:
+        where = say("{engine} with {variant}", engine=engine.name, variant=engine.variant)
+    line = say("{page}, on {engine}", page=page.id, engine=where)
+    console.print(Text.assemble((page.title, "bold"), f"\n{line}\n"))
 
 
 def show_first_section(console: Console, page: Page) -> None:
@@ -73,7 +77,9 @@ def show_diff(console: Screen, diff: str, sites: Sequence[SiteReport]) -> None:
     for place, group in groupby(sites, key=lambda site: (site.file, site.scope)):
         lines = ", ".join(dict.fromkeys(str(site.line) for site in group))
         scope = place[1] or console.say("the module")
-        where = console.say("{}, line {}, in {}:", place[0], lines, scope)
+        where = console.say(
+            "{file}, line {lines}, in {scope}:", file=place[0], lines=lines, scope=scope
+        )
         console.print(Text(where, "dim"))
     if console.is_terminal:
         from rich.syntax import Syntax  # slow to import, and pipes do without
@@ -85,7 +91,7 @@ def show_diff(console: Screen, diff: str, sites: Sequence[SiteReport]) -> None:
 
 
 def show_report(console: Screen, report: Report, probes: Sequence[Probe]) -> None:
-    """A table a probe, then what the page said."""
+    """Show a table for each probe, then how the runs compare with the page."""
     show_runs(console, report.runs, probes)
     _show_left_out(console, report)
     _show_skipped(console, report)
@@ -93,7 +99,7 @@ def show_report(console: Screen, report: Report, probes: Sequence[Probe]) -> Non
 
 
 def show_runs(console: Screen, runs: Sequence[RunReport], probes: Sequence[Probe]) -> None:
-    """A table a probe."""
+    """Show a table for each probe."""
     docs = {probe.name: probe.doc.splitlines()[0] for probe in probes}
     for name, group in groupby(runs, key=lambda run: run.probe):
         console.print(_probe_table(name, docs[name], list(group), console.say))
@@ -103,33 +109,38 @@ def _probe_table(name: str, doc: str, runs: list[RunReport], say: Language) -> R
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column(width=11, style="dim")
     table.add_column(ratio=1)
-    for losses, run in _merge(runs):
-        table.add_row(say(losses), _headline(run, say))
+    for losses, run in _merge(runs, say):
+        table.add_row(losses, _headline(run, say))
         for label, text in _rows(run, say):
-            table.add_row(say(label), text)
+            table.add_row(label, text)
     head = Text(name, "bold"), Padding(Text(say(doc)), (0, 0, 0, 2))
     return Group(*head, Padding(table, (0, 0, 1, 2)))
 
 
 def _rows(run: RunReport, say: Language) -> Iterator[tuple[str, Text]]:
-    """What there is to say of a run below its headline, each with its label."""
+    """The rows of a run below its headline, each with its label."""
     yield "", Text(say(run.evidence))
     if run.stage and run.stage not in ("revealed", "not-reached"):
         yield "", Text(f"{say(run.stage)}: {say(run.why)}", "italic")
     if run.fingerprint:
-        yield "looks like", Text(say(run.fingerprint))
+        yield say("looks like"), Text(say(run.fingerprint))
     if run.first_divergence and run.loss:  # in a log, the evidence says at which step
-        yield "first seen", Text(say(run.first_divergence))
+        yield say("first seen"), Text(say(run.first_divergence))
     if run.caught_by:
-        yield "caught by", Text(", ".join(run.caught_by), "green")
+        yield say("caught by"), Text(", ".join(run.caught_by), "green")
     if finite := [f"{margin:.0f}" for margin in sorted(run.margins.values()) if margin < math.inf]:
         span = "-".join(dict.fromkeys((finite[0], finite[-1])))
-        over = say("{} orders of magnitude over the clean engine's noise", span)
+        over = say("{span} orders of magnitude over the clean engine's noise", span=span)
         yield "", Text(over, "dim")
     if run.missed_by and run.outcome != "disguised-correct":
-        yield "missed by", Text(", ".join(run.missed_by), "red")
-    for diagnostic, message in run.wrong_reason.items():
-        yield "not a catch", Text(say("{} also fires on the clean engine: {}", diagnostic, message))
+        yield say("missed by"), Text(", ".join(run.missed_by), "red")
+    for diagnostic, alarm in run.wrong_reason.items():
+        also = say(
+            "{diagnostic} also fires on the clean engine: {alarm}",
+            diagnostic=diagnostic,
+            alarm=alarm,
+        )
+        yield say("not a catch"), Text(also)
 
 
 def _headline(run: RunReport, say: Language) -> Text:
@@ -140,42 +151,46 @@ def _headline(run: RunReport, say: Language) -> Text:
         text.append(f"  {say('better than correct')}", "bold yellow")
     if run.agrees is False:
         style = "bold red reverse"
-        text.append(f"  {say('the page says {}', say(run.expected or ''))}", style)
+        expected = say("the page says {outcome}", outcome=say(run.expected or ""))
+        text.append(f"  {expected}", style)
     return text
 
 
-def _merge(runs: list[RunReport]) -> list[tuple[str, RunReport]]:
-    """Losses that came to the same end share one entry; the last, weighted one speaks for them."""
+def _merge(runs: list[RunReport], say: Language) -> list[tuple[str, RunReport]]:
+    """Losses with the same result share one entry, which shows the last, weighted one."""
 
     def end(run: RunReport) -> tuple[object, ...]:
         return run.outcome, run.kind, run.stage, run.caught_by, run.missed_by, run.agrees
 
     if len(runs) > 1 and all(end(run) == end(runs[0]) for run in runs):
-        return [("both losses", runs[-1])]
-    return [(run.loss or "", run) for run in runs]
+        return [(say("both losses"), runs[-1])]
+    return [(say(run.loss or ""), run) for run in runs]
 
 
 def _show_left_out(console: Screen, report: Report) -> None:
     """Probes that say nothing about a foreign engine, by the reason."""
-    say, by_reason = console.say, dict[str, list[str]]()
+    say, by_reason = console.say, dict[Message, list[str]]()
     for probe, reason in report.left_out.items():
         by_reason.setdefault(reason, []).append(probe)
     for reason, probes in by_reason.items():
-        console.print(Text(say("Left out: {}, since {}", ", ".join(probes), say(reason)), "dim"))
+        line = say("Left out: {probes}, since {reason}", probes=", ".join(probes), reason=reason)
+        console.print(Text(line, "dim"))
     if by_reason:
         console.print()
 
 
 def _show_skipped(console: Screen, report: Report) -> None:
-    """Diagnostics that were asked nowhere: for want of a library, or of anything to look at."""
+    """Diagnostics that checked no run, for lack of a library or of anything to look at."""
     say = console.say
     for name, reason in report.missing.items():
-        console.print(Text(say("Not asked: {}, since {}", name, say(reason)), "yellow"))
+        line = say("Not asked: {diagnostic}, since {reason}", diagnostic=name, reason=reason)
+        console.print(Text(line, "yellow"))
     asked = {name for run in report.runs for name in (*run.caught_by, *run.missed_by)}
     asked |= {name for run in report.runs for name in run.wrong_reason} | report.missing.keys()
     idle = dict.fromkeys(name for run in report.runs for name in run.skipped if name not in asked)
     if idle:
-        console.print(Text(say("With nothing to look at here: {}", ", ".join(idle)), "dim"))
+        line = say("With nothing to look at here: {diagnostics}", diagnostics=", ".join(idle))
+        console.print(Text(line, "dim"))
     if idle or report.missing:
         console.print()
 
@@ -186,12 +201,19 @@ def _show_verdict(console: Screen, report: Report) -> None:
     console.print(Text(say("In short"), "bold"))
     for outcome in OUTCOMES:
         if counts[outcome]:
-            runs = say("{} run" if counts[outcome] == 1 else "{} runs", counts[outcome])
+            count = counts[outcome]
+            runs = say("{count} run", count=1) if count == 1 else say("{count} runs", count=count)
             console.print(Text("  ").append_text(outcome_text(outcome, say)), runs)
     for claim in report.claims:
         if claim.agrees is False:
-            said = say("the page says {} {}", say(claim.claim.replace("_", " ")), claim.diagnostic)
-            console.print(Text(f"{said}: {claim.evidence}", "bold red"))
+            verb = say("caught by") if claim.claim == "caught_by" else say("missed by")
+            line = say(
+                "the page says {claim} {diagnostic}: {evidence}",
+                claim=verb,
+                diagnostic=claim.diagnostic,
+                evidence=claim.evidence,
+            )
+            console.print(Text(line, "bold red"))
     if report.engine.foreign:
         console.print(_comparison(report, say))
     elif all(run.agrees is None for run in report.runs):
@@ -208,10 +230,15 @@ def _comparison(report: Report, say: Language) -> Text:
     """How a foreign engine's outcomes compare with the page's."""
     same, stated = report.agreement
     if not stated:
-        return Text(say("No probe of this page can be put to this engine, and its patch with it."))
-    how = say("in place" if report.engine.like else "out of place")
-    said = "{} of {} runs end as the page says of engines that add gradients up {}."
-    return Text(say(said, same, stated, how), "green" if same == stated else "yellow")
+        return Text(say("No probe of this page can be run on this engine, and its patch with it."))
+    how = say("in place") if report.engine.like else say("out of place")
+    line = say(
+        "{same} of {stated} runs end as the page says of engines that add gradients up {how}.",
+        same=same,
+        stated=stated,
+        how=how,
+    )
+    return Text(line, "green" if same == stated else "yellow")
 
 
 def show_page(console: Screen, page: Page, *, translated: bool = False) -> None:
@@ -219,7 +246,13 @@ def show_page(console: Screen, page: Page, *, translated: bool = False) -> None:
     from rich.markdown import Markdown  # slow to import
 
     say, front = console.say, page.front
-    about = say("{}  {}, {}, level {}", page.id, say(front.kind), front.family, front.level)
+    about = say(
+        "{page}  {kind}, {family}, level {level}",
+        page=page.id,
+        kind=say(front.kind),
+        family=front.family,
+        level=front.level,
+    )
     console.print(Text(about, "dim"))
     if say.code != ENGLISH.code and not translated:
         console.print(Text(say("This page is not translated."), "dim"))

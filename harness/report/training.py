@@ -62,9 +62,9 @@ def show_training(
 
 def _table(report: TrainingReport, say: Language) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(say("{} seeds", report.seeds), no_wrap=True)
-    for heading in ("correct", "broken", ""):
-        table.add_column(say(heading), no_wrap=True)
+    table.add_column(say("{count} seeds", count=report.seeds), no_wrap=True)
+    for heading in (say("correct"), say("broken"), ""):
+        table.add_column(heading, no_wrap=True)
     table.add_column(say("outside"), justify="right", no_wrap=True)
     for one in report.metrics:
         name = Text(one.metric, "bold") if one.in_log else Text(f"{one.metric}*")
@@ -90,31 +90,37 @@ def _remarks(one: MetricReport, say: Language) -> Iterator[Text]:
     if one.better_than_correct:
         yield Text(say("better than correct"), "bold yellow")
     if one.agrees is False:
-        yield Text(say("the page says {}", say(str(one.expected))), "bold red reverse")
+        yield Text(
+            say("the page says {outcome}", outcome=say(str(one.expected))), "bold red reverse"
+        )
 
 
 def _crash_lines(report: TrainingReport, say: Language) -> Iterator[Text]:
     crash = report.crash
     if crash.count:
-        yield Text("✗ " + say("{} of {} runs crash", crash.count, report.seeds), "bold red")
+        yield Text(
+            "✗ " + say("{count} of {total} runs crash", count=crash.count, total=report.seeds),
+            "bold red",
+        )
         yield Text(f"{crash.evidence}\n")
     if not crash.agrees:
-        yield Text(say("the page says {}", f"crash: {say(crash.expected)}"), "bold red reverse")
+        expected = f"crash: {say(crash.expected)}"
+        yield Text(say("the page says {outcome}", outcome=expected), "bold red reverse")
 
 
 def _one_run(report: TrainingReport, say: Language) -> str:
     told = say(
-        "{} of the broken logs have something outside of what the correct runs of the other seeds "
-        "span; so have {} of the correct ones.",
-        f"{report.one_run_tells:.0%}",
-        f"{report.one_run_accuses:.0%}",
+        "{broken} of the broken logs have something outside of what the correct runs of the other "
+        "seeds span; so have {correct} of the correct ones.",
+        broken=f"{report.one_run_tells:.0%}",
+        correct=f"{report.one_run_accuses:.0%}",
     )
     if report.runs_needed is None:
         return f"{told} {say('No metric in the log was shown to differ.')}"
     more = say(
-        "Comparing {} runs of each kind shows the difference four times out of five, by the metric "
-        "in the log that shows it best.",
-        report.runs_needed,
+        "Comparing {count} runs of each kind shows the difference four times out of five, by the "
+        "metric in the log that shows it best.",
+        count=report.runs_needed,
     )
     return f"{told} {more}"
 
@@ -159,4 +165,4 @@ def _show_score(console: Screen, predicted: Predictions, report: TrainingReport)
         sign = Text(f"  {say('right' if hit else 'wrong')}  ", "green" if hit else "red")
         console.print(sign.append(f"{metric}: {say(said)}", "default"))
     right = sum(said == seen.get(metric) for metric, said in predicted.items())
-    console.print(f"  {say('{} of {} right', right, len(predicted))}\n")
+    console.print(f"  {say('{count} of {total} right', count=right, total=len(predicted))}\n")

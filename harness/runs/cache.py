@@ -22,6 +22,7 @@ import msgspec
 from platformdirs import user_cache_path
 
 import harness
+from harness.core.message import as_parts, from_parts
 from harness.runs.database import Database
 
 Result = TypeVar("Result")
@@ -84,7 +85,7 @@ class Cache:
     def put(self, kind: Kind[Result], results: Mapping[bytes, Result]) -> None:
         """Store the results that are repeatable."""
         rows = {
-            key: msgspec.msgpack.encode(result)
+            key: msgspec.msgpack.encode(result, enc_hook=as_parts)
             for key, result in results.items()
             if kind.is_repeatable(result)
         }
@@ -141,6 +142,6 @@ def _version(library: str) -> tuple[bool, str]:
 def _decode(row: bytes, kind: Any) -> Any:
     """Decode a row; None if it is not what the kind says."""
     try:
-        return msgspec.msgpack.decode(row, type=kind)
+        return msgspec.msgpack.decode(row, type=kind, dec_hook=from_parts)
     except (ValueError, RecursionError):
         return None

@@ -12,7 +12,7 @@ from harness.core.run import Run
 from harness.runs.cache import RUN_ROOMS, Cache, Kind, key_of
 from harness.runs.host import run_isolated
 from harness.runs.inputs import SEED
-from harness.runs.messages import Job
+from harness.runs.protocol import Job
 from harness.sandbox.limits import Limits
 
 RUNS: Kind[Run] = Kind("run", Run, RUN_ROOMS)

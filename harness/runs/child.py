@@ -26,16 +26,16 @@ from harness.engines.survey import Survey, survey
 from harness.pages.probe import Probe
 from harness.runs.coverage import Coverage
 from harness.runs.inputs import SEED
-from harness.runs.messages import (
+from harness.runs.program import Program, ProgramEnd, execute
+from harness.runs.protocol import (
     Job,
     Loaded,
-    Message,
+    Reply,
     RestartNeeded,
     Task,
     decode_task,
-    encode_message,
+    encode_reply,
 )
-from harness.runs.program import Program, ProgramEnd, execute
 from harness.runs.recorder import Recorder
 from harness.runs.reset import Process
 from harness.runs.trial import ReplyCache, Trial, observe
@@ -54,30 +54,30 @@ def run_task(task: Task, send: Send) -> Iterator[Frame]:
     warnings.simplefilter("ignore")
     np.seterr(all="warn")
     if isinstance(task, Program):
-        yield encode_or_fail(execute(task, lambda printed: send(encode_message(printed))))
+        yield encode_or_fail(execute(task, lambda printed: send(encode_reply(printed))))
         return
-    for message in survey(task) if isinstance(task, Survey) else run_job(task):
-        yield encode_or_fail(message)
+    for reply in survey(task) if isinstance(task, Survey) else run_job(task):
+        yield encode_or_fail(reply)
 
 
-def encode_or_fail(message: Message) -> Frame:
-    """Return the frame of a message, or of a failure if it cannot be encoded or is too large."""
+def encode_or_fail(reply: Reply) -> Frame:
+    """Return the frame of a reply, or of a failure if it cannot be encoded or is too large."""
     try:
-        frame = encode_message(message)
+        frame = encode_reply(reply)
     except (UnicodeError, msgspec.MsgspecError, TypeError, MemoryError) as error:
-        return encode_message(_replacement(message, failure_of(_SENDING, error)))
+        return encode_reply(_replacement(reply, failure_of(_SENDING, error)))
     if len(frame.payload) > LARGEST_PAYLOAD:
         size = f"{len(frame.payload)} bytes, and at most {LARGEST_PAYLOAD} can be sent"
-        return encode_message(_replacement(message, Failure(_SENDING, "ResultTooLarge", size)))
+        return encode_reply(_replacement(reply, Failure(_SENDING, "ResultTooLarge", size)))
     return frame
 
 
 _SENDING = "sending the result"
 
 
-def _replacement(message: Message, failure: Failure) -> Message:
-    if isinstance(message, Run):
-        return Run(message.probe, message.loss, failure=failure)
+def _replacement(reply: Reply, failure: Failure) -> Reply:
+    if isinstance(reply, Run):
+        return Run(reply.probe, reply.loss, failure=failure)
     return ProgramEnd(failure)
 
 

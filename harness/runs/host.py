@@ -22,16 +22,16 @@ from harness.core.vocabulary import visible
 from harness.engines.loader import compile_ahead
 from harness.engines.survey import ATTEMPT_MARKER, STEPS, Survey, SurveyStep
 from harness.runs.child import run_encoded_task, run_task
-from harness.runs.messages import (
+from harness.runs.program import Output, Program, ProgramEnd
+from harness.runs.protocol import (
     Job,
     Loaded,
-    Message,
+    Reply,
     RestartNeeded,
     Task,
-    decode_message,
+    decode_reply,
     encode_task,
 )
-from harness.runs.program import Output, Program, ProgramEnd
 from harness.sandbox.frames import Frame
 from harness.sandbox.limits import Limits
 from harness.sandbox.scratch import scratch_folder
@@ -192,7 +192,7 @@ def _collect_steps(task: Survey, worker: Worker) -> list[SurveyStep]:
     return results
 
 
-Answer = Message | NoFrame
+Answer = Reply | NoFrame
 
 
 def _request(worker: Worker, limits: Limits) -> Answer:
@@ -202,7 +202,7 @@ def _request(worker: Worker, limits: Limits) -> Answer:
 def _decode(frame: Frame | NoFrame) -> Answer:
     if isinstance(frame, NoFrame):
         return frame
-    return decode_message(frame) or NoFrame.REFUSED
+    return decode_reply(frame) or NoFrame.REFUSED
 
 
 def _failure_of(worker: Worker, answer: Answer, limits: Limits, phase: str) -> Failure:

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from harness.core.message import Message, message
 from harness.core.run import Run
 from harness.core.verdict import Skipped
 from harness.core.vocabulary import Loss
 from harness.engines.engine import Dialect
 from harness.pages.probe import Probe, ProbeKind
 from harness.runs.host import EngineDoesNotLoad
-from harness.runs.messages import Job
+from harness.runs.protocol import Job
 from harness.runs.store import Store, run_kept
 from harness.sandbox.limits import Limits
 
@@ -61,12 +62,12 @@ IMPORT_LIMIT = Limits(seconds=120.0, cpu_seconds=120)
 """A first import of PyTorch from a slow disk takes its time."""
 
 
-def why_missing(name: str) -> str | None:
-    """Why the library cannot be asked at all, with the remedy; None where it can."""
+def why_missing(name: str) -> Message | None:
+    """Return why the library cannot run at all, with the remedy; None if it can."""
     library = LIBRARIES[name]
     if find_spec(library.dialect.distribution or library.dialect.module):
         return None
-    return f"{name} is not installed: {library.install}"
+    return message("{library} is not installed: {remedy}", library=name, remedy=library.install)
 
 
 def ask_library(
@@ -87,5 +88,8 @@ def ask_library(
         job = Job(library.dialect, "", {}, (), probes, items)
         runs = run_kept(job, store, IMPORT_LIMIT)
     except EngineDoesNotLoad as error:
-        runs = [Skipped(f"{name} cannot be imported: {error}", repeatable=False)] * len(fit)
+        reason = message(
+            "{library} cannot be imported: {failure}", library=name, failure=error.failure.sentence
+        )
+        runs = [Skipped(reason, repeatable=False)] * len(fit)
     return {(probe.name, loss): run for (probe, loss), run in zip(fit, runs, strict=True)}

@@ -151,7 +151,7 @@ def observe(trial: Trial, loss: Loss | None, *, traced: bool = False) -> Run:
         with trial.library.tracing(record.trace) if traced else contextlib.nullcontext():
             observers[trial.probe.kind](trial, loss, record)
     except BaseException as error:  # whatever a broken engine raises is an observation
-        failure = failure_of(record.phase, error, _probe_line(trial.probe, error))
+        failure = failure_of(record.phase, error, _probe_line(trial.probe, error), record.step)
     return Run(
         probe=trial.probe.name,
         loss=loss,
@@ -174,13 +174,14 @@ class _Record:
 
     def __init__(self) -> None:
         self.phase = "the leaves"
+        self.step: int | None = None
         self.leaves: dict[str, Array] = {}
         self.output: Array | None = None
         self.cotangent: Array | None = None
         self.gradients: dict[str, Array | None] = {}
         self.log: list[dict[str, Array]] = []
         self.mutated: dict[str, Array] = {}
-        self.shared: list[str] = []
+        self.shared: list[tuple[str, str]] = []
         self.trace: list[Any] = []
 
 
@@ -212,10 +213,10 @@ def _observe_gradients(trial: Trial, loss: Loss | None, record: _Record) -> None
 def _observe_steps(trial: Trial, _: Loss | None, record: _Record) -> None:
     values = draw(trial.probe)
     record.leaves = {name: pack(data) for name, data in values.items()}
-    record.phase = "step 0"
+    record.phase, record.step = "step", 0
     for snapshot in trial.steps(values):
         record.log.append(snapshot)
-        record.phase = f"step {len(record.log)}"
+        record.step = len(record.log)
 
 
 def _observe_module(trial: Trial, _: Loss | None, record: _Record) -> None:
@@ -260,11 +261,11 @@ def _mutated(
 
 def _shared(
     gradients: Mapping[str, NumericArray | None], others: Mapping[str, NumericArray]
-) -> list[str]:
+) -> list[tuple[str, str]]:
     """Return the pairs of a gradient and another array that share memory."""
     own = [(f"{name}.grad", array) for name, array in gradients.items() if array is not None]
     pairs = [*combinations(own, 2), *product(own, others.items())]
-    return sorted(f"{one} and {other}" for (one, a), (other, b) in pairs if np.shares_memory(a, b))
+    return sorted((one, other) for (one, a), (other, b) in pairs if np.shares_memory(a, b))
 
 
 def _global_generator() -> object:

@@ -19,7 +19,7 @@ from harness.engines.engine import Engine
 from harness.runs.cache import Cache
 from harness.runs.cached_runs import RUNS, keys_of
 from harness.runs.host import EngineDoesNotLoad, run_isolated
-from harness.runs.messages import Job
+from harness.runs.protocol import Job
 from harness.sandbox.limits import Limits
 from harness.sandbox.pool import available_cores, map_in_parallel
 from harness.training.recipe import Recipe

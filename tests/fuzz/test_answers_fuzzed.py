@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.core.message import Message, as_parts, from_parts, verbatim
 from harness.core.report import ClaimReport, EngineReport, Report, RunReport, SiteReport
 from harness.core.run import Array, Failure, Measured, Run, TraceStep, pack
 from harness.core.vocabulary import LOSSES, OUTCOMES
@@ -27,8 +28,8 @@ from harness.runs import host
 from harness.runs.cache import Cache
 from harness.runs.cached_runs import RUNS
 from harness.runs.database import Database
-from harness.runs.messages import KINDS, Loaded, Message, decode_message, encode_message
 from harness.runs.program import Output, Program, ProgramEnd
+from harness.runs.protocol import KINDS, Loaded, Reply, decode_reply, encode_reply
 from harness.sandbox.frames import TICKET_SIZE, VERSION, decode_body, encode_frame
 from harness.sandbox.limits import Limits
 from harness.sandbox.worker import Worker
@@ -78,7 +79,7 @@ runs = st.builds(
         max_size=1,
     ),
 )
-messages: st.SearchStrategy[Message] = st.one_of(
+replies: st.SearchStrategy[Reply] = st.one_of(
     st.builds(Loaded, st.none() | failures),
     runs,
     st.builds(Output, st.binary(max_size=20)),
@@ -152,22 +153,22 @@ def arrays_in(record: object) -> Iterator[Array]:
 # ----- Frames, and streams of them -----
 
 
-@given(st.data(), messages)
-def test_a_body_is_a_message_or_nothing(data: st.DataObject, message: Message) -> None:
+@given(st.data(), replies)
+def test_a_body_is_a_reply_or_nothing(data: st.DataObject, message: Reply) -> None:
     kind = data.draw(st.sampled_from([*KINDS, b"", b"X"]))
     body = bytes([VERSION]) + kind + A_TICKET + records(data, message)
     if data.draw(st.booleans()):
         body = spoiled(data, body, 1)
     with in_time():
         frame = decode_body(body, A_TICKET)
-        decoded = decode_message(frame) if frame else None
+        decoded = decode_reply(frame) if frame else None
     if decoded is not None:
         is_sound(decoded)
 
 
-@given(st.data(), st.lists(st.lists(messages, max_size=4), max_size=3))
+@given(st.data(), st.lists(st.lists(replies, max_size=4), max_size=3))
 def test_whatever_a_child_sends_there_is_one_run_for_each_item(
-    data: st.DataObject, children: list[list[Message]]
+    data: st.DataObject, children: list[list[Reply]]
 ) -> None:
     job = msgspec.structs.replace(tiny_job(), limits=Limits(seconds=0.2))
     streams = [[piece(data, message) for message in [Loaded(), *child]] for child in children]
@@ -183,9 +184,9 @@ def test_whatever_a_child_sends_there_is_one_run_for_each_item(
 
 
 @FEW
-@given(st.data(), st.lists(messages, max_size=6))
+@given(st.data(), st.lists(replies, max_size=6))
 def test_whatever_a_program_sends_there_is_a_printout(
-    data: st.DataObject, sent: list[Message]
+    data: st.DataObject, sent: list[Reply]
 ) -> None:
     program = Program("", "page.md", 1, limits=Limits(seconds=0.2))
     with playing([[piece(data, message) for message in sent]]), in_time():
@@ -194,16 +195,16 @@ def test_whatever_a_program_sends_there_is_a_printout(
     assert len(printout.text) <= 4 * host.MOST_PRINTED
 
 
-def encoded(message: Message, ticket: bytes) -> bytes:
+def encoded(message: Reply, ticket: bytes) -> bytes:
     """The bytes of a sound frame."""
-    return encode_frame(encode_message(message), ticket)
+    return encode_frame(encode_reply(message), ticket)
 
 
-Piece = tuple[bool, Message | bytes]
+Piece = tuple[bool, Reply | bytes]
 """Whether it waits for a ticket, and a frame that will carry it or bytes as they are."""
 
 
-def piece(data: st.DataObject, message: Message) -> Piece:
+def piece(data: st.DataObject, message: Reply) -> Piece:
     """What a child does next."""
     asks = data.draw(st.sampled_from([True, True, True, False]))
     how = data.draw(st.sampled_from(["sound", "sound", "framed", "raw", "long"]))
@@ -305,7 +306,12 @@ def test_a_corrupted_cache_gives_runs_or_nothing(data: st.DataObject, kept: list
 
 words = st.text(max_size=8)
 names = st.lists(words, max_size=2)
-texts_by_name = st.dictionaries(words, words, max_size=2)
+messages = st.recursive(
+    st.builds(verbatim, words),
+    lambda parts: st.builds(Message, words, st.dictionaries(words, words | parts, max_size=2)),
+    max_leaves=4,
+)
+messages_by_name = st.dictionaries(words, messages, max_size=2)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 reports = st.builds(
@@ -326,27 +332,27 @@ reports = st.builds(
             loss=st.sampled_from([None, *LOSSES]),
             outcome=st.sampled_from(OUTCOMES),
             kind=st.none() | words,
-            evidence=words,
+            evidence=messages,
             stage=st.just("revealed"),
-            why=words,
-            fingerprint=st.none() | words,
-            first_divergence=st.none() | words,
+            why=messages,
+            fingerprint=st.none() | messages,
+            first_divergence=st.none() | messages,
             better_than_correct=st.booleans(),
             expected=st.none() | st.sampled_from(OUTCOMES),
             agrees=st.none() | st.booleans(),
             caught_by=names,
             missed_by=names,
-            skipped=texts_by_name,
-            alarms=texts_by_name,
-            wrong_reason=texts_by_name,
+            skipped=messages_by_name,
+            alarms=messages_by_name,
+            wrong_reason=messages_by_name,
             margins=st.dictionaries(words, FINITE, max_size=2),  # null stands for infinity
         ),
         max_size=2,
     ),
     claims=st.lists(
-        st.builds(ClaimReport, words, words, st.none() | st.booleans(), words), max_size=1
+        st.builds(ClaimReport, words, words, st.none() | st.booleans(), messages), max_size=1
     ),
-    missing=texts_by_name,
+    missing=messages_by_name,
 )
 
 
@@ -356,5 +362,24 @@ def test_a_report_round_trips_through_json(report: Report) -> None:
     text = to_json(report)
     plain = json.loads(text, parse_constant=pytest.fail)
     assert {"schema", "break", "runs"} <= plain.keys()
-    back = msgspec.json.decode(text, type=Report)
+    back = msgspec.json.decode(text, type=Report, dec_hook=from_parts)
     assert to_json(back) == text
+
+
+@FEW
+@given(reports)
+def test_a_report_comes_back_from_the_cache_with_its_messages(report: Report) -> None:
+    data = msgspec.msgpack.encode(report, enc_hook=as_parts)
+    assert msgspec.msgpack.decode(data, type=Report, dec_hook=from_parts) == report
+
+
+@FEW
+@given(st.data())
+def test_a_message_is_read_or_refused(data: st.DataObject) -> None:
+    try:
+        read = msgspec.msgpack.decode(
+            msgspec.msgpack.encode(data.draw(junk)), type=Message, dec_hook=from_parts
+        )
+    except msgspec.ValidationError:
+        return
+    assert isinstance(str(read), str)

@@ -221,7 +221,7 @@ def test_a_changed_table_is_read_or_refused(data: st.DataObject, name: str) -> N
             return
         phrases = read(lambda: Catalogue((path.parents[1],)).phrases("es"), text)
     if phrases is not None:
-        language = open_language("es").with_phrases(phrases)
+        language = open_language("es").with_translations(phrases)
         for phrase in [*phrases, "a = 1", text[:200]]:
             with in_time():
                 assert isinstance(language(phrase), str)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from harness.core.message import verbatim
 from harness.core.report import EngineReport, Report, RunReport, SiteReport
 from harness.core.vocabulary import Loss, Outcome, headline
 
@@ -26,7 +27,17 @@ def run_of(probe: str, loss: Loss | None, outcome: Outcome, **rest: Any) -> RunR
         "wrong_reason": {},
         "margins": {},
     }
-    return RunReport(probe=probe, loss=loss, outcome=outcome, **(given | rest))
+    fields = {name: _with_messages(name, value) for name, value in (given | rest).items()}
+    return RunReport(probe=probe, loss=loss, outcome=outcome, **fields)
+
+
+def _with_messages(field: str, value: Any) -> Any:
+    """The value of a field of `RunReport`, with messages for texts where it holds messages."""
+    if isinstance(value, str) and field in ("evidence", "why", "fingerprint", "first_divergence"):
+        return verbatim(value)
+    if field in ("skipped", "alarms", "wrong_reason"):
+        return {name: verbatim(text) for name, text in value.items()}
+    return value
 
 
 def report_of(*seen: Seen) -> Report:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from harness.engines.engine import Dialect, Engine
 from harness.pages.probe import Probe, read_probes
-from harness.runs.messages import Job
+from harness.runs.protocol import Job
 
 TINY = '''\
 import numpy as np

@@ -31,7 +31,7 @@ from harness.core.run import Run
 from harness.engines.engine import Dialect
 from harness.pages.probe import read_probes
 from harness.runs.host import run_isolated
-from harness.runs.messages import Job
+from harness.runs.protocol import Job
 from harness.sandbox.limits import Limits
 from tests.harness.tiny import TINY
 

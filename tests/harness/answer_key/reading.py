@@ -14,8 +14,8 @@ Pair = tuple[NumericArray, NumericArray]
 def read(sentence: str, broken: NumericArray, correct: NumericArray) -> Pair:
     """Two arrays that are equal if the sentence is true, made by following it to the letter."""
     sentence = sentence.partition(";")[0]
-    if sentence.startswith("right except "):
-        return read_in_part(sentence.removeprefix("right except "), broken, correct)
+    if sentence.startswith("correct except "):
+        return read_in_part(sentence.removeprefix("correct except "), broken, correct)
     for pattern, meaning in READINGS.items():
         if found := re.fullmatch(pattern, sentence):
             return meaning(broken, correct, *found.groups())

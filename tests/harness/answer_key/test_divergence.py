@@ -1,7 +1,7 @@
 """The first divergence: real breaks of minigrad, and faults planted in its traces."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -10,13 +10,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from harness.answer_key.divergence import first_divergence
+from harness.answer_key import divergence as answer_key
 from harness.core.run import Run, TraceStep, pack
 from harness.engines.engine import find_engine
 from harness.pages.probe import read_probes
 from harness.patch import apply_patch, parse_patch
 from harness.runs.host import run_isolated
-from harness.runs.messages import Job
+from harness.runs.protocol import Job
 from minigrad import Tensor, trace
 
 # ----- Real breaks -----
@@ -36,6 +36,14 @@ def run(program: str, patch: str = "") -> Run:
     sources = dict(engine.sources)
     job = Job(engine.dialect, str(engine.root), sources, engine.sites, probes, items, traced=True)
     return run_isolated(job)[0]
+
+
+def first_divergence(
+    broken: Sequence[TraceStep], correct: Sequence[TraceStep], names: Mapping[int, str]
+) -> str | None:
+    """The divergence in English."""
+    found = answer_key.first_divergence(broken, correct, names)
+    return None if found is None else str(found)
 
 
 def divergence(program: str, patch: str) -> str | None:
@@ -74,7 +82,7 @@ UNVISITED = "@@ topological_order @@\n-if node in visited:\n-    continue\n"
 
 def test_a_missing_unbroadcast_is_the_rule_of_add() -> None:
     assert divergence(ADD, UNBROADCAST) == (
-        "`add` handed operand 0 (a) a cotangent of shape (4, 3), correct is (3,) "
+        "`add` handed operand 0 (a) a cotangent of shape (4, 3), expected (3,) "
         "(not summed over axis 0: its sum is the correct one); what arrived at `add` was right"
     )
 
@@ -85,7 +93,7 @@ def test_a_missing_unbroadcast_inside_the_graph_is_still_the_rule_of_add() -> No
     assert gradient is not None
     assert gradient.shape == (3, 5)
     assert divergence(INSIDE, UNBROADCAST) == (
-        "`add` handed operand 1 (`mean`) a cotangent of shape (3, 5), correct is (3, 1) "
+        "`add` handed operand 1 (`mean`) a cotangent of shape (3, 5), expected (3, 1) "
         "(not summed over axis 1: its sum is the correct one); what arrived at `add` was right"
     )
 
@@ -96,7 +104,7 @@ def test_swapped_operands_are_the_rule_of_mul() -> None:
     g = cotangent.numpy()
     mine, right = ([float(f"{x:.4g}") for x in g * np.array(by)] for by in ([2, 3], [5, 7]))
     assert divergence(MUL, SWAPPED) == (
-        f"`mul` handed operand 0 (a) the cotangent {mine}, correct is {right}; "
+        f"`mul` handed operand 0 (a) the cotangent {mine}, expected {right}; "
         "what arrived at `mul` was right"
     )
 
@@ -138,7 +146,7 @@ def test_a_cotangent_that_somebody_else_added_to_was_changed_on_its_way() -> Non
 def test_a_wrong_mean_is_its_forward_pass_and_not_what_follows_from_it() -> None:
     patch = "@@ mean @@\n-a.sum(axes, keepdims=keepdims) / count\n+a.sum(axes, keepdims=keepdims)"
     assert divergence(MEAN.replace("(1)", "(1).exp()"), patch) == (
-        "the forward pass of `mean` gave the value [6, 15], correct is [2, 5] "
+        "the forward pass of `mean` gave the value [6, 15], expected [2, 5] "
         "(3 times the correct one); its operands were right"
     )
 
@@ -168,14 +176,14 @@ def test_a_rule_that_forgets_an_operand_is_named() -> None:
     patch = "@@ mul.vjp @@\n-return $a, $b\n+return ($a,)"
     assert run(MUL, patch).failure is not None
     assert divergence(MUL, patch) == (
-        "`mul` handed operand 1 (b) no cotangent, correct is a cotangent of shape (2,); "
+        "`mul` handed operand 1 (b) no cotangent, expected one of shape (2,); "
         "what arrived at `mul` was right"
     )
 
 
 def test_a_walk_from_the_inputs_ends_at_the_output() -> None:
     sentence = divergence(REUSED, "@@ walk @@\n-order.pop()\n+order.pop(0)")
-    assert sentence == "the walk never came to `mul`, though `add` handed it a cotangent"
+    assert sentence == "the walk never visited `mul`, though `add` handed it a cotangent"
 
 
 def test_a_node_visited_before_its_children_is_named_with_the_child() -> None:
@@ -196,19 +204,18 @@ def test_another_op_is_another_graph() -> None:
     patch = "@@ Tensor.__sub__ @@\n-elementwise.sub\n+elementwise.add"
     program = "x=[1.0], y=[2.0]: return {}"
     assert divergence(program.format("(x - y).exp()"), patch) == (
-        "the graph is another one: operand 0 of `exp` is the result of `add`, "
-        "correct is the result of `sub`"
+        "the graph is different: operand 0 of `exp` is the result of `add`, "
+        "expected the result of `sub`"
     )
     assert divergence(program.format("x - y"), patch) == (
-        "the graph is another one: the output is the result of `add`, "
-        "correct is the result of `sub`"
+        "the graph is different: the output is the result of `add`, expected the result of `sub`"
     )
 
 
 def test_an_operand_that_is_left_out_is_named() -> None:
     patch = "@@ topological_order @@\n-reversed(node.parents)\n+node.parents[:1]"
     assert divergence(MUL, patch) == (
-        "the graph is another one: operand 1 of `mul` is cut off from the walk, correct is a leaf"
+        "the graph is different: operand 1 of `mul` is cut off from the walk, expected a leaf"
     )
 
 
@@ -216,14 +223,14 @@ def test_a_value_that_was_changed_after_its_use_is_not_blamed_on_its_op() -> Non
     patch = "@@ relu @@\n-np.maximum(a, 0)\n+np.maximum(a, 0, out=a)"
     sentence = divergence("x=[-1.0, 2.0]: return (-x).relu()", patch)
     assert sentence is not None
-    assert sentence.startswith("`neg` ended with the value [1, 0], correct is [1, -2]")
+    assert sentence.startswith("`neg` ended with the value [1, 0], expected [1, -2]")
     assert "what was computed from it is right" in sentence
 
 
 def test_a_leaf_of_another_dtype_is_wrong_from_the_start() -> None:
     patch = "@@ Tensor.__init__ @@\n-np.array(data, dtype)\n+np.array(data, np.float32)"
     assert divergence(MUL, patch) == (
-        "the leaf a has a value of float32, correct is float64, "
+        "the leaf a has a value of dtype float32, expected float64, "
         "before anything was computed from it"
     )
 
@@ -231,12 +238,12 @@ def test_a_leaf_of_another_dtype_is_wrong_from_the_start() -> None:
 def test_no_cotangent_is_not_a_cotangent_of_zeros() -> None:
     patch = "@@ exp.vjp @@\n-(g * value,)\n+(None,)"
     assert divergence(REUSED, patch) == (
-        "`exp` handed operand 0 (x) no cotangent, correct is a cotangent of shape (2,); "
+        "`exp` handed operand 0 (x) no cotangent, expected one of shape (2,); "
         "what arrived at `exp` was right"
     )
     assert first_divergence(run(REUSED).trace, run(REUSED, patch).trace, {}) == (
-        "`exp` handed operand 0 (a node to which the correct walk does not come) "
-        "a cotangent of shape (2,), correct is no cotangent; what arrived at `exp` was right"
+        "`exp` handed operand 0 (a node that the correct walk never visits) "
+        "a cotangent of shape (2,), expected none; what arrived at `exp` was right"
     )
 
 
@@ -253,9 +260,7 @@ def test_another_operand_is_another_graph() -> None:
     """In either direction: one node for two, and two nodes for one."""
     program = "x=[1.0], y=[1.0]: return x * y"
     one = run(program, "@@ Tensor.__mul__ @@\n-apply($op, self, other)\n+apply($op, self, self)")
-    sentence = (
-        "the graph is another one: operand 1 of `mul` is another node than in the correct one"
-    )
+    sentence = "the graph is different: operand 1 of `mul` is a different node in the correct graph"
     assert first_divergence(one.trace, run(program).trace, {}) == sentence
     assert first_divergence(run(program).trace, one.trace, {}) == sentence
 
@@ -268,7 +273,7 @@ lib, x=[1.0, 2.0]: for step in range(3):
         yield {'x': x}"""
     assert divergence(program, FLIPPED) == (
         "in backward pass 2: `exp` handed operand 0 (x) the cotangent [-2.718, -7.389], "
-        "correct is [2.718, 7.389] (the sign is flipped); what arrived at `exp` was right"
+        "expected [2.718, 7.389] (the sign is flipped); what arrived at `exp` was right"
     )
 
 
@@ -386,7 +391,7 @@ def test_a_node_that_is_left_out_is_missed(walk, data) -> None:
     sentence = first_divergence([*walk[:place], *walk[place + 1 :]], walk, {})
     assert sentence is not None
     name = f"`{walk[place].op}`" if walk[place].op else "the leaf"
-    assert sentence.startswith(f"the walk never came to {name}")
+    assert sentence.startswith(f"the walk never visited {name}")
 
 
 @given(WALKS, st.data())
@@ -407,9 +412,7 @@ def test_a_node_that_is_visited_too_early_is_named(walk, data) -> None:
 
 def test_a_second_walk_that_nobody_asked_for_is_counted() -> None:
     walk = traced(0, 3)
-    assert first_divergence([*walk, *walk], walk, {}) == (
-        "2 backward passes were made, correct is 1"
-    )
+    assert first_divergence([*walk, *walk], walk, {}) == ("2 backward passes were made, expected 1")
 
 
 @pytest.mark.parametrize("traces", [([], True), (True, []), ([], [])])

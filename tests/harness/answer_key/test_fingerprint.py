@@ -1,7 +1,7 @@
 """The fingerprint: planted ones are named, unrelated arrays have none, nothing false is said."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,22 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from harness.answer_key.fingerprint import fingerprint
+from harness.answer_key import fingerprint as answer_key
 from harness.answer_key.naming import region_named
+from harness.core.message import verbatim
 from harness.core.run import NumericArray
 from tests.harness.answer_key.reading import read
 
-SIZES = {"axis 1 of b": 5, "n": 16, "axis 0 of c": 5}
+SIZES = {"the length of axis 1 of b": 5, "n": 16, "the length of axis 0 of c": 5}
+
+
+def fingerprint(
+    broken: NumericArray, correct: NumericArray, *, sizes: Mapping[str, int] = {}
+) -> str | None:
+    """The fingerprint in English."""
+    named = {verbatim(name): size for name, size in sizes.items()}
+    found = answer_key.fingerprint(broken, correct, sizes=named)
+    return None if found is None else str(found)
 
 
 def normal(shape: tuple[int, ...], seed: int = 0) -> NumericArray:
@@ -92,7 +102,7 @@ def test_truncation_is_named(correct: NumericArray) -> None:
 def test_what_was_computed_in_float32_has_its_digits_and_no_more() -> None:
     one, other = normal((6, 5)), normal((5, 4), 1)
     low = (one.astype(np.float32) @ other.astype(np.float32)).astype(float)
-    assert fingerprint(low, one @ other) == "right to the seven digits of float32, no further"
+    assert fingerprint(low, one @ other) == "correct to the seven digits of float32, no further"
 
 
 @given(arrays(), st.sampled_from([np.float32, np.float64]), st.integers(2, 9))
@@ -271,20 +281,20 @@ def test_the_same_numbers_in_another_shape_are_named() -> None:
 def test_where_it_is_wrong_and_how_are_named(where, region, rule, sentence) -> None:
     correct = normal((4, 5))
     broken = np.where(region(correct), rule(correct), correct)
-    assert fingerprint(broken, correct, sizes={"n": 5}) == f"right except {where}{sentence}"
+    assert fingerprint(broken, correct, sizes={"n": 5}) == f"correct except {where}{sentence}"
 
 
 def test_a_wrong_entry_is_pointed_at_and_scattered_ones_are_counted() -> None:
     correct = normal((4, 5))
     broken = correct.copy()
     broken[1, 2] = 0
-    assert fingerprint(broken, correct) == "right except at [1, 2]: zero"
+    assert fingerprint(broken, correct) == "correct except at [1, 2]: zero"
     broken[1, 2] = 7
-    assert fingerprint(broken, correct) == "right except at [1, 2]"
+    assert fingerprint(broken, correct) == "correct except at [1, 2]"
     broken[3, 0] = 8
-    assert fingerprint(broken, correct) == "right except at [1, 2] and [3, 0]"
+    assert fingerprint(broken, correct) == "correct except at [1, 2] and [3, 0]"
     broken[2, 1], broken[0, 0] = 9, 10
-    assert fingerprint(broken, correct) == "right except in 4 of 20 entries"
+    assert fingerprint(broken, correct) == "correct except in 4 of 20 entries"
     broken[2:, 2:4] += 1
     assert fingerprint(broken, correct) is None
 
@@ -293,7 +303,7 @@ def test_where_the_correct_one_is_zero_is_a_place_too() -> None:
     correct = np.maximum(normal((4, 5)), 0)
     broken = np.where(correct == 0, 1.0, correct)
     assert fingerprint(broken, correct) == (
-        "right except where the correct one is zero: 1 in every entry"
+        "correct except where the correct one is zero: 1 in every entry"
     )
 
 
@@ -362,7 +372,7 @@ def test_nan_in_both_does_not_hide_a_rule() -> None:
     assert fingerprint(3 * correct, correct) == "3 times the correct one"
     broken = correct.copy()
     broken[0] = np.nan
-    assert fingerprint(broken, correct) == "right except in row 0: all NaN"
+    assert fingerprint(broken, correct) == "correct except in row 0: all NaN"
 
 
 # ----- Nothing false -----

@@ -90,7 +90,7 @@ def test_an_engine_without_noise_is_given_one_rounding_of_it() -> None:
 
 @pytest.mark.parametrize("pair", [(math.nan, 1.0), (1.0, math.nan), (-1.0, 1.0), (1.0, -1.0)])
 def test_a_margin_of_what_is_no_deviation_is_refused(pair: tuple[float, float]) -> None:
-    with pytest.raises(ValueError, match="says nothing"):
+    with pytest.raises(ValueError, match="cannot compare"):
         margin(*pair)
 
 

@@ -20,7 +20,7 @@ def test_enter_is_no_prediction() -> None:
 @pytest.mark.parametrize("answer", ["boom", "0", "convention"])
 def test_anything_else_is_answered_with_the_choices(answer: str) -> None:
     with pytest.raises(
-        ValueError, match=f"`{answer}` is (no outcome|not to be predicted): .*Enter skips"
+        ValueError, match=f"`{answer}` (is not an outcome|cannot be predicted): .*Enter skips"
     ):
         read_prediction(answer)
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from harness.core.run import Array, Measured, Run, failure_of, pack
-from harness.runs.messages import decode_record
+from harness.runs.protocol import decode_record
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "<f2", ">f8", "<c16", "u8", "g"])

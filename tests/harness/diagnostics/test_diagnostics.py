@@ -12,6 +12,7 @@ from harness.diagnostics.gradcheck import MOST_ELEMENTS
 from harness.pages.probe import read_probes
 from harness.runs.host import run_isolated
 from tests.harness.tiny import TINY, tiny_job
+from tests.harness.verdicts import alarm, in_english, skipped
 
 NAMED = {diagnostic.name: diagnostic for diagnostic in DIAGNOSTICS}
 GRADIENT, STEPS = read_probes(
@@ -33,13 +34,13 @@ def seen(gradient: Any = (1.0, 2.0), **rest: Any) -> Observation:
     }
     run = Run("g", "weighted", **(given | rest))
     torch = Run("g", "weighted", leaves={"a": leaf}, gradients={"a": answer})
-    return Observation(GRADIENT, run, {"torch": torch, "autograd": Skipped("not asked")})
+    return Observation(GRADIENT, run, {"torch": torch, "autograd": skipped("not asked")})
 
 
 def logged(*snapshots: dict[str, Any]) -> Observation:
     log = [{name: pack(value) for name, value in snapshot.items()} for snapshot in snapshots]
     run = Run("s", None, log=log, measured={"loss-falls": Measured()})
-    return Observation(STEPS, run, {"torch": Skipped("not asked")})
+    return Observation(STEPS, run, {"torch": skipped("not asked")})
 
 
 @pytest.mark.parametrize("name", [name for name in NAMED if not NAMED[name].looks_at_crashes])
@@ -70,14 +71,18 @@ def test_no_gradient_where_zeros_are_due_is_right() -> None:
 
 
 def test_shape_compares_shapes_and_nothing_else() -> None:
-    assert ask(NAMED["shape"], seen([[1.0, 2.0]])) == Alarm("a.grad is (1, 2), a is (2,)")
+    assert in_english(ask(NAMED["shape"], seen([[1.0, 2.0]]))) == alarm(
+        "a.grad has shape (1, 2), and a (2,)"
+    )
     assert isinstance(ask(NAMED["shape"], seen([7.0, 7.0])), Silent)
     assert isinstance(ask(NAMED["shape"], seen(None)), Alarm)
 
 
 def test_shape_follows_a_log_from_its_first_entry() -> None:
     grows = logged({"bias": [0.0]}, {"bias": [[0.0], [0.0]]})
-    assert ask(NAMED["shape"], grows) == Alarm("bias is (2, 1) after step 1, it was (1,)")
+    assert in_english(ask(NAMED["shape"], grows)) == alarm(
+        "bias has shape (2, 1) after step 1, it had (1,)"
+    )
     assert isinstance(ask(NAMED["shape"], logged({"bias": [0.0]}, {"bias": [1.0]})), Silent)
     assert isinstance(ask(NAMED["shape"], logged()), Alarm)
 
@@ -85,15 +90,17 @@ def test_shape_follows_a_log_from_its_first_entry() -> None:
 def test_loss_falls_looks_at_the_ends_of_a_log() -> None:
     name = NAMED["loss-falls"]
     assert isinstance(ask(name, logged({"loss": 3.0}, {"loss": 9.0}, {"loss": 1.0})), Silent)
-    assert ask(name, logged({"loss": 3.0}, {"loss": 3.5})) == Alarm("the loss goes from 3 to 3.5")
+    assert in_english(ask(name, logged({"loss": 3.0}, {"loss": 3.5}))) == alarm(
+        "the loss goes from 3 to 3.5"
+    )
     assert isinstance(ask(name, logged({"loss": 3.0}, {"loss": np.nan})), Alarm)
     assert isinstance(ask(name, logged({"loss": 3.0})), Skipped)
 
 
 def test_a_library_that_is_missing_or_fails_is_a_reason_to_skip() -> None:
     run = seen().run
-    missing = Observation(GRADIENT, run, {"torch": Skipped("torch is not installed: get it")})
-    assert ask(NAMED["torch"], missing) == Skipped("torch is not installed: get it")
+    missing = Observation(GRADIENT, run, {"torch": skipped("torch is not installed: get it")})
+    assert in_english(ask(NAMED["torch"], missing)) == skipped("torch is not installed: get it")
     failed = Observation(GRADIENT, run, {"torch": Run("g", "weighted", failure=CRASH)})
     assert isinstance(ask(NAMED["torch"], failed), Skipped)
 

@@ -22,6 +22,7 @@ from tests.harness.diagnostics.wrong_engines import (
     runs_of,
     verdict,
 )
+from tests.harness.verdicts import in_english, skipped
 
 # ----- Wrong engines -----
 
@@ -256,7 +257,7 @@ def test_a_diagnostic_catches(name: str, probe: str, edits: list[Edit], says: st
     assert isinstance(verdict(name, probe), Silent)
     found = verdict(name, probe, *edits)
     assert isinstance(found, Alarm)
-    assert says in found.message
+    assert says in str(found.message)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +294,7 @@ def test_autograd_declines_at_kinks() -> None:
     for probe in (RELU_AT_KINKS, ABS_AT_KINKS, TIES):
         found = verdict("autograd", probe)
         assert isinstance(found, Skipped)
-        assert "autograd cannot run this probe" in found.reason
+        assert "autograd cannot run this probe" in str(found.reason)
 
 
 def test_guard_takes_an_exception_for_a_refusal_and_no_death() -> None:
@@ -453,7 +454,7 @@ def test_an_output_without_elements_has_nothing_to_measure() -> None:
 def test_gradcheck_leaves_large_probes_to_directional() -> None:
     found = verdict("gradcheck", ABS_OF_MANY)
     assert isinstance(found, Skipped)
-    assert f"more than the {MOST_ELEMENTS}" in found.reason
+    assert f"more than the {MOST_ELEMENTS}" in str(found.reason)
     assert isinstance(verdict("directional", ABS_OF_MANY), Silent)
 
 
@@ -461,7 +462,7 @@ def test_gradcheck_leaves_large_probes_to_directional() -> None:
 def test_what_differs_by_itself_is_not_compared(name: str) -> None:
     """An output that differs from call to call is `purity`'s; slopes and sums of it say nothing."""
     found = verdict(name, EXP, COUNTER, EXP_COUNTS)
-    assert found == Skipped("the same leaves give another output the second time")
+    assert in_english(found) == skipped("the same leaves give another output the second time")
 
 
 def test_leaves_that_are_held_in_float32_get_a_step_that_float32_can_make() -> None:
@@ -492,12 +493,14 @@ def test_finite_lets_an_infinite_slope_be_infinite_and_no_other() -> None:
     wrong = "elementwise.py", "(g / (2 * value),)", "(g / (2 * np.where(value > 1, 0, value)),)"
     found = verdict("finite", probe, wrong)
     assert isinstance(found, Alarm)
-    assert "(1 of 2 numbers are not finite)" in found.message
+    assert "(1 of 2 numbers are not finite)" in str(found.message)
 
 
 def test_finite_lets_a_pole_be_infinite_and_takes_an_overflow_for_what_it_is() -> None:
     found = verdict("finite", LOG_AT_0)
-    assert found == Skipped("the leaves are at a pole, where the output is infinite by right")
+    assert in_english(found) == skipped(
+        "the leaves are at a pole, where the output has to be infinite"
+    )
     overflows = "def p(a=[1000.0, 1.0]):\n    'doc'\n    return a.exp()"
     assert isinstance(verdict("finite", overflows), Alarm)
     said = "def p(a=[1.0]):\n    'doc'\n    return a * np.inf"

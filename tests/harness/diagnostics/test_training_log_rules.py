@@ -60,7 +60,7 @@ LOG_ROWS: list[tuple[Callable[..., str | None], dict[str, Any], dict[str, Any], 
         "gap_error is 0.0002 at step 1",
     ),
     (
-        log_module.loss_is_no_number,
+        log_module.loss_is_not_a_number,
         {"loss": [np.ones(2)]},
         {"loss": [np.ones(1)]},
         "shape (2,) at step 0",
@@ -131,7 +131,7 @@ LOG_ROWS: list[tuple[Callable[..., str | None], dict[str, Any], dict[str, Any], 
         log_module.exploding_array,
         {"h": [np.array([0.1]), np.array([1001.0])]},
         {"h": [np.array([0.1]), np.array([999.0])]},
-        "h has the length 1e+03 at step 1",
+        "h has length 1e+03 at step 1",
     ),
     (
         log_module.exploding_array,
@@ -173,13 +173,13 @@ LOG_ROWS: list[tuple[Callable[..., str | None], dict[str, Any], dict[str, Any], 
         log_module.wrong_clipping,
         {"grad_norm": [9.0], "clipped_norm": [6.1], "max_norm": [6.0]},
         {"grad_norm": [9.0], "clipped_norm": [5.999], "max_norm": [6.0]},
-        "cut to 6.1, not 6",
+        "clipped to 6.1, expected 6",
     ),
     (
         log_module.wrong_clipping,
         {"grad_norm": [5.0], "clipped_norm": [6.0], "max_norm": [6.0]},
         {"grad_norm": [5.0], "clipped_norm": [5.0], "max_norm": [6.0]},
-        "cut to 6, not 5",
+        "clipped to 6, expected 5",
     ),
 ]
 
@@ -190,7 +190,7 @@ def test_each_rule_about_logs_at_its_threshold(
 ) -> None:
     said = rule(log_module.read_log(log_of(*steps(**bad))))
     assert said is not None
-    assert says in said
+    assert says in str(said)
     assert rule(log_module.read_log(log_of(*steps(**good)))) is None
 
 

@@ -12,8 +12,8 @@ from harness.engines.engine import Engine, find_engine
 from harness.engines.library import Library
 from harness.pages.probe import Probe, read_probes
 from harness.runs.host import run_isolated
-from harness.runs.messages import Job
 from harness.runs.oracles import LIBRARIES
+from harness.runs.protocol import Job
 from harness.runs.trial import Trial, observe
 from harness.sandbox.limits import Limits
 

@@ -11,7 +11,7 @@ from harness.core.errors import EnvironmentProblem
 from harness.engines.engine import find_engine, read_source
 from harness.patch import apply_patch, parse_patch
 from harness.runs.host import run_isolated
-from harness.runs.messages import Job
+from harness.runs.protocol import Job
 from tests.harness.tiny import tiny_engine, tiny_job, tiny_probes
 
 PATCH = "@@ square @@\n-self.data**2\n+self.data**3\n"

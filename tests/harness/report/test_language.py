@@ -1,20 +1,27 @@
-"""The interface in another language: every phrase fits, and what is shown has no English left."""
+"""The interface in another language: every template has a translation, and no English is left."""
 
 import re
-import string
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from harness.answer_key.outcome import KINDS
 from harness.cli.prediction import CHOICES, read_prediction
 from harness.core.errors import PageError, UsageError
+from harness.core.message import message, verbatim
+from harness.core.run import Failure
+from harness.core.vocabulary import Loss, Outcome, PageKind, Stage
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Bench
 from harness.experiment.lab import prepare, run_lab
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import Page
-from harness.report.language import ENGLISH, VARIABLES, Language, languages, open_language
+from harness.report.language import ENGLISH, VARIABLES, open_language, read_translations
 from harness.runs.store import open_store
+from harness.training.experiment import Crash
+from harness.training.statistics import Verdict
+from tests.harness.report.templates import ROOT, templates_in
 
 CATALOGUE = open_catalogue()
 SPANISH = open_language("es")
@@ -24,38 +31,131 @@ ENGLISH_WORDS = re.compile(
 )
 
 
-def places(phrase: str) -> int:
-    return sum(name is not None for _, name, _, _ in string.Formatter().parse(phrase))
+ROOMS = ("core", "runs", "answer_key", "diagnostics", "experiment")
+"""The rooms that make the messages of a report."""
+
+RENDERERS = [
+    ROOT / "report" / "terminal.py",
+    ROOT / "report" / "training.py",
+    ROOT / "cli" / "prediction.py",
+    ROOT / "cli" / "__init__.py",
+]
+
+VOCABULARY = {
+    *(
+        word
+        for words in (Outcome, Stage, Loss, PageKind, Verdict, Crash)
+        for word in get_args(words)
+    ),
+    *KINDS,
+    "guard-lost",
+}
 
 
-@pytest.mark.parametrize("code", languages())
-def test_every_phrase_has_the_same_places_in_both_languages(code: str) -> None:
-    phrases = open_language(code).phrases
-    assert phrases
-    for phrase, said in phrases.items():
-        numbers = {name for _, name, _, _ in string.Formatter().parse(said) if name is not None}
-        assert numbers == {str(number) for number in range(places(phrase))}, phrase
+def templates_of_messages() -> list[tuple[str, str | None]]:
+    """The templates, each with its place."""
+    files = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]
+    return [
+        (f"{file.relative_to(ROOT)}:{line}", template)
+        for file in files
+        for line, template in templates_in(file, "message")
+    ]
 
 
-def test_a_sentence_is_translated_with_its_parts() -> None:
-    said = "after step 3, the output[0, 1] is 2, correct is 1 (2 of 9 entries are wrong)"
-    assert SPANISH(said) == (
-        "tras el paso 3, la salida[0, 1] es 2, lo correcto es 1 (2 de 9 elementos están mal)"
+def templates_of_renderers() -> set[str]:
+    found = {template for file in RENDERERS for _, template in templates_in(file, "message", "say")}
+    return {template for template in found if template}
+
+
+def test_every_message_is_made_from_a_literal_template() -> None:
+    assert [place for place, template in templates_of_messages() if not template] == []
+
+
+def test_every_template_has_a_spanish_translation_and_every_translation_a_template() -> None:
+    messages = {template for _, template in templates_of_messages()}
+    templates = {*messages, *templates_of_renderers(), *VOCABULARY}
+    assert templates - SPANISH.translations.keys() == set()
+    assert SPANISH.translations.keys() - templates == set()
+
+
+def test_a_translation_needs_the_fields_of_its_template() -> None:
+    assert read_translations('[a]\n"{a} of {b}" = "{b}: {a}"') == {"{a} of {b}": "{b}: {a}"}
+    for other in ("{a}", "{a} {c}", "{0} {1}"):
+        with pytest.raises(ValueError, match="does not have the fields"):
+            read_translations(f'[a]\n"{{a}} of {{b}}" = "{other}"')
+
+
+def test_a_message_is_translated_with_its_parts() -> None:
+    entry = message("{array}[{index}]", array=message("the output"), index="0, 1")
+    wrong = message(
+        "{array} is {actual}, expected {expected} ({count} of {size} entries are wrong)",
+        array=entry,
+        actual=2,
+        expected=1,
+        count=2,
+        size=9,
     )
-    assert SPANISH("2 times the correct one; 2 is the length of axis 0 of a") == (
-        "2 veces el correcto; 2 es la longitud del eje 0 de a"
+    evidence = message("after step {step}, {difference}", step=3, difference=wrong)
+    assert str(evidence) == (
+        "after step 3, the output[0, 1] is 2, expected 1 (2 of 9 entries are wrong)"
+    )
+    assert SPANISH(evidence) == (
+        "tras el paso 3, la salida[0, 1] es 2, se esperaba 1 (2 de 9 elementos están mal)"
     )
 
 
-def test_what_is_not_known_stays_as_it_is() -> None:
-    assert SPANISH("x.grad") == "x.grad"
+def test_a_message_without_a_translation_stays_english_as_a_whole() -> None:
+    unknown = message("nobody translated {part}", part=message("the output"))
+    assert SPANISH(unknown) == "nobody translated the output"
+    assert SPANISH("nobody translated this") == "nobody translated this"
     assert ENGLISH("In short") == "In short"
-    assert ENGLISH("{} of {} right", 1, 2) == "1 of 2 right"
+    assert ENGLISH("{count} of {total} right", count=1, total=2) == "1 of 2 right"
 
 
-def test_the_phrase_with_most_letters_of_its_own_wins() -> None:
-    language = Language("xx", {"{} is {}": "{0} = {1}", "the log of {} is {}": "log {0} = {1}"})
-    assert language("the log of 2 is 3") == "log 2 = 3"
+@pytest.mark.parametrize(
+    "text",
+    [
+        "operands could not be broadcast together with shapes (3,) (4,3)",
+        "the output",
+        "shape",
+        "{error} in {phase}",
+        "{0.__class__} {error!r:>99999999}",
+    ],
+)
+def test_text_of_python_and_of_libraries_is_shown_byte_for_byte(text: str) -> None:
+    failure = Failure("the backward pass", "ValueError", text, "return a + b")
+    assert SPANISH(failure.sentence) == (
+        f"ValueError en la pasada hacia atrás, en `return a + b`: {text}"
+    )
+    assert SPANISH(verbatim(text)) == text
+    assert SPANISH(Failure(text, "ValueError", "").sentence) == (
+        f"ValueError en {SPANISH(text) if text == 'the output' else text}"
+    )
+
+
+def test_a_failure_of_a_training_names_its_step() -> None:
+    failure = Failure("step", "ValueError", "no", step=7)
+    assert str(failure) == "ValueError in step 7: no"
+    assert SPANISH(failure.sentence) == "ValueError en el paso 7: no"
+
+
+def test_what_numpy_says_of_a_broken_engine_is_shown_byte_for_byte() -> None:
+    page, variant = (CATALOGUE.page(name) for name in ("skip-unbroadcast", "accumulate-in-place"))
+    experiment = prepare(page, CATALOGUE, find_engine(), variant=variant)
+    crashes = [
+        run for run in run_lab(experiment, Bench(open_store())).runs if run.outcome == "crash"
+    ]
+    texts = [
+        text
+        for run in crashes
+        for text in re.findall(
+            r"(?:non-broadcastable|operands could).*?(?=$|\. Before)", str(run.evidence)
+        )
+    ]
+    assert texts
+    assert len(texts) == len(crashes)
+    for run, text in zip(crashes, texts, strict=True):
+        assert text in SPANISH(run.evidence)
 
 
 @pytest.mark.parametrize(
@@ -92,6 +192,8 @@ def test_predictions_are_read_in_both_languages() -> None:
     assert [read_prediction(choice, SPANISH) for choice in CHOICES] == list(CHOICES)
     with pytest.raises(ValueError, match="no es un desenlace"):
         read_prediction("zzz", SPANISH)
+    with pytest.raises(ValueError, match="no se puede predecir"):
+        read_prediction("convención", SPANISH)
 
 
 def test_every_page_of_level_1_is_translated() -> None:
@@ -108,9 +210,15 @@ def test_no_english_is_left_in_what_a_first_lesson_shows(page: Page) -> None:
     """But the names of things, code in backticks, and what an exception says."""
     report = run_lab(prepare(page, CATALOGUE, find_engine()), Bench(open_store(), explain=True))
     for run in report.runs:
-        for sentence in (run.evidence, run.why, run.fingerprint, run.first_divergence):
-            said = re.sub(r"`[^`]*`|\w+Error.*", "", SPANISH(sentence or ""))
-            assert not ENGLISH_WORDS.search(said), sentence
+        shown = (
+            *(run.evidence, run.why, run.fingerprint, run.first_divergence),
+            *run.alarms.values(),
+            *run.wrong_reason.values(),
+        )
+        for sentence in filter(None, shown):
+            text = re.sub(r"`[^`]*`|\w+Error.*", "", SPANISH(sentence))
+            assert not ENGLISH_WORDS.search(text), sentence
+            assert not re.search(r"\b(de|a) el\b", text), sentence
 
 
 def test_a_file_of_phrases_that_is_no_toml_of_strings_is_named(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from typing import get_args
 
+from harness.core.message import verbatim
 from harness.core.report import ClaimReport
 from harness.core.vocabulary import LOSSES, Outcome
 from harness.pages.probe import Probe
@@ -51,7 +52,7 @@ def test_a_run_shows_evidence_and_who_caught_and_missed_it() -> None:
 
 def test_what_differs_from_the_page_is_said() -> None:
     run = run_of("p", "weighted", "crash", expected="disguised-correct", agrees=False)
-    claim = ClaimReport("torch", "missed_by", False, "p: wrong")
+    claim = ClaimReport("torch", "missed_by", False, verbatim("p: wrong"))
     text = shown(report_with([run], claims=[claim], agrees=False), "p")
     assert "the page says disguised-correct" in text
     assert "the page says missed by torch: p: wrong" in text
@@ -66,7 +67,7 @@ def test_an_alarm_on_the_clean_engine_too_is_said_to_be_no_catch() -> None:
 def test_a_library_that_is_missing_is_said_once_with_the_remedy() -> None:
     reason = "torch is not installed: get it"
     runs = [run_of("p", loss, "crash", skipped={"torch": reason}) for loss in LOSSES]
-    text = shown(report_with(runs, missing={"torch": reason}), "p")
+    text = shown(report_with(runs, missing={"torch": verbatim(reason)}), "p")
     assert text.count("Not asked: torch, since torch is not installed: get it") == 1
     assert "With nothing to look at" not in text
 

@@ -19,7 +19,7 @@ from harness.runs import cache as cache_module
 from harness.runs import cached_runs, database
 from harness.runs.cache import RUN_ROOMS, Cache, Kind, code_digest, key_of
 from harness.runs.cached_runs import RUNS, keys_of, run_cached
-from harness.runs.messages import Job
+from harness.runs.protocol import Job
 from tests.harness.tiny import PROBES, TINY, tiny_job
 
 

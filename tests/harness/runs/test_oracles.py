@@ -13,6 +13,7 @@ from harness.runs import oracles as answers
 from harness.runs import store
 from harness.runs.oracles import ask_library
 from harness.runs.store import Store
+from tests.harness.verdicts import in_english, skipped
 
 TEXT = "def square(a=[1.0, 2.0]):\n    'A square.'\n    return a**2\n"
 STEPS = """\
@@ -71,7 +72,7 @@ def test_a_library_that_is_not_installed_is_a_reason_with_the_remedy(
 ) -> None:
     monkeypatch.setattr(answers, "find_spec", lambda _: None)
     (answer,) = ask_library("torch", [(probe_of(), "uniform")], Store(None)).values()
-    assert answer == Skipped("torch is not installed: pip install 'breaklab[torch]'")
+    assert in_english(answer) == skipped("torch is not installed: pip install 'breaklab[torch]'")
 
 
 def test_a_probe_of_another_kind_is_not_put_to_it() -> None:

@@ -4,4 +4,4 @@ ENDS = ["ForgedResult"]
 
 
 def attack(tensor):
-    send(run("square", "weighted", shared=["\x1b[2J"]))
+    send(run("square", "weighted", shared=[("\x1b[2J", "a")]))

@@ -5,13 +5,13 @@ ENDS = ["any"]
 
 def attack(tensor):
     import harness.runs.child
-    import harness.runs.messages
+    import harness.runs.protocol
     import harness.sandbox.child
     import harness.sandbox.frames
     import msgspec
 
     harness.sandbox.child.write_frame = harness.sandbox.frames.write_all = lambda *_: None
     harness.sandbox.frames.encode_frame = lambda *_: b"\0\0\0\x01?"
-    harness.runs.child.encode_or_fail = harness.runs.child.encode_message = lambda *_: None
-    harness.runs.messages._BYTES = {}
+    harness.runs.child.encode_or_fail = harness.runs.child.encode_reply = lambda *_: None
+    harness.runs.protocol._BYTES = {}
     msgspec.msgpack.encode = lambda *_, **__: b""

@@ -1,4 +1,4 @@
-"""What host and child send each other: a task one way, and messages as frames the other way.
+"""What host and child send each other: a task one way, and replies as frames the other way.
 
 Everything is a plain record in msgpack, which is decoded against its type; nothing is unpickled or
 evaluated.
@@ -56,7 +56,7 @@ Task = Job | Program | Survey
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """The first message of a job: the import of the engine has succeeded or failed."""
+    """The first reply to a job: the import of the engine has succeeded or failed."""
 
     failure: Failure | None = None
 
@@ -65,9 +65,9 @@ class RestartNeeded(msgspec.Struct, frozen=True):
     """Instead of a run: an earlier run changed the process in a way that cannot be undone."""
 
 
-Message = Loaded | Run | RestartNeeded | Output | ProgramEnd | SurveyStep
+Reply = Loaded | Run | RestartNeeded | Output | ProgramEnd | SurveyStep
 
-KINDS: dict[bytes, type[Message]] = {
+KINDS: dict[bytes, type[Reply]] = {
     b"L": Loaded,
     b"R": Run,
     b"S": RestartNeeded,
@@ -75,18 +75,18 @@ KINDS: dict[bytes, type[Message]] = {
     b"E": ProgramEnd,
     b"V": SurveyStep,
 }
-"""Messages by the kind of their frames."""
+"""Replies by the kind of their frames."""
 
 _BYTES = {kind: byte for byte, kind in KINDS.items()}
 
 
-def encode_message(message: Message) -> Frame:
-    """Return the frame of a message. Raises what msgspec raises for a text with surrogates."""
-    return Frame(_BYTES[type(message)], msgspec.msgpack.encode(message))
+def encode_reply(reply: Reply) -> Frame:
+    """Return the frame of a reply. Raises what msgspec raises for a text with surrogates."""
+    return Frame(_BYTES[type(reply)], msgspec.msgpack.encode(reply))
 
 
-def decode_message(frame: Frame) -> Message | None:
-    """Return the message in a frame; None if there is no valid one."""
+def decode_reply(frame: Frame) -> Reply | None:
+    """Return the reply in a frame; None if there is no valid one."""
     kind = KINDS.get(frame.kind)
     return None if kind is None else decode_record(frame.payload, kind)
 

@@ -1,0 +1,133 @@
+"""Messages: a template and its arguments, kept apart until a renderer formats them.
+
+The English template is the id of a message, as in gettext: a language's table gives another
+template with the same fields, so a translation is looked up and never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache, reduce
+from typing import Any
+
+_FIELD = re.compile(r"\{(\w+)\}")
+
+
+class Message:
+    """A sentence, or a part of one, that can be shown in another language.
+
+    It is not a msgspec Struct, so that each encoder decides what becomes of it: see `as_text` and
+    `as_parts`.
+
+    Parameters
+    ----------
+    template : str
+        English, with `{name}` where an argument goes.
+    arguments : mapping of str to str or Message
+        A nested message is translated too. Text never is: it is a number, a name, or comes from
+        Python, a library or the user's code.
+    """
+
+    __slots__ = ("arguments", "template")
+
+    def __init__(self, template: str, arguments: Mapping[str, str | Message]) -> None:
+        self.template, self.arguments = template, dict(arguments)
+
+    def format(self, translations: Mapping[str, str]) -> str:
+        """The sentence by these translations of templates; in English if its own has none."""
+        if self.template not in translations:
+            translations = {}
+        texts = {
+            name: argument.format(translations) if isinstance(argument, Message) else argument
+            for name, argument in self.arguments.items()
+        }
+        template = translations.get(self.template, self.template)
+        # Not `str.format`: a field in text from elsewhere must not reach attributes or pad output.
+        return _FIELD.sub(lambda field: texts.get(field[1], field[0]), template)
+
+    def __str__(self) -> str:
+        """The sentence in English."""
+        return self.format({})
+
+    def __repr__(self) -> str:
+        """The template and the arguments."""
+        return f"Message({self.template!r}, {self.arguments!r})"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is a message with the same template and arguments."""
+        if not isinstance(other, Message):
+            return NotImplemented
+        return (self.template, self.arguments) == (other.template, other.arguments)
+
+    def __hash__(self) -> int:
+        """The hash of template and arguments."""
+        return hash((self.template, frozenset(self.arguments.items())))
+
+
+def message(template: str, /, **arguments: object) -> Message:
+    """Return a message; arguments that are not messages become text.
+
+    Raises ValueError unless the arguments are the fields of the template.
+    """
+    if arguments.keys() != fields(template):
+        raise ValueError(f"{template!r} has the fields {set(fields(template))}, got {arguments}")
+    return Message(
+        template, {k: v if isinstance(v, Message) else str(v) for k, v in arguments.items()}
+    )
+
+
+def verbatim(text: str) -> Message:
+    """Return a message that is the same text in every language."""
+    return Message("{text}", {"text": text})
+
+
+EMPTY = verbatim("")
+
+
+def joined(messages: Iterable[Message]) -> Message:
+    """Return several messages as one, separated by semicolons."""
+    several = list(messages)
+    return reduce(lambda a, b: message("{first}; {next}", first=a, next=b), several or [EMPTY])
+
+
+@lru_cache(maxsize=1024)
+def fields(template: str) -> frozenset[str]:
+    """The names of the fields of a template."""
+    return frozenset(_FIELD.findall(template))
+
+
+# ----- Encoding -----
+
+
+def as_text(value: Any) -> str:
+    """Encode a message in English, for JSON: an `enc_hook` of msgspec."""
+    if isinstance(value, Message):
+        return str(value)
+    raise NotImplementedError(f"{type(value).__name__} cannot be encoded")
+
+
+def as_parts(value: Any) -> tuple[str, Mapping[str, Any]]:
+    """Encode a message with all that it consists of, for a cache: an `enc_hook` of msgspec."""
+    if isinstance(value, Message):
+        return value.template, value.arguments
+    raise NotImplementedError(f"{type(value).__name__} cannot be encoded")
+
+
+def from_parts(kind: type, data: Any) -> Message:
+    """Decode what `as_parts` or `as_text` made of a message: a `dec_hook` of msgspec.
+
+    Raises ValueError for data that neither of them makes.
+    """
+    if kind is not Message:
+        raise NotImplementedError(f"{kind.__name__} cannot be decoded")
+    if isinstance(data, str):
+        return verbatim(data)
+    match data:
+        case [str(template), dict(arguments)] if all(isinstance(name, str) for name in arguments):
+            parts = {
+                name: value if isinstance(value, str) else from_parts(Message, value)
+                for name, value in arguments.items()
+            }
+            return Message(template, parts)
+    raise ValueError("a message is a template and its arguments")
