@@ -11,7 +11,7 @@ from minigrad.types import Array, Constant, Vjp
 
 
 class ArrayInterface:
-    """The part of a tensor that is a NumPy array, and nothing to differentiate."""
+    """The methods of a tensor that show its array: none of them is recorded."""
 
     __slots__ = ()
 

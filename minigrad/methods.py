@@ -19,7 +19,7 @@ from minigrad.types import Array, Axis, Constant, Recorded
 
 
 class Methods:
-    """The methods of a tensor that a gradient passes."""
+    """The methods whose results are tensors: each is recorded, and has a gradient."""
 
     __slots__ = ()
 

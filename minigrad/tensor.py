@@ -32,8 +32,8 @@ class Tensor(Methods, ArrayInterface, Instrumentation):
     first `backward()`.
 
     The result of an op remembers its `parents`, which are the operands, and the op's rule (`vjp`),
-    which turns its cotangent into theirs. A tensor knows no children, and a rule only arrays: there
-    are no reference cycles.
+    which turns its cotangent into theirs. A tensor does not know its children, and a rule sees only
+    arrays, so there are no reference cycles.
 
     Raises TypeError for a tensor of integers or booleans that requires a gradient.
     """
