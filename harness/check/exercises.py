@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from weakref import WeakKeyDictionary
 
 from harness.check.runner import Context
 from harness.core.errors import DoesNotApply
 from harness.core.finding import Finding
-from harness.experiment.baseline import Bench
-from harness.experiment.lab import Experiment, run_lab
+from harness.experiment.baseline import Baseline
+from harness.experiment.lab import run_lab
+from harness.experiment.patching import Experiment
 from harness.grade.exercise import (
     Fate,
     SuiteTest,
@@ -158,24 +158,20 @@ class _Rewrites:
 
     roots: tuple[Path, ...]
     """Of the catalogue that they are from."""
-    bench: Bench
+    bench: Baseline
     """It runs only probes that reach a patch: most variants have nothing to do with an answer."""
     experiments: list[Experiment]
 
 
-_PREPARED: WeakKeyDictionary[Bench, _Rewrites] = WeakKeyDictionary()
-"""Made once for all pages of a check, which share a bench."""
-
-
 def _rewrites(context: Context) -> _Rewrites:
     catalogue, engine, bench = context.catalogue, context.engine, context.bench
-    rewrites = _PREPARED.get(bench)
+    rewrites: _Rewrites | None = bench.memo.get(_rewrites)  # made once for all pages of a check
     if rewrites is None or rewrites.roots != catalogue.roots:
         experiments = []
         for page in catalogue.pages()[0]:
             with contextlib.suppress(DoesNotApply):
                 if isinstance(page.front, Variant):
                     experiments.append(prepare_bare(page, catalogue, engine, ()))
-        selective = Bench(bench.store, bench.diagnostics, bench.limits, select=True)
-        rewrites = _PREPARED[bench] = _Rewrites(catalogue.roots, selective, experiments)
+        selective = Baseline(bench.cache, bench.diagnostics, bench.limits, select=True)
+        rewrites = bench.memo[_rewrites] = _Rewrites(catalogue.roots, selective, experiments)
     return rewrites

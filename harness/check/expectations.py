@@ -10,8 +10,8 @@ from harness.core.errors import BreaklabError
 from harness.core.finding import Finding, finding_from, finding_from_bug
 from harness.core.report import ClaimReport, Report, RunReport
 from harness.diagnostics import DIAGNOSTICS
-from harness.experiment.blocks import check_blocks
-from harness.experiment.lab import prepare, run_lab
+from harness.experiment.lab import run_lab
+from harness.experiment.patching import check_blocks, prepare
 from harness.pages.front_matter import Break, Pardon, Variant
 from harness.pages.page import Page
 from harness.runs.oracles import LIBRARIES

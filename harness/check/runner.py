@@ -9,9 +9,10 @@ from typing import Protocol
 from harness.core.errors import UsageError
 from harness.core.report import Report
 from harness.engines.engine import Engine
-from harness.experiment.baseline import Bench
-from harness.experiment.lab import Experiment, prepare, run_lab
+from harness.experiment.baseline import Baseline
+from harness.experiment.lab import run_lab
 from harness.experiment.myth import MythReport, run_myth
+from harness.experiment.patching import Experiment, prepare
 from harness.grade.exercise import ExerciseReport, run_exercise
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Exercise, Myth, TrainingBreak
@@ -35,7 +36,7 @@ class Context(Protocol):
         """The unbroken engine."""
 
     @property
-    def bench(self) -> Bench:
+    def bench(self) -> Baseline:
         """What is run once for all pages: the unbroken engine, and the independent libraries."""
 
 
@@ -45,7 +46,7 @@ class OpenContext:
 
     catalogue: Catalogue
     engine: Engine
-    bench: Bench
+    bench: Baseline
 
 
 def run_page(page: Page, context: Context, variant: Page | None = None) -> PageReport:
@@ -61,7 +62,7 @@ def run_page(page: Page, context: Context, variant: Page | None = None) -> PageR
             return run_exercise(page, context.catalogue, context.engine, context.bench)
     experiment = prepare_page(page, context, variant)
     if isinstance(experiment, TrainingExperiment):
-        return run_training(experiment, context.bench.store)
+        return run_training(experiment, context.bench.cache)
     return run_lab(experiment, context.bench)
 
 

@@ -16,8 +16,9 @@ from harness.check.runner import Context
 from harness.core.errors import BreaklabError, UsageError
 from harness.core.report import Report, RunReport
 from harness.diagnostics import DIAGNOSTICS, Diagnostic
-from harness.experiment.baseline import Bench
-from harness.experiment.lab import prepare, run_lab
+from harness.experiment.baseline import Baseline
+from harness.experiment.lab import run_lab
+from harness.experiment.patching import prepare
 from harness.pages.catalogue import unknown
 from harness.pages.front_matter import KINDS, UNSTATED, PatchFront
 from harness.pages.page import read_page
@@ -60,7 +61,7 @@ def _observe(draft: Draft, path: Path, context: Context) -> Report:
     probes = draft.probes or tuple(context.catalogue.shared_probes)
     diagnostics: Sequence[Diagnostic] = DIAGNOSTICS if draft.probes else ()
     experiment = prepare(read_page(path), context.catalogue, context.engine, probes=probes)
-    return run_lab(experiment, Bench(context.bench.store, diagnostics))
+    return run_lab(experiment, Baseline(context.bench.cache, diagnostics))
 
 
 def next_steps(draft: Draft, path: Path, extra: bool, error: BreaklabError | None) -> str:

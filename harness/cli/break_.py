@@ -24,7 +24,7 @@ from harness.core.errors import DoesNotApply, UsageError
 if TYPE_CHECKING:
     from harness.core.report import Report
     from harness.experiment.cached import CachedReport
-    from harness.experiment.lab import Experiment
+    from harness.experiment.patching import Experiment
     from harness.pages.page import Page
 
 
@@ -92,7 +92,8 @@ def _cached_or_new(
         return cached, lambda: cached.with_seconds(time.perf_counter() - start)
 
     from harness.check.runner import prepare_page
-    from harness.experiment.lab import Experiment, run_lab
+    from harness.experiment.lab import run_lab
+    from harness.experiment.patching import Experiment
 
     experiment = prepare_page(page, session, session.variant, probes)
     assert isinstance(experiment, Experiment), "a training is run by `_break_training`"

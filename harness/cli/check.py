@@ -73,12 +73,12 @@ def _compare(session: Session, ids: Sequence[str]) -> int:
 
     A difference is not a failure.
     """
-    from harness.experiment.baseline import Bench
+    from harness.experiment.baseline import Baseline
     from harness.experiment.comparison import breaks_for, compare_pages
     from harness.report.findings import show_compared
 
     reports = []
-    bench = Bench(session.cache, diagnostics=())  # outcomes need none
+    bench = Baseline(session.cache, diagnostics=())  # outcomes need none
     pages = breaks_for(session.catalogue, ids)
     for report in compare_pages(pages, session.catalogue, session.engine, bench):
         reports.append(report)

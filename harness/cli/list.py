@@ -29,7 +29,7 @@ def list_pages(
         return _list_track(session)
     pages, mistakes = session.catalogue.pages()
     if engine:
-        from harness.experiment.lab import applies
+        from harness.experiment.patching import applies
 
         breaks_only = [page for page in pages if page.front.kind == "break"]
         pages = [page for page in breaks_only if applies(page, session.engine)]

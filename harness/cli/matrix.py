@@ -86,13 +86,13 @@ def _show(session: Session, matrix: Matrix, accepted: list[Path] | None, verbose
 
 def _evaluate_all(session: Session, plan: Plan) -> Evaluations:
     """Run the plan with a progress line. If it has to stop, print how much was finished."""
-    from harness.experiment.baseline import Bench
+    from harness.experiment.baseline import Baseline
     from harness.matrix.evaluate import evaluate_all
     from harness.report.matrix_terminal import Progress
 
     with Progress(len(plan.entries)) as progress:
         try:
-            baseline = Bench(session.cache, select=True)
+            baseline = Baseline(session.cache, select=True)
             return evaluate_all(plan, baseline, progress=progress.watch)
         except (KeyboardInterrupt, Terminated) as request:
             done = f"{progress.done} of {len(plan.entries)} pages were finished"

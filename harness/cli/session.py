@@ -15,7 +15,7 @@ from harness.core.vocabulary import PageKind
 if TYPE_CHECKING:
     from harness.check.runner import Context
     from harness.engines.engine import Engine
-    from harness.experiment.baseline import Bench
+    from harness.experiment.baseline import Baseline
     from harness.pages.catalogue import Catalogue
     from harness.pages.page import Page
     from harness.report.language import Language
@@ -85,11 +85,11 @@ class Session:
         return self.page(self.variant_id, "variant") if self.variant_id else None
 
     @cached_property
-    def bench(self) -> Bench:
+    def bench(self) -> Baseline:
         """What is run once for all pages of the command."""
-        from harness.experiment.baseline import Bench
+        from harness.experiment.baseline import Baseline
 
-        return Bench(self.cache, explain=self.explain)
+        return Baseline(self.cache, explain=self.explain)
 
     def context_for(self, page: Page) -> Context:
         """What this page runs with: this session, or minigrad for a whole training.

@@ -15,10 +15,10 @@ from harness.core.errors import BreaklabError, DoesNotApply
 from harness.core.message import verbatim
 from harness.core.report import SiteReport
 from harness.engines.survey import Reducer
-from harness.experiment.baseline import Bench
+from harness.experiment.baseline import Baseline
 from harness.experiment.conformance import REFUSAL, Fit, fit
 from harness.experiment.exploration import Found, explore
-from harness.experiment.lab import put
+from harness.experiment.patching import put
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Break
 from harness.pages.page import Page
@@ -64,12 +64,12 @@ class Diagnosis(msgspec.Struct, frozen=True):
         return [each for each in self.probes if each.verdict == "bug"]
 
 
-def diagnose(said: str, catalogue: Catalogue, bench: Bench) -> Diagnosis:
+def diagnose(said: str, catalogue: Catalogue, bench: Baseline) -> Diagnosis:
     """Try the engine that `said` names, clean.
 
     Raises what `explore` raises.
     """
-    found = explore(said, bench.store, catalogue.conventions)
+    found = explore(said, bench.cache, catalogue.conventions)
     shared = list(catalogue.shared_probes.values())
     fits = _by_style(fit(found.engine, shared, bench), shared, found)
     return Diagnosis(
@@ -240,7 +240,7 @@ def _central(reducer: Reducer) -> str | None:
 
 
 def _applications(
-    found: Found, fits: dict[str, Fit], catalogue: Catalogue, bench: Bench
+    found: Found, fits: dict[str, Fit], catalogue: Catalogue, bench: Baseline
 ) -> Iterator[Application]:
     pages, _ = catalogue.pages()
     for page in pages:
@@ -261,7 +261,7 @@ def _applications(
 
 
 def _split(
-    page: Page, found: Found, fits: dict[str, Fit], catalogue: Catalogue, bench: Bench
+    page: Page, found: Found, fits: dict[str, Fit], catalogue: Catalogue, bench: Baseline
 ) -> tuple[list[str], str]:
     """The page's probes that can be put to the engine, and why others cannot."""
     probes = catalogue.probes_for(page, ())

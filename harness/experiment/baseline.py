@@ -1,31 +1,34 @@
-"""The bench: what does not depend on the break, made once for all experiments that share it.
+"""The baseline: what does not depend on the break, computed once for all experiments that share it.
 
-The unpatched engine's runs, the independent libraries' answers, and what the diagnostics say of a
-correct engine. Every run goes through the store.
+It holds the clean engine's runs, the oracles' runs of the same probes, and the verdicts of all
+diagnostics on the clean engine. Every run goes through the cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
 from harness.answer_key.subgradient import MEASUREMENT
 from harness.core.errors import EnvironmentProblem
 from harness.core.message import Message, message
+from harness.core.report import RunReport
 from harness.core.run import Run, TraceStep
 from harness.core.verdict import Alarm, Skipped, Verdict
 from harness.core.vocabulary import Loss
 from harness.diagnostics import DIAGNOSTICS, Diagnostic, Observation, ask
 from harness.engines.engine import Engine
 from harness.pages.probe import Probe
+from harness.runs.cache import Cache
+from harness.runs.cached_runs import RUNS, keys_of, run_cached
 from harness.runs.coverage import functions_with_sites
-from harness.runs.host import EngineDoesNotLoad
+from harness.runs.host import EngineDoesNotLoad, run_isolated
 from harness.runs.oracles import ask_library, why_missing
 from harness.runs.protocol import Job
-from harness.runs.store import Store, keys_of, run_kept
 from harness.sandbox.limits import Limits
 
 Pair = tuple[str, Loss | None]
@@ -34,109 +37,171 @@ Pair = tuple[str, Loss | None]
 Item = tuple[int, Loss | None]
 """A probe's index and a loss."""
 
+Traces = Mapping[Pair, Sequence[TraceStep]]
+"""Recorded backward walks."""
 
-@dataclass(frozen=True, eq=False)
-class Clean:
-    """A run of the unpatched engine, the answer key, and what the diagnostics say of it."""
+
+@dataclass(eq=False)
+class CleanRun:
+    """A run of the clean engine, which is the answer key, and the verdicts on it."""
 
     run: Run
-    independent: Mapping[str, Run | Skipped]
+    oracles: Mapping[str, Run | Skipped]
     verdicts: Mapping[str, Verdict]
+    unreached: RunReport | None = field(default=None, repr=False)
+    """The report on a run that never reaches a patch; the same for all pages, and made once."""
 
     @cached_property
     def alarms(self) -> dict[str, Message]:
-        """What is said against it, by diagnostic."""
-        said = self.verdicts.items()
-        return {name: verdict.message for name, verdict in said if isinstance(verdict, Alarm)}
+        """The message of each alarm, by diagnostic."""
+        verdicts = self.verdicts.items()
+        return {name: verdict.message for name, verdict in verdicts if isinstance(verdict, Alarm)}
 
     @cached_property
-    def seen(self) -> Run:
-        """What of the run diagnostics look at, but for what each of them has measured."""
-        return _seen(self.run)
+    def visible(self) -> Run:
+        """The part of the run that diagnostics may see, without their measurements."""
+        return _visible(self.run)
 
 
-class Bench:
-    """What does not depend on the break, made once for all experiments that share it."""
+class Baseline:
+    """What does not depend on the break.
+
+    Parameters
+    ----------
+    cache : Cache
+        Where runs are looked up and stored.
+    diagnostics : sequence of Diagnostic
+        The checks to run.
+    limits : Limits, optional
+        Limits for each run; the default ones if None.
+    explain : bool
+        Record backward walks, so that reports say what a wrong array looks like and where it comes
+        from.
+    select : bool
+        Run only probes that call a changed function, and do not record what the patched places
+        evaluate to, so that some stages are unknown. Worth it for many probes.
+    """
 
     def __init__(
         self,
-        store: Store,
+        cache: Cache,
         diagnostics: Sequence[Diagnostic] = DIAGNOSTICS,
         limits: Limits | None = None,
         explain: bool = False,
         select: bool = False,
     ) -> None:
-        """With `explain`, reports say what wrong numbers look like and where they come from.
-
-        With `select`, only probes that call a changed function are run, and what the patch
-        evaluates to is not recorded, so that some stages are unknown: worth it for many probes.
-        """
-        self.store, self.diagnostics, self.limits = store, diagnostics, limits
+        self.cache, self.diagnostics, self.limits = cache, diagnostics, limits
         self.explain, self.select = explain, select
-        self._clean: dict[bytes, Clean] = {}
+        self.memo: dict[object, Any] = {}
+        """What other modules compute once for this baseline, by a key of their own."""
+        self._clean: dict[bytes, CleanRun] = {}
         self._called: dict[bytes, frozenset[str] | None] = {}
 
-    def clean(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, Clean]:
-        """The unpatched engine's runs, and what every diagnostic says of them.
+    # ----- The clean engine -----
 
-        Raises EnvironmentProblem where the engine does not load.
+    def clean(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, CleanRun]:
+        """Return the clean engine's runs, with the verdict of every diagnostic.
+
+        Raises EnvironmentProblem if the engine does not load.
         """
-        job = self.job(replace(engine, sites=()), probes)
-        job = msgspec.structs.replace(job, measure=(*job.measure, MEASUREMENT))
+        job = self._clean_job(engine, probes)
         keys = dict(zip(job.items, keys_of(job), strict=True))
-        unknown = tuple(item for item in job.items if keys[item] not in self._clean)
-        if unknown:
-            self._meet(engine, msgspec.structs.replace(job, items=unknown), keys)
+        missing = tuple(item for item in job.items if keys[item] not in self._clean)
+        if missing:
+            self._evaluate_clean(engine, msgspec.structs.replace(job, items=missing), keys)
         return {(probes[item[0]].name, item[1]): self._clean[keys[item]] for item in job.items}
 
-    def _meet(self, engine: Engine, job: Job, keys: Mapping[Item, bytes]) -> None:
-        """Run what is not known yet of the unpatched engine, and hear what is said of it."""
-        try:
-            runs = run_kept(job, self.store, self.limits)
-        except EngineDoesNotLoad as error:
-            raise EnvironmentProblem(
-                f"the engine {engine.name} does not load even unpatched: {error}",
-                "make it importable first; breaklab breaks only what works",
-            ) from None
-        answers = self._ask([(job.probes[index], loss) for index, loss in job.items])
-        for item, run in zip(job.items, runs, strict=True):
-            seen = Observation(job.probes[item[0]], run, answers[run.probe, run.loss])
-            self._clean[keys[item]] = Clean(run, seen.independent, self.hear(seen))
+    def complete(self, engine: Engine, probes: Sequence[Probe]) -> None:
+        """Compute everything that experiments on these probes will need of the clean engine.
 
-    def broken(self, clean: Engine, engine: Engine, probes: Sequence[Probe]) -> list[Run]:
-        """The patched engine's runs; an engine that does not even load fails every probe.
-
-        With `select`, what cannot come to the patch is not run: it ends as unpatched.
-        """
-        job = self.job(engine, probes)
-        wanted = self._wanted(clean, job) if self.select else job.items
-        asked = msgspec.structs.replace(job, items=wanted, trailed=not self.select)
-        try:
-            runs = run_kept(asked, self.store, self.limits)
-        except EngineDoesNotLoad as error:
-            return [
-                Run(probes[index].name, loss, failure=error.failure) for index, loss in job.items
-            ]
-        found = dict(zip(wanted, runs, strict=True))
-        keys = self.clean(clean, probes) if len(found) < len(job.items) else {}
-        for index, loss in job.items:
-            if (index, loss) not in found:
-                name = probes[index].name
-                failure = keys[name, loss].run.failure
-                found[index, loss] = Run(name, loss, failure=failure)
-        return [found[item] for item in job.items]
-
-    def meet(self, engine: Engine, probes: Sequence[Probe]) -> None:
-        """Make known of the unpatched engine all that experiments on these probes will ask.
-
-        Raises EnvironmentProblem where the engine does not load.
+        Raises EnvironmentProblem if the engine does not load.
         """
         self.clean(engine, probes)
         if self.select:
             self._coverage(engine, probes)
 
-    def _wanted(self, clean: Engine, job: Job) -> tuple[Item, ...]:
-        """The items in which the unpatched engine calls a function that the patch changes."""
+    def fill_cache(self, unpatched: Engine, probes: Sequence[Probe]) -> None:
+        """Run the clean engine once for everything that one experiment needs of it.
+
+        Its runs, the values at the patched places, and the recorded walks are cached under
+        different keys, since most of them serve other experiments too. Does nothing if some of the
+        runs are cached already: only the rest is run then, when it is needed.
+
+        Parameters
+        ----------
+        unpatched : Engine
+            The clean engine, whose sites are the places that the patch changes.
+        probes : sequence of Probe
+            The probes of the experiment.
+        """
+        plain = self._clean_job(unpatched, probes)
+        plain_keys = keys_of(plain)
+        if self.cache.get(RUNS, plain_keys):
+            return
+        trails = msgspec.structs.replace(self.job(unpatched, probes), measure=())
+        traces = _traces_only(self.job(replace(unpatched, sites=()), probes))
+        everything = msgspec.structs.replace(
+            plain, sites=unpatched.sites, traces=traces.traces, complete=True
+        )
+        try:
+            runs = run_isolated(everything)
+        except EngineDoesNotLoad:
+            return  # `clean` reports it
+        observed, walks = runs[: len(plain.items)], runs[len(plain.items) :]
+        self.cache.put(RUNS, dict(zip(plain_keys, map(_without_sites, observed), strict=True)))
+        self.cache.put(RUNS, dict(zip(keys_of(trails), map(_only_sites, observed), strict=True)))
+        self.cache.put(RUNS, dict(zip(keys_of(traces), walks, strict=True)))
+
+    def trails(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, Mapping[str, int]]:
+        """Return digests of what an engine evaluates to at its sites."""
+        if not probes:
+            return {}
+        job = msgspec.structs.replace(self.job(engine, probes), measure=())
+        runs = run_cached(job, self.cache)
+        return {(run.probe, run.loss): run.trail for run in runs}
+
+    def traces(self, engine: Engine, probes: Sequence[Probe]) -> Traces:
+        """Return the backward walks of an engine that can record them; empty for any other."""
+        job = _traces_only(self.job(engine, probes))
+        try:
+            runs = run_cached(job, self.cache) if job.traces else []
+        except EngineDoesNotLoad:
+            return {}
+        return {(run.probe, run.loss): run.trace for run in runs}
+
+    # ----- The broken engine -----
+
+    def broken(self, clean: Engine, engine: Engine, probes: Sequence[Probe]) -> list[Run]:
+        """Return the broken engine's runs; if it does not even load, every run fails.
+
+        With `select`, probes that cannot reach the patch are not run: they end as unpatched. With
+        `explain`, the walks are recorded by the same child process, so that `traces` finds them.
+        """
+        job = self.job(engine, probes)
+        if self.explain:
+            job = msgspec.structs.replace(job, traces=_traces_only(job).traces)
+        selected = self._reaching(clean, job) if self.select else job.items
+        selection = msgspec.structs.replace(job, items=selected, trailed=not self.select)
+        try:
+            runs = run_cached(selection, self.cache)
+        except EngineDoesNotLoad as error:
+            failures = ((probes[index].name, loss) for index, loss in job.items)
+            return [Run(*pair, failure=error.failure) for pair in failures]
+        results = dict(zip(selected, runs, strict=False))
+        if len(selected) < len(job.items):
+            results |= self._unreached(clean, job, results)
+        return [results[item] for item in job.items]
+
+    def _unreached(self, clean: Engine, job: Job, reached: Iterable[Item]) -> dict[Item, Run]:
+        """Return the runs that were not selected: they end as on the clean engine."""
+        key = self.clean(clean, job.probes)
+        items = [item for item in job.items if item not in set(reached)]
+        pairs = [(job.probes[index].name, loss) for index, loss in items]
+        runs = [Run(*pair, failure=key[pair].run.failure) for pair in pairs]
+        return dict(zip(items, runs, strict=True))
+
+    def _reaching(self, clean: Engine, job: Job) -> tuple[Item, ...]:
+        """Return the items in which the clean engine calls a function that the patch changes."""
         changed = functions_with_sites(clean.root, clean.sources, job.sites)
         if changed is None:
             return job.items
@@ -144,40 +209,70 @@ class Bench:
         return tuple(item for item, names in called if names is None or changed & names)
 
     def _coverage(self, clean: Engine, probes: Sequence[Probe]) -> list[frozenset[str] | None]:
-        """The functions that the unpatched engine calls, for each probe and loss."""
+        """Return the functions that the clean engine calls, for each probe and loss."""
         job = self.job(replace(clean, sites=()), probes)
         job = msgspec.structs.replace(job, measure=(), covered=True)
         keys = keys_of(job)
-        unknown = tuple(
-            item for item, key in zip(job.items, keys, strict=True) if key not in self._called
-        )
-        if unknown:
-            job = msgspec.structs.replace(job, items=unknown)
-            for key, run in zip(keys_of(job), run_kept(job, self.store, self.limits), strict=True):
-                self._called[key] = None if run.called is None else frozenset(run.called)
+        missing = [position for position, key in enumerate(keys) if key not in self._called]
+        runs = run_cached(job.only(missing), self.cache) if missing else []
+        for position, run in zip(missing, runs, strict=True):
+            self._called[keys[position]] = None if run.called is None else frozenset(run.called)
         return [self._called[key] for key in keys]
 
-    def trails(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, Mapping[str, int]]:
-        """What an engine evaluates to at its sites."""
-        if not probes:
-            return {}
-        job = msgspec.structs.replace(self.job(engine, probes), measure=())
-        runs = run_kept(job, self.store, self.limits)
-        return {(run.probe, run.loss): run.trail for run in runs}
+    # ----- Diagnostics and oracles -----
 
-    def walks(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, Sequence[TraceStep]]:
-        """The backward walks of an engine, where it can record them."""
-        if not probes:
-            return {}
-        job = msgspec.structs.replace(self.job(engine, probes), measure=(), traced=True)
+    def missing(self) -> dict[str, Message]:
+        """Return the diagnostics whose library is not installed, with the remedy."""
+        libraries = {each.name: each.library for each in self.diagnostics if each.library}
+        reasons = {name: why_missing(library) for name, library in libraries.items()}
+        return {name: reason for name, reason in reasons.items() if reason}
+
+    def verdicts(self, observation: Observation) -> dict[str, Verdict]:
+        """Return the verdict of every diagnostic."""
+        return {each.name: ask(each, observation) for each in self.diagnostics}
+
+    def verdicts_beside(self, key: CleanRun, observation: Observation) -> dict[str, Verdict]:
+        """As `verdicts`; a diagnostic that sees what it saw on the clean run is not run again."""
+        run, clean = observation.run, key.run.measured
+        if _visible(run) != key.visible:
+            return self.verdicts(observation)
+        return {
+            each.name: key.verdicts[each.name]
+            if run.measured.get(each.name) == clean.get(each.name)
+            else ask(each, observation)
+            for each in self.diagnostics
+        }
+
+    def _evaluate_clean(self, engine: Engine, job: Job, keys: Mapping[Item, bytes]) -> None:
+        """Run the clean engine and the oracles, and note what every diagnostic says of it."""
         try:
-            runs = run_kept(job, self.store, self.limits)
-        except EngineDoesNotLoad:
-            return {}
-        return {(run.probe, run.loss): run.trace for run in runs}
+            runs = run_cached(job, self.cache)
+        except EngineDoesNotLoad as error:
+            raise does_not_load(engine, error) from None
+        answers = self._oracle_runs([(job.probes[index], loss) for index, loss in job.items])
+        for item, run in zip(job.items, runs, strict=True):
+            observation = Observation(job.probes[item[0]], run, answers[run.probe, run.loss])
+            verdicts = self.verdicts(observation)
+            self._clean[keys[item]] = CleanRun(run, observation.independent, verdicts)
+
+    def _oracle_runs(
+        self, pairs: Sequence[tuple[Probe, Loss | None]]
+    ) -> dict[Pair, dict[str, Run | Skipped]]:
+        """Return each oracle's run of each probe and loss, or why there is none."""
+        names = sorted({each.library for each in self.diagnostics if each.library})
+        runs = {name: ask_library(name, pairs, self.cache) for name in names}
+        unfit = Skipped(message("the library cannot run such a probe"))
+        return {
+            (probe.name, loss): {
+                name: own.get((probe.name, loss), unfit) for name, own in runs.items()
+            }
+            for probe, loss in pairs
+        }
+
+    # ----- Jobs -----
 
     def job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
-        """All of the probes, with every loss that they take."""
+        """Return the job to run all probes with every loss, and to measure for all diagnostics."""
         return Job(
             dialect=engine.dialect,
             root=str(engine.root),
@@ -188,47 +283,46 @@ class Bench:
             measure=tuple(
                 measurement for each in self.diagnostics if (measurement := each.measurement)
             ),
+            limits=self.limits or Limits(),
         )
 
-    def missing(self) -> dict[str, Message]:
-        """The diagnostics whose library is not there, with the remedy."""
-        asked = {each.name: each.library for each in self.diagnostics if each.library}
-        reasons = {name: why_missing(library) for name, library in asked.items()}
-        return {name: reason for name, reason in reasons.items() if reason}
-
-    def hear(self, observation: Observation) -> dict[str, Verdict]:
-        """What every diagnostic says."""
-        return {each.name: ask(each, observation) for each in self.diagnostics}
-
-    def hear_beside(self, key: Clean, observation: Observation) -> dict[str, Verdict]:
-        """As `hear`; but who sees nothing that the unpatched engine did not show says the same."""
-        run, known = observation.run, key.run.measured
-        if _seen(run) != key.seen:
-            return self.hear(observation)
-        return {
-            each.name: key.verdicts[each.name]
-            if run.measured.get(each.name) == known.get(each.name)
-            else ask(each, observation)
-            for each in self.diagnostics
-        }
-
-    def _ask(
-        self, pairs: Sequence[tuple[Probe, Loss | None]]
-    ) -> dict[Pair, dict[str, Run | Skipped]]:
-        """The independent libraries' answers to each probe and loss."""
-        names = sorted({each.library for each in self.diagnostics if each.library})
-        answers = {name: ask_library(name, pairs, self.store) for name in names}
-        unfit = Skipped(message("the library cannot run such a probe"))
-        return {
-            (probe.name, loss): {
-                name: known.get((probe.name, loss), unfit) for name, known in answers.items()
-            }
-            for probe, loss in pairs
-        }
+    def _clean_job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
+        """Return the job for the answer key, which also samples gradients at kinks."""
+        job = self.job(replace(engine, sites=()), probes)
+        return msgspec.structs.replace(job, measure=(*job.measure, MEASUREMENT))
 
 
-def _seen(run: Run) -> Run:
-    """The run without its measurements, and without what no diagnostic may look at."""
+def does_not_load(engine: Engine, error: EngineDoesNotLoad) -> EnvironmentProblem:
+    """Return the error for an engine that cannot be imported even unpatched."""
+    return EnvironmentProblem(
+        f"the engine {engine.name} does not load even unpatched: {error}",
+        "make it importable first; breaklab breaks only what works",
+    )
+
+
+def _traces_only(job: Job) -> Job:
+    """Return a job that records the walks of the gradient probes, and nothing else."""
+    traceable = tuple(item for item in job.items if job.probes[item[0]].kind == "gradient")
+    traces = traceable if job.dialect.trace else ()
+    return msgspec.structs.replace(job, items=(), traces=traces, measure=())
+
+
+def _without_sites(run: Run) -> Run:
+    return msgspec.structs.replace(run, reached=[], trail={})
+
+
+def _only_sites(run: Run) -> Run:
+    """Return the run as a job without measurements returns it."""
+    if not (run.reached or run.failure):
+        return Run(run.probe, run.loss)
+    return msgspec.structs.replace(run, measured={})
+
+
+def _visible(run: Run) -> Run:
+    """Return the run without its measurements, and without what no diagnostic may see."""
     return msgspec.structs.replace(
         run, reached=[], trail={}, called=None, trace=[], measured={}, seconds=0.0
     )
+
+
+Bench = Baseline

@@ -13,8 +13,9 @@ import msgspec
 from harness.core.errors import BreaklabError, DoesNotApply
 from harness.core.report import Report
 from harness.engines.engine import Engine
-from harness.experiment.baseline import Bench
-from harness.experiment.lab import prepare, report_absence, run_lab
+from harness.experiment.baseline import Baseline
+from harness.experiment.lab import report_absence, run_lab
+from harness.experiment.patching import prepare
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Break
 from harness.pages.page import Page
@@ -34,7 +35,7 @@ def breaks_for(catalogue: Catalogue, ids: Sequence[str] = ()) -> list[Page]:
 
 
 def compare_pages(
-    pages: Sequence[Page], catalogue: Catalogue, engine: Engine, bench: Bench
+    pages: Sequence[Page], catalogue: Catalogue, engine: Engine, bench: Baseline
 ) -> Iterator[Report]:
     """A report on each break: `does-not-apply` where it has no site, or none that is Python."""
     for page in pages:

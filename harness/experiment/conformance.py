@@ -8,26 +8,24 @@ meaning of a name, or a bug of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
-from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
 
 from harness.answer_key.outcome import OUTPUT, judge
 from harness.answer_key.subgradient import MEASUREMENT
-from harness.core.errors import EnvironmentProblem
 from harness.core.message import EMPTY, Message, message, verbatim
 from harness.core.run import Array, Failure, Run, pack
 from harness.core.vocabulary import Loss
 from harness.engines.adapter.unsupported import LIBRARY_SPECIFIC
 from harness.engines.engine import Engine, find_engine
-from harness.experiment.baseline import Bench, Pair
+from harness.experiment.baseline import Baseline, Pair, does_not_load
 from harness.pages.probe import Probe
+from harness.runs.cached_runs import run_cached
 from harness.runs.host import EngineDoesNotLoad
-from harness.runs.store import run_kept
 
 Verdict = Literal["fits", "lacks", "differs", "bug"]
 
@@ -50,56 +48,45 @@ class Fit(msgspec.Struct, frozen=True):
 REFUSAL = "it refuses this: {text}"
 
 ORDER: tuple[Verdict, ...] = ("lacks", "differs", "bug", "fits")
-"""What decides where the losses of a probe do not agree, first things first."""
+"""Which verdict counts if the losses of a probe do not agree: the first of these."""
 
 
-def fit(engine: Engine, probes: Sequence[Probe], bench: Bench) -> dict[str, Fit]:
-    """A verdict for each probe, by name; what this bench has tried once is known to it."""
-    known = _KNOWN.setdefault(bench, {})
-    text = frozenset(engine.sources.items())
-    keys = {probe.name: (text, probe.name, probe.source) for probe in probes}
-    new = [probe for probe in probes if keys[probe.name] not in known]
-    known |= {keys[name]: found for name, found in _try(engine, new, bench).items()}
-    return {name: known[key] for name, key in keys.items()}
+def fit(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dict[str, Fit]:
+    """Return how the engine fits each probe, by name; each is tried once for a baseline."""
+    fits: dict[object, Fit] = baseline.memo.setdefault(fit, {})
+    sources = frozenset(engine.sources.items())
+    keys = {probe.name: (sources, probe.name, probe.source) for probe in probes}
+    new = [probe for probe in probes if keys[probe.name] not in fits]
+    fits |= {keys[name]: item for name, item in _fit_all(engine, new, baseline).items()}
+    return {name: fits[key] for name, key in keys.items()}
 
 
-_Tried = tuple[frozenset[tuple[str, str]], str, str]
-"""The engine's files, the probe and its text."""
-
-_KNOWN: WeakKeyDictionary[Bench, dict[_Tried, Fit]] = WeakKeyDictionary()
-
-
-def _try(engine: Engine, probes: Sequence[Probe], bench: Bench) -> dict[str, Fit]:
-    asked = [probe for probe in probes if probe.kind in ("gradient", "steps")]
-    theirs, ours = (_clean_runs(each, asked, bench) for each in (engine, find_engine()))
-    found = {
-        probe.name: Fit(probe.name, "lacks", verbatim(f"{LIBRARY_SPECIFIC}: a layer's methods"))
-        for probe in probes
-    }
-    for probe in asked:
-        keys = {loss: ours[probe.name, loss] for loss in probe.losses}
-        fits = [_fit(theirs[probe.name, loss], keys, loss, engine) for loss in probe.losses]
-        found[probe.name] = min(fits, key=lambda each: ORDER.index(each.verdict))
-    return found
+def usable_probes(fits: Iterable[Fit]) -> set[str]:
+    """Return the names of the probes on which a break may be judged."""
+    return {item.probe for item in fits if item.verdict == "fits"}
 
 
-def _clean_runs(engine: Engine, probes: Sequence[Probe], bench: Bench) -> dict[Pair, Run]:
-    job = bench.job(replace(engine, sites=()), probes)
+def _fit_all(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dict[str, Fit]:
+    """Run the probes on the engine and on ours, and compare."""
+    portable = [probe for probe in probes if probe.kind in ("gradient", "steps")]
+    runs = _clean_runs(engine, portable, baseline)
+    reference = _clean_runs(find_engine(), portable, baseline)
+    layer = verbatim(f"{LIBRARY_SPECIFIC}: a layer's methods")
+    fits = {probe.name: Fit(probe.name, "lacks", layer) for probe in probes}
+    for probe in portable:
+        keys = {loss: reference[probe.name, loss] for loss in probe.losses}
+        both = [_fit(runs[probe.name, loss], keys, loss, engine) for loss in probe.losses]
+        fits[probe.name] = min(both, key=lambda item: ORDER.index(item.verdict))
+    return fits
+
+
+def _clean_runs(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dict[Pair, Run]:
+    job = baseline.job(replace(engine, sites=()), probes)
     try:
-        runs = run_kept(
-            msgspec.structs.replace(job, measure=(MEASUREMENT,)), bench.store, bench.limits
-        )
+        runs = run_cached(msgspec.structs.replace(job, measure=(MEASUREMENT,)), baseline.cache)
     except EngineDoesNotLoad as error:
-        raise EnvironmentProblem(
-            f"the engine {engine.name} does not load even unpatched: {error}",
-            "make it importable first; breaklab breaks only what works",
-        ) from None
+        raise does_not_load(engine, error) from None
     return {(run.probe, run.loss): run for run in runs}
-
-
-def usable(fits: Collection[Fit]) -> set[str]:
-    """The names of the probes that a break may be judged by."""
-    return {each.probe for each in fits if each.verdict == "fits"}
 
 
 def _fit(run: Run, keys: Mapping[Loss | None, Run], loss: Loss | None, engine: Engine) -> Fit:

@@ -21,8 +21,8 @@ from harness.core.report import EngineReport
 from harness.core.run import Run
 from harness.core.vocabulary import Stage
 from harness.engines.engine import Engine
-from harness.experiment.baseline import Bench
-from harness.experiment.lab import Experiment
+from harness.experiment.baseline import Baseline
+from harness.experiment.patching import Experiment
 from harness.grade.submission import (
     Attack,
     Soundness,
@@ -82,7 +82,7 @@ def run_exercise(
     page: Page,
     catalogue: Catalogue,
     engine: Engine,
-    bench: Bench,
+    bench: Baseline,
     probes: Sequence[Probe] = (),
 ) -> ExerciseReport:
     """Run the suite, and judge the learner's probes if there are any.
@@ -163,7 +163,7 @@ def _read_tests(text: str, path: str, line: int) -> Iterator[Probe]:
         yield Probe(node.name, doc, "test", (), node.name, text, path, line, takes_lib=True)
 
 
-def run_suite(page: Page, catalogue: Catalogue, engine: Engine, bench: Bench) -> list[SuiteTest]:
+def run_suite(page: Page, catalogue: Catalogue, engine: Engine, bench: Baseline) -> list[SuiteTest]:
     """Run every test on the engine, and on the engine with each break of the page.
 
     Raises PageError, and UsageError for a break that does not exist.
@@ -184,7 +184,7 @@ def run_suite(page: Page, catalogue: Catalogue, engine: Engine, bench: Bench) ->
     ]
 
 
-def judge_tests(experiment: Experiment, bench: Bench) -> dict[str, Fate]:
+def judge_tests(experiment: Experiment, bench: Baseline) -> dict[str, Fate]:
     """The fate of each test on a broken engine."""
     runs = bench.broken(experiment.clean, experiment.broken, experiment.probes)
     unnoticed = {run.probe for run in runs if run.reached and not run.failure}

@@ -24,8 +24,9 @@ from harness.core.verdict import Alarm
 from harness.core.vocabulary import Stage
 from harness.diagnostics.crash import CRASH
 from harness.engines.engine import Engine
-from harness.experiment.baseline import Bench, Pair
-from harness.experiment.lab import Experiment, prepare, run_lab
+from harness.experiment.baseline import Baseline, Pair
+from harness.experiment.lab import run_lab
+from harness.experiment.patching import Experiment, prepare
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Claims
 from harness.pages.page import LARGEST, Page, read_text
@@ -88,14 +89,14 @@ def read_submission(path: Path) -> tuple[Probe, ...]:
     return probes
 
 
-def check_soundness(probes: Sequence[Probe], engine: Engine, bench: Bench) -> list[Soundness]:
+def check_soundness(probes: Sequence[Probe], engine: Engine, bench: Baseline) -> list[Soundness]:
     """Check that each probe runs on the clean engine, repeatably and without an alarm.
 
     If a probe does not run there, or hangs, nothing else is tried.
     """
     if not probes:
         return []
-    first = Bench(Cache(None), (CRASH,), bench.limits).clean(engine, probes)
+    first = Baseline(Cache(None), (CRASH,), bench.limits).clean(engine, probes)
     crashes = {
         pair: f"it fails on the unbroken engine: {verdict.message}"
         for pair, clean in first.items()
@@ -136,7 +137,7 @@ def _arrays(run: Run) -> list[Array]:
 
 
 def attack_break(
-    break_id: str, probes: Sequence[Probe], catalogue: Catalogue, engine: Engine, bench: Bench
+    break_id: str, probes: Sequence[Probe], catalogue: Catalogue, engine: Engine, bench: Baseline
 ) -> Attack:
     """Run sound probes on a break: which diagnostics catch it, or how far the fault got."""
     report = run_lab(prepare_break(break_id, catalogue, engine, probes), bench)

@@ -10,14 +10,9 @@ import msgspec
 
 from harness.core.message import as_parts, from_parts
 from harness.core.report import Report, RunReport
-from harness.experiment.baseline import Bench
-from harness.experiment.lab import (
-    Experiment,
-    fitted,
-    report_unreached,
-    run_lab,
-    tell_stages,
-)
+from harness.experiment.baseline import Baseline
+from harness.experiment.lab import add_stages, run_lab, unreached_reports, usable
+from harness.experiment.patching import Experiment
 from harness.matrix.cached import COMMON, EVALUATIONS, StoredEvaluation, pack, unpack
 from harness.matrix.evaluation import CleanAlarms, Evaluation, Evaluations
 from harness.matrix.plan import Entry, Plan, size_of
@@ -33,7 +28,7 @@ Progress = Callable[[int, str], None]
 
 def evaluate_all(
     plan: Plan,
-    baseline: Bench,
+    baseline: Baseline,
     *,
     processes: int | None = None,
     progress: Progress = lambda _done, _page: None,
@@ -64,15 +59,15 @@ def evaluate_all(
     )
 
 
-def _usable(entry: Entry, baseline: Bench) -> Entry:
+def _usable(entry: Entry, baseline: Baseline) -> Entry:
     """The entry with the probes on which the unbroken foreign engine is right."""
     if not isinstance(entry.work, Experiment):
         return entry
-    return replace(entry, work=fitted(entry.work, baseline))
+    return replace(entry, work=usable(entry.work, baseline))
 
 
 def _evaluate_in_order(
-    plan: Plan, baseline: Bench, processes: int
+    plan: Plan, baseline: Baseline, processes: int
 ) -> Generator[tuple[Entry, Evaluation], None, None]:
     """Yield each entry with its evaluation, in their order.
 
@@ -84,13 +79,13 @@ def _evaluate_in_order(
     common = plan.common
     if experiments and not common:
         shared = list(plan.shared.values())
-        common = report_unreached(baseline.clean(experiments[0].clean, shared))
-        baseline.store.put(COMMON, {plan.key: common})
+        common = unreached_reports(baseline.clean(experiments[0].clean, shared))
+        baseline.cache.put(COMMON, {plan.key: common})
     _INHERITED.append((fresh, baseline, common))
     try:
         indices = range(len(fresh))
         with closing(map_in_parallel(_evaluate_nth, indices, min(processes, len(fresh)))) as stored:
-            evaluations = _stored(fresh, stored, baseline.store, common)
+            evaluations = _stored(fresh, stored, baseline.cache, common)
             for entry in plan.entries:
                 cached = entry.work
                 yield entry, cached if isinstance(cached, Evaluation) else next(evaluations)
@@ -98,7 +93,7 @@ def _evaluate_in_order(
         _INHERITED.pop()
 
 
-def _complete(baseline: Bench, experiments: Sequence[Experiment]) -> None:
+def _complete(baseline: Baseline, experiments: Sequence[Experiment]) -> None:
     """Compute the baseline on the probes of all experiments, so that each oracle starts once.
 
     Probes of different pages may share a name; they take separate turns.
@@ -108,7 +103,7 @@ def _complete(baseline: Bench, experiments: Sequence[Experiment]) -> None:
         turn: dict[str, Probe] = {}
         for _, probe in waiting:
             turn.setdefault(probe.name, probe)
-        baseline.meet(waiting[0][0], list(turn.values()))
+        baseline.complete(waiting[0][0], list(turn.values()))
         waiting = [(clean, probe) for clean, probe in waiting if turn[probe.name] != probe]
 
 
@@ -123,7 +118,7 @@ def _stored(
         yield unpack(stored, common)
 
 
-_INHERITED: list[tuple[Sequence[Entry], Bench, Sequence[RunReport]]] = []
+_INHERITED: list[tuple[Sequence[Entry], Baseline, Sequence[RunReport]]] = []
 """What forked processes find here instead of receiving it."""
 
 
@@ -133,7 +128,7 @@ def _evaluate_nth(index: int) -> bytes:
     return msgspec.msgpack.encode(evaluation, enc_hook=as_parts)
 
 
-def _evaluate(entry: Entry, baseline: Bench) -> Evaluation:
+def _evaluate(entry: Entry, baseline: Baseline) -> Evaluation:
     page, work = entry.page, entry.work
     assert not isinstance(work, Evaluation)
     own = {probe.name: size_of(probe) for probe in page.probes}
@@ -142,12 +137,12 @@ def _evaluate(entry: Entry, baseline: Bench) -> Evaluation:
         return Evaluation(page.front.family, work, pardon, own)
     report = run_lab(work, baseline)
     if isinstance(page.front, Break) and not any(run.caught_by for run in report.runs):
-        report = tell_stages(work, baseline, report)  # a survivor: say where the fault is lost
+        report = add_stages(work, baseline, report)  # a survivor: say where the fault is lost
     clean = _clean_alarms(work, baseline)
     return Evaluation(page.front.family, report, pardon, own, clean)
 
 
-def _clean_alarms(experiment: Experiment, baseline: Bench) -> CleanAlarms:
+def _clean_alarms(experiment: Experiment, baseline: Baseline) -> CleanAlarms:
     """Return the alarms about the unpatched engine."""
     page = experiment.page
     own = {probe.name for probe in page.probes}

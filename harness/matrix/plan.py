@@ -16,7 +16,8 @@ import breaks as bundled
 from harness.core.errors import BreaklabError, DoesNotApply, UsageError
 from harness.core.report import EngineReport, Report, RunReport
 from harness.engines.engine import Engine
-from harness.experiment.lab import Experiment, prepare, report_absence
+from harness.experiment.lab import report_absence
+from harness.experiment.patching import Experiment, prepare
 from harness.matrix.cached import cached_common, cached_evaluations, page_key, shared_key
 from harness.matrix.evaluation import Evaluation, Size
 from harness.pages.catalogue import Catalogue, nearest

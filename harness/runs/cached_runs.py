@@ -19,31 +19,20 @@ RUNS: Kind[Run] = Kind("run", Run, RUN_ROOMS)
 
 
 def run_cached(job: Job, cache: Cache, limits: Limits | None = None) -> list[Run]:
-    """Return the run of each of the job's items, in their order.
+    """Return the run of each of the job's steps, in order.
 
     Raises EngineDoesNotLoad if something had to be run and the engine did not load.
     """
     if limits:
         job = msgspec.structs.replace(job, limits=limits)
-
-    def run_missing(positions: list[int]) -> list[Run]:
-        items = tuple(job.items[position] for position in positions)
-        return run_isolated(msgspec.structs.replace(job, items=items))
-
-    return cache.fetch(RUNS, keys_of(job), run_missing)
+    return cache.fetch(RUNS, keys_of(job), lambda missing: run_isolated(job.only(missing)))
 
 
 def keys_of(job: Job) -> list[bytes]:
-    """Return the key of each of the job's items, in their order."""
-    common = (
-        job.dialect,
-        sorted(job.sources.items()),
-        job.sites,
-        job.measure,
-        (job.traced, job.trailed, job.covered),
-        job.limits,
-    )
-    engine = key_of(RUNS, common)
+    """Return the key of each of the job's steps, in order."""
+    engine = key_of(RUNS, (job.dialect, sorted(job.sources.items()), job.sites, job.limits))
+    observed = job.measure, job.complete, job.trailed, job.covered
     return [
-        key_of(RUNS, (engine, job.probes[index].identity, loss, SEED)) for index, loss in job.items
+        key_of(RUNS, (engine, job.probes[index].identity, loss, SEED, None if traced else observed))
+        for index, loss, traced in job.steps
     ]

@@ -94,8 +94,8 @@ def run_job(job: Job) -> Iterator[Loaded | Run | RestartNeeded]:
     yield Loaded(failure)
     if failure:
         return
-    for index, loss in job.items:
-        run, restored = session.run(index, loss)
+    for index, loss, traced in job.steps:
+        run, restored = session.run(index, loss, traced)
         yield run
         if not restored:
             yield RestartNeeded()
@@ -138,13 +138,13 @@ class _Session:
         self.start = self.generator.state
         return None
 
-    def run(self, index: int, loss: Loss | None) -> tuple[Run, bool]:
+    def run(self, index: int, loss: Loss | None, traced: bool) -> tuple[Run, bool]:
         """Return the run of an item, and whether the process could be reset after it."""
         self._seed()
         self.recorder.clear()
         if index != self.cached_probe:
             self.cached_probe, self.cache = index, ReplyCache()
-        run = _run_covered if self.job.covered else _run
+        run = _run_covered if self.job.covered else _trace if traced else _run
         call = partial(run, self, self.job.probes[index], loss)
         return self.process.isolate(call) if self.process else (call(), True)
 
@@ -171,16 +171,25 @@ def _run_covered(session: _Session, probe: Probe, loss: Loss | None) -> Run:
     return Run(probe.name, loss, called=[*session.called, *called])
 
 
+def _trace(session: _Session, probe: Probe, loss: Loss | None) -> Run:
+    """Return a run with nothing but the backward walk, if the engine can record it."""
+    try:
+        trial = Trial(session.library, probe)
+    except BaseException:
+        return Run(probe.name, loss)  # the run itself has failed and says so
+    return Run(probe.name, loss, trace=observe(trial, loss, traced=True).trace)
+
+
 def _run(session: _Session, probe: Probe, loss: Loss | None) -> Run:
     job, recorder = session.job, session.recorder
     try:
         trial = Trial(session.library, probe, session.cache)
     except BaseException as error:
         return Run(probe.name, loss, failure=failure_of("reading the probe", error))
-    run = observe(trial, loss, traced=job.traced)
+    run = observe(trial, loss)
     recorder.paused = True  # what a diagnostic runs is not part of the probe
     reached = sorted(recorder.executed | session.reached)
-    if job.sites and not reached and not run.failure:
+    if job.sites and not (reached or run.failure or job.complete):
         return Run(probe.name, loss)  # equal to the unpatched engine's run, which is known
     run = msgspec.structs.replace(run, reached=reached, trail=dict(recorder.trail))
     if run.failure:

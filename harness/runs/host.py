@@ -62,15 +62,15 @@ class EngineDoesNotLoad(Exception):
 
 
 def run_isolated(job: Job, limits: Limits | None = None, *, fork: bool | None = None) -> list[Run]:
-    """Return a run for each of the job's items, in order, whatever happens.
+    """Return a run for each of the job's steps, in order, whatever happens.
 
     Raises EngineDoesNotLoad if the engine cannot be imported.
     """
     if limits:
         job = msgspec.structs.replace(job, limits=limits)
     runs: list[Run] = []
-    while len(runs) < len(job.items):
-        rest = msgspec.structs.replace(job, items=job.items[len(runs) :])
+    while len(runs) < len(job.steps):
+        rest = job.only(range(len(runs), len(job.steps)))
         runs += _with_worker(rest, fork, partial(_collect_runs, rest))
     return runs
 
@@ -142,7 +142,7 @@ def _collect_runs(job: Job, worker: Worker) -> list[Run]:
         reported = answer.failure if isinstance(answer, Loaded) else None
         raise EngineDoesNotLoad(reported or _failure_of(worker, answer, job.limits, "the import"))
     runs: list[Run] = []
-    for index, loss in job.items:
+    for index, loss, _ in job.steps:
         probe, answer = job.probes[index].name, _request(worker, job.limits)
         if runs and isinstance(answer, RestartNeeded):
             return runs

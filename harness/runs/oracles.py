@@ -16,9 +16,10 @@ from harness.core.verdict import Skipped
 from harness.core.vocabulary import Loss
 from harness.engines.engine import Dialect
 from harness.pages.probe import Probe, ProbeKind
+from harness.runs.cache import Cache
+from harness.runs.cached_runs import run_cached
 from harness.runs.host import EngineDoesNotLoad
 from harness.runs.protocol import Job
-from harness.runs.store import Store, run_kept
 from harness.sandbox.limits import Limits
 
 Pair = tuple[Probe, Loss | None]
@@ -71,7 +72,7 @@ def why_missing(name: str) -> Message | None:
 
 
 def ask_library(
-    name: str, pairs: Sequence[Pair], store: Store
+    name: str, pairs: Sequence[Pair], store: Cache
 ) -> dict[tuple[str, Loss | None], Run | Skipped]:
     """The library's run of each pair, by probe name and loss, or why there is none."""
     library = LIBRARIES[name]
@@ -86,7 +87,7 @@ def ask_library(
     runs: Sequence[Run | Skipped]
     try:
         job = Job(library.dialect, "", {}, (), probes, items)
-        runs = run_kept(job, store, IMPORT_LIMIT)
+        runs = run_cached(job, store, IMPORT_LIMIT)
     except EngineDoesNotLoad as error:
         reason = message(
             "{library} cannot be imported: {failure}", library=name, failure=error.failure.sentence

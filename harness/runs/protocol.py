@@ -6,6 +6,7 @@ evaluated.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 import msgspec
@@ -37,13 +38,30 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     """What to run, in order: the index of a probe, and a loss."""
     measure: tuple[Measurement, ...] = ()
     """What to measure by running the engine again."""
-    traced: bool = False
-    """Record the backward walks."""
+    traces: tuple[tuple[int, Loss | None], ...] = ()
+    """What to run once more after these, only to record the backward walk."""
+    complete: bool = False
+    """Return everything that was observed even if no site was executed."""
     trailed: bool = True
     """Record what the sites evaluate to, and not only whether they are executed."""
     covered: bool = False
     """Record which of the engine's functions are called, and nothing else."""
     limits: Limits = Limits()
+
+    @property
+    def steps(self) -> tuple[tuple[int, Loss | None, bool], ...]:
+        """Everything to run, in order: the index of a probe, a loss, and whether it is a trace."""
+        runs = tuple((index, loss, False) for index, loss in self.items)
+        return runs + tuple((index, loss, True) for index, loss in self.traces)
+
+    def only(self, positions: Iterable[int]) -> Job:
+        """Return the job with the steps at these positions only."""
+        steps = [self.steps[position] for position in positions]
+        return msgspec.structs.replace(
+            self,
+            items=tuple((index, loss) for index, loss, traced in steps if not traced),
+            traces=tuple((index, loss) for index, loss, traced in steps if traced),
+        )
 
     @property
     def hooks(self) -> Hooks:

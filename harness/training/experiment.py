@@ -12,7 +12,7 @@ import msgspec
 from harness.core.errors import EnvironmentProblem, PageError
 from harness.core.report import EngineReport, SiteReport
 from harness.engines.engine import Engine
-from harness.experiment.lab import put
+from harness.experiment.patching import put
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import TrainingBreak
 from harness.pages.page import Page

@@ -19,7 +19,8 @@ from dataclasses import replace
 from harness.diagnostics import DIAGNOSTICS, Diagnostic
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Bench
-from harness.experiment.lab import Experiment, prepare, run_lab
+from harness.experiment.lab import run_lab
+from harness.experiment.patching import Experiment, prepare
 from harness.pages.catalogue import open_catalogue
 from harness.runs.store import Store
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.engines.engine import find_engine
-from harness.experiment.lab import put
+from harness.experiment.patching import put
 from harness.pages.catalogue import open_catalogue
 from harness.pages.front_matter import Break, Variant
 from harness.patch import Patched, apply_patch, parse_patch

@@ -10,7 +10,7 @@ import pytest
 from harness.answer_key.stage import infected, stage_of
 from harness.engines.engine import Dialect, Engine
 from harness.experiment.baseline import Bench
-from harness.experiment.lab import put
+from harness.experiment.patching import put
 from harness.pages.page import read_page
 from harness.pages.probe import Probe, read_probes
 from harness.runs.recorder import Recorder

@@ -10,7 +10,8 @@ from harness.core.verdict import Alarm
 from harness.diagnostics import DIAGNOSTICS
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Bench
-from harness.experiment.lab import prepare, run_lab
+from harness.experiment.lab import run_lab
+from harness.experiment.patching import prepare
 from harness.pages.catalogue import open_catalogue
 from harness.runs.store import Store
 

@@ -7,8 +7,7 @@ import pytest
 
 from harness.core.errors import DoesNotApply, HunkError
 from harness.engines.engine import Dialect, Engine
-from harness.experiment.blocks import apply_first, check_blocks, patches
-from harness.experiment.lab import put
+from harness.experiment.patching import apply_first, check_blocks, patches, put
 from harness.pages.page import Page, read_page
 
 OURS = Engine("minigrad", Dialect("minigrad"), Path("/nowhere"), {"engine.py": "a = ours(g)\n"})

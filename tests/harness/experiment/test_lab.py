@@ -10,7 +10,8 @@ from harness.core.report import Report
 from harness.diagnostics import DIAGNOSTICS
 from harness.engines.engine import Engine
 from harness.experiment.baseline import Bench
-from harness.experiment.lab import prepare, run_lab
+from harness.experiment.lab import run_lab
+from harness.experiment.patching import prepare
 from harness.pages.catalogue import open_catalogue
 from harness.runs.store import Store
 from tests.harness.tiny import tiny_engine

@@ -12,7 +12,7 @@ import pytest
 
 from harness.core.errors import DoesNotApply
 from harness.engines.engine import Dialect, Engine, find_engine
-from harness.experiment.blocks import apply_first, check_blocks, patches
+from harness.experiment.patching import apply_first, check_blocks, patches
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import Page
 from harness.patch import Patch, Patched, apply_patch

@@ -6,7 +6,7 @@ import pytest
 
 from harness.core.report import Report
 from harness.experiment.baseline import Bench
-from harness.experiment.lab import Experiment
+from harness.experiment.patching import Experiment
 from harness.matrix import evaluate
 from harness.matrix import plan as plan_module
 from harness.matrix.cached import cached_common, pack, unpack

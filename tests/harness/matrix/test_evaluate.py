@@ -11,7 +11,7 @@ from harness.diagnostics import Diagnostic
 from harness.diagnostics.crash import CRASH
 from harness.diagnostics.gradcheck import GRADCHECK
 from harness.diagnostics.shape import SHAPE
-from harness.experiment.lab import Experiment
+from harness.experiment.patching import Experiment
 from harness.matrix.committed import read_committed
 from harness.matrix.records import Matrix
 from harness.matrix.verdict import accept

@@ -14,7 +14,8 @@ from harness.core.run import Failure
 from harness.core.vocabulary import Loss, Outcome, PageKind, Stage
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Bench
-from harness.experiment.lab import prepare, run_lab
+from harness.experiment.lab import run_lab
+from harness.experiment.patching import prepare
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import Page
 from harness.report.language import ENGLISH, VARIABLES, open_language, read_translations

@@ -7,7 +7,8 @@ import pytest
 from harness.core.report import Report
 from harness.engines.engine import Dialect, Engine, find_engine
 from harness.experiment.baseline import Bench
-from harness.experiment.lab import prepare, put, run_lab, tell_stages
+from harness.experiment.lab import add_stages, run_lab
+from harness.experiment.patching import prepare, put
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import read_page
 from harness.pages.probe import read_probes
@@ -167,7 +168,7 @@ def test_stages_that_selection_leaves_open_can_be_told(page: str) -> None:
     some, every = run_lab(experiment, bench), run_lab(experiment, Bench(Store(None)))
     silent = {r.probe for r in every.runs if r.outcome == "disguised-correct" and not r.caught_by}
     assert {run.probe for run in some.runs if run.stage is None} == silent != set()
-    told = tell_stages(experiment, bench, some)
+    told = add_stages(experiment, bench, some)
     assert stages(told) == stages(every)
 
 

@@ -1,0 +1,128 @@
+"""The report on one run: its outcome, its verdicts, and the evidence for both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from harness.answer_key.divergence import first_divergence
+from harness.answer_key.fingerprint import fingerprint
+from harness.answer_key.margin import margin
+from harness.answer_key.outcome import Judgement
+from harness.answer_key.stage import stage_of
+from harness.core.message import Message, message
+from harness.core.report import RunReport
+from harness.core.run import Array, Run, TraceStep
+from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.experiment.baseline import CleanRun
+
+
+def describe_unreached(run: Run, judgement: Judgement, key: CleanRun) -> RunReport:
+    """Return the report on a run that never reached the patch: that of the clean run."""
+    if key.unreached is None:
+        key.unreached = describe(run, judgement, key.verdicts, key, None)
+    return key.unreached
+
+
+def describe(
+    run: Run,
+    judgement: Judgement,
+    verdicts: Mapping[str, Verdict],
+    key: CleanRun,
+    trail: Mapping[str, int] | None,
+) -> RunReport:
+    """Return the report on a run, without what its page states.
+
+    Parameters
+    ----------
+    run : Run
+        The broken run.
+    judgement : Judgement
+        Its outcome.
+    verdicts : mapping of str to Verdict
+        What each diagnostic says of it.
+    key : CleanRun
+        The clean run. An alarm is a catch only if the same diagnostic is silent on it.
+    trail : mapping of str to int, optional
+        Digests of what the clean engine evaluates to at the patched places, if they are known.
+    """
+    alarms = {name: v for name, v in verdicts.items() if isinstance(v, Alarm)}
+    caught = {name: v for name, v in alarms.items() if not isinstance(key.verdicts[name], Alarm)}
+    stage, why = stage_of(judgement.outcome, run.trail, trail, list(caught))
+    return RunReport(
+        probe=run.probe,
+        loss=run.loss,
+        outcome=judgement.outcome,
+        kind=judgement.kind,
+        evidence=judgement.evidence,
+        stage=stage,
+        why=why,
+        fingerprint=None,
+        first_divergence=judgement.first_divergence,
+        better_than_correct=judgement.better_than_correct,
+        expected=None,
+        agrees=None,
+        caught_by=list(caught),
+        missed_by=[name for name, v in verdicts.items() if isinstance(v, Silent)],
+        skipped={name: v.reason for name, v in verdicts.items() if isinstance(v, Skipped)},
+        alarms={name: v.message for name, v in caught.items()},
+        wrong_reason={name: v.message for name, v in alarms.items() if name not in caught},
+        margins=_margins(caught, key.verdicts),
+        repeatable=_is_repeatable(run, key, verdicts),
+    )
+
+
+def _is_repeatable(run: Run, key: CleanRun, verdicts: Mapping[str, Verdict]) -> bool:
+    """Whether the report on a run would be the same another time."""
+    skipped = [verdict for verdict in verdicts.values() if isinstance(verdict, Skipped)]
+    return run.repeatable and key.run.repeatable and all(v.repeatable for v in skipped)
+
+
+def _margins(caught: Mapping[str, Alarm], clean: Mapping[str, Verdict]) -> dict[str, float]:
+    """Return how far each alarm exceeds the clean engine's noise, in orders of magnitude."""
+    margins = {}
+    for name, alarm in caught.items():
+        noise = getattr(clean[name], "deviation", None)
+        if alarm.deviation is not None and noise is not None:
+            margins[name] = round(margin(alarm.deviation, noise), 1)
+    return margins
+
+
+def explain(
+    judgement: Judgement,
+    key: CleanRun,
+    broken: Sequence[TraceStep] | None,
+    clean: Sequence[TraceStep] | None,
+) -> dict[str, Message | None]:
+    """Return what a wrong array looks like, and where the backward walk first went wrong.
+
+    The keys are fields of `RunReport`. `broken` and `clean` are the recorded walks, if any.
+    """
+    evidence: dict[str, Message | None] = {}
+    leaves = key.run.leaves
+    if judgement.arrays:
+        actual, expected = (array.numpy() for array in judgement.arrays)
+        evidence["fingerprint"] = fingerprint(actual, expected, sizes=_sizes(leaves))
+    if broken and clean:
+        divergence = first_divergence(broken, clean, _leaf_names(clean, leaves))
+        evidence |= {"first_divergence": divergence} if divergence else {}
+    return evidence
+
+
+def _sizes(leaves: Mapping[str, Array]) -> dict[Message, int]:
+    """The lengths that may explain a wrong factor."""
+    return {
+        message("the length of axis {axis} of {leaf}", axis=axis, leaf=name): length
+        for name, leaf in leaves.items()
+        for axis, length in enumerate(leaf.shape)
+    }
+
+
+def _leaf_names(walk: Sequence[TraceStep], leaves: Mapping[str, Array]) -> dict[int, str]:
+    """Return the names of the leaves of a walk, by their values."""
+    return {
+        step.index: name
+        for step in walk
+        if not step.op
+        for name, leaf in leaves.items()
+        if leaf == step.value
+    }

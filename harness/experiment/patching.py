@@ -1,0 +1,220 @@
+"""From a page and an engine to an experiment: which blocks are the patch, and what it changes."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from harness.core.errors import BreaklabError, DoesNotApply, HunkError, PageError, UsageError
+from harness.core.message import Message
+from harness.core.report import EngineReport, SiteReport
+from harness.core.vocabulary import Loss, Outcome
+from harness.engines.engine import Engine
+from harness.pages.catalogue import Catalogue
+from harness.pages.front_matter import PatchFront, ProbedFront
+from harness.pages.page import Fence, Page
+from harness.pages.probe import Probe
+from harness.patch import (
+    ABSENT,
+    Patch,
+    Patched,
+    apply_patch,
+    apply_transformer,
+    combine,
+    loosen,
+    parse_patch,
+    rename,
+)
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+_KNOWN = re.compile(r"portable|engine=[\w.-]+|sites=[1-9]\d*")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A page's patch put into an engine, ready to be run."""
+
+    page: Page
+    variant: str | None
+    clean: Engine
+    broken: Engine
+    diff: str
+    probes: tuple[Probe, ...]
+    left_out: Mapping[str, Message] | None = None
+    """Probes on which a foreign engine cannot be judged, and why; None before it was tried."""
+
+    @cached_property
+    def _by_name(self) -> dict[str, Probe]:
+        return {probe.name: probe for probe in self.probes}
+
+    def probe(self, name: str) -> Probe:
+        """Return the probe of that name."""
+        return self._by_name[name]
+
+    @property
+    def engine(self) -> EngineReport:
+        """The engine, for reports."""
+        return EngineReport(self.clean.name, self.variant, self.clean.foreign, self.clean.like)
+
+    def expected(self, probe: str, loss: Loss | None) -> Outcome | None:
+        """The outcome that the page states for an engine that accumulates gradients as this one."""
+        return self.page.expected(self.variant or self.clean.like, probe, loss)
+
+    @property
+    def unpatched(self) -> Engine:
+        """The clean engine; its sites are the places that the patch changes."""
+        sites = tuple(site.undone() for site in self.broken.sites)
+        return replace(self.clean, sites=sites)
+
+    @property
+    def sites(self) -> list[SiteReport]:
+        """Where the engine is patched, for reports."""
+        return [SiteReport(site.file, site.line, site.scope) for site in self.broken.sites]
+
+
+def prepare(
+    page: Page,
+    catalogue: Catalogue,
+    engine: Engine,
+    *,
+    variant: Page | None = None,
+    probes: Sequence[str] = (),
+) -> Experiment:
+    """Put the page's patch into the engine, after that of the variant; nothing is executed.
+
+    Raises PageError and HunkError for a page that cannot be used, DoesNotApply if the engine has no
+    site, UsageError for unknown probes.
+    """
+    clean = engine if variant is None else engine.patched(put(variant, engine))
+    patched = put(page, clean)
+    return Experiment(
+        page=page,
+        variant=variant.id if variant else None,
+        clean=clean,
+        broken=clean.patched(patched),
+        diff=patched.diff(),
+        probes=catalogue.probes_for(page, probes),
+    )
+
+
+def put(page: Page, engine: Engine) -> Patched:
+    """Return the engine's sources with the page's patch.
+
+    Raises PageError and HunkError for a patch that cannot be read, DoesNotApply if it has no site,
+    UsageError for a page that has no patch.
+    """
+    if page.transformer:
+        return apply_transformer(_transformer(page, page.transformer), engine.sources)
+    candidates = patches(page, engine)
+    if not candidates and not isinstance(page.front, PatchFront):
+        raise UsageError(
+            f"the {page.front.kind} `{page.id}` changes no engine",
+            f"`harness {page.front.kind} {page.id}`",
+        )
+    if not candidates:
+        raise PageError(
+            page.path,
+            page.body_line,
+            f"no patch for the engine {engine.name}",
+            "write the change as a ```diff block under `## The break`",
+        )
+    return apply_first(candidates, engine.sources)
+
+
+def applies(page: Page, engine: Engine) -> bool:
+    """Whether the page's patch has a site in the engine, and the result is still Python."""
+    try:
+        return isinstance(page.front, ProbedFront) and bool(put(page, engine).sites)
+    except BreaklabError:
+        return False
+
+
+def _transformer(page: Page, name: str) -> type[cst.CSTTransformer]:
+    """Return the class that a page names because the notation cannot express its change."""
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        found, why = None, str(error)
+    else:
+        why = "it is not a subclass of libcst.CSTTransformer"
+    if isinstance(found, type) and issubclass(found, cst.CSTTransformer):
+        return found
+    raise PageError(
+        page.path,
+        1,
+        f"key `transformer`: no LibCST transformer `{name}`: {why}",
+        'name an importable class: `transformer = "package.module:Class"`',
+    )
+
+
+# ----- Blocks -----
+
+
+def patches(page: Page, engine: Engine) -> list[Patch]:
+    """Return the patches to try on this engine, in order; empty if the page has none for it.
+
+    The blocks `engine=NAME` are for that engine alone. On any other foreign engine the blocks
+    marked `portable` are tried in turn; if there are none, the block for our engine is.
+
+    Raises HunkError for a block that cannot be read.
+    """
+    portable = page.portable
+    if portable and engine.foreign and not page.diffs_for(engine.name):
+        return [loosen(_read(page, [block]), engine.names) for block in portable]
+    blocks = page.diffs(engine.name)
+    return [rename(_read(page, blocks, engine), engine.names)] if blocks else []
+
+
+def apply_first(candidates: Sequence[Patch], sources: Mapping[str, str]) -> Patched:
+    """Apply the first patch that has a site.
+
+    Raises DoesNotApply if none has, with what each looked for. If there are several, an ambiguous
+    one counts as one without a site.
+    """
+    problems: list[DoesNotApply | HunkError] = []
+    for patch in candidates:
+        try:
+            return apply_patch(patch, sources)
+        except (DoesNotApply, HunkError) as error:
+            if len(candidates) == 1:
+                raise
+            problems.append(error)
+    none = f"none of the {len(problems)} portable blocks has a site in this engine"
+    reasons = [each.reason for each in problems if isinstance(each, DoesNotApply)]
+    there = [reason for reason in reasons if ABSENT not in reason]
+    raise DoesNotApply(
+        next(iter([*there, *reasons]), none),
+        lambda: ("\n".join([none, *map(str, problems)]), "add a diff block for this engine"),
+    )
+
+
+def check_blocks(page: Page) -> Iterator[PageError]:
+    """Yield what is wrong with the blocks for other engines, which runs on ours do not show."""
+    for block in page.fences:
+        if block.info[:1] != ("diff",) or len(block.info) == 1:
+            continue
+        for word in block.info[1:]:
+            if not _KNOWN.fullmatch(word):
+                problem = f"`{word}` after ```diff is unknown"
+                remedy = "write `portable` or `engine=NAME`, and after it `sites=2` if need be"
+                yield PageError(page.path, block.line - 1, problem, remedy)
+        try:
+            loosen(_read(page, [block]), {})
+        except PageError as error:
+            yield error
+
+
+def _read(page: Page, blocks: Sequence[Fence], engine: Engine | None = None) -> Patch:
+    """Return the blocks as one patch, with the number of sites that they state for the engine."""
+    parts = [parse_patch(block.text, path=page.path, line=block.line) for block in blocks]
+    stated = [int(w.removeprefix("sites=")) for b in blocks for w in b.info if "sites=" in w]
+    ours = engine is not None and not engine.foreign
+    sites = sum(stated) if stated else page.sites if ours else None
+    return combine(parts, sites)
