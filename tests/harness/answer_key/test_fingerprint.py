@@ -309,7 +309,8 @@ def test_where_the_correct_one_is_zero_is_a_place_too() -> None:
 
 def test_a_region_that_is_no_pattern_tells_nothing() -> None:
     mask = np.array([[True, False, True], [False, True, True]])
-    assert region_named(mask, np.ones((2, 3))) == ("in 4 of 6 entries", False)
+    name, is_informative = region_named(mask, np.ones((2, 3)))
+    assert (str(name), is_informative) == ("in 4 of 6 entries", False)
 
 
 # ----- What is too special -----

@@ -111,7 +111,7 @@ def test_a_diagnostic_that_compared_nothing_cannot_be_silent() -> None:
 
 
 def test_gradcheck_measures_the_derivative_of_the_engines_own_forward_pass() -> None:
-    run = run_isolated(tiny_job(measure=("gradcheck",)))[1]
+    run = run_isolated(tiny_job(measure=(NAMED["gradcheck"].measurement,)))[1]
     assert run.cotangent is not None
     expected = 2 * np.array([1.0, 2.0, 3.0]) * run.cotangent.numpy()
     measured = run.measured["gradcheck"].values["a"].numpy()
@@ -121,23 +121,23 @@ def test_gradcheck_measures_the_derivative_of_the_engines_own_forward_pass() -> 
 def test_gradcheck_is_blind_where_forward_and_backward_are_wrong_together() -> None:
     """Twice the square, with the gradient of twice the square: consistent, and wrong."""
     text = TINY.replace("self.data**2", "2 * self.data**2").replace("= 2 * self", "= 4 * self")
-    run = run_isolated(tiny_job(text, measure=("gradcheck",)))[1]
+    run = run_isolated(tiny_job(text, measure=(NAMED["gradcheck"].measurement,)))[1]
     assert isinstance(ask(NAMED["gradcheck"], Observation(GRADIENT, run, {})), Silent)
 
 
 def test_gradcheck_declines_large_leaves_and_a_forward_that_fails() -> None:
     large = f"def g(a=({MOST_ELEMENTS + 1},)):\n    'doc'\n    return a.square()\n"
-    run = run_isolated(tiny_job(probes=large, measure=("gradcheck",)))[0]
+    run = run_isolated(tiny_job(probes=large, measure=(NAMED["gradcheck"].measurement,)))[0]
     assert "elements are more than" in str(ask(NAMED["gradcheck"], Observation(GRADIENT, run, {})))
     moved = "if self.data.size == 3 and self.data[0] != 1: raise ValueError('moved')"
     text = TINY.replace("        out = Ten", f"        {moved}\n        out = Ten")
-    run = run_isolated(tiny_job(text, measure=("gradcheck",)))[0]
+    run = run_isolated(tiny_job(text, measure=(NAMED["gradcheck"].measurement,)))[0]
     assert "ValueError: moved" in str(ask(NAMED["gradcheck"], Observation(GRADIENT, run, {})))
 
 
 def test_loss_falls_follows_a_gradient_of_another_shape_as_a_hand_made_loop_would() -> None:
     text = TINY.replace("* cotangent", "* cotangent * np.ones((2, 1))")
-    run = run_isolated(tiny_job(text, measure=("loss-falls",)))[0]
+    run = run_isolated(tiny_job(text, measure=(NAMED["loss-falls"].measurement,)))[0]
     gradient = run.gradients["a"]
     assert gradient is not None
     assert gradient.shape == (2, 3)

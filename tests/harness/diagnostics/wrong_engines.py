@@ -62,7 +62,7 @@ def runs_of(
         (),
         tuple(probes),
         items,
-        tuple(measure),
+        tuple(m for name in measure if (m := NAMED[name].measurement)),
     )
     runs = run_isolated(job, Limits(seconds=60))
     return [(probes[i], run) for (i, _), run in zip(items, runs, strict=True)]

@@ -39,7 +39,7 @@ RENDERERS = [
     ROOT / "report" / "terminal.py",
     ROOT / "report" / "training.py",
     ROOT / "cli" / "prediction.py",
-    ROOT / "cli" / "__init__.py",
+    ROOT / "cli" / "break_.py",
 ]
 
 VOCABULARY = {
