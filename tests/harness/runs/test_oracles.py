@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.core.run import Run
+from harness.core.run import Failure, Run
 from harness.core.verdict import Skipped
 from harness.pages.probe import Probe, read_probes
+from harness.runs import cached_runs
 from harness.runs import oracles as answers
-from harness.runs import store
+from harness.runs.host import EngineDoesNotLoad
 from harness.runs.oracles import ask_library
 from harness.runs.store import Store
 from tests.harness.verdicts import in_english, skipped
@@ -63,7 +64,7 @@ def test_an_answer_is_kept_and_not_asked_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = ask_library("torch", [(probe_of(), "weighted")], Store(tmp_path / "runs"))
-    monkeypatch.setattr(store, "run_isolated", None)
+    monkeypatch.setattr(cached_runs, "run_isolated", None)
     assert ask_library("torch", [(probe_of(), "weighted")], Store(tmp_path / "runs")) == first
 
 
@@ -78,3 +79,15 @@ def test_a_library_that_is_not_installed_is_a_reason_with_the_remedy(
 def test_a_probe_of_another_kind_is_not_put_to_it() -> None:
     layer = probe_of("def module_m(lib, x=(2,)):\n    'A layer.'\n    return lib.nn.ReLU()\n")
     assert ask_library("torch", [(layer, None)], Store(None)) == {}
+
+
+def test_a_library_that_cannot_be_imported_is_not_repeatable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise EngineDoesNotLoad(Failure("the import", "SIGKILL", "", repeatable=False))
+
+    monkeypatch.setattr(cached_runs, "run_isolated", fail)
+    (answer,) = ask_library("torch", [(probe_of(), "uniform")], Store(None)).values()
+    assert isinstance(answer, Skipped)
+    assert not answer.repeatable
