@@ -3,57 +3,36 @@
 Exit status: 0 as the page says; 1 not as the page says; 2 wrong usage or a page that cannot be
 read; 3 a problem of the environment. An error is one message on standard error with its remedy.
 
-Commands import what they need inside their functions, so that `harness --help` and `harness list`
-start at once, and a report from the cache is shown without NumPy or LibCST.
+Only the module of the command that is called is imported, and a command imports what it needs
+inside its functions: `harness list` starts at once, and a report from the cache is shown without
+NumPy or LibCST.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 
 import typer
 
-from harness.cli.break_ import break_engine
-from harness.cli.check import check
-from harness.cli.diff import diff
-from harness.cli.doctor import doctor
-from harness.cli.exercise import exercise
-from harness.cli.list import list_pages
-from harness.cli.matrix import show_kill_matrix
-from harness.cli.myth import myth
-from harness.cli.new import new_page
 from harness.cli.session import complain
-from harness.cli.show import show
 from harness.core.errors import BreaklabError
 from harness.sandbox.signals import end_on_request
 
-
-def _end(status: int) -> None:
-    """End with the exit status that a command returns."""
-    raise typer.Exit(status)
-
-
-app = typer.Typer(
-    result_callback=_end,
-    name="harness",
-    help="Break an autodiff engine on purpose, predict what happens, and see which checks notice.",
-    epilog="With --traceback, any command shows where an error comes from.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-app.command("list")(list_pages)
-app.command()(show)
-app.command()(diff)
-app.command("break")(break_engine)
-app.command()(myth)
-app.command()(exercise)
-app.command()(check)
-app.command("new")(new_page)
-app.command("matrix")(show_kill_matrix)
-app.command()(doctor)
+COMMANDS = {
+    "list": "list:list_pages",
+    "show": "show:show",
+    "diff": "diff:diff",
+    "break": "break_:break_engine",
+    "myth": "myth:myth",
+    "exercise": "exercise:exercise",
+    "check": "check:check",
+    "new": "new:new_page",
+    "matrix": "matrix:show_kill_matrix",
+    "doctor": "doctor:doctor",
+}
+"""The function of each command, as `module:function` below `harness.cli`."""
 
 
 def main() -> None:
@@ -63,10 +42,35 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     traceback = "--traceback" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--traceback"]
+    called = arguments[0] if arguments and arguments[0] in COMMANDS else None
     try:
-        app(arguments)
+        open_app(called)(arguments)
     except BreaklabError as error:
         if traceback:
             raise
         complain(error)
         sys.exit(error.exit_status)
+
+
+def open_app(called: str | None = None) -> typer.Typer:
+    """Return the command line with all commands, or only with the one that is called."""
+    app = typer.Typer(
+        result_callback=_end,
+        name="harness",
+        help="Break an autodiff engine on purpose, predict what happens, and see what notices.",
+        epilog="With --traceback, any command shows where an error comes from.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback()(lambda: None)  # a single command stays a command
+    for name in [called] if called else COMMANDS:
+        module, _, function = COMMANDS[name].partition(":")
+        app.command(name)(getattr(import_module(f"harness.cli.{module}"), function))
+    return app
+
+
+def _end(status: int) -> None:
+    """End with the exit status that a command returns."""
+    raise typer.Exit(status)

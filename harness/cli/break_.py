@@ -91,12 +91,11 @@ def _cached_or_new(
     if key and (cached := session.cache.get(REPORTS, [key]).get(key)):
         return cached, lambda: cached.with_seconds(time.perf_counter() - start)
 
-    from harness.check.runner import prepare_page
     from harness.experiment.lab import run_lab
-    from harness.experiment.patching import Experiment
+    from harness.experiment.patching import prepare
 
-    experiment = prepare_page(page, session, session.variant, probes)
-    assert isinstance(experiment, Experiment), "a training is run by `_break_training`"
+    variant = session.variant
+    experiment = prepare(page, session.catalogue, session.engine, variant=variant, probes=probes)
 
     def run() -> Report:
         report = run_lab(experiment, session.bench)

@@ -16,7 +16,8 @@ from harness.engines.aliases import adds_in_place, likely_names, spellings
 from harness.engines.engine import Dialect, Engine
 from harness.engines.location import Target, locate
 from harness.engines.settings import SETTINGS
-from harness.engines.survey import FUNCTIONAL, Reducer, Survey, SurveyStep
+from harness.engines.survey import Reducer, Survey, SurveyStep
+from harness.engines.survey.forms import FUNCTIONAL
 from harness.pages.conventions import Conventions
 from harness.runs.cache import RUN_ROOMS, Cache, Kind, key_of
 from harness.runs.host import run_survey

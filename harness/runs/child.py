@@ -20,9 +20,9 @@ from numpy.random import mtrand
 
 from harness.core.run import Failure, Measured, Run, failure_of, is_repeatable, message_of
 from harness.core.vocabulary import Loss
-from harness.engines.adapter import open_library
+from harness.engines.library import open_library
 from harness.engines.loader import load
-from harness.engines.survey import Survey, survey
+from harness.engines.survey import Survey
 from harness.pages.probe import Probe
 from harness.runs.coverage import Coverage
 from harness.runs.inputs import SEED
@@ -56,6 +56,9 @@ def run_task(task: Task, send: Send) -> Iterator[Frame]:
     if isinstance(task, Program):
         yield encode_or_fail(execute(task, lambda printed: send(encode_reply(printed))))
         return
+    if isinstance(task, Survey):
+        from harness.engines.survey.explorer import survey  # only a few tasks need it
+
     for reply in survey(task) if isinstance(task, Survey) else run_job(task):
         yield encode_or_fail(reply)
 

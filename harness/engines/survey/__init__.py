@@ -4,10 +4,10 @@ Everything is decided by behaviour, not by a project's name. The expressions for
 reading it, running the backward pass and reading the gradient are those that give 2 x for the
 square of x; an un-broadcasting function is one that sums ones((4, 3)) to (3,); the accumulation
 style is how a second backward pass changes a gradient.
+
+The records are here; `explorer` has the survey itself, which only a child process imports.
 """
 
-from harness.engines.survey.explorer import survey
-from harness.engines.survey.forms import FUNCTIONAL
 from harness.engines.survey.record import ATTEMPT_MARKER, STEPS, Reducer, Survey, SurveyStep
 
-__all__ = ["ATTEMPT_MARKER", "FUNCTIONAL", "STEPS", "Reducer", "Survey", "SurveyStep", "survey"]
+__all__ = ["ATTEMPT_MARKER", "STEPS", "Reducer", "Survey", "SurveyStep"]

@@ -1,0 +1,22 @@
+"""The adapter for each kind of engine."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from harness.engines.adapter.arrays import Adapter
+from harness.engines.adapter.functional import FunctionalAdapter
+from harness.engines.adapter.namespace import Namespace
+from harness.engines.adapter.scalars import ScalarAdapter
+from harness.engines.engine import Dialect
+
+ADAPTERS = {"arrays": Adapter, "scalars": ScalarAdapter, "functional": FunctionalAdapter}
+"""How an engine computes: with arrays, with single numbers, or by transforming functions."""
+
+
+def open_adapter(dialect: Dialect, module: ModuleType) -> Adapter:
+    """Return the loaded module as a library that runs probes."""
+    assert dialect.kind is not None
+    adapter = ADAPTERS[dialect.kind](dialect, module)
+    adapter.module = Namespace(adapter)
+    return adapter
