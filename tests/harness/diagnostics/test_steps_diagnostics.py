@@ -18,6 +18,7 @@ from harness.diagnostics.mode import MODE, Scenario
 from harness.diagnostics.training_log import TRAINING_LOG
 from harness.diagnostics.trajectory import TRAJECTORY, compare_logs
 from harness.engines.engine import find_engine
+from harness.experiment.baseline import Bench
 from harness.pages.catalogue import open_catalogue
 from harness.pages.probe import Probe, read_probes
 from harness.runs.host import run_isolated
