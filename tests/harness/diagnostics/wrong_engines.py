@@ -64,7 +64,7 @@ def runs_of(
         items,
         tuple(measure),
     )
-    runs = run_isolated(job, Limits(seconds=60))
+    runs = run_isolated(job, Limits(seconds=600))
     return [(probes[i], run) for (i, _), run in zip(items, runs, strict=True)]
 
 
