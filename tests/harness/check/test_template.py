@@ -21,6 +21,7 @@ from harness.engines.engine import find_engine
 from harness.experiment.baseline import Bench
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import Page, read_page
+from harness.runs.cache import open_cache
 from tests.harness.command import harness
 
 PATCH = ["--scope", "add", "--before", "unbroadcast($g, $s)", "--after", "$g"]
