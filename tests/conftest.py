@@ -1,7 +1,63 @@
-"""Settings for all tests."""
+"""What all tests share: a home folder that begins empty, a store in it, and Hypothesis profiles.
 
-from hypothesis import settings
+See `tests/README.md` for the tiers and for what is shared.
+"""
 
-# A slow machine is no failure.
-settings.register_profile("breaklab", deadline=None)
-settings.load_profile("breaklab")
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, is_hypothesis_test, settings
+from hypothesis.configuration import set_hypothesis_home_dir
+
+# Neither profile has a deadline, since a slow machine is not a failure, nor a database of examples,
+# since a second run would then try other examples than the first.
+_COMMON = settings(
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.register_profile("light", _COMMON, max_examples=20, derandomize=True)
+settings.register_profile("full", _COMMON, max_examples=100, print_blob=True)
+settings.load_profile("light")
+
+_HOME = "BREAKLAB_TEST_HOME"
+"""The environment variable with the home folder of this run, which xdist's workers inherit."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the profile, and make a home folder in the first process that all of them use."""
+    if _runs_slow(config) and not config.getoption("--hypothesis-profile"):
+        settings.load_profile("full")
+    if not hasattr(config, "workerinput"):
+        os.environ[_HOME] = tempfile.mkdtemp(prefix="breaklab-home-")
+    home = Path(os.environ[_HOME])
+    for name in ("HOME", "USERPROFILE"):
+        os.environ[name] = str(home)
+    for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
+        os.environ[name] = str(home / "cache")
+    set_hypothesis_home_dir(home / "hypothesis")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ.pop(_HOME), ignore_errors=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Count properties with all their examples as slow, and begin with the tests marked `long`.
+
+    Otherwise one worker might begin a long test when all others are done.
+    """
+    for item in items:
+        if _runs_slow(config) and is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker("slow")
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def _runs_slow(config: pytest.Config) -> bool:
+    """Whether another tier than the default one is run."""
+    return bool(config.option.markexpr != "not slow")

@@ -1,4 +1,4 @@
-"""The benchmarks of the runner work. How fast it is is no test."""
+"""The benchmarks of the runner work. Speed is not tested."""
 
 import ast
 import json
@@ -35,6 +35,7 @@ def quick(command: str, *arguments: str) -> tuple[Any, str]:
     return json.loads(child.stdout), child.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="resource and /proc")
 def test_the_commands_are_measured() -> None:
     rows, table = quick("runner")
@@ -53,6 +54,7 @@ def test_the_commands_are_measured() -> None:
         assert row["verdict"] in table
 
 
+@pytest.mark.slow
 def test_our_mutants_are_tried_and_a_missing_tool_is_named() -> None:
     (ours, *_), table = quick("mutation_tools")
     assert ours["mutants"] == 10
@@ -62,6 +64,7 @@ def test_our_mutants_are_tried_and_a_missing_tool_is_named() -> None:
         assert (f"{name} is not installed: pip install" in table) is not bool(find_spec(tool))
 
 
+@pytest.mark.slow
 def test_the_growth_is_measured_and_drawn(tmp_path: Path) -> None:
     drawn = bool(find_spec("matplotlib"))
     growths, table = quick("scaling", *(["--plot", str(tmp_path / "a.svg")] if drawn else []))
@@ -133,6 +136,7 @@ def test_the_suite_ends_at_the_first_test_that_fails() -> None:
 HELD = "import time; held = bytearray(80_000_000); held[::4096] = b'x' * len(held[::4096]);"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="no /proc")
 def test_the_memory_of_all_processes_counts_and_what_they_share_counts_once(tmp_path: Path) -> None:
     def peak(code: str) -> int:

@@ -12,8 +12,8 @@ from harness.core.errors import BreaklabError, PageError
 
 Result = TypeVar("Result")
 
-PATIENCE = 30.0
-"""The time limit in seconds; a reader takes some milliseconds."""
+PATIENCE = 300.0
+"""Seconds; what is read here takes some thousandths."""
 
 
 class Hangs(BaseException):

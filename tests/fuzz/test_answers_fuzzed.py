@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.message import Message, as_parts, from_parts, verbatim
@@ -33,12 +33,13 @@ from harness.runs.protocol import KINDS, Loaded, Reply, decode_reply, encode_rep
 from harness.sandbox.frames import TICKET_SIZE, VERSION, decode_body, encode_frame
 from harness.sandbox.limits import Limits
 from harness.sandbox.worker import Worker
+from tests.examples import examples
 from tests.fuzz.changes import spoiled
 from tests.fuzz.sound import in_time
 from tests.harness.tiny import tiny_job
 
-FEW = settings(max_examples=max(1, settings.default.max_examples // 2))
-"""The number of examples in the current profile."""
+FEW = examples(50)
+"""Of the profile that was asked for."""
 
 A_TICKET = bytes(range(TICKET_SIZE))
 

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.check.names import check_names
@@ -33,11 +33,12 @@ from harness.report.language import open_language
 from harness.runs.inputs import draw
 from harness.training.experiment import read_expectation
 from harness.training.recipe import read_recipe
+from tests.examples import examples
 from tests.fuzz.changes import changed, originals, spoiled, texts
 from tests.fuzz.sound import in_time, lines_of, read
 
-FEW = settings(max_examples=max(1, settings.default.max_examples // 2))
-"""The number of examples in the current profile."""
+FEW = examples(50)
+"""Of the profile that was asked for."""
 
 LARGEST_DRAWN = 10_000
 """The largest number of elements of a leaf that is drawn here."""

@@ -1,29 +1,74 @@
-"""Running the command line as a user does, in a process of its own."""
+"""Running the command line: in this process, or as a user does in a process of its own."""
 
+import io
 import os
+import signal
 import subprocess
 import sys
+import traceback
 from pathlib import Path
+from unittest import mock
 
-_ENVIRONMENT = {
-    name: value
-    for name, value in os.environ.items()
-    if name not in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
-} | {"COLUMNS": "80", "PYTHONIOENCODING": "utf-8"}
-"""That of these tests, in no language of its own."""
+import pytest
+
+from harness import cli
+
+Completed = subprocess.CompletedProcess[str]
 
 
-def harness(
-    *arguments: str, cwd: Path | None = None, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """`harness ARGUMENTS` with its output piped, at 80 columns."""
-    return subprocess.run(
-        [sys.executable, "-m", "harness", *arguments],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        cwd=cwd,
-        env=_ENVIRONMENT | environment,
-        timeout=600,
-        check=False,
-    )
+def harness(*arguments: str, cwd: Path | None = None, **environment: str) -> Completed:
+    """Run `harness ARGUMENTS` in this process, with its output piped, at 80 columns."""
+    status, out, err = 0, _pipe("strict"), _pipe("backslashreplace")
+    requests = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    handlers = {number: signal.getsignal(number) for number in requests}
+    with pytest.MonkeyPatch.context() as patch, mock.patch.dict(os.environ):
+        _set_environment(environment)
+        if cwd:
+            patch.chdir(cwd)
+        patch.setattr(sys, "argv", ["harness", *arguments])
+        patch.setattr(sys, "stdin", io.StringIO())
+        patch.setattr(sys, "stdout", out)
+        patch.setattr(sys, "stderr", err)
+        try:
+            cli.main()
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except Exception:
+            traceback.print_exc()
+            status = 1
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+    return subprocess.CompletedProcess(arguments, status, _text(out), _text(err))
+
+
+def harness_process(*arguments: str, cwd: Path | None = None, **environment: str) -> Completed:
+    """Run `harness ARGUMENTS` in a process of its own, with its output piped, at 80 columns."""
+    with mock.patch.dict(os.environ):
+        _set_environment(environment)
+        return subprocess.run(
+            [sys.executable, "-m", "harness", *arguments],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            cwd=cwd,
+            check=False,
+        )
+
+
+def _set_environment(environment: dict[str, str]) -> None:
+    """The environment of these tests, without a language, and with these variables."""
+    for name in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"):
+        os.environ.pop(name, None)
+    os.environ.update({"COLUMNS": "80", "PYTHONIOENCODING": "utf-8"} | environment)
+
+
+def _pipe(errors: str) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(), "utf-8", errors, newline="\n", write_through=True)
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    """What was written, as `subprocess` would decode it."""
+    stream.flush()
+    assert isinstance(stream.buffer, io.BytesIO)
+    return stream.buffer.getvalue().decode("utf-8")

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,8 +36,8 @@ COMMAND = ("matrix", "--on", "unbroadcast-on-arrival", "--json", "skip-unbroadca
 """A break and the controls, on a rewrite of the engine."""
 
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGKILL: -9}
-SOON = 20.0
-"""Seconds on a busy machine; an idle one takes a tenth of a second."""
+SOON = 300.0
+"""Seconds after which a process is taken to stay for ever; an idle machine needs a tenth of one."""
 
 
 @dataclass
@@ -86,7 +87,7 @@ class Place:
         return found
 
     def stored(self) -> dict[bytes, int]:
-        """The keys of the stored runs, and their row ids, which change if a run is written again.
+        """The keys of the stored results, and their rows; a result computed again gets a new row.
 
         Raises sqlite3.DatabaseError if the store is corrupted.
         """
@@ -97,9 +98,9 @@ class Place:
             if answer != "ok":
                 raise sqlite3.DatabaseError(answer)
             tables = {name for (name,) in file.execute("SELECT name FROM sqlite_master")}
-            if "runs" not in tables:  # it was just being made
+            if "results" not in tables:  # it was just being made
                 return {}
-            return dict(file.execute("SELECT key, rowid FROM runs"))
+            return dict(file.execute("SELECT key, rowid FROM results"))
 
 
 def heed_requests() -> None:
@@ -146,15 +147,20 @@ class Trial:
 
 
 def trial(
-    folder: Path, number: signal.Signals, delay: float, reference: dict[str, Any], *, group: bool
+    folder: Path,
+    number: signal.Signals,
+    wait: Callable[[Place], None],
+    reference: dict[str, Any],
+    *,
+    group: bool,
 ) -> Trial:
-    """Run a matrix that receives the signal after `delay` seconds.
+    """Run a matrix that gets the signal when `wait` returns.
 
     With `group`, every process of its group receives it, as from a terminal.
     """
     place, before = Place(folder), tree(ENGINE)
     process = place.start()
-    time.sleep(delay)
+    wait(place)
     if process.poll() is None:
         (os.killpg if group else os.kill)(process.pid, number)
     start = time.monotonic()
@@ -188,6 +194,13 @@ def trial(
     if tree(ENGINE) != before:
         wrong.append("the engine's folder was changed")
     return Trial(wrong, process.returncode, took, len(kept))
+
+
+def until_it_has_stored(place: Place) -> None:
+    """Wait until a matrix that has just begun has its first runs in the store."""
+    end = time.monotonic() + SOON
+    while not place.stored() and time.monotonic() < end:
+        time.sleep(0.02)
 
 
 def two_at_once(folder: Path) -> tuple[dict[str, Any], float]:
@@ -229,7 +242,9 @@ def main() -> int:
             for count in range(arguments.trials):
                 delay, group = rng.uniform(0.0, seconds), count % 3 == 0
                 here = Path(folder, f"{number.name}-{count}")
-                result = trial(here, number, delay, reference, group=group)
+                result = trial(
+                    here, number, lambda _, delay=delay: time.sleep(delay), reference, group=group
+                )
                 failures += bool(result.wrong)
                 print(
                     f"{number.name:8} {'all' if group else 'first':5} {delay:5.1f} s  "

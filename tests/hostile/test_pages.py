@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.command import harness
+from tests.harness.command import harness_process
 
 HERE = Path(__file__).parent / "pages"
 KEPT = sorted(path.stem for path in HERE.glob("*.md"))
@@ -117,7 +117,7 @@ def messages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         shutil.copy(HERE / f"{page}.md", folder)
     for what, (make, _) in MADE.items():
         make(folder / f"{id_of(what)}.md")
-    done = harness("check", *KEPT, *map(id_of, MADE), "--breaks", str(folder))
+    done = harness_process("check", *KEPT, *map(id_of, MADE), "--breaks", str(folder))
     assert (done.returncode, done.stderr) == (2, ""), done.stderr
     _, *parts = re.split(r"^FAILS (\S+) ", done.stdout, flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))
@@ -143,7 +143,7 @@ def test_a_duplicate_id_ends_the_command_with_a_message(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         path = tmp_path / folder / "x.md"
         path.write_text(front(path), encoding="utf-8")
-    done = harness("check", "x", "--breaks", str(tmp_path))
+    done = harness_process("check", "x", "--breaks", str(tmp_path))
     assert (done.returncode, done.stdout) == (2, "")
     assert "is taken by" in done.stderr
     assert "Traceback" not in done.stderr

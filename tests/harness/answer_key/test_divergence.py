@@ -364,7 +364,7 @@ def test_a_cotangent_that_is_wrong_where_it_was_made_is_the_rule(walk, data) -> 
     assert re.match(rf"`{step.op}` (\(.*?\) )?handed operand {operand} \(", sentence)
 
 
-def test_a_cotangent_that_was_never_handed_is_no_term() -> None:
+def test_a_cotangent_that_was_never_passed_on_is_not_a_term() -> None:
     """`h + h * h`, where `mul` hands its first operand none, rightly."""
     walk = [
         replace(step, handed=(None, step.handed[1])) if step.op == "mul" else step

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
@@ -14,6 +14,7 @@ from harness.answer_key import fingerprint as answer_key
 from harness.answer_key.naming import region_named
 from harness.core.message import verbatim
 from harness.core.run import NumericArray
+from tests.examples import examples
 from tests.harness.answer_key.reading import read
 
 SIZES = {"the length of axis 1 of b": 5, "n": 16, "the length of axis 0 of c": 5}
@@ -82,7 +83,7 @@ def noisy(array: NumericArray) -> NumericArray:
         (lambda x: x * 0 + 2, "2 in every entry"),
     ],
 )
-@settings(max_examples=25)
+@examples(25)
 @given(correct=arrays())
 def test_a_rule_for_all_entries_is_named(
     rule: Callable[[NumericArray], NumericArray], sentence: str, correct: NumericArray
@@ -307,7 +308,7 @@ def test_where_the_correct_one_is_zero_is_a_place_too() -> None:
     )
 
 
-def test_a_region_that_is_no_pattern_tells_nothing() -> None:
+def test_a_region_without_a_pattern_is_not_described() -> None:
     mask = np.array([[True, False, True], [False, True, True]])
     name, is_informative = region_named(mask, np.ones((2, 3)))
     assert (str(name), is_informative) == ("in 4 of 6 entries", False)
@@ -389,7 +390,7 @@ WILD = npst.arrays(
 """Anything at all, in any byte order: NaN, infinities, integers at their limits."""
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(WILD, WILD)
 @example(np.zeros((1,) * 9), np.ones((2,) * 9))
 @example(np.array([1e308, -1e308]), np.array([1e-308, 5e-324]))
@@ -407,7 +408,7 @@ FEW = npst.arrays(
 """Few numbers, few entries: everything comes about by accident, and sentences compete."""
 
 
-@settings(max_examples=1000)
+@examples(1000)
 @given(FEW, FEW, st.booleans())
 @example(np.array([[np.nan, -1.0]] * 2), np.full((2, 2), -2.0), True)
 def test_a_sentence_read_literally_gives_the_broken_array(

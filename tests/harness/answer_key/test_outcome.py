@@ -65,7 +65,7 @@ def test_many_entries_are_counted_and_the_first_wrong_one_is_shown() -> None:
     assert str(seen.evidence) == "a.grad[1, 2] is 0, expected 6 (2 of 12 entries are wrong)"
 
 
-def test_rounding_is_no_difference_and_a_millionth_is() -> None:
+def test_rounding_is_not_a_difference_and_a_millionth_is() -> None:
     correct = np.random.default_rng(0).standard_normal(1000)
     assert judge(run(a=correct * (1 + 1e-15)), run(a=correct)).outcome == "disguised-correct"
     assert judge(run(a=correct * (1 + 1e-6)), run(a=correct)).outcome == "silent-corruption"

@@ -1,4 +1,4 @@
-"""Kinks: another valid subgradient is no bug, anything else is."""
+"""Kinks: another valid subgradient is not a bug, anything else is."""
 
 from typing import Any
 

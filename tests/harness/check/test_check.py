@@ -18,13 +18,13 @@ from harness.core.report import Report
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Bench
 from harness.pages.catalogue import Catalogue, open_catalogue
-from harness.runs.store import Store
+from harness.runs.cache import open_cache
 from tests.harness.command import harness
 from tests.harness.reports import report_of, report_with, run_of
 from tests.harness.sound_page import SOUND, spoilt, write_page
 
 GUIDE = Path(breaks.__file__).parent / "README.md"
-BENCH = Bench(Store(None))
+BENCH = Bench(open_cache())
 
 
 def context_of(catalogue: Catalogue) -> OpenContext:
@@ -135,7 +135,7 @@ def test_a_sound_page_holds_on_the_engine(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_each_mistake_is_found_at_its_line_and_has_its_status(
+def test_each_mistake_is_found_at_its_line_with_its_status(
     tmp_path: Path, old: str, new: str, at: str, words: str, status: int
 ) -> None:
     text = spoilt(old, new)
@@ -349,7 +349,7 @@ def test_json_holds_the_findings_and_the_reports(tmp_path: Path) -> None:
     assert [report["break"] for report in found["reports"]] == ["log-slope-one"]
 
 
-def test_naming_the_bundled_folder_once_more_is_no_clash() -> None:
+def test_naming_the_bundled_folder_once_more_is_not_a_clash() -> None:
     assert harness("check", "skip-unbroadcast", "--breaks", str(GUIDE.parent)).returncode == 0
 
 

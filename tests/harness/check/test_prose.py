@@ -162,7 +162,7 @@ def test_a_long_page_is_only_a_warning(tmp_path: Path) -> None:
         *("callummcdougall/ARENA_3.0#122", "https://example.org/post?id=1#top"),
     ],
 )
-def test_a_source_that_can_be_followed_is_no_mistake(tmp_path: Path, source: str) -> None:
+def test_a_source_that_can_be_followed_is_not_a_mistake(tmp_path: Path, source: str) -> None:
     assert found(tmp_path, spoilt('["std"]', f'["{source}"]')) == []
 
 

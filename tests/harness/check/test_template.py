@@ -21,14 +21,14 @@ from harness.engines.engine import find_engine
 from harness.experiment.baseline import Bench
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import Page, read_page
-from harness.runs.store import Store
+from harness.runs.cache import open_cache
 from tests.harness.command import harness
 
 PATCH = ["--scope", "add", "--before", "unbroadcast($g, $s)", "--after", "$g"]
 
 
 def context_of(folder: Path) -> OpenContext:
-    return OpenContext(open_catalogue([folder]), find_engine(), Bench(Store(None)))
+    return OpenContext(open_catalogue([folder]), find_engine(), Bench(open_cache()))
 
 
 def new(folder: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], Page | None]:
@@ -207,13 +207,11 @@ def test_an_unreadable_file_of_that_name_is_not_overwritten_either(tmp_path: Pat
 
 
 def test_breaks_of_the_working_directory_are_the_default(tmp_path: Path) -> None:
-    done = harness("new", "mine", "--family", "f", cwd=tmp_path, PYTHONPATH=str(Path.cwd()))
+    done = harness("new", "mine", "--family", "f", cwd=tmp_path)
     assert done.returncode == 2
     assert "--breaks is missing, and there is no folder ./breaks" in done.stderr
     (tmp_path / "breaks").mkdir()
-    done = harness(
-        "new", "mine", "--family", "f", "--json", cwd=tmp_path, PYTHONPATH=str(Path.cwd())
-    )
+    done = harness("new", "mine", "--family", "f", "--json", cwd=tmp_path)
     assert json.loads(done.stdout) == {"schema": 1, "page": "mine", "path": "breaks/f/mine.md"}
     assert (tmp_path / "breaks" / "f" / "mine.md").exists()
 
@@ -226,7 +224,7 @@ def test_options_that_were_not_given_take_their_defaults() -> None:
         read_draft("mine", given)
 
 
-def test_on_a_terminal_what_was_not_given_is_asked(tmp_path: Path) -> None:
+def test_on_a_terminal_missing_arguments_are_prompted_for(tmp_path: Path) -> None:
     answers = [
         "",
         "broadcasting",
@@ -251,7 +249,7 @@ def on_a_terminal(arguments: list[str], answers: list[str]) -> str:
         [sys.executable, "-m", "harness", *arguments], stdin=slave, stdout=slave, stderr=slave
     )
     os.close(slave)
-    shown, waiting, deadline = "", list(answers), time.monotonic() + 60
+    shown, waiting, deadline = "", list(answers), time.monotonic() + 600
     while time.monotonic() < deadline:
         if select.select([master], [], [], 0.1)[0]:
             try:
@@ -263,6 +261,6 @@ def on_a_terminal(arguments: list[str], answers: list[str]) -> str:
             shown += "\n"
         elif process.poll() is not None:
             break
-    assert process.wait(10) == 0, shown
+    assert process.wait(600) == 0, shown
     os.close(master)
     return shown

@@ -1,4 +1,4 @@
-"""The command line: what it prints, how it ends, and what bad input answers."""
+"""The command line: what it prints, how it ends, and what it says of bad input."""
 
 import json
 import shutil
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import breaks
-from tests.harness.command import harness
+from harness.pages.catalogue import open_catalogue
+from tests.harness.command import harness, harness_process
 
 PAGES = Path(breaks.__file__).parent
 
@@ -106,7 +107,7 @@ def test_the_track_is_listed_in_its_order() -> None:
     assert f"Next on the track: harness break {listed[1]['id']}" in done.stdout
 
 
-def test_show_and_break_speak_spanish_when_asked_or_when_the_locale_does() -> None:
+def test_show_and_break_are_in_spanish_by_option_or_locale() -> None:
     asked = harness("show", "skip-unbroadcast", "--lang", "es")
     assert "Hipótesis" in asked.stdout
     done = harness("break", "skip-unbroadcast", "--no-predict", LANG="es_ES.UTF-8")
@@ -130,14 +131,29 @@ def test_a_page_that_is_not_translated_is_shown_in_english_and_says_so() -> None
     assert "Hypothesis" in done.stdout
 
 
-def test_show_renders_the_page_and_diff_shows_the_enginesown_code() -> None:
+def test_show_renders_the_page_and_diff_shows_the_engines_own_code() -> None:
     assert "Hypothesis" in harness("show", "skip-unbroadcast").stdout
     done = harness("diff", "skip-unbroadcast")
     assert "a/minigrad/" in done.stdout
     assert "-" in done.stdout
 
 
-def test_check_holds_every_page_and_ends_with_0() -> None:
+@pytest.mark.long
+def test_check_holds_for_a_page_of_every_kind_and_a_break_of_every_family() -> None:
+    first = {
+        (page.front.kind, page.front.family if page.front.kind == "break" else None): page.id
+        for page in reversed(open_catalogue().pages()[0])
+        if not page.front.recipe
+    }
+    done = harness("check", "skip-unbroadcast", *first.values())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "holds skip-unbroadcast  on minigrad, accumulate-in-place" in done.stdout
+    assert all(f"holds {page} " in done.stdout for page in first.values())
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_check_holds_for_every_page_and_ends_with_0() -> None:
     done = harness("check")
     assert (done.returncode, done.stderr) == (0, "")
     assert "holds skip-unbroadcast  on minigrad, accumulate-in-place" in done.stdout
@@ -218,7 +234,7 @@ def test_a_broken_page_is_one_message_with_file_and_line_and_status_2(
     assert "Traceback" not in done.stderr
 
 
-def test_list_shows_the_good_pages_and_complains_of_the_broken_one(my_breaks: Path) -> None:
+def test_list_shows_the_good_pages_and_reports_the_broken_one(my_breaks: Path) -> None:
     folder = spoil(my_breaks, "level  = 1", "level  = 9")
     done = harness("list", "--breaks", folder)
     assert done.returncode == 2
@@ -226,7 +242,7 @@ def test_list_shows_the_good_pages_and_complains_of_the_broken_one(my_breaks: Pa
     assert "key `level` is wrong" in done.stderr
 
 
-def test_traceback_is_shown_when_it_is_asked_for() -> None:
+def test_traceback_is_shown_on_request() -> None:
     assert "Traceback" in harness("show", "nothing-like-it", "--traceback").stderr
 
 
@@ -237,7 +253,7 @@ def test_nothing_is_written_beside_the_engine(tmp_path: Path) -> None:
     source = Path(minigrad.__file__).parent
     shutil.copytree(source, tmp_path / "minigrad", ignore=shutil.ignore_patterns("__pycache__"))
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    done = harness(
+    done = harness_process(
         "break",
         "skip-unbroadcast",
         cwd=tmp_path,
@@ -258,6 +274,6 @@ def test_pages_of_an_installed_package_are_found_through_its_entry_point(tmp_pat
     (package / "theirs.md").write_text(page.replace('"accumulate-in-place"', '"theirs"'), "utf-8")
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: their-pages\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[breaklab.breaks]\ntheirs = their_pages\n")
-    done = harness("check", "theirs", PYTHONPATH=str(tmp_path), cwd=PAGES.parent)
+    done = harness_process("check", "theirs", PYTHONPATH=str(tmp_path), cwd=PAGES.parent)
     assert (done.returncode, done.stderr) == (0, "")
     assert "holds theirs  on minigrad" in done.stdout

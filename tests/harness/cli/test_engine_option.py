@@ -1,4 +1,4 @@
-"""`--engine` and `harness.toml` on the command line, and what bad input answers."""
+"""`--engine` and `harness.toml` on the command line, with good and bad input."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(autouse=True, scope="module")
 def _unchanged(learner: Path) -> object:
-    """Whatever these tests do, the learner's folder is byte for byte as before."""
+    """Check that these tests leave the learner's folder byte for byte as it was."""
     before = contents(learner)
     yield None
     assert contents(learner) == before
@@ -45,12 +45,11 @@ def contents(folder: Path) -> dict[str, bytes | None]:
 
 
 def breaks(*arguments: str, cwd: Path, cache: str) -> Done:
-    here = str(Path(__file__).parents[3])
-    return harness(*arguments, cwd=cwd, XDG_CACHE_HOME=cache, PYTHONPATH=here)
+    return harness(*arguments, cwd=cwd, XDG_CACHE_HOME=cache)
 
 
 @pytest.mark.parametrize("named", ["from two folders below the settings", "--engine"])
-def test_a_break_on_another_engine_is_no_failure(learner: Path, cache: str, named: str) -> None:
+def test_a_break_on_another_engine_is_not_a_failure(learner: Path, cache: str, named: str) -> None:
     engine = [] if named != "--engine" else ["--engine", "lib/tensor.py:Tensor"]
     cwd = learner if engine else learner / "work" / "today"
     done = breaks("break", "skip-unbroadcast", "--json", *engine, cwd=cwd, cache=cache)
@@ -109,7 +108,7 @@ def test_list_has_the_breaks_that_have_a_site(learner: Path, cache: str) -> None
     assert len(ids) < 60  # it has no layers, no optimizers
 
 
-def test_check_compares_and_fails_nobody(learner: Path, cache: str) -> None:
+def test_check_compares_and_never_fails_on_another_engine(learner: Path, cache: str) -> None:
     done = breaks("check", "skip-unbroadcast", "--json", cwd=learner, cache=cache)
     (report,) = json.loads(done.stdout)["reports"]
     assert (done.returncode, report["break"]) == (0, "skip-unbroadcast")

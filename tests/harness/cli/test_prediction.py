@@ -13,7 +13,7 @@ def test_an_outcome_may_be_written_in_full_or_by_its_first_letters(outcome: str)
     assert read_prediction(f" {outcome[0].upper()} ") == outcome
 
 
-def test_enter_is_no_prediction() -> None:
+def test_enter_is_not_a_prediction() -> None:
     assert read_prediction("  ") is None
 
 

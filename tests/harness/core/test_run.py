@@ -1,4 +1,4 @@
-"""Records that travel: what is no array is refused before anybody takes it for one."""
+"""Records between processes: bytes that are not an array are refused when they are read."""
 
 import msgspec
 import numpy as np

@@ -44,7 +44,7 @@ def logged(*snapshots: dict[str, Any]) -> Observation:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMED if not NAMED[name].looks_at_crashes])
-def test_a_crashed_run_is_no_silence(name: str) -> None:
+def test_a_crashed_run_is_not_silence(name: str) -> None:
     assert isinstance(ask(NAMED[name], seen(failure=CRASH)), Skipped)
     assert isinstance(ask(NAMED["crash"], seen(failure=CRASH)), Alarm)
 

@@ -323,6 +323,8 @@ CORRECT: dict[str, list[Edit]] = {
     "abs'(0) = 1": [ABS_AT_0_IS_1],
     "the first of a tie": [MAX_TIES_FIRST],
 }
+SIMILAR = {"leaves in float32", "abs'(0) = 1"}
+"""Those that repeat another one: float32, and another slope at a kink."""
 MORE = [
     RELU_AT_KINKS,
     ABS_AT_KINKS,
@@ -362,7 +364,13 @@ MORE = [
 ]
 
 
-@pytest.mark.parametrize("engine", CORRECT)
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param(engine, marks=pytest.mark.slow if engine in SIMILAR else ())
+        for engine in CORRECT
+    ],
+)
 def test_no_diagnostic_accuses_a_correct_engine(engine: str) -> None:
     shared = [
         probe for probe in open_catalogue().shared_probes.values() if probe.kind == "gradient"

@@ -60,7 +60,7 @@ def heard(bench: Bench, diagnostic: Diagnostic, probe: str, changes: list[Change
 
 
 @pytest.mark.parametrize("variant", RIGHT)
-def test_silent_on_every_right_engine_and_shared_probe(bench: Bench, variant: str) -> None:
+def test_silent_on_every_correct_engine_and_shared_probe(bench: Bench, variant: str) -> None:
     pytest.importorskip("torch")
     seen = bench.clean(changed(RIGHT[variant]), WATCHED)
     assert {pair: found.run.failure for pair, found in seen.items() if found.run.failure} == {}
@@ -356,7 +356,7 @@ def test_the_rule_about_the_mean_holds_what_may_drop_alone() -> None:
     assert mode_module.training_keeps_the_mean(replace(seen, outputs=behind)) is None
 
 
-def test_the_rule_about_the_mean_is_no_wider_than_chance() -> None:
+def test_the_tolerance_of_the_mean_is_not_wider_than_chance() -> None:
     """Here chance explains 0.069; the first is off by 0.08, the second by 0.04."""
     assert mode_module.training_keeps_the_mean(dropout_scenario(0.5, 2.14, 0)) is not None
     assert mode_module.training_keeps_the_mean(dropout_scenario(0.5, 2.06, 0)) is None

@@ -64,7 +64,7 @@ def runs_of(
         items,
         tuple(m for name in measure if (m := NAMED[name].measurement)),
     )
-    runs = run_isolated(job, Limits(seconds=60))
+    runs = run_isolated(job, Limits(seconds=600))
     return [(probes[i], run) for (i, _), run in zip(items, runs, strict=True)]
 
 

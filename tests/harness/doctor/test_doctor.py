@@ -10,6 +10,7 @@ from harness.experiment.baseline import Bench
 from harness.experiment.exploration import explore
 from harness.pages.catalogue import open_catalogue
 from harness.pages.front_matter import Break
+from harness.runs.cache import open_cache
 from harness.runs.store import Store
 from tests.harness.engines.texts import SCALAR, changed, written
 
@@ -20,7 +21,7 @@ CATALOGUE = open_catalogue()
 @pytest.fixture(scope="module")
 def bench() -> Bench:
     """One for all: what our own engine answers is asked for once."""
-    return Bench(Store(None))
+    return Bench(open_cache())
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +51,7 @@ def test_the_first_break_has_its_sites_and_its_probes(closures: Diagnosis) -> No
     assert {"add-new-axis", "add-stretched-axis"} <= set(first.probes)
 
 
-def test_what_was_found_is_said(closures: Diagnosis) -> None:
+def test_the_findings_are_in_the_diagnosis(closures: Diagnosis) -> None:
     assert (closures.engine, closures.files, closures.kind) == ("closures:Tensor", 1, "arrays")
     assert closures.speech["backward"] == "(t * Tensor(cotangent)).sum().backward()"
     said = "\n".join([*closures.accumulation, *closures.unbroadcasting, *closures.storage])
@@ -91,7 +92,7 @@ def test_numbers_have_no_shapes_to_sum(bench: Bench, tmp_path: Path) -> None:
     assert found.bugs == []
 
 
-def test_a_flaw_of_the_unbroadcasting_is_told(bench: Bench, tmp_path: Path) -> None:
+def test_a_flaw_of_the_unbroadcasting_is_reported(bench: Bench, tmp_path: Path) -> None:
     text = changed(("g.sum(axis=ones, keepdims=True)", "g.sum(axis=ones)"))
     found = diagnose(written(tmp_path, text), CATALOGUE, bench)
     flaw = "`fold` is wrong: (4, 3) to (1, 3): the result has shape (3,)"

@@ -10,6 +10,7 @@ from harness.experiment.exploration import explore
 from harness.pages.catalogue import open_catalogue
 from harness.pages.conventions import Conventions
 from harness.pages.probe import read_probes
+from harness.runs.cache import open_cache
 from harness.runs.store import Store
 from tests.harness.engines.texts import SOUND, changed, written
 
@@ -26,7 +27,7 @@ self.wide = part if self.grad is None else self.wide + part
 @pytest.fixture(scope="module")
 def bench() -> Bench:
     """One for all: what our own engine answers is asked for once."""
-    return Bench(Store(None))
+    return Bench(open_cache())
 
 
 def verdicts(bench: Bench, folder: Path, text: str, *names: str) -> dict[str, Fit]:
@@ -108,7 +109,7 @@ def test_a_reduction_after_the_gradients_have_been_added_is_a_bug(
     assert (found["wide-and-narrow"].verdict, found["wide-and-narrow"].kind) == ("bug", "value")
 
 
-def test_memory_that_is_shared_is_said_and_is_no_obstacle(bench: Bench, tmp_path: Path) -> None:
+def test_shared_memory_is_reported_and_is_not_an_obstacle(bench: Bench, tmp_path: Path) -> None:
     found = verdict(bench, tmp_path, changed(("    g = g.sum", WHOLE)), "add-same-shape")
     assert (found.verdict, found.kind) == ("fits", "aliased")
     assert "share memory" in str(found.said)
@@ -143,7 +144,7 @@ def test_another_subgradient_fits(bench: Bench, tmp_path: Path) -> None:
         ("np.zeros(2) + np.zeros(3)", "bug"),
     ],
 )
-def test_a_refusal_in_the_engines_own_words_is_no_bug(
+def test_a_refusal_in_the_engines_own_words_is_not_a_bug(
     bench: Bench, tmp_path: Path, raised: str, wanted: str
 ) -> None:
     begins = "    def __add__(self, other):\n"

@@ -270,7 +270,7 @@ def test_an_engine_that_bears_the_name_of_ours_is_itself(tmp_path: Path) -> None
     assert [each.name for each in found.reducers] == ["fold"]
 
 
-def test_what_an_import_prints_is_no_answer(tmp_path: Path) -> None:
+def test_what_an_import_prints_is_not_a_result(tmp_path: Path) -> None:
     text = "import sys\nprint('hello', flush=True)\nsys.stderr.write('oh')\n" + SOUND
     assert tried(tmp_path, text).name == "Tensor"
 
@@ -355,7 +355,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("where", ["an import", "a backward"])
-def test_what_hangs_is_ended_and_said_so(tmp_path: Path, where: str) -> None:
+def test_an_engine_that_hangs_is_ended_and_reported(tmp_path: Path, where: str) -> None:
     hang = "while True: pass"
     text = {
         "an import": f"{SOUND}\n{hang}\n",

@@ -119,7 +119,7 @@ def test_an_engine_that_does_not_load_clean_is_a_problem_of_the_environment(tmp_
         lab(tmp_path, broken)
 
 
-def test_an_alarm_that_also_fires_on_the_clean_engine_is_no_catch(tmp_path: Path) -> None:
+def test_an_alarm_that_also_fires_on_the_clean_engine_is_not_a_catch(tmp_path: Path) -> None:
     """A clean engine whose gradient is wrong too: gradcheck fires with and without the break."""
     wrong = tiny_engine().sources["tiny.py"].replace("2 * self", "5 * self")
     page(tmp_path, "@@ backward @@\n-5 * $x\n+7 * $x")

@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from harness.grade.exercise import ExerciseReport, Fate, read_suite, run_exercis
 from harness.grade.submission import LARGEST_LEAF, check_soundness, read_submission
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import LARGEST, Page, read_page
-from harness.runs.store import Store
+from harness.runs.cache import open_cache
 from harness.sandbox.limits import Limits
 from tests.harness.command import harness
 from tests.harness.sound_exercise import (
@@ -44,12 +43,12 @@ FIRST_LINE = "import numpy as np"
 @pytest.fixture(scope="module")
 def bench() -> Bench:
     """One for all tests, so that what the variants say of one answer is asked once."""
-    return Bench(Store(None), ALONE)
+    return Bench(open_cache(), ALONE)
 
 
 @pytest.fixture
 def quick() -> Bench:
-    return Bench(Store(None), ALONE, Limits(cpu_seconds=1))
+    return Bench(open_cache(), ALONE, Limits(cpu_seconds=1))
 
 
 def page_of(folder: Path, text: str = SOUND_EXERCISE) -> Page:
@@ -104,7 +103,7 @@ def test_the_suite_is_read_with_its_helpers_and_lines(tmp_path: Path) -> None:
         ("def test_mean_square(lib):", "`test_mean_square` is defined 2 times", FIRST_LINE),
     ],
 )
-def test_what_is_no_test_is_refused_at_its_line(
+def test_a_function_that_is_not_a_test_is_refused_at_its_line(
     tmp_path: Path, suite: str, problem: str, at: str
 ) -> None:
     text = exercise_with(("def test_square(lib):", suite))
@@ -113,7 +112,7 @@ def test_what_is_no_test_is_refused_at_its_line(
     assert text.splitlines()[raised.value.line - 1].startswith(at)
 
 
-def test_of_each_test_it_is_told_where_the_fault_was_lost(tmp_path: Path, bench: Bench) -> None:
+def test_each_test_reports_where_the_fault_was_lost(tmp_path: Path, bench: Bench) -> None:
     more = """    x = lib.tensor([1.0], requires_grad=True)
     x.exp().backward()
     assert np.allclose(x.grad, np.e)
@@ -149,7 +148,7 @@ def test_that_looks_away(lib):
         ("[6.0]", "[5.0]"),
     ],
 )
-def test_a_suite_that_fares_otherwise_than_the_page_says_is_told(
+def test_a_suite_that_does_not_do_what_the_page_says_is_reported(
     tmp_path: Path, bench: Bench, old: str, new: str
 ) -> None:
     page = page_of(tmp_path, exercise_with((old, new)))
@@ -208,7 +207,7 @@ def test_a_file_that_cannot_be_judged_is_one_message_with_its_remedy(
     assert "\n  remedy: " in str(raised.value)
 
 
-def test_what_is_no_file_of_text_is_refused_without_being_read(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_text_file_is_refused_without_being_read(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no file"):
         read_submission(tmp_path / "nowhere.py")
     with pytest.raises(UsageError, match="is not a regular file"):
@@ -253,7 +252,7 @@ def test_the_answer_kills(tmp_path: Path, bench: Bench) -> None:
         ),
     ],
 )
-def test_a_probe_that_does_not_kill_is_told_how_far_the_fault_came(
+def test_a_probe_that_does_not_kill_reports_how_far_the_fault_came(
     tmp_path: Path, bench: Bench, probe: str, stage: str
 ) -> None:
     report = attempt(tmp_path, probe, bench)
@@ -297,7 +296,7 @@ def test_every_break_has_to_be_killed_and_by_whichever_probe(tmp_path: Path, ben
         (probe_that("x.data *= 2.0; return x * x"), "an alarm already: .*purity"),
     ],
 )
-def test_a_probe_that_is_not_sound_accuses_nobody(
+def test_an_unsound_probe_is_not_judged(
     tmp_path: Path, quick: Bench, probe: str, problem: str
 ) -> None:
     report = attempt(tmp_path, probe, quick)
@@ -306,11 +305,9 @@ def test_a_probe_that_is_not_sound_accuses_nobody(
     assert (report.killed, report.attacks) == (False, [])
 
 
-def test_a_probe_that_hangs_is_stopped_and_asked_nothing_more(tmp_path: Path, quick: Bench) -> None:
-    start = time.monotonic()
+def test_a_probe_that_hangs_is_stopped_and_not_run_again(tmp_path: Path, quick: Bench) -> None:
     report = attempt(tmp_path, probe_that("while True: pass"), quick)
     assert "TimeLimit" in report.probes[0].problems[0]
-    assert time.monotonic() - start < 60
     assert report.killed is False
 
 
@@ -320,7 +317,7 @@ def test_one_unsound_probe_spoils_the_file(tmp_path: Path, bench: Bench) -> None
     assert (report.killed, report.attacks) == (False, [])
 
 
-def test_a_refusal_that_is_due_is_sound(tmp_path: Path, bench: Bench) -> None:
+def test_an_expected_refusal_is_sound(tmp_path: Path, bench: Bench) -> None:
     text = probe_that("(x * x).backward(); yield {'x': x.grad}").replace("mine", "refuse_mine")
     (tmp_path / "mine.py").write_text(text)
     probes = read_submission(tmp_path / "mine.py")
@@ -576,7 +573,7 @@ def test_bad_input_is_one_message_and_status_2(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["break", "diff"])
-def test_an_exercise_is_no_break(command: str) -> None:
+def test_an_exercise_is_not_a_break(command: str) -> None:
     done = harness(command, "only-trees")
     assert (done.returncode, done.stdout) == (2, "")
     assert "remedy: `harness exercise only-trees`" in done.stderr

@@ -46,7 +46,7 @@ def test_a_row_says_who_catches_misses_and_was_not_asked() -> None:
     assert found.unasked == {"torch": "torch is not installed"}
 
 
-def test_an_alarm_that_the_clean_engine_raises_too_is_no_catch() -> None:
+def test_an_alarm_that_the_clean_engine_raises_too_is_not_a_catch() -> None:
     found = row(seen(wrong="gradcheck"))
     assert (found.fate, found.wrong_reason) == ("survived", {"gradcheck": "gradcheck on small"})
     assert found.caught_by == {}
@@ -192,7 +192,7 @@ def test_the_witness_is_the_smallest_probe_then_the_cheapest_diagnostic() -> Non
     assert found.message == "torch on small"
 
 
-def test_a_training_is_no_smaller_than_a_layer_though_it_has_no_leaves() -> None:
+def test_a_training_counts_as_larger_than_a_layer_though_it_has_no_leaves() -> None:
     found = row(seen("train", "shape"), seen("layer", "shape")).witness
     assert found
     assert (found.probe, found.margin) == ("layer", None)

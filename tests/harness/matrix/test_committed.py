@@ -102,7 +102,7 @@ def lines(now: BreakRow, then: Committed, *skipped: str) -> list[str]:
 CAUGHT = row(seen("small", "shape torch"), seen("large", "shape"))
 
 
-def test_the_same_is_no_difference() -> None:
+def test_equal_rows_do_not_differ() -> None:
     assert lines(CAUGHT, commit_row(CAUGHT)) == []
 
 
@@ -149,7 +149,7 @@ def test_diagnostics_that_could_not_be_asked_are_compared_nowhere() -> None:
     ]
 
 
-def test_a_survivor_that_something_not_asked_here_catches_is_no_problem() -> None:
+def test_a_survivor_that_a_missing_diagnostic_catches_is_not_a_problem() -> None:
     missing = {"torch": "torch is not installed"}
     controls = tuple(
         evaluation(

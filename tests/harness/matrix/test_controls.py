@@ -17,7 +17,7 @@ def problems(matrix: Matrix, control: str) -> list[str]:
     return next(row.problems for row in matrix.controls if row.control == control)
 
 
-def test_controls_that_hold_are_no_problem() -> None:
+def test_controls_that_hold_are_not_a_problem() -> None:
     variant = evaluation("variant", seen(outcome="disguised-correct"))
     matrix = build_matrix(evaluations(evaluation("b", seen(by="shape")), variants=(variant,)))
     assert [row.control for row in matrix.controls] == [

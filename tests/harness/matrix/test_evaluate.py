@@ -113,7 +113,7 @@ def test_on_a_variant_the_variant_is_the_clean_engine(catalogue: Catalogue) -> N
     assert evaluations.variants == ()
 
 
-def test_a_patch_without_a_site_does_not_apply_and_is_no_survivor(tmp_path: Path) -> None:
+def test_a_patch_without_a_site_does_not_apply_and_is_not_a_survivor(tmp_path: Path) -> None:
     catalogue = write_pages(tmp_path, ["no-op", "sabotage", "half"])
     write(catalogue, "elsewhere", "break", "f", "@@ cube @@\n-1\n+2")
     _, matrix = run(plan(catalogue))
@@ -140,7 +140,7 @@ def test_an_alarm_about_the_clean_engine_is_seen_though_a_break_silences_it(
 # ----- Committed -----------------------------------------------------------------------------
 
 
-def test_what_is_accepted_is_no_difference_and_accepting_it_again_changes_nothing(
+def test_an_accepted_matrix_does_not_differ_and_accepting_it_again_changes_nothing(
     accepted: Catalogue,
 ) -> None:
     evaluations, matrix = run(plan(accepted))

@@ -49,5 +49,5 @@ def test_a_dear_diagnostic_that_adds_nothing_is_on_no_front() -> None:
     assert [step.share for step in steps] == [0.25, 0.5]
 
 
-def test_nothing_caught_is_no_front() -> None:
+def test_without_a_catch_the_frontier_is_empty() -> None:
     assert frontier({"blind": frozenset()}, {"blind": 1.0}, 3) == []

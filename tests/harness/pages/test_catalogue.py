@@ -43,7 +43,7 @@ def test_an_unknown_id_suggests_the_nearest() -> None:
         open_catalogue().page("skip-unbroadcst")
 
 
-def test_a_break_is_no_variant() -> None:
+def test_a_break_is_not_a_variant() -> None:
     with pytest.raises(UsageError, match="is a break, not a variant"):
         open_catalogue().page("skip-unbroadcast", "variant")
 
@@ -89,7 +89,7 @@ def test_an_unknown_probe_suggests_the_nearest() -> None:
         catalogue.probes_for(catalogue.page("skip-unbroadcast"), ["add-new-axes"])
 
 
-def test_a_file_of_probes_that_is_no_text_is_a_mistake(tmp_path: Path) -> None:
+def test_a_file_of_probes_that_is_not_text_is_a_mistake(tmp_path: Path) -> None:
     (tmp_path / "probes").mkdir()
     (tmp_path / "probes" / "mine.py").write_bytes(b"\xff\xfe")
     with pytest.raises(PageError, match="save it as UTF-8"):

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from harness.core.errors import DoesNotApply, HunkError
 from harness.patch import Patched, apply_patch, parse_patch
 from harness.patch.reach import Hooks, compile_marked
+from tests.examples import examples
 
 MODULES = [
     *("ast.py", "bisect.py", "calendar.py", "colorsys.py", "contextlib.py", "copy.py"),
@@ -48,9 +49,7 @@ STATEMENTS = [
     "for zz in yy:\n    pass\nxx()",
 ]
 common = settings(
-    max_examples=40,
-    deadline=None,
-    derandomize=True,
+    examples(40),
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.engines.engine import find_engine
@@ -11,6 +11,7 @@ from harness.pages.catalogue import open_catalogue
 from harness.patch import parse_patch
 from harness.patch.scope import Alternative, parse_scope
 from harness.patch.source import parse_source, read_source
+from tests.examples import examples
 
 NAMES = ["add", "Tensor", "größe", "ﬁt", "e\u0301tat", "\u212ex", "_", "def_", "classes"]
 """Some letters are not word characters to `re`; Python reads `ﬁt` as `fit`, a scope does not."""
@@ -35,7 +36,7 @@ def test_a_file_with_a_definition_is_never_left_out(header: str, name: str, end:
     assert alternative.may_be_in("ops.py", source.text)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@examples(300)
 @given(data=st.data())
 def test_no_layout_hides_a_definition(data: st.DataObject) -> None:
     texts = (header.format(name) for header in HEADERS[:-1] for name in NAMES)

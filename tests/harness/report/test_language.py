@@ -222,7 +222,7 @@ def test_no_english_is_left_in_what_a_first_lesson_shows(page: Page) -> None:
             assert not re.search(r"\b(de|a) el\b", text), sentence
 
 
-def test_a_file_of_phrases_that_is_no_toml_of_strings_is_named(tmp_path: Path) -> None:
+def test_a_file_of_phrases_that_is_not_toml_of_strings_is_named(tmp_path: Path) -> None:
     probes = tmp_path / "probes"
     probes.mkdir()
     (probes / "es.toml").write_text('"a" = "b"\n"c" = 3\n')

@@ -12,8 +12,8 @@ from harness.experiment.patching import prepare, put
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import read_page
 from harness.pages.probe import read_probes
+from harness.runs.cache import Cache, open_cache
 from harness.runs.coverage import functions_with_sites
-from harness.runs.store import Store
 
 PAGE = """+++
 id = "a"
@@ -124,7 +124,7 @@ def test_a_patch_is_at_home_in_the_functions_around_its_sites(
 
 def items_wanted(tmp_path: Path, diff: str) -> set[str]:
     """The probes that are run for a patch."""
-    bench = Bench(Store(None), diagnostics=(), select=True)
+    bench = Bench(Cache(None), diagnostics=(), select=True)
     engine = broken(tmp_path, diff)
     return {PROBES[index].name for index, _ in bench._wanted(CLEAN, bench.job(engine, PROBES))}
 
@@ -146,26 +146,34 @@ def test_what_is_called_after_the_stack_was_used_up_is_run(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     "page",
-    ["skip-unbroadcast", "dropout-always-on", "no-seed", "keep-int-dtype", "accumulate-in-place"],
+    [
+        "skip-unbroadcast",
+        *(
+            pytest.param(page, marks=pytest.mark.slow)
+            for page in ("dropout-always-on", "no-seed", "keep-int-dtype", "accumulate-in-place")
+        ),
+    ],
 )
 def test_the_lab_finds_the_same_with_and_without_selection(page: str) -> None:
     catalogue = open_catalogue()
     names = list(catalogue.shared_probes)[::7]
     experiment = prepare(catalogue.page(page), catalogue, find_engine(), probes=names)
     some, every = (
-        run_lab(experiment, Bench(Store(None), select=select)) for select in (True, False)
+        run_lab(experiment, Bench(open_cache(), select=select)) for select in (True, False)
     )
     assert seen(some) == seen(every)
     assert {run.outcome for run in some.runs} > {"not-reached"}
 
 
-@pytest.mark.parametrize("page", ["skip-unbroadcast", "mul-ignore-upstream"])
+@pytest.mark.parametrize(
+    "page", ["skip-unbroadcast", pytest.param("mul-ignore-upstream", marks=pytest.mark.slow)]
+)
 def test_stages_that_selection_leaves_open_can_be_told(page: str) -> None:
     catalogue = open_catalogue()
     names = list(catalogue.shared_probes)[::7]
     experiment = prepare(catalogue.page(page), catalogue, find_engine(), probes=names)
-    bench = Bench(Store(None), select=True)
-    some, every = run_lab(experiment, bench), run_lab(experiment, Bench(Store(None)))
+    bench = Bench(open_cache(), select=True)
+    some, every = run_lab(experiment, bench), run_lab(experiment, Bench(open_cache()))
     silent = {r.probe for r in every.runs if r.outcome == "disguised-correct" and not r.caught_by}
     assert {run.probe for run in some.runs if run.stage is None} == silent != set()
     told = add_stages(experiment, bench, some)

@@ -40,7 +40,7 @@ def gradient(answer: Run | Skipped) -> list[float]:
     return [float(x) for x in found.numpy()]
 
 
-def test_torch_answers_the_same_text() -> None:
+def test_torch_runs_the_same_text() -> None:
     answer = ask_library("torch", [(probe_of(), "uniform")], Store(None))["square", "uniform"]
     assert gradient(answer) == [2.0, 4.0]
     assert isinstance(answer, Run)
@@ -60,7 +60,7 @@ def test_torch_is_not_imported_into_this_process_for_it() -> None:
     assert ("torch" in sys.modules) == imported
 
 
-def test_an_answer_is_kept_and_not_asked_for_again(
+def test_an_oracle_run_is_cached_and_not_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = ask_library("torch", [(probe_of(), "weighted")], Store(tmp_path / "runs"))

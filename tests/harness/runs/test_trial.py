@@ -61,7 +61,7 @@ def test_numbers_that_are_not_quite_the_same_are_another_question(other: np.ndar
     assert len(calls) == 2
 
 
-def test_answers_cannot_be_changed_by_who_got_them_or_by_the_engine() -> None:
+def test_neither_the_caller_nor_the_engine_can_change_cached_values() -> None:
     trial, _ = counted()
     values = {"a": np.array([1.0, 2.0])}
     with pytest.raises(ValueError, match="read-only"):

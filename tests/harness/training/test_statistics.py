@@ -148,7 +148,7 @@ def test_no_fewer_runs_than_an_exact_test_can_use() -> None:
     assert stats.mannwhitneyu(range(4), range(4, 8), method="exact").pvalue < 0.05
 
 
-@pytest.mark.parametrize("shared", [0.0, 2.0])
+@pytest.mark.parametrize("shared", [0.0, pytest.param(2.0, marks=pytest.mark.slow)])
 def test_nothing_moves_no_more_often_than_the_level_says(shared: float) -> None:
     """Four metrics of a break that does nothing, 300 times over: any verdict is a false alarm."""
     alarms, times = 0, 300

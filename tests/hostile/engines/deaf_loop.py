@@ -1,7 +1,7 @@
 """Ignores and blocks every signal that it can, and works for ever."""
 
 ENDS = ["TimeLimit"]
-LIMITS = {"seconds": 3, "cpu_seconds": 1}
+LIMITS = {"seconds": 5, "cpu_seconds": 1}
 
 
 def attack(tensor):

@@ -1,6 +1,7 @@
 """Sends a frame for a minute."""
 
 ENDS = ["ForgedResult", "ProcessorTimeLimit"]
+LIMITS = {"cpu_seconds": 3}
 
 
 def attack(tensor):

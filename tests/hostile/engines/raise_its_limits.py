@@ -1,7 +1,7 @@
 """Gives itself all the processor time and memory that it may, and works for ever."""
 
 ENDS = ["TimeLimit"]
-LIMITS = {"seconds": 3, "cpu_seconds": 1}
+LIMITS = {"seconds": 5, "cpu_seconds": 1}
 
 
 def attack(tensor):

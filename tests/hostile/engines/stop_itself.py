@@ -1,7 +1,7 @@
 """Stops its process with a signal that cannot be caught."""
 
 ENDS = ["TimeLimit"]
-LIMITS = {"seconds": 3}
+LIMITS = {"seconds": 5}
 
 
 def attack(tensor):
