@@ -120,7 +120,7 @@ def test_nothing_is_wrong_with_a_sound_page_a_sound_myth_and_a_variant(tmp_path:
         ("Every entry", "[E](ftp://a.org/b) entry", "[E]", "does not work on another computer"),
         ("https://en.wikipedia.org", "https://wikipedia", "https", "is not a well-formed address"),
         ("https://en.w", "https:/en.w", "https", "`https:/en.wikipedia.org/wiki/Derivative` is no"),
-        ("Every entry", "see http://x/y. Every entry", "see http", "`http://x/y` is no well-form"),
+        ("Every entry", "see http://x/y. Every entry", "see http", "`http://x/y` is not a well-f"),
         # sources
         ('sources = ["std"]\n', "", "+++", "no sources"),
         ('["std"]', '["std", "a blog"]', "sources", "the source `a blog` has no known form"),
