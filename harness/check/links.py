@@ -1,6 +1,6 @@
-"""Where a page points to: links in its text, and the sources in its front matter.
+"""The check of links in a text, and of the sources in front matter.
 
-Nothing is visited; an address only has to be well-formed.
+No address is visited; it only has to be well-formed.
 """
 
 from __future__ import annotations
@@ -46,34 +46,46 @@ def _wrong_link(text: Text, target: str) -> tuple[str, str] | None:
     """The problem and the remedy, where there is one."""
     try:
         parts = urlsplit(target)
-    except ValueError:  # a bracket that begins a number of a host, and does not end
-        return f"`{target}` is no well-formed address", "write it whole: `https://host.org/path`"
+    except ValueError:  # an unclosed bracket of an IPv6 address
+        return (
+            f"`{target}` is not a well-formed address",
+            "write it in full: `https://host.org/path`",
+        )
     if parts.scheme in ("http", "https"):
         if _WEB.fullmatch(target):
             return None
-        return f"`{target}` is no well-formed address", "write it whole: `https://host.org/path`"
+        return (
+            f"`{target}` is not a well-formed address",
+            "write it in full: `https://host.org/path`",
+        )
     if parts.scheme or target.startswith(("/", "\\")):
         remedy = "link to a file beside the page, or to an http(s) address"
-        return f"the link `{target}` leads nowhere on another computer", remedy
+        return f"the link `{target}` does not work on another computer", remedy
     file = Path(text.path).parent / parts.path if parts.path else Path(text.path)
     try:
         is_there = file.exists()
-    except OSError:  # longer than any name of a file
+    except OSError:  # longer than a file name can be
         is_there = False
     if not is_there:
-        return f"the link `{target}` leads to no file", "correct the path, relative to this page"
+        return (
+            f"the link `{target}` does not lead to a file",
+            "correct the path, relative to this page",
+        )
     if parts.fragment and (file == Path(text.path) or file.suffix == ".md"):
         anchors = _anchors(text if not parts.path else _read_markdown(file))
         if parts.fragment not in anchors:
-            return f"the link `{target}` leads to no heading", f"there are {', '.join(anchors)}"
+            return (
+                f"the link `{target}` does not lead to a heading",
+                f"there are {', '.join(anchors)}",
+            )
     return None
 
 
 def _read_markdown(file: Path) -> Text:
-    words = read_text(file)
+    body = read_text(file)
     with contextlib.suppress(PageError):  # a README has no front matter
-        _, words, _ = split_front(words, str(file))
-    return Text(str(file), words, 1)
+        _, body, _ = split_front(body, str(file))
+    return Text(str(file), body, 1)
 
 
 def _anchors(text: Text) -> list[str]:

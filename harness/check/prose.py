@@ -1,6 +1,6 @@
-"""What can be known of a page's prose without a run: sections, leftovers, links and sources.
+"""The check of a page's prose, which runs nothing: sections, leftovers, links and sources.
 
-`check_prose` is for pages; a translation borrows the checks of any Markdown text.
+`check_prose` is for pages; the checks that fit any Markdown are used for translations too.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ EXERCISE_SECTIONS = (
     "References",
 )
 PYTHON_SECTIONS = ("Probes", "The program", "The suite", "Answer")
-"""Sections with a block of Python that is run."""
+"""Sections with a Python block that runs."""
 
 LONGEST = 120
-"""Lines of Markdown; a page is read at one sitting."""
+"""Lines of Markdown; a page is read in one sitting."""
 
 
 def sections_of(kind: PageKind) -> tuple[str, ...]:
@@ -58,7 +58,7 @@ def sections_of(kind: PageKind) -> tuple[str, ...]:
 
 
 def optional_sections(kind: PageKind) -> frozenset[str]:
-    """Those that a page of that kind may leave out."""
+    """The sections that a page of that kind may leave out."""
     if kind in ("myth", "exercise"):
         return frozenset()
     may = frozenset({"Probes", "On other engines"})
@@ -123,7 +123,7 @@ def _check_section(page: Page, text: Text, heading: Heading) -> Iterator[Finding
 
 
 def _check_blocks(page: Page) -> Iterator[Finding]:
-    """A reader takes `diff` for what is applied, and `python` for what is run."""
+    """A reader expects `diff` blocks to be applied, and `python` blocks to run."""
     kind = page.front.kind
     of_python = [name for name in sections_of(kind) if name in PYTHON_SECTIONS]
     order = () if kind == "exercise" else sections_of(kind)
@@ -138,14 +138,14 @@ def _check_blocks(page: Page) -> Iterator[Finding]:
 
 
 def _check_question(page: Page, text: Text) -> Iterator[Finding]:
-    """The hypothesis asks for a prediction; a break's has a number to hold on to."""
+    """The hypothesis asks for a prediction; that of a break has a number to start from."""
     heading = next((one for one in text.sections if one.text == "Hypothesis"), None)
     question = re.sub(r"<!--.*?-->", "", page.section("Hypothesis"), flags=re.S).strip()
     if heading is None or not question:
-        return  # which is a finding already
+        return  # a finding already
     if not re.search(r"\?|predict|guess|before you", question, re.I):
         remedy = "ask for a prediction: which probe crashes, which is silently wrong, by how much?"
-        yield text.finding(heading.line, "the hypothesis asks nothing", remedy)
+        yield text.finding(heading.line, "the hypothesis asks no question", remedy)
     if page.front.kind == "break" and not re.search(r"\d", question):
         remedy = "give the shapes and the correct value that a prediction can start from"
         yield text.finding(heading.line, "the hypothesis has no number in it", remedy)
@@ -154,7 +154,7 @@ def _check_question(page: Page, text: Text) -> Iterator[Finding]:
 def _check_length(page: Page) -> Iterator[Finding]:
     lines = page.body.count("\n") - page.section("On other engines").count("\n")
     if lines > LONGEST:
-        problem = f"{lines} lines are long for one sitting (about {LONGEST})"
+        problem = f"{lines} lines are too long for one sitting (about {LONGEST})"
         yield Finding(page.path, page.body_line, problem, "cut what teaches nothing here", 0)
 
 
@@ -162,7 +162,7 @@ def _check_length(page: Page) -> Iterator[Finding]:
 
 
 def check_leftovers(text: Text) -> Iterator[Finding]:
-    """What a template left behind: comments, tags, TODO, and lines of dots."""
+    """Leftovers of the template: comments, tags, TODO, and lines of dots."""
     for number, row in enumerate(text.body.splitlines(), start=text.line):
         yield from _check_todo(text.path, number, row)
     for token in text.tokens:

@@ -18,7 +18,7 @@ from pathlib import Path
 from harness.core.errors import EnvironmentProblem, PageError, UsageError
 from harness.core.vocabulary import PageKind
 from harness.pages.conventions import Conventions, read_conventions
-from harness.pages.front_matter import TrainingBreak
+from harness.pages.front_matter import KINDS, TrainingBreak
 from harness.pages.page import Page, read_page, read_table, read_text
 from harness.pages.probe import Probe, read_probes
 
@@ -27,13 +27,13 @@ ENTRY_POINTS = "breaklab.breaks"
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Roots, in the order in which they are searched; pages are read when they are asked for."""
+    """Folders of pages, in the order in which they are searched; a page is read on request."""
 
     roots: tuple[Path, ...]
 
     @cached_property
     def files(self) -> dict[str, Path]:
-        """The page file of each id. Raises PageError where two files claim one id."""
+        """The page file of each id. Raises PageError if two files claim one id."""
         files: dict[str, Path] = {}
         for path in self._markdown():
             if "." in path.stem:
@@ -52,23 +52,23 @@ class Catalogue:
     def translated(self) -> dict[str, dict[str, Path]]:
         """The translations, `ID.LANG.md`, by the id of their page and then by language.
 
-        Raises PageError where two files translate one page into one language.
+        Raises PageError if two files translate one page into one language.
         """
-        found: dict[str, dict[str, Path]] = {}
+        translated: dict[str, dict[str, Path]] = {}
         for path in self._markdown():
             page_id, dot, language = path.stem.partition(".")
             if not dot:
                 continue
-            known = found.setdefault(page_id, {})
-            if language in known:
+            files = translated.setdefault(page_id, {})
+            if language in files:
                 raise PageError(
                     str(path),
                     1,
-                    f"`{page_id}` is also translated in {known[language]}",
+                    f"`{page_id}` is also translated in {files[language]}",
                     "keep one of the two files",
                 )
-            known[language] = path
-        return found
+            files[language] = path
+        return translated
 
     def translations(self, page_id: str) -> dict[str, Path]:
         """The files that translate a page, by language: `{"es": .../ID.es.md}`."""
@@ -77,7 +77,7 @@ class Catalogue:
     def phrases(self, language: str) -> dict[str, str]:
         """First lines of probes' docstrings in another language: `probes/es.toml`.
 
-        Raises PageError for a file that is no TOML.
+        Raises PageError for a file that is not a TOML table of strings.
         """
         phrases: dict[str, str] = {}
         for root in self.roots:
@@ -89,7 +89,7 @@ class Catalogue:
 
     @cached_property
     def track(self) -> dict[str, str]:
-        """The pages that a beginner takes in order, each with the idea that it adds."""
+        """The pages for beginners, in order, each with the idea that it adds."""
         files = [root / "track.toml" for root in self.roots]
         return {
             page: idea
@@ -99,7 +99,7 @@ class Catalogue:
         }
 
     def path(self, page_id: str, what: str = "page") -> Path:
-        """The file of that id. Raises UsageError, with the nearest ids, where there is none."""
+        """The file of that id. Raises UsageError, with the nearest ids, if there is none."""
         if page_id not in self.files:
             raise unknown(what, page_id, self.files, "`harness list` shows them all")
         return self.files[page_id]
@@ -107,21 +107,19 @@ class Catalogue:
     def page(self, page_id: str, kind: PageKind | None = None) -> Page:
         """The page of that id.
 
-        Raises UsageError, with the nearest ids, where there is none or it is of another kind.
+        Raises UsageError, with the nearest ids, if there is none or it is of another kind.
         """
         page = read_page(self.path(page_id, kind or "page"))
         if kind is not None and page.front.kind != kind:
-            is_one, other = (
-                f"{'an' if each == 'exercise' else 'a'} {each}" for each in (page.front.kind, kind)
-            )
+            wanted = next(front.noun for front in KINDS if front.kind == kind)
             raise UsageError(
-                f"`{page_id}` is {is_one}, not {other}",
+                f"`{page_id}` is {page.front.noun}, not {wanted}",
                 "`harness list` shows which pages are of which kind",
             )
         return page
 
     def pages(self) -> tuple[list[Page], list[PageError]]:
-        """Every page that can be read, by family and id, and what is wrong with the others."""
+        """Every page that can be read, by kind and family, and the errors about the others."""
         pages, mistakes = [], []
         for path in self.files.values():
             try:
@@ -148,16 +146,16 @@ class Catalogue:
     @cached_property
     def shared_probes(self) -> dict[str, Probe]:
         """The probes that every page may use, by name."""
-        found = (
+        probes = (
             probe
             for path, text in self.probe_texts.items()
             for probe in read_probes(text, str(path))
         )
-        return _by_name(found)
+        return _by_name(probes)
 
     @cached_property
     def probe_texts(self) -> dict[Path, str]:
-        """The files that shared probes stand in."""
+        """The text of each file of shared probes."""
         return {
             path: read_text(path)
             for root in self.roots
@@ -165,9 +163,10 @@ class Catalogue:
         }
 
     def probes_for(self, page: Page, wanted: Sequence[str] = ()) -> tuple[Probe, ...]:
-        """The probes that a page is tried on: those it states outcomes for, or those `wanted`.
+        """The probes that a page runs on: those it states outcomes for, or those `wanted`.
 
-        Raises UsageError for a name that is neither the page's own nor a shared probe's.
+        Raises UsageError for a name that is neither one of the page's own probes nor a shared one,
+        and PageError for such a name in the page's front matter.
         """
         known = self.shared_probes | _by_name(page.probes)
         for name in wanted:
@@ -231,16 +230,16 @@ def _package_folder(package: str) -> Path:
 
 
 def _check_phrases(phrases: Mapping[str, str], path: Path) -> None:
-    """Raise PageError where a translation asks for parts that its English phrase does not have."""
-    for english, said in phrases.items():
+    """Raise PageError if a translation uses parts that its English phrase does not have."""
+    for english, translation in phrases.items():
         parts = [""] * english.count("{}")
         try:
             if parts:
-                said.format(*parts)
+                translation.format(*parts)
         except (LookupError, ValueError, AttributeError, TypeError) as error:
             rows = read_text(path).splitlines()
             line = next((n for n, row in enumerate(rows, 1) if english in row), 1)
-            problem = f"`{said}` is no translation of `{english}`: {error}"
+            problem = f"`{translation}` is not a translation of `{english}`: {error}"
             remedy = "write `{0}`, `{1}` ... where the parts of the phrase go, and `{{` for a brace"
             raise PageError(str(path), line, problem, remedy) from None
 
@@ -261,11 +260,11 @@ def _by_name(probes: Iterable[Probe]) -> dict[str, Probe]:
 
 
 def unknown(what: str, name: str, known: Iterable[str], otherwise: str) -> UsageError:
-    """The error on a name that is not there, with the nearest that are."""
+    """The error about a name that does not exist, with the nearest names that do."""
     return UsageError(f"no {what} `{name}`", f"{nearest(name, known)}{otherwise}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A question that names what a name that is not there may have meant; empty for nothing."""
+    """A question with the names that are near an unknown one; empty if there are none."""
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     return f"did you mean {' or '.join(f'`{n}`' for n in near)}? " if near else ""

@@ -48,7 +48,7 @@ class Text:
         return [heading for heading in self.headings if heading.level == 2]
 
     def line_of(self, token: Token, words: str = "") -> int:
-        """The line of the file where a block stands, or the first of its lines with `words`."""
+        """The line of the file where a block starts, or its first line that contains `words`."""
         start, end = token.map or (0, 0)
         rows = self.body.splitlines()[start:end]
         return self.line + start + next((i for i, row in enumerate(rows) if words in row), 0)

@@ -15,8 +15,8 @@ Its arguments are its leaves; the default says what a leaf holds, an annotation 
         '''...'''
         return lib.nn.BatchNorm1d(3)           # a module probe returns a layer, `x` is its input
 
-The name may promise something, so that whoever has no answer key can hold an engine to it:
-`refuse_...` has to be refused by a correct engine, and in `causal_...` the output up to a time
+The name may promise something that an engine can be checked against without an answer key: a
+correct engine has to refuse `refuse_...`, and in `causal_...` the output up to a time
 (axis -2) depends on the first leaf up to that time only. An argument `resume_at=3` makes a probe of
 steps one that saves and goes on with fresh objects at that step; with None it never does, and logs
 the same. In a log, a key with a dot (`optimizer.m`) is state that an object carries.
@@ -42,12 +42,12 @@ ProbeKind = Literal["gradient", "steps", "module", "test"]
 """A test is a function of an exercise's suite: it has no leaves, and passes unless it raises."""
 
 DTYPES = ("float64", "float32", "float16", "int64", "int32")
-"""What a leaf may be annotated with, as `np.float32`."""
+"""The dtypes that a leaf may be annotated with, as `np.float32`."""
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A named input that asks for a gradient: drawn for its shape, or given by its values."""
+    """A named input that requires a gradient: drawn with a shape, or with fixed values."""
 
     name: str
     shape: tuple[int, ...] | None
@@ -57,7 +57,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Probe:
-    """A probe's text and what can be known of it without running it."""
+    """A probe's text, and what can be known about it without running it."""
 
     name: str
     doc: str
@@ -75,16 +75,16 @@ class Probe:
 
     @cached_property
     def identity(self) -> bytes:
-        """A digest of all that its runs depend on.
+        """A digest of everything that the probe's runs depend on.
 
-        `line` and `path` stand for nothing but tracebacks, `doc` for nothing at all.
+        `line` and `path` appear only in tracebacks, and `doc` has no effect at all.
         """
-        said = (self.name, self.kind, self.source, self.leaves, self.resume_at)
-        return hashlib.sha256(msgspec.json.encode(said)).digest()
+        facts = (self.name, self.kind, self.source, self.leaves, self.resume_at)
+        return hashlib.sha256(msgspec.json.encode(facts)).digest()
 
     @property
     def refused(self) -> bool:
-        """Whether a correct engine refuses it."""
+        """Whether a correct engine has to refuse the probe."""
         return self.name.startswith("refuse-")
 
     @property
@@ -94,15 +94,15 @@ class Probe:
 
     @property
     def losses(self) -> tuple[Loss | None, ...]:
-        """A gradient probe runs once a loss; a probe of steps has losses of its own."""
+        """The losses to run with; a probe of steps computes its own (None)."""
         return LOSSES if self.kind == "gradient" else (None,)
 
 
 def read_probes(text: str, path: str, line: int = 1) -> tuple[Probe, ...]:
     """The probes that a Python text defines, in its order.
 
-    Raises PageError, with the line in the file at `path`, for text that is no Python and for
-    functions that are no probes.
+    Raises PageError, with the line in the file at `path`, for text that is not Python and for
+    functions that are not probes.
     """
     module = parse_python(text, path, line, "probe")
     functions = [node for node in module.body if isinstance(node, ast.FunctionDef)]
@@ -114,20 +114,24 @@ def read_probes(text: str, path: str, line: int = 1) -> tuple[Probe, ...]:
 
 
 def parse_python(text: str, path: str, line: int, what: str) -> ast.Module:
-    """The syntax tree of a text that starts at `line` of the file at `path`; it is a `what`.
+    """The syntax tree of a text that starts at `line` of the file at `path`.
 
-    Raises PageError, with the line, for what is no Python, or goes deeper than Python can read.
+    Raises PageError, with the line, for text that is not Python, or is nested too deeply for it;
+    the message calls the text `what`.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of "\d" in somebody's text
+            warnings.simplefilter("ignore")  # about "\d" in a string
             return ast.parse(text)
     except (SyntaxError, ValueError) as error:
         at = line + (getattr(error, "lineno", 1) or 1) - 1
         problem, remedy = f"the {what} is not Python: {error}", "correct the code at that line"
         raise PageError(path, at, problem, remedy) from None
     except (RecursionError, MemoryError):  # which of the two depends on what is nested
-        problem, remedy = f"the {what} is nested too deeply to be read", "say it with less nesting"
+        problem, remedy = (
+            f"the {what} is nested too deeply to be read",
+            "write it with less nesting",
+        )
         raise PageError(path, line, problem, remedy) from None
 
 
@@ -139,7 +143,7 @@ def _read_probe(function: ast.FunctionDef, text: str, path: str, line: int) -> P
     if not doc.strip():
         raise mistake(
             f"the probe `{function.name}` has no docstring",
-            "say in one line what it exercises; the learner reads it",
+            "write in one line what it exercises, for the learner",
         )
     spec = function.args
     if spec.vararg or spec.kwarg or spec.kwonlyargs or spec.posonlyargs:
@@ -194,7 +198,7 @@ def _read_probe(function: ast.FunctionDef, text: str, path: str, line: int) -> P
 
 
 def _read_leaf(name: str, default: ast.expr) -> Leaf | None:
-    """The leaf that a default value asks for, None where it asks for none that we know."""
+    """The leaf that a default value describes; None if it describes none."""
     try:
         value = ast.literal_eval(default)
         if isinstance(value, tuple):
@@ -202,7 +206,7 @@ def _read_leaf(name: str, default: ast.expr) -> Leaf | None:
             return Leaf(name, shape=value, values=None) if whole else None
         if isinstance(value, list | float | int):
             return Leaf(name, shape=None, values=value) if _is_rectangular(value) else None
-    except (ValueError, TypeError):  # no literal; a set or a dict of what these cannot hold
+    except (ValueError, TypeError):  # not a literal, or a set or dict with unhashable items
         pass
     return None
 
@@ -213,12 +217,12 @@ def _is_whole(value: object) -> TypeGuard[int]:
 
 
 def plain(text: str) -> str:
-    """The text as it can be printed and sent: escapes for halves of surrogate pairs."""
+    """The text with escapes for unpaired surrogates, which cannot be encoded."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _read_dtype(annotation: ast.expr | None) -> str | None:
-    """The dtype that an annotation such as `np.float32` names, None where it names none."""
+    """The dtype that an annotation such as `np.float32` names; None if it names none."""
     match annotation:
         case None:
             return "float64"
@@ -234,7 +238,7 @@ def _kind(function: ast.FunctionDef) -> ProbeKind:
 
 
 def _is_rectangular(value: object) -> bool:
-    """Whether it is a number, or a list of numbers or lists that are all of one shape."""
+    """Whether the value is a number, or a list of numbers or of lists with one shape."""
 
     def shape(part: object) -> tuple[int, ...] | None:
         if type(part) is float or _is_whole(part):

@@ -17,14 +17,14 @@ from harness.pages.page import Page, read_text, read_title, split_front
 
 
 def fingerprint(page: Page) -> str:
-    """What a translation is a translation *of*: 12 hex digits of the body's SHA-256."""
+    """The version of a page that a translation is of: 12 hex digits of the body's SHA-256."""
     return hashlib.sha256(page.body.encode()).hexdigest()[:12]
 
 
 def translated(page: Page, path: Path) -> Page:
-    """The page with the title and the text of its translation at `path`; its code is the same.
+    """The page with the title and the text of its translation at `path`.
 
-    Raises PageError for a file that is no text, or has no front matter or no title.
+    Raises PageError for a file that is not text, or has no front matter or no title.
     """
     name = str(path)
     _, body, line = split_front(read_text(path), name)

@@ -1,4 +1,4 @@
-"""A page's patch, put into its recipe: what is to be run, and what the page says of it."""
+"""A page's patch in its recipe: what to run, and what the page expects of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Crash = Literal["never", "sometimes", "always"]
 
 
 class Expectation(msgspec.Struct, frozen=True):
-    """What a page says of its metrics, and of how often the broken training crashes."""
+    """What a page expects of its metrics, and how often the broken training crashes."""
 
     moves: Mapping[str, Move]
     crash: Crash = "never"
@@ -58,8 +58,8 @@ def prepare_training(
 ) -> TrainingExperiment:
     """Put the page's patch into its recipe; nothing is executed.
 
-    Raises PageError and HunkError for a page that cannot be used, DoesNotApply where the patch has
-    no site, EnvironmentProblem without SciPy.
+    Raises PageError and HunkError for a page that cannot be used, DoesNotApply if the patch has no
+    site, EnvironmentProblem without SciPy.
     """
     if not find_spec("scipy"):
         raise EnvironmentProblem(
@@ -83,10 +83,14 @@ def prepare_training(
 
 
 def read_expectation(page: Page) -> Expectation:
-    """The front matter's `[expect]`, whose keys are metrics and `crash`. Raises PageError."""
-    said = dict(page.front_as(TrainingBreak).expect)
-    crash = _convert(page, "crash", said.pop("crash", "never"), Crash)
-    moves = {metric: _convert(page, metric, word, Move) for metric, word in said.items()}
+    """The table `[expect]` of a page, whose keys are metrics and `crash`.
+
+    Raises PageError for a value that is not one of the words, UsageError for a page of another
+    kind.
+    """
+    expect = dict(page.front_as(TrainingBreak).expect)
+    crash = _convert(page, "crash", expect.pop("crash", "never"), Crash)
+    moves = {metric: _convert(page, metric, word, Move) for metric, word in expect.items()}
     return Expectation(moves, crash)
 
 
@@ -100,7 +104,7 @@ def _convert(page: Page, key: str, word: object, kind: Any) -> Any:
 
 
 def _put(page: Page, recipe: Recipe, engine: Engine) -> Patched:
-    """The page's patch; a hunk that names no file is one for the recipe."""
+    """The page's patch; a hunk that names no file is for the recipe."""
     parts = [
         parse_patch(block.text, path=page.path, line=block.line)
         for block in page.diffs(engine.name)
@@ -109,13 +113,13 @@ def _put(page: Page, recipe: Recipe, engine: Engine) -> Patched:
         remedy = "write the change as a ```diff block under `## The break`"
         raise PageError(page.path, page.body_line, "no patch", remedy)
     patch = rename(combine(parts, page.sites), engine.names)
-    return apply_patch(_at_home(patch, recipe.file), engine.sources)
+    return apply_patch(_in_recipe(patch, recipe.file), engine.sources)
 
 
-def _at_home(patch: Patch, file: str) -> Patch:
+def _in_recipe(patch: Patch, file: str) -> Patch:
     hunks = []
     for hunk in patch.hunks:
         scopes = hunk.scope.alternatives
-        homely = tuple(each if each.file else replace(each, file=file) for each in scopes)
-        hunks.append(replace(hunk, scope=replace(hunk.scope, alternatives=homely)))
+        named = tuple(scope if scope.file else replace(scope, file=file) for scope in scopes)
+        hunks.append(replace(hunk, scope=replace(hunk.scope, alternatives=named)))
     return replace(patch, hunks=tuple(hunks))

@@ -1,4 +1,4 @@
-"""A page of the training tier in, a report out: the tier's `run_lab`."""
+"""Run a whole training, clean and broken, over many seeds: a page in, a report out."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from harness.training.statistics import Comparison, Sample, compare, holm, outsi
 from harness.training.trials import is_better, metric_values, metrics_of, reaches, run_both
 
 SEEDS = 20
-"""As many runs as DeepCrime takes: see `statistics.MATTERS`."""
+"""The default number of runs, as in DeepCrime: see `statistics.MATTERS`."""
 
 
 def run_training(
     experiment: TrainingExperiment, cache: Cache, seeds: Sequence[int] = range(SEEDS)
 ) -> TrainingReport:
-    """Run both sides with every seed, compare, and hold it against the page.
+    """Run both sides with every seed, and compare them with each other and with the page.
 
     Raises UsageError for fewer than two seeds, PageError for a metric that the recipe does not log
-    and for a patch that never runs, EnvironmentProblem where the clean recipe fails.
+    and for a patch that never runs, EnvironmentProblem if the clean recipe fails.
     """
     choose_seeds(len(seeds))
     start = time.perf_counter()
@@ -37,9 +37,9 @@ def run_training(
     crash = _crash_report(experiment.expectation.crash, broken)
     ended = [pair for pair in zip(clean, broken, strict=True) if not pair[1].failure]
     metrics, tells, accuses = _compare_all(experiment, ended) if len(ended) > 1 else ([], 0.0, 0.0)
-    needed = [one.runs_needed for one in metrics if one.in_log and one.runs_needed]
-    unseen = experiment.expectation.moves.keys() - {one.metric for one in metrics}
-    said = [one.agrees for one in metrics] + [crash.agrees]
+    needed = [m.runs_needed for m in metrics if m.in_log and m.runs_needed]
+    unseen = experiment.expectation.moves.keys() - {metric.metric for metric in metrics}
+    agreements = [metric.agrees for metric in metrics] + [crash.agrees]
     return TrainingReport(
         schema=1,
         break_=experiment.page.id,
@@ -50,7 +50,7 @@ def run_training(
         sites=experiment.sites,
         diff=experiment.diff,
         headline=_headline(crash, metrics),
-        agrees=False not in said and not unseen,
+        agrees=False not in agreements and not unseen,
         seconds=round(time.perf_counter() - start, 3),
         crash=crash,
         metrics=metrics,
@@ -61,7 +61,7 @@ def run_training(
 
 
 def choose_seeds(count: int | None) -> Sequence[int]:
-    """So many seeds, as many as usual for None. Raises UsageError for fewer than two."""
+    """The seeds 0 to `count` - 1, 20 seeds for None. Raises UsageError for fewer than two."""
     if count is not None and count < 2:
         raise UsageError(
             f"--seeds is {count}, and one run cannot show how runs differ",
@@ -89,7 +89,7 @@ def _refuse_unreached(
     seed: int,
     cache: Cache,
 ) -> None:
-    """A log that differs proves that the change ran; where none does, its sites are watched."""
+    """A log that differs proves that the change ran; if none does, one run marks the sites."""
     if any(one.log != other.log or other.failure for one, other in zip(clean, broken, strict=True)):
         return
     if not reaches(experiment.recipe, experiment.broken, seed, cache):
@@ -101,14 +101,16 @@ def _refuse_unreached(
 
 def _crash_report(expected: Crash, broken: Sequence[Run]) -> CrashReport:
     failed = [run for run in broken if run.failure]
-    seen: Crash = "never" if not failed else "always" if len(failed) == len(broken) else "sometimes"
+    observed: Crash = (
+        "never" if not failed else "always" if len(failed) == len(broken) else "sometimes"
+    )
     evidence = f"{failed[0].probe}: {failed[0].failure}" if failed else ""
-    return CrashReport(len(failed), seen, expected, seen == expected, evidence)
+    return CrashReport(len(failed), observed, expected, observed == expected, evidence)
 
 
 def _headline(crash: CrashReport, metrics: Sequence[MetricReport]) -> Outcome:
-    """The word of the core that fits: what moves does so silently."""
-    if any(one.verdict in ("lower", "higher") for one in metrics):
+    """The outcome that fits best: a metric that moves does so silently."""
+    if any(metric.verdict in ("lower", "higher") for metric in metrics):
         return "silent-corruption"
     return "crash" if crash.count else "disguised-correct"
 
@@ -119,7 +121,7 @@ def _headline(crash: CrashReport, metrics: Sequence[MetricReport]) -> Outcome:
 def _compare_all(
     experiment: TrainingExperiment, pairs: Sequence[tuple[Run, Run]]
 ) -> tuple[list[MetricReport], float, float]:
-    """Every metric, and the shares of broken and of clean runs of which a log has any outside."""
+    """A report on every metric, and the shares of broken and clean runs with any outside."""
     clean, broken = ([pair[side] for pair in pairs] for side in (0, 1))
     names = metrics_of(clean)
     samples = {name: (metric_values(clean, name), metric_values(broken, name)) for name in names}

@@ -1,4 +1,4 @@
-"""Recipes: whole trainings, read without being run.
+"""Recipes: whole trainings, read without running them.
 
 A recipe is a generator function in `recipes/NAME.py` of a folder of pages, called as its file:
 
@@ -30,14 +30,14 @@ FOLDER = "recipes"
 
 @dataclass(frozen=True)
 class Recipe:
-    """A recipe's text and where it stands."""
+    """The name and the text of a recipe."""
 
     name: str
     text: str
 
     @property
     def file(self) -> str:
-        """Its place among an engine's source files."""
+        """Its path among an engine's source files."""
         return f"{FOLDER}/{self.name}.py"
 
     def beside(self, engine: Engine) -> Engine:
@@ -67,7 +67,7 @@ class Recipe:
 def find_recipe(page: Page, roots: Sequence[Path]) -> Recipe:
     """The recipe that a page names, from the first root that has it.
 
-    Raises PageError where no root has it, or where it is none.
+    Raises PageError if no root has it, or if it is not a valid recipe.
     """
     name = page.front_as(TrainingBreak).recipe
     files: dict[str, Path] = {}
@@ -86,7 +86,7 @@ def find_recipe(page: Page, roots: Sequence[Path]) -> Recipe:
 
 
 def read_recipe(name: str, text: str, path: str) -> Recipe:
-    """Check that the text defines a recipe of that name. Raises PageError where it does not."""
+    """The recipe of that name in a text. Raises PageError if the text does not define it."""
     module = parse_python(text, path, 1, "recipe")
     functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
     function = functions.get(name)
@@ -95,11 +95,11 @@ def read_recipe(name: str, text: str, path: str) -> Recipe:
         raise PageError(path, 1, f"the recipe has no function `{name}`", remedy)
     arguments = [argument.arg for argument in function.args.args]
     yields = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function))
-    for wrong, problem in (
+    for is_wrong, problem in (
         (arguments != ["lib", "seed"], f"takes ({', '.join(arguments)}), not (lib, seed)"),
         (not yields, "yields no log"),
         (not ast.get_docstring(function), "has no docstring"),
     ):
-        if wrong:
+        if is_wrong:
             raise PageError(path, function.lineno, f"the recipe `{name}` {problem}", remedy)
     return Recipe(name, text)

@@ -1,4 +1,4 @@
-"""What came of a break of the training tier. Schema 1: keys are added, never renamed."""
+"""The report on a whole training. Schema 1: keys may be added, never renamed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from harness.core.vocabulary import Outcome
 from harness.training.statistics import Verdict
 
 HIDDEN = "deployed_"
-"""How the names of metrics begin that no log has: they are measured on data of later."""
+"""The prefix of metrics that are in no log: they are measured on later data."""
 
 
 class Band(msgspec.Struct, frozen=True):
-    """What a metric does over the seeds."""
+    """The range of a metric over the seeds."""
 
     low: float
     median: float
@@ -21,35 +21,35 @@ class Band(msgspec.Struct, frozen=True):
 
 
 class MetricReport(msgspec.Struct, frozen=True):
-    """One metric: its last value in the log of each run."""
+    """One metric: the last value in the log of each run."""
 
     metric: str
     in_log: bool
-    """False for what only the future would tell: it is no help to whoever reads the log."""
+    """False for a metric of later data, which nobody has who reads the log."""
     clean: Band
     broken: Band
     verdict: Verdict
     expected: Verdict | None
     agrees: bool | None
-    """None where the page states nothing."""
+    """None if the page states nothing."""
     effect: float
-    """A: how often a broken run is above a clean one."""
+    """A: the probability that a broken run is above a clean one."""
     interval: tuple[float, float]
-    """Of A, 90 %."""
+    """The 90 % confidence interval of A."""
     p: float
-    """Corrected for the number of metrics."""
+    """The p value, corrected for the number of metrics."""
     one_run_tells: float
-    """The share of broken runs outside of what the clean runs of the other seeds span."""
+    """The share of broken runs outside the range of the clean runs with other seeds."""
     one_run_accuses: float
-    """The same share of clean runs: the false alarms of that way of looking."""
+    """The same share of clean runs: the rate of false alarms of that check."""
     runs_needed: int | None
-    """Of each kind, to show a difference of this size with 80 % power; None where there is none."""
+    """Runs of each kind that show such a difference with 80 % power; None if there is none."""
     better_than_correct: bool
-    """It improves, by a bug, where a developer sees it: never a pass."""
+    """A metric in the log improves because of the bug; that is never a pass."""
 
 
 class CrashReport(msgspec.Struct, frozen=True):
-    """The seeds with which the broken training ends early."""
+    """How many seeds make the broken training end early."""
 
     count: int
     seen: str
@@ -59,7 +59,7 @@ class CrashReport(msgspec.Struct, frozen=True):
 
 
 class TrainingReport(msgspec.Struct, frozen=True):
-    """The record."""
+    """The report on a break of a whole training."""
 
     schema: int
     break_: str = msgspec.field(name="break")
@@ -75,7 +75,7 @@ class TrainingReport(msgspec.Struct, frozen=True):
     crash: CrashReport
     metrics: list[MetricReport]
     one_run_tells: float
-    """The share of broken runs of which any metric in the log is outside the clean runs' span."""
+    """The share of broken runs with any metric in the log outside the clean runs' range."""
     one_run_accuses: float
     runs_needed: int | None
-    """By the metric in the log that shows it best."""
+    """Runs that the metric in the log that shows it best needs."""

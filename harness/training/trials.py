@@ -1,6 +1,6 @@
 """Running a recipe with many seeds, on the clean and on the broken side, in a process a core.
 
-The runs are those of probes of steps: the same sandbox, and the same store.
+The runs are those of probes of steps: the same sandbox, and the same cache.
 """
 
 from __future__ import annotations
@@ -72,16 +72,16 @@ def run_both(
 ) -> tuple[list[Run], list[Run]]:
     """The recipe's runs with these seeds on both engines, in the order of the seeds.
 
-    Raises EnvironmentProblem where the clean one fails with a seed.
+    Raises EnvironmentProblem if the clean engine fails with a seed.
     """
     jobs = [_job(recipe, engine, seeds) for engine in (clean, broken)]
-    first, second = _run_kept(jobs, cache, limits)
+    first, second = _run_cached(jobs, cache, limits)
     for run in first:
         if run.failure or not run.log:
             why = run.failure or "it logs nothing"
             raise EnvironmentProblem(
                 f"the recipe `{recipe.name}` fails unpatched, with {run.probe}: {why}",
-                "mend the recipe; a break is compared with a training that works",
+                "correct the recipe; a break is compared with a training that works",
             )
         for name, value in (pair for entry in run.log for pair in entry.items()):
             if math.prod(value.shape) != 1:
@@ -93,14 +93,14 @@ def run_both(
 
 
 def reaches(recipe: Recipe, broken: Engine, seed: int, cache: Cache) -> bool:
-    """Whether the patched code runs at all: asked of one run, with its sites marked."""
+    """Whether the patched code runs at all, in one run with its sites marked."""
     job = msgspec.structs.replace(_job(recipe, broken, [seed]), sites=broken.sites)
-    ((run,),) = _run_kept([job], cache, LIMITS)
+    ((run,),) = _run_cached([job], cache, LIMITS)
     return bool(run.reached)
 
 
 def _job(recipe: Recipe, engine: Engine, seeds: Sequence[int]) -> Job:
-    """Without marks at the sites, which would slow a training down and leave its results alone."""
+    """The runs of a recipe, without marks at the sites, which would only slow them down."""
     return Job(
         dialect=engine.dialect,
         root=str(engine.root),
@@ -111,29 +111,29 @@ def _job(recipe: Recipe, engine: Engine, seeds: Sequence[int]) -> Job:
     )
 
 
-# ----- In a process a core -----
+# ----- One process per core -----
 
 
-def _run_kept(jobs: Sequence[Job], cache: Cache, limits: Limits) -> list[list[Run]]:
-    """As `store.run_kept` for several jobs, whose unknown runs are shared out among the cores."""
+def _run_cached(jobs: Sequence[Job], cache: Cache, limits: Limits) -> list[list[Run]]:
+    """As `run_cached` for several jobs, whose missing runs are distributed over the cores."""
     keys = [keys_of(job) for job in jobs]
-    known = cache.get(RUNS, [key for some in keys for key in some])
+    runs_by_key = cache.get(RUNS, [key for job_keys in keys for key in job_keys])
     pieces: list[tuple[list[bytes], Job]] = []
-    for job, its_keys in zip(jobs, keys, strict=True):
-        unknown = [i for i, key in enumerate(its_keys) if key not in known]
+    for job, job_keys in zip(jobs, keys, strict=True):
+        unknown = [i for i, key in enumerate(job_keys) if key not in runs_by_key]
         for part in range(available_cores()):
-            mine = unknown[part :: available_cores()]
-            if mine:
-                items = tuple(job.items[i] for i in mine)
+            share = unknown[part :: available_cores()]
+            if share:
+                items = tuple(job.items[i] for i in share)
                 piece = msgspec.structs.replace(job, items=items)
-                pieces.append(([its_keys[i] for i in mine], piece))
-    work, unmade = partial(_run, limits=limits), [piece for _, piece in pieces]
-    with closing(map_in_parallel(work, unmade, min(available_cores(), len(unmade)))) as found:
-        for (its_keys, _), runs in zip(pieces, found, strict=True):
-            fresh = dict(zip(its_keys, runs, strict=True))
+                pieces.append(([job_keys[i] for i in share], piece))
+    work, missing = partial(_run, limits=limits), [piece for _, piece in pieces]
+    with closing(map_in_parallel(work, missing, min(available_cores(), len(missing)))) as results:
+        for (job_keys, _), runs in zip(pieces, results, strict=True):
+            fresh = dict(zip(job_keys, runs, strict=True))
             cache.put(RUNS, fresh)
-            known |= fresh
-    return [[known[key] for key in some] for some in keys]
+            runs_by_key |= fresh
+    return [[runs_by_key[key] for key in job_keys] for job_keys in keys]
 
 
 def _run(job: Job, limits: Limits) -> list[Run]:

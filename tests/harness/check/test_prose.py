@@ -90,7 +90,7 @@ def test_nothing_is_wrong_with_a_sound_page_a_sound_myth_and_a_variant(tmp_path:
         ),
         ("Every entry", "```diff\n-1\n```\nEvery entry", "```diff\n-1", "outside the section `The"),
         # the question
-        ("What is it here?", "It is not.", "## Hypothesis", "the hypothesis asks nothing"),
+        ("What is it here?", "It is not.", "## Hypothesis", "the hypothesis asks no question"),
         ("at 4 is 0.25", "is known", "## Hypothesis", "the hypothesis has no number"),
         # what a template leaves
         ("Every entry", "TODO: every entry", "TODO", "`TODO` is left"),
@@ -103,14 +103,24 @@ def test_nothing_is_wrong_with_a_sound_page_a_sound_myth_and_a_variant(tmp_path:
         ("Every entry", "<!-- Write. -->\n\nEvery", "<!-- W", "the comment `<!-- Write. -->` is"),
         ("[expect]\n", "[expect]\n# observed: x\n", "# observed", "comments `# observed: ...`"),
         # links
-        ("Every entry", "[E](other.md) entry", "[E]", "the link `other.md` leads to no file"),
-        ("Every entry", "[E](#lessons) entry", "[E]", "the link `#lessons` leads to no heading"),
-        ("Every entry", "![E](e.png) entry", "![E]", "the link `e.png` leads to no file"),
-        ("Every entry", "[E](/etc/passwd) entry", "[E]", "leads nowhere on another computer"),
-        ("Every entry", "[E](ftp://a.org/b) entry", "[E]", "leads nowhere on another computer"),
-        ("https://en.wikipedia.org", "https://wikipedia", "https", "is no well-formed address"),
+        (
+            "Every entry",
+            "[E](other.md) entry",
+            "[E]",
+            "the link `other.md` does not lead to a file",
+        ),
+        (
+            "Every entry",
+            "[E](#lessons) entry",
+            "[E]",
+            "the link `#lessons` does not lead to a heading",
+        ),
+        ("Every entry", "![E](e.png) entry", "![E]", "the link `e.png` does not lead to a file"),
+        ("Every entry", "[E](/etc/passwd) entry", "[E]", "does not work on another computer"),
+        ("Every entry", "[E](ftp://a.org/b) entry", "[E]", "does not work on another computer"),
+        ("https://en.wikipedia.org", "https://wikipedia", "https", "is not a well-formed address"),
         ("https://en.w", "https:/en.w", "https", "`https:/en.wikipedia.org/wiki/Derivative` is no"),
-        ("Every entry", "see http://x/y. Every entry", "see http", "`http://x/y` is no well-form"),
+        ("Every entry", "see http://x/y. Every entry", "see http", "`http://x/y` is not a well-f"),
         # sources
         ('sources = ["std"]\n', "", "+++", "no sources"),
         ('["std"]', '["std", "a blog"]', "sources", "the source `a blog` has no known form"),
@@ -150,7 +160,7 @@ def test_every_mistake_is_found_not_only_the_first(tmp_path: Path) -> None:
 
 def test_a_long_page_is_only_a_warning(tmp_path: Path) -> None:
     (long,) = found(tmp_path, spoilt("Every entry is 1.", "Every entry is 1.\n\n" * 60))
-    assert "lines are long for one sitting" in long.problem
+    assert "lines are too long for one sitting" in long.problem
     assert long.exit_status == 0
 
 
@@ -179,7 +189,7 @@ def test_anchors_in_another_page_and_repeated_headings_count(tmp_path: Path) -> 
     good = "[a](OTHER.md#same-1) [b](OTHER.md#a-b-and-c)"
     assert found(tmp_path, spoilt("Every entry is 1.", good)) == []
     (bad,) = found(tmp_path, spoilt("Every entry is 1.", "[a](OTHER.md#same-2)"))
-    assert bad.problem == "the link `OTHER.md#same-2` leads to no heading"
+    assert bad.problem == "the link `OTHER.md#same-2` does not lead to a heading"
     assert other.exists()
 
 

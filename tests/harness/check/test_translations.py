@@ -74,7 +74,7 @@ def test_translated_prose_and_headings_are_free(tmp_path: Path) -> None:
         ),
         ("Every entry", "```\n1\n```\nEvery", "```\n1", "3 blocks of code, and the original has 2"),
         ("Every entry", "TODO Every", "TODO", "`TODO` is left"),
-        ("Every entry", "[E](e.md)", "[E]", "the link `e.md` leads to no file"),
+        ("Every entry", "[E](e.md)", "[E]", "the link `e.md` does not lead to a file"),
         ('of = "', 'of = "0', "+++", "the front matter is not that of a translation"),
         ("of = ", "level = 1\nof = ", "+++", "the front matter is not that of a translation"),
         ("+++\n", "", 'of = "', "no front matter"),

@@ -109,7 +109,7 @@ def test_ctrl_c_stops_at_once_and_says_what_was_finished(
     matrix: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The third page is interrupted."""
-    monkeypatch.setattr(evaluate, "cores", lambda: 1)
+    monkeypatch.setattr(evaluate, "available_cores", lambda: 1)
     lab, pages = evaluate.run_lab, []
 
     def interrupted(*given: object) -> object:

@@ -136,7 +136,7 @@ def test_the_same_seeds_give_the_same_report_from_any_number_of_processes(
 ) -> None:
     catalogue = write_page(tmp_path)
     several = report_on(catalogue)
-    monkeypatch.setattr(trials, "cores", lambda: 1)
+    monkeypatch.setattr(trials, "available_cores", lambda: 1)
     assert report_on(catalogue).metrics == several.metrics
 
 

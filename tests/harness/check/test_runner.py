@@ -1,0 +1,41 @@
+"""The runner: each kind of page has its report."""
+
+import pytest
+
+from harness.check.pages import CHECKS
+from harness.check.runner import OpenContext, prepare_page, run_page
+from harness.core.errors import UsageError
+from harness.core.report import Report
+from harness.engines.engine import find_engine
+from harness.experiment.baseline import Bench
+from harness.experiment.myth import MythReport
+from harness.grade.exercise import ExerciseReport
+from harness.pages.catalogue import open_catalogue
+from harness.pages.front_matter import KINDS
+from harness.runs.cache import Cache
+
+CONTEXT = OpenContext(open_catalogue(), find_engine(), Bench(Cache(None)))
+
+
+def test_every_kind_of_page_has_a_check() -> None:
+    assert CHECKS.keys() == set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("page", "report"),
+    [
+        ("sub-sign", Report),
+        ("sub-is-add-of-neg", Report),
+        ("no-op", Report),
+        ("allclose-compares-shapes", MythReport),
+        ("only-trees", ExerciseReport),
+    ],
+)
+def test_a_page_runs_as_its_kind_requires(page: str, report: type) -> None:
+    assert isinstance(run_page(CONTEXT.catalogue.page(page), CONTEXT), report)
+
+
+@pytest.mark.parametrize("page", ["allclose-compares-shapes", "only-trees"])
+def test_a_page_without_a_patch_cannot_be_prepared(page: str) -> None:
+    with pytest.raises(UsageError, match=f"`{page}`"):
+        prepare_page(CONTEXT.catalogue.page(page), CONTEXT)
