@@ -65,7 +65,7 @@ def _check_links(page: Page, front: Exercise, context: Context) -> Iterator[Find
 
 
 def _check_suite(page: Page, front: Exercise, context: Context) -> Iterator[Finding]:
-    suite = run_suite(page, context.catalogue, context.engine, context.bench)
+    suite = run_suite(page, context.catalogue, context.engine, context.baseline)
     line = read_suite(page)[0].line
     for test in suite:
         if test.failure:
@@ -97,7 +97,7 @@ def _check_asserting(
         tests = read_suite(page)
         control = context.catalogue.page(sabotage, "control")
         experiment = prepare_bare(control, context.catalogue, context.engine, tests)
-        wrecked = judge_tests(experiment, context.bench)
+        wrecked = judge_tests(experiment, context.baseline)
     for test in suite:
         fates = [*(test.on[name] for name in front.kills)]
         fates += [wrecked[test.test]] if test.test in wrecked else []
@@ -118,9 +118,9 @@ def _fails_an_assertion(fate: Fate) -> bool:
 def _check_answer(
     page: Page, front: Exercise, answer: Sequence[Probe], context: Context
 ) -> Iterator[Finding]:
-    catalogue, engine, bench = context.catalogue, context.engine, context.bench
+    catalogue, engine, baseline = context.catalogue, context.engine, context.baseline
     line = answer[0].line
-    unsound = [result for result in check_soundness(answer, engine, bench) if result.problems]
+    unsound = [result for result in check_soundness(answer, engine, baseline) if result.problems]
     for result in unsound:
         problem = f"the answer `{result.probe}` is not a sound probe: {'; '.join(result.problems)}"
         remedy = "correct the probe: a correct engine passes it"
@@ -129,7 +129,7 @@ def _check_answer(
         return
     idle = {probe.name for probe in answer}
     for name in front.breaks:
-        attack = attack_break(name, answer, catalogue, engine, bench)
+        attack = attack_break(name, answer, catalogue, engine, baseline)
         idle -= attack.killed_by.keys()
         if not attack.killed_by:
             where = f"{attack.stage}, {attack.why}"
@@ -145,7 +145,7 @@ def _check_variants(page: Page, answer: Sequence[Probe], context: Context) -> It
     """The answer must not alarm on a correct rewrite, nor on another choice at a kink."""
     rewrites = _rewrites(context)
     for variant in rewrites.experiments:
-        for run in run_lab(replace(variant, probes=tuple(answer)), rewrites.bench).runs:
+        for run in run_lab(replace(variant, probes=tuple(answer)), rewrites.baseline).runs:
             for name, message in run.alarms.items():
                 problem = f"`{name}` raises an alarm on the correct `{variant.page.id}`: {message}"
                 remedy = f"choose other values in `{run.probe}`: it kills correct engines too"
@@ -158,20 +158,20 @@ class _Rewrites:
 
     roots: tuple[Path, ...]
     """Of the catalogue that they are from."""
-    bench: Baseline
+    baseline: Baseline
     """It runs only probes that reach a patch: most variants have nothing to do with an answer."""
     experiments: list[Experiment]
 
 
 def _rewrites(context: Context) -> _Rewrites:
-    catalogue, engine, bench = context.catalogue, context.engine, context.bench
-    rewrites: _Rewrites | None = bench.memo.get(_rewrites)  # made once for all pages of a check
+    catalogue, engine, baseline = context.catalogue, context.engine, context.baseline
+    rewrites: _Rewrites | None = baseline.memo.get(_rewrites)  # made once for all pages of a check
     if rewrites is None or rewrites.roots != catalogue.roots:
         experiments = []
         for page in catalogue.pages()[0]:
             with contextlib.suppress(DoesNotApply):
                 if isinstance(page.front, Variant):
                     experiments.append(prepare_bare(page, catalogue, engine, ()))
-        selective = Baseline(bench.cache, bench.diagnostics, bench.limits, select=True)
-        rewrites = bench.memo[_rewrites] = _Rewrites(catalogue.roots, selective, experiments)
+        selective = Baseline(baseline.cache, baseline.diagnostics, baseline.limits, select=True)
+        rewrites = baseline.memo[_rewrites] = _Rewrites(catalogue.roots, selective, experiments)
     return rewrites

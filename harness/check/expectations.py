@@ -39,7 +39,7 @@ def _reports(page: Page, context: Context) -> Iterator[Finding | Report]:
         variant = context.catalogue.page(name, "variant") if name else None
         try:
             experiment = prepare(page, context.catalogue, context.engine, variant=variant)
-            yield run_lab(experiment, context.bench)
+            yield run_lab(experiment, context.baseline)
         except BreaklabError as error:
             yield finding_from(error, page.path, page.body_line)
         except Exception as error:

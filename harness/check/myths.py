@@ -39,7 +39,7 @@ def check_myth(page: Page, context: Context) -> Iterator[Finding]:
         problem = f"the program was not run: {missing.problem}: {missing.remedy}"
         yield Finding(page.path, exhibit.program.line, problem, "install it, and check again", 0)
         return
-    yield from _check_report(page, run_myth(page, context.bench.limits))
+    yield from _check_report(page, run_myth(page, context.baseline.limits))
 
 
 def _check_report(page: Page, report: MythReport) -> Iterator[Finding]:

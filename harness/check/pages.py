@@ -104,7 +104,7 @@ def _prepare_bench(context: Context) -> None:
                 namesakes = probes.setdefault(probe.name, [])
                 namesakes += [probe] if probe not in namesakes else []
     unique = [namesakes[0] for namesakes in probes.values() if len(namesakes) == 1]
-    context.bench.clean(context.engine, unique)
+    context.baseline.clean(context.engine, unique)
 
 
 def check_page(page_id: str, context: Context) -> PageCheck:

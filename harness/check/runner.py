@@ -36,7 +36,7 @@ class Context(Protocol):
         """The unbroken engine."""
 
     @property
-    def bench(self) -> Baseline:
+    def baseline(self) -> Baseline:
         """What is run once for all pages: the unbroken engine, and the independent libraries."""
 
 
@@ -46,7 +46,7 @@ class OpenContext:
 
     catalogue: Catalogue
     engine: Engine
-    bench: Baseline
+    baseline: Baseline
 
 
 def run_page(page: Page, context: Context, variant: Page | None = None) -> PageReport:
@@ -57,13 +57,13 @@ def run_page(page: Page, context: Context, variant: Page | None = None) -> PageR
     """
     match page.front:
         case Myth():
-            return run_myth(page, context.bench.limits)
+            return run_myth(page, context.baseline.limits)
         case Exercise():
-            return run_exercise(page, context.catalogue, context.engine, context.bench)
+            return run_exercise(page, context.catalogue, context.engine, context.baseline)
     experiment = prepare_page(page, context, variant)
     if isinstance(experiment, TrainingExperiment):
-        return run_training(experiment, context.bench.cache)
-    return run_lab(experiment, context.bench)
+        return run_training(experiment, context.baseline.cache)
+    return run_lab(experiment, context.baseline)
 
 
 def prepare_page(

@@ -61,7 +61,7 @@ def _observe(draft: Draft, path: Path, context: Context) -> Report:
     probes = draft.probes or tuple(context.catalogue.shared_probes)
     diagnostics: Sequence[Diagnostic] = DIAGNOSTICS if draft.probes else ()
     experiment = prepare(read_page(path), context.catalogue, context.engine, probes=probes)
-    return run_lab(experiment, Baseline(context.bench.cache, diagnostics))
+    return run_lab(experiment, Baseline(context.baseline.cache, diagnostics))
 
 
 def next_steps(draft: Draft, path: Path, extra: bool, error: BreaklabError | None) -> str:

@@ -20,7 +20,7 @@ def check_training(page: Page, context: Context) -> Iterator[Finding | TrainingR
     """
     yield from _check_page(page)
     experiment = prepare_training(page, context.catalogue, context.engine)
-    report = run_training(experiment, context.bench.cache)
+    report = run_training(experiment, context.baseline.cache)
     yield report
     yield from _check_crash(page, report)
     yield from _check_metrics(page, report)

@@ -98,7 +98,7 @@ def _cached_or_new(
     experiment = prepare(page, session.catalogue, session.engine, variant=variant, probes=probes)
 
     def run() -> Report:
-        report = run_lab(experiment, session.bench)
+        report = run_lab(experiment, session.baseline)
         if key:
             session.cache.put(REPORTS, {key: CachedReport(report, experiment.probes)})
         return report

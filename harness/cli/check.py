@@ -78,9 +78,9 @@ def _compare(session: Session, ids: Sequence[str]) -> int:
     from harness.report.findings import show_compared
 
     reports = []
-    bench = Baseline(session.cache, diagnostics=())  # outcomes need none
+    baseline = Baseline(session.cache, diagnostics=())  # outcomes need none
     pages = breaks_for(session.catalogue, ids)
-    for report in compare_pages(pages, session.catalogue, session.engine, bench):
+    for report in compare_pages(pages, session.catalogue, session.engine, baseline):
         reports.append(report)
         if not session.json:
             show_compared(session.console, report)

@@ -31,7 +31,7 @@ def exercise(
     session = Session(breaks, engine, json=json, cached=not no_cache, explain=True)
     task = session.page(page, "exercise")
     probes = read_submission(probe) if probe else ()
-    report = run_exercise(task, session.catalogue, session.engine, session.bench, probes)
+    report = run_exercise(task, session.catalogue, session.engine, session.baseline, probes)
     if json:
         print_json(report)
     elif probes:

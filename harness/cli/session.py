@@ -85,7 +85,7 @@ class Session:
         return self.page(self.variant_id, "variant") if self.variant_id else None
 
     @cached_property
-    def bench(self) -> Baseline:
+    def baseline(self) -> Baseline:
         """What is run once for all pages of the command."""
         from harness.experiment.baseline import Baseline
 
@@ -108,7 +108,7 @@ class Session:
                 f"`{page.id}` is a whole training with minigrad's layers and optimizers",
                 "leave --engine out",
             )
-        return OpenContext(self.catalogue, find_engine(), self.bench)
+        return OpenContext(self.catalogue, find_engine(), self.baseline)
 
     @cached_property
     def language(self) -> Language:

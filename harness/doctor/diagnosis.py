@@ -64,14 +64,14 @@ class Diagnosis(msgspec.Struct, frozen=True):
         return [each for each in self.probes if each.verdict == "bug"]
 
 
-def diagnose(said: str, catalogue: Catalogue, bench: Baseline) -> Diagnosis:
+def diagnose(said: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
     """Try the engine that `said` names, clean.
 
     Raises what `explore` raises.
     """
-    found = explore(said, bench.cache, catalogue.conventions)
+    found = explore(said, baseline.cache, catalogue.conventions)
     shared = list(catalogue.shared_probes.values())
-    fits = _by_style(fit(found.engine, shared, bench), shared, found)
+    fits = _by_style(fit(found.engine, shared, baseline), shared, found)
     return Diagnosis(
         schema=1,
         engine=f"{found.target.module}:{found.name}",
@@ -84,7 +84,7 @@ def diagnose(said: str, catalogue: Catalogue, bench: Baseline) -> Diagnosis:
         reducers=found.reducers,
         ops=found.steps[-1].ops,
         probes=list(fits.values()),
-        breaks=list(_applications(found, fits, catalogue, bench)),
+        breaks=list(_applications(found, fits, catalogue, baseline)),
         settings=settings_of(found),
     )
 
@@ -240,7 +240,7 @@ def _central(reducer: Reducer) -> str | None:
 
 
 def _applications(
-    found: Found, fits: dict[str, Fit], catalogue: Catalogue, bench: Baseline
+    found: Found, fits: dict[str, Fit], catalogue: Catalogue, baseline: Baseline
 ) -> Iterator[Application]:
     pages, _ = catalogue.pages()
     for page in pages:
@@ -255,18 +255,18 @@ def _applications(
             yield Application(page.id, [], [], error.problem.splitlines()[0])
             continue
         sites = [SiteReport(site.file, site.line, site.scope) for site in patched.sites]
-        fitting, lacking = _split(page, found, fits, catalogue, bench)
+        fitting, lacking = _split(page, found, fits, catalogue, baseline)
         reason = "" if fitting else f"no probe of the page can be put to it: {lacking}"
         yield Application(page.id, sites, fitting, reason)
 
 
 def _split(
-    page: Page, found: Found, fits: dict[str, Fit], catalogue: Catalogue, bench: Baseline
+    page: Page, found: Found, fits: dict[str, Fit], catalogue: Catalogue, baseline: Baseline
 ) -> tuple[list[str], str]:
     """The page's probes that can be put to the engine, and why others cannot."""
     probes = catalogue.probes_for(page, ())
     own = [probe for probe in probes if probe.name not in fits or probe in page.probes]
-    known = {**fits, **(fit(found.engine, own, bench) if own else {})}
+    known = {**fits, **(fit(found.engine, own, baseline) if own else {})}
     verdicts = [known[probe.name] for probe in probes]
     lacking = next((str(each.said) for each in verdicts if each.verdict != "fits"), "it has none")
     return [each.probe for each in verdicts if each.verdict == "fits"], lacking

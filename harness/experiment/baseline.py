@@ -323,6 +323,3 @@ def _visible(run: Run) -> Run:
     return msgspec.structs.replace(
         run, reached=[], trail={}, called=None, trace=[], measured={}, seconds=0.0
     )
-
-
-Bench = Baseline

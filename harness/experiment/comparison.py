@@ -35,12 +35,12 @@ def breaks_for(catalogue: Catalogue, ids: Sequence[str] = ()) -> list[Page]:
 
 
 def compare_pages(
-    pages: Sequence[Page], catalogue: Catalogue, engine: Engine, bench: Baseline
+    pages: Sequence[Page], catalogue: Catalogue, engine: Engine, baseline: Baseline
 ) -> Iterator[Report]:
     """A report on each break: `does-not-apply` where it has no site, or none that is Python."""
     for page in pages:
         try:
-            yield run_lab(prepare(page, catalogue, engine), bench)
+            yield run_lab(prepare(page, catalogue, engine), baseline)
         except DoesNotApply:
             yield report_absence(page, engine, None)
         except BreaklabError as error:

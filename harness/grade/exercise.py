@@ -82,7 +82,7 @@ def run_exercise(
     page: Page,
     catalogue: Catalogue,
     engine: Engine,
-    bench: Baseline,
+    baseline: Baseline,
     probes: Sequence[Probe] = (),
 ) -> ExerciseReport:
     """Run the suite, and judge the learner's probes if there are any.
@@ -91,11 +91,11 @@ def run_exercise(
     and for a break that does not exist.
     """
     start, front = time.perf_counter(), page.front_as(Exercise)
-    suite = run_suite(page, catalogue, engine, bench)
-    soundness = check_soundness(probes, engine, bench)
+    suite = run_suite(page, catalogue, engine, baseline)
+    soundness = check_soundness(probes, engine, baseline)
     attacks = []
     if soundness and not any(result.problems for result in soundness):
-        attacks = [attack_break(name, probes, catalogue, engine, bench) for name in front.breaks]
+        attacks = [attack_break(name, probes, catalogue, engine, baseline) for name in front.breaks]
     return ExerciseReport(
         schema=1,
         exercise=page.id,
@@ -163,15 +163,17 @@ def _read_tests(text: str, path: str, line: int) -> Iterator[Probe]:
         yield Probe(node.name, doc, "test", (), node.name, text, path, line, takes_lib=True)
 
 
-def run_suite(page: Page, catalogue: Catalogue, engine: Engine, bench: Baseline) -> list[SuiteTest]:
+def run_suite(
+    page: Page, catalogue: Catalogue, engine: Engine, baseline: Baseline
+) -> list[SuiteTest]:
     """Run every test on the engine, and on the engine with each break of the page.
 
     Raises PageError, and UsageError for a break that does not exist.
     """
     tests, front = read_suite(page), page.front_as(Exercise)
-    clean = bench.clean(engine, tests)
+    clean = baseline.clean(engine, tests)
     fates = {
-        name: judge_tests(prepare_break(name, catalogue, engine, tests), bench)
+        name: judge_tests(prepare_break(name, catalogue, engine, tests), baseline)
         for name in (*front.breaks, *front.kills)
     }
     return [
@@ -184,12 +186,12 @@ def run_suite(page: Page, catalogue: Catalogue, engine: Engine, bench: Baseline)
     ]
 
 
-def judge_tests(experiment: Experiment, bench: Baseline) -> dict[str, Fate]:
+def judge_tests(experiment: Experiment, baseline: Baseline) -> dict[str, Fate]:
     """The fate of each test on a broken engine."""
-    runs = bench.broken(experiment.clean, experiment.broken, experiment.probes)
+    runs = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
     unnoticed = {run.probe for run in runs if run.reached and not run.failure}
     tests = [test for test in experiment.probes if test.name in unnoticed]
-    trails = bench.trails(experiment.unpatched, tests)
+    trails = baseline.trails(experiment.unpatched, tests)
     return {run.probe: _fate(run, trails.get((run.probe, None), {})) for run in runs}
 
 

@@ -89,14 +89,14 @@ def read_submission(path: Path) -> tuple[Probe, ...]:
     return probes
 
 
-def check_soundness(probes: Sequence[Probe], engine: Engine, bench: Baseline) -> list[Soundness]:
+def check_soundness(probes: Sequence[Probe], engine: Engine, baseline: Baseline) -> list[Soundness]:
     """Check that each probe runs on the clean engine, repeatably and without an alarm.
 
     If a probe does not run there, or hangs, nothing else is tried.
     """
     if not probes:
         return []
-    first = Baseline(Cache(None), (CRASH,), bench.limits).clean(engine, probes)
+    first = Baseline(Cache(None), (CRASH,), baseline.limits).clean(engine, probes)
     crashes = {
         pair: f"it fails on the unbroken engine: {verdict.message}"
         for pair, clean in first.items()
@@ -105,7 +105,7 @@ def check_soundness(probes: Sequence[Probe], engine: Engine, bench: Baseline) ->
     if crashes:
         return [Soundness(probe.name, _problems_of(probe, crashes)) for probe in probes]
     problems: dict[Pair, str] = {}
-    for pair, clean in bench.clean(engine, probes).items():
+    for pair, clean in baseline.clean(engine, probes).items():
         alarms = {n: v.message for n, v in clean.verdicts.items() if isinstance(v, Alarm)}
         if not _repeats(clean.run, first[pair].run):
             problems[pair] = "it gives other numbers each time: draw them from a seeded generator"
@@ -137,10 +137,10 @@ def _arrays(run: Run) -> list[Array]:
 
 
 def attack_break(
-    break_id: str, probes: Sequence[Probe], catalogue: Catalogue, engine: Engine, bench: Baseline
+    break_id: str, probes: Sequence[Probe], catalogue: Catalogue, engine: Engine, baseline: Baseline
 ) -> Attack:
     """Run sound probes on a break: which diagnostics catch it, or how far the fault got."""
-    report = run_lab(prepare_break(break_id, catalogue, engine, probes), bench)
+    report = run_lab(prepare_break(break_id, catalogue, engine, probes), baseline)
     killed_by: dict[str, list[str]] = {}
     for run in report.runs:
         if run.caught_by:

@@ -18,11 +18,11 @@ from dataclasses import replace
 
 from harness.diagnostics import DIAGNOSTICS, Diagnostic
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Bench
+from harness.experiment.baseline import Baseline
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import Experiment, prepare
 from harness.pages.catalogue import open_catalogue
-from harness.runs.store import Store
+from harness.runs.cache import Cache
 
 TARGET = 2000
 """Pairs a second."""
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def _row(what: str, experiments: Sequence[Experiment], diagnostics: Sequence[Diagnostic]) -> None:
-    bench = Bench(Store(None), diagnostics)
+    bench = Baseline(Cache(None), diagnostics)
     bench.clean(experiments[0].clean, experiments[0].probes)
     wall, processor = time.perf_counter(), _processor_seconds()
     stages = sum((_stages(experiment, bench) for experiment in experiments), Counter[str]())
@@ -58,7 +58,7 @@ def _row(what: str, experiments: Sequence[Experiment], diagnostics: Sequence[Dia
     print("  " + ", ".join(f"{count} {stage}" for stage, count in stages.most_common()))
 
 
-def _stages(experiment: Experiment, bench: Bench) -> Counter[str]:
+def _stages(experiment: Experiment, bench: Baseline) -> Counter[str]:
     return Counter(run.stage for run in run_lab(experiment, bench).runs)
 
 

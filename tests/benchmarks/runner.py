@@ -24,10 +24,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median, quantiles
 
+import msgspec
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from harness.core.message import from_parts
+from harness.experiment.cached import CachedReport
+from harness.runs.database import CHECKSUM
 from tests.benchmarks.engine import ONE_THREAD, ROOT
 from tests.benchmarks.processes import Watched, watched
 from tests.benchmarks.report import machine
@@ -197,8 +201,19 @@ def _processor(place: Place, command: tuple[str, ...]) -> float:
 
 
 def _forget_reports(place: Place) -> None:
+    """Delete the cached reports, and keep the runs."""
     with closing(sqlite3.connect(place.store)) as file, file:
-        file.execute("DELETE FROM notes")
+        rows = file.execute("SELECT key, row FROM results").fetchall()
+        reports = [(key,) for key, row in rows if _is_report(row[CHECKSUM:])]
+        file.executemany("DELETE FROM results WHERE key = ?", reports)
+
+
+def _is_report(data: bytes) -> bool:
+    try:
+        msgspec.msgpack.decode(data, type=CachedReport, dec_hook=from_parts)
+    except msgspec.MsgspecError:
+        return False
+    return True
 
 
 def _imported(place: Place, command: tuple[str, ...]) -> set[str]:

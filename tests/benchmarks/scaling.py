@@ -28,12 +28,12 @@ from harness.diagnostics.crash import CRASH
 from harness.diagnostics.gradcheck import GRADCHECK
 from harness.diagnostics.shape import SHAPE
 from harness.engines.engine import Dialect, Engine
-from harness.experiment.baseline import Bench
+from harness.experiment.baseline import Baseline
 from harness.matrix.evaluate import evaluate_all
 from harness.matrix.plan import plan_matrix
 from harness.matrix.verdict import judge_matrix
 from harness.pages.catalogue import Catalogue
-from harness.runs.store import Store
+from harness.runs.cache import Cache
 
 FUNCTIONS = 20
 """Of the engine; a break changes one of them."""
@@ -160,7 +160,7 @@ def measure(breaks: int, probes: int) -> dict[str, float]:
     """Seconds of processor time of each step, children included."""
     with tempfile.TemporaryDirectory(prefix="scaling-") as name:
         write_catalogue(Path(name), breaks, probes)
-        bench, clock = Bench(Store(None), DIAGNOSTICS, select=True), _Clock()
+        bench, clock = Baseline(Cache(None), DIAGNOSTICS, select=True), _Clock()
         catalogue = Catalogue((Path(name),))
         pages, mistakes = catalogue.pages()
         assert not mistakes, mistakes[0]

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from harness.core.report import Report
 from harness.doctor.diagnosis import Diagnosis, diagnose
-from harness.experiment.baseline import Bench
+from harness.experiment.baseline import Baseline
 from harness.experiment.comparison import breaks_for, compare_pages
 from harness.experiment.exploration import explore
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.report.doctor import show_diagnosis
 from harness.report.terminal import STYLES, WIDTH, Screen
-from harness.runs.store import open_store
+from harness.runs.cache import open_cache
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -61,14 +61,14 @@ def report_of(diagnosis: Diagnosis) -> str:
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
-def examine(listed: Listed, catalogue: Catalogue, bench: Bench) -> str:
+def examine(listed: Listed, catalogue: Catalogue, bench: Baseline) -> str:
     """The doctor's report on an engine."""
     return report_of(diagnose(listed.target, catalogue, bench))
 
 
-def try_breaks(listed: Listed, catalogue: Catalogue, bench: Bench) -> list[Report]:
+def try_breaks(listed: Listed, catalogue: Catalogue, bench: Baseline) -> list[Report]:
     """What every break comes to in an engine."""
-    engine = explore(listed.target, bench.store, catalogue.conventions).engine
+    engine = explore(listed.target, bench.cache, catalogue.conventions).engine
     return list(compare_pages(breaks_for(catalogue), catalogue, engine, bench))
 
 
@@ -126,7 +126,7 @@ def main(engines: Iterable[Listed]) -> None:
     catalogue, tried = open_catalogue([]), {}
     (DOCS / "engines").mkdir(exist_ok=True)
     for listed in engines:
-        bench = Bench(open_store(), diagnostics=())  # neither the doctor nor outcomes need any
+        bench = Baseline(open_cache(), diagnostics=())  # neither the doctor nor outcomes need any
         text = examine(listed, catalogue, bench)
         (DOCS / "engines" / f"{listed.module}.txt").write_text(text, encoding="utf-8")
         tried[listed] = try_breaks(listed, catalogue, bench)

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from harness.experiment.baseline import Bench
+from harness.experiment.baseline import Baseline
 from harness.pages.catalogue import open_catalogue
-from harness.runs.store import open_store
+from harness.runs.cache import open_cache
 from tests.engines.documents import (
     DOCS,
     ENGINES,
@@ -18,8 +18,8 @@ from tests.engines.documents import (
 )
 
 
-def bench() -> Bench:
-    return Bench(open_store(), diagnostics=())
+def bench() -> Baseline:
+    return Baseline(open_cache(), diagnostics=())
 
 
 OF_THE_DEFAULT_TIER = ("nnetflow",)

@@ -9,12 +9,12 @@ import pytest
 
 from harness.answer_key.stage import infected, stage_of
 from harness.engines.engine import Dialect, Engine
-from harness.experiment.baseline import Bench
+from harness.experiment.baseline import Baseline
 from harness.experiment.patching import put
 from harness.pages.page import read_page
 from harness.pages.probe import Probe, read_probes
+from harness.runs.cache import Cache
 from harness.runs.recorder import Recorder
-from harness.runs.store import Store
 
 PAGE = """+++
 id = "a"
@@ -56,7 +56,7 @@ def deep(n):
     return 0 if n == 0 else 1 + deep(n - 1)
 """
 CLEAN = Engine("tiny", Dialect(module="tiny"), Path("/nowhere"), {"tiny.py": ENGINE})
-BENCH = Bench(Store(None), diagnostics=())
+BENCH = Baseline(Cache(None), diagnostics=())
 
 
 def broken(tmp_path: Path, diff: str) -> Engine:

@@ -16,7 +16,7 @@ from harness.check.runner import OpenContext
 from harness.core.errors import UsageError
 from harness.core.report import Report
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Bench
+from harness.experiment.baseline import Baseline
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.runs.cache import open_cache
 from tests.harness.command import harness
@@ -24,7 +24,7 @@ from tests.harness.reports import report_of, report_with, run_of
 from tests.harness.sound_page import SOUND, spoilt, write_page
 
 GUIDE = Path(breaks.__file__).parent / "README.md"
-BENCH = Bench(open_cache())
+BENCH = Baseline(open_cache())
 
 
 def context_of(catalogue: Catalogue) -> OpenContext:

@@ -7,14 +7,14 @@ from harness.check.runner import OpenContext, prepare_page, run_page
 from harness.core.errors import UsageError
 from harness.core.report import Report
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Bench
+from harness.experiment.baseline import Baseline
 from harness.experiment.myth import MythReport
 from harness.grade.exercise import ExerciseReport
 from harness.pages.catalogue import open_catalogue
 from harness.pages.front_matter import KINDS
 from harness.runs.cache import Cache
 
-CONTEXT = OpenContext(open_catalogue(), find_engine(), Bench(Cache(None)))
+CONTEXT = OpenContext(open_catalogue(), find_engine(), Baseline(Cache(None)))
 
 
 def test_every_kind_of_page_has_a_check() -> None:

@@ -18,7 +18,7 @@ from harness.check.template import next_steps, write_page
 from harness.core.errors import UsageError
 from harness.core.vocabulary import PageKind
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Bench
+from harness.experiment.baseline import Baseline
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import Page, read_page
 from harness.runs.cache import open_cache
@@ -28,7 +28,7 @@ PATCH = ["--scope", "add", "--before", "unbroadcast($g, $s)", "--after", "$g"]
 
 
 def context_of(folder: Path) -> OpenContext:
-    return OpenContext(open_catalogue([folder]), find_engine(), Bench(open_cache()))
+    return OpenContext(open_catalogue([folder]), find_engine(), Baseline(open_cache()))
 
 
 def new(folder: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], Page | None]:

@@ -29,7 +29,7 @@ def test_what_a_session_opens_it_opens_once() -> None:
     assert session.catalogue is session.catalogue
     assert session.cache is session.cache
     assert session.engine is session.engine
-    assert session.bench.cache is session.cache
+    assert session.baseline.cache is session.cache
 
 
 def test_a_whole_training_runs_on_minigrad_and_no_engine_can_be_named() -> None:

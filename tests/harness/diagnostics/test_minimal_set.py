@@ -9,11 +9,11 @@ import pytest
 from harness.core.verdict import Alarm
 from harness.diagnostics import DIAGNOSTICS
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Bench
+from harness.experiment.baseline import Baseline
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import prepare
 from harness.pages.catalogue import open_catalogue
-from harness.runs.store import Store
+from harness.runs.cache import Cache
 
 PROBES = (
     "add-new-axis",
@@ -71,7 +71,7 @@ BREAKS = (
 )
 
 CATALOGUE, ENGINE = open_catalogue(), find_engine()
-BENCH = Bench(Store(None), [each for each in DIAGNOSTICS if each.name in CHECKS])
+BENCH = Baseline(Cache(None), [each for each in DIAGNOSTICS if each.name in CHECKS])
 
 
 def test_it_is_what_it_says() -> None:

@@ -18,11 +18,11 @@ from harness.diagnostics.mode import MODE, Scenario
 from harness.diagnostics.training_log import TRAINING_LOG
 from harness.diagnostics.trajectory import TRAJECTORY, compare_logs
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Bench
+from harness.experiment.baseline import Baseline
 from harness.pages.catalogue import open_catalogue
 from harness.pages.probe import Probe, read_probes
+from harness.runs.cache import Cache
 from harness.runs.host import run_isolated
-from harness.runs.store import Store
 from tests.harness.diagnostics.logs import log_of
 from tests.harness.diagnostics.rewritten import RIGHT, WRONG, Change, changed
 from tests.harness.tiny import TINY, tiny_job
@@ -40,19 +40,19 @@ WATCHED = [probe for probe in SHARED.values() if probe.kind != "gradient" and no
 
 
 @pytest.fixture(scope="module")
-def bench() -> Bench:
-    return Bench(Store(None), MINE)
+def bench() -> Baseline:
+    return Baseline(Cache(None), MINE)
 
 
 @pytest.fixture(scope="module")
-def bench_with_torch(bench: Bench) -> Bench:
+def bench_with_torch(bench: Baseline) -> Baseline:
     """Where PyTorch has been asked everything, in one process."""
     pytest.importorskip("torch")
     bench.clean(find_engine(), WATCHED)
     return bench
 
 
-def heard(bench: Bench, diagnostic: Diagnostic, probe: str, changes: list[Change]) -> Verdict:
+def heard(bench: Baseline, diagnostic: Diagnostic, probe: str, changes: list[Change]) -> Verdict:
     return bench.clean(changed(changes), [SHARED[probe]])[probe, None].verdicts[diagnostic.name]
 
 
@@ -60,7 +60,7 @@ def heard(bench: Bench, diagnostic: Diagnostic, probe: str, changes: list[Change
 
 
 @pytest.mark.parametrize("variant", RIGHT)
-def test_silent_on_every_correct_engine_and_shared_probe(bench: Bench, variant: str) -> None:
+def test_silent_on_every_correct_engine_and_shared_probe(bench: Baseline, variant: str) -> None:
     pytest.importorskip("torch")
     seen = bench.clean(changed(RIGHT[variant]), WATCHED)
     assert {pair: found.run.failure for pair, found in seen.items() if found.run.failure} == {}
@@ -94,14 +94,14 @@ def test_silent_on_every_correct_engine_and_shared_probe(bench: Bench, variant: 
     ],
 )
 def test_trajectory_names_the_first_step_and_key_that_part(
-    bench_with_torch: Bench, probe: str, wrong: str, says: str
+    bench_with_torch: Baseline, probe: str, wrong: str, says: str
 ) -> None:
     verdict = heard(bench_with_torch, TRAJECTORY, probe, WRONG[wrong])
     assert isinstance(verdict, Alarm)
     assert str(verdict.message).startswith(says)
 
 
-def test_trajectory_is_blind_where_pytorch_has_no_word_and_says_which(bench: Bench) -> None:
+def test_trajectory_is_blind_where_pytorch_has_no_word_and_says_which(bench: Baseline) -> None:
     pytest.importorskip("torch")
     verdict = heard(bench, TRAJECTORY, "train-classifier", WRONG["large weights"])
     assert isinstance(verdict, Skipped)
@@ -164,7 +164,7 @@ MODE_ROWS: list[tuple[Callable[[Scenario], str | None], str, str, str]] = [
 
 @pytest.mark.parametrize(("rule", "probe", "wrong", "says"), MODE_ROWS)
 def test_mode_catches_what_confuses_the_two(
-    bench: Bench, rule: Callable[[Scenario], str | None], probe: str, wrong: str, says: str
+    bench: Baseline, rule: Callable[[Scenario], str | None], probe: str, wrong: str, says: str
 ) -> None:
     verdict = heard(bench, MODE, probe, WRONG[wrong])
     assert isinstance(verdict, Alarm)
@@ -177,7 +177,7 @@ def test_every_rule_about_modes_has_an_engine_that_breaks_it() -> None:
     assert {row[0] for row in MODE_ROWS} == set(mode_module.RULES)
 
 
-def test_a_layer_that_raises_on_its_way_is_a_crash(bench: Bench) -> None:
+def test_a_layer_that_raises_on_its_way_is_a_crash(bench: Baseline) -> None:
     wrong, probe = WRONG["batch statistics in evaluation"], SHARED["module-batch-norm"]
     found = bench.clean(changed(wrong), [probe])[probe.name, None]
     crash = ask(CRASH, Observation(probe, found.run, {}))
@@ -188,7 +188,7 @@ def test_a_layer_that_raises_on_its_way_is_a_crash(bench: Bench) -> None:
     )
 
 
-def test_mode_is_blind_to_how_fast_statistics_move(bench: Bench) -> None:
+def test_mode_is_blind_to_how_fast_statistics_move(bench: Baseline) -> None:
     verdict = heard(bench, MODE, "module-batch-norm", WRONG["momentum swapped"])
     assert isinstance(verdict, Silent)
 
@@ -205,7 +205,7 @@ def test_mode_is_blind_to_how_fast_statistics_move(bench: Bench) -> None:
     ],
 )
 def test_checkpoint_names_the_first_step_and_key_after_the_stop(
-    bench: Bench, probe: str, wrong: str, says: str
+    bench: Baseline, probe: str, wrong: str, says: str
 ) -> None:
     verdict = heard(bench, CHECKPOINT, probe, WRONG[wrong])
     assert isinstance(verdict, Alarm)
@@ -215,11 +215,11 @@ def test_checkpoint_names_the_first_step_and_key_after_the_stop(
     assert says in str(verdict.message)
 
 
-def test_checkpoint_is_blind_to_what_is_wrong_with_and_without_a_stop(bench: Bench) -> None:
+def test_checkpoint_is_blind_to_what_is_wrong_with_and_without_a_stop(bench: Baseline) -> None:
     assert isinstance(heard(bench, CHECKPOINT, "resume-training", WRONG["no square"]), Silent)
 
 
-def test_checkpoint_declines_a_training_that_never_stops(bench: Bench) -> None:
+def test_checkpoint_declines_a_training_that_never_stops(bench: Baseline) -> None:
     verdict = heard(bench, CHECKPOINT, "adam", [])
     assert in_english(verdict) == skipped(
         "the probe never saves and resumes: it has no `resume_at`"
@@ -248,7 +248,7 @@ def test_checkpoint_declines_a_training_that_never_stops(bench: Bench) -> None:
     ],
 )
 def test_training_log_reads_it_off_the_numbers(
-    bench: Bench, probe: str, wrong: str, says: str
+    bench: Baseline, probe: str, wrong: str, says: str
 ) -> None:
     verdict = heard(bench, TRAINING_LOG, probe, WRONG[wrong])
     assert isinstance(verdict, Alarm)
@@ -257,7 +257,7 @@ def test_training_log_reads_it_off_the_numbers(
 
 @pytest.mark.parametrize("diagnostic", [TRAINING_LOG, LOSS_FALLS], ids=lambda d: d.name)
 def test_a_training_that_goes_well_elsewhere_is_not_seen_from_its_log(
-    bench: Bench, diagnostic: Diagnostic
+    bench: Baseline, diagnostic: Diagnostic
 ) -> None:
     assert isinstance(heard(bench, diagnostic, "sgd-momentum", WRONG["decay adds"]), Silent)
 
@@ -462,7 +462,7 @@ def stops(lib, resume_at=1):
 # ----- loss-falls -----
 
 
-def test_loss_falls_has_nothing_to_follow_without_a_slope_or_two_losses(bench: Bench) -> None:
+def test_loss_falls_has_nothing_to_follow_without_a_slope_or_two_losses(bench: Baseline) -> None:
     assert in_english(heard(bench, LOSS_FALLS, "worker-draws", [])) == skipped(
         "the log does not have two losses"
     )
@@ -479,7 +479,7 @@ def stepped(formula: str, values: str, *changes: Change) -> Verdict:
     """loss-falls on minigrad, rewritten or not, under the uniform loss."""
     text = f"def g(lib, a={values}):\n    'doc'\n    return {formula}\n"
     (probe,) = read_probes(text, "p.py")
-    found = Bench(Store(None), (LOSS_FALLS,)).clean(changed([*changes]), [probe])
+    found = Baseline(Cache(None), (LOSS_FALLS,)).clean(changed([*changes]), [probe])
     return found[probe.name, "uniform"].verdicts["loss-falls"]
 
 

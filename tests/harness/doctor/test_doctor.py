@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from harness.doctor.diagnosis import Diagnosis, diagnose, settings_of
-from harness.experiment.baseline import Bench
+from harness.experiment.baseline import Baseline
 from harness.experiment.exploration import explore
 from harness.pages.catalogue import open_catalogue
 from harness.pages.front_matter import Break
-from harness.runs.cache import open_cache
-from harness.runs.store import Store
+from harness.runs.cache import Cache, open_cache
 from tests.harness.engines.texts import SCALAR, changed, written
 
 ENGINES = Path(__file__).parents[2] / "engines"
@@ -19,13 +18,13 @@ CATALOGUE = open_catalogue()
 
 
 @pytest.fixture(scope="module")
-def bench() -> Bench:
+def bench() -> Baseline:
     """One for all: what our own engine answers is asked for once."""
-    return Bench(open_cache())
+    return Baseline(open_cache())
 
 
 @pytest.fixture(scope="module")
-def closures(bench: Bench) -> Diagnosis:
+def closures(bench: Baseline) -> Diagnosis:
     """The diagnosis of an engine of closures that adds in place."""
     return diagnose(str(ENGINES / "closures.py"), CATALOGUE, bench)
 
@@ -68,13 +67,13 @@ def test_bugs_are_those_that_can_be_seen_by_hand(closures: Diagnosis) -> None:
     }
 
 
-def test_a_central_unbroadcasting_is_called_one(bench: Bench) -> None:
+def test_a_central_unbroadcasting_is_called_one(bench: Baseline) -> None:
     found = diagnose(str(ENGINES / "central.py"), CATALOGUE, bench)
     assert any("is central" in line for line in found.unbroadcasting)
     assert any("`Operation.backward`" in line for line in found.unbroadcasting)
 
 
-def test_a_diagnosis_of_padded_ranks_calls_no_shape_a_bug(bench: Bench, tmp_path: Path) -> None:
+def test_a_diagnosis_of_padded_ranks_calls_no_shape_a_bug(bench: Baseline, tmp_path: Path) -> None:
     padding = changed(("np.array(data, dtype=float)", "np.atleast_2d(np.array(data, float))"))
     found = diagnose(written(tmp_path, padding), CATALOGUE, bench)
     assert any("(3,) is stored as (1, 3)" in line for line in found.storage)
@@ -85,14 +84,14 @@ def test_a_diagnosis_of_padded_ranks_calls_no_shape_a_bug(bench: Bench, tmp_path
     assert (fits["add-stretched-axis"], fits["add-new-axis"]) == ("fits", "differs")
 
 
-def test_numbers_have_no_shapes_to_sum(bench: Bench, tmp_path: Path) -> None:
+def test_numbers_have_no_shapes_to_sum(bench: Baseline, tmp_path: Path) -> None:
     found = diagnose(written(tmp_path, SCALAR), CATALOGUE, bench)
     assert found.kind == "scalars"
     assert found.unbroadcasting == ["none: a number has no shape"]
     assert found.bugs == []
 
 
-def test_a_flaw_of_the_unbroadcasting_is_reported(bench: Bench, tmp_path: Path) -> None:
+def test_a_flaw_of_the_unbroadcasting_is_reported(bench: Baseline, tmp_path: Path) -> None:
     text = changed(("g.sum(axis=ones, keepdims=True)", "g.sum(axis=ones)"))
     found = diagnose(written(tmp_path, text), CATALOGUE, bench)
     flaw = "`fold` is wrong: (4, 3) to (1, 3): the result has shape (3,)"
@@ -110,9 +109,9 @@ def test_the_settings_to_keep_can_be_kept(
     """Written to a file, they lead to the same engine, spoken to in the same way."""
     monkeypatch.chdir(tmp_path)
     written(tmp_path, (ENGINES / f"{engine}.py").read_text(encoding="utf-8"), f"lib/{engine}.py")
-    first = explore(f"lib/{engine}.py", Store(None), CATALOGUE.conventions)
+    first = explore(f"lib/{engine}.py", Cache(None), CATALOGUE.conventions)
     path = written(tmp_path, settings_of(first), "harness.toml")
-    again = explore(path, Store(None), CATALOGUE.conventions)
+    again = explore(path, Cache(None), CATALOGUE.conventions)
     assert replace(again.engine.dialect, names={}) == first.engine.dialect
     assert dict(again.engine.names) == dict(first.engine.names)
     assert (again.name, again.engine.like) == (first.name, first.engine.like)

@@ -10,15 +10,15 @@ from harness.core.run import Array, Measured, Run, pack
 from harness.core.verdict import Alarm
 from harness.diagnostics import DIAGNOSTICS, Observation, ask
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Bench, Clean
+from harness.experiment.baseline import Baseline, Clean
 from harness.pages.catalogue import open_catalogue
-from harness.runs.store import Store
+from harness.runs.cache import Cache
 
 PROBES = [
     open_catalogue().shared_probes[name]
     for name in ("add-new-axis", "relu-at-kinks", "causal-two-heads", "resume-training")
 ]
-BENCH = Bench(Store(None))
+BENCH = Baseline(Cache(None))
 
 
 @cache

@@ -4,14 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.experiment.baseline import Bench
+from harness.experiment.baseline import Baseline
 from harness.experiment.conformance import Fit, fit, usable
 from harness.experiment.exploration import explore
 from harness.pages.catalogue import open_catalogue
 from harness.pages.conventions import Conventions
 from harness.pages.probe import read_probes
-from harness.runs.cache import open_cache
-from harness.runs.store import Store
+from harness.runs.cache import Cache, open_cache
 from tests.harness.engines.texts import SOUND, changed, written
 
 PROBES = open_catalogue().shared_probes
@@ -25,21 +24,23 @@ self.wide = part if self.grad is None else self.wide + part
 
 
 @pytest.fixture(scope="module")
-def bench() -> Bench:
+def bench() -> Baseline:
     """One for all: what our own engine answers is asked for once."""
-    return Bench(open_cache())
+    return Baseline(open_cache())
 
 
-def verdicts(bench: Bench, folder: Path, text: str, *names: str) -> dict[str, Fit]:
-    engine = explore(written(folder, text), Store(None), Conventions()).engine
+def verdicts(bench: Baseline, folder: Path, text: str, *names: str) -> dict[str, Fit]:
+    engine = explore(written(folder, text), Cache(None), Conventions()).engine
     return fit(engine, [PROBES[name] for name in names], bench)
 
 
-def verdict(bench: Bench, folder: Path, text: str, name: str) -> Fit:
+def verdict(bench: Baseline, folder: Path, text: str, name: str) -> Fit:
     return verdicts(bench, folder, text, name)[name]
 
 
-def test_a_sound_engine_fits_what_it_has_and_lacks_the_rest(bench: Bench, tmp_path: Path) -> None:
+def test_a_sound_engine_fits_what_it_has_and_lacks_the_rest(
+    bench: Baseline, tmp_path: Path
+) -> None:
     names = ("add-new-axis", "mul-stretched-axis", "sum-rows", "reused-leaf", "exp", "train-mlp")
     found = verdicts(bench, tmp_path, SOUND, *names)
     assert usable(found.values()) == {"add-new-axis", "mul-stretched-axis", "sum-rows"} | {
@@ -78,7 +79,7 @@ BUGS = {
 
 
 @pytest.mark.parametrize("bug", BUGS)
-def test_a_bug_is_met_with_a_witness(bench: Bench, tmp_path: Path, bug: str) -> None:
+def test_a_bug_is_met_with_a_witness(bench: Baseline, tmp_path: Path, bug: str) -> None:
     change, probe, kind, said = BUGS[bug]
     found = verdict(bench, tmp_path, changed(change), probe)
     assert (found.verdict, found.kind) == ("bug", kind)
@@ -86,7 +87,7 @@ def test_a_bug_is_met_with_a_witness(bench: Bench, tmp_path: Path, bug: str) -> 
 
 
 def test_a_reduction_after_the_gradients_have_been_added_is_a_bug(
-    bench: Bench, tmp_path: Path
+    bench: Baseline, tmp_path: Path
 ) -> None:
     """What arrives wide is added to what is narrow, and summed only then: too much of it."""
     text = changed(
@@ -103,26 +104,26 @@ def test_a_reduction_after_the_gradients_have_been_added_is_a_bug(
         "    return (a + b).sum() + (a * a).sum()\n",
         probe.path,
     )
-    engine = explore(written(tmp_path, text), Store(None), Conventions()).engine
+    engine = explore(written(tmp_path, text), Cache(None), Conventions()).engine
     found = fit(engine, [probe, *twice], bench)
     assert found["add-new-axis"].verdict == "fits"
     assert (found["wide-and-narrow"].verdict, found["wide-and-narrow"].kind) == ("bug", "value")
 
 
-def test_shared_memory_is_reported_and_is_not_an_obstacle(bench: Bench, tmp_path: Path) -> None:
+def test_shared_memory_is_reported_and_is_not_an_obstacle(bench: Baseline, tmp_path: Path) -> None:
     found = verdict(bench, tmp_path, changed(("    g = g.sum", WHOLE)), "add-same-shape")
     assert (found.verdict, found.kind) == ("fits", "aliased")
     assert "share memory" in str(found.said)
 
 
-def test_another_meaning_of_a_name_differs(bench: Bench, tmp_path: Path) -> None:
+def test_another_meaning_of_a_name_differs(bench: Baseline, tmp_path: Path) -> None:
     text = changed(("np.maximum(self.data, 0), (self,)", "np.maximum(self.data, 0) + 1, (self,)"))
     found = verdict(bench, tmp_path, text, "relu-away-from-zero")
     assert found.verdict == "differs"
     assert str(found.said).startswith("the output")
 
 
-def test_an_epsilon_differs_and_is_called_one(bench: Bench, tmp_path: Path) -> None:
+def test_an_epsilon_differs_and_is_called_one(bench: Baseline, tmp_path: Path) -> None:
     text = changed(("lambda g: g * (self.data > 0)", "lambda g: g * (1 + 1e-7) * (self.data > 0)"))
     found = verdict(bench, tmp_path, text, "relu-away-from-zero")
     assert (found.verdict, "an epsilon" in str(found.said)) == ("differs", True)
@@ -130,7 +131,7 @@ def test_an_epsilon_differs_and_is_called_one(bench: Bench, tmp_path: Path) -> N
     assert verdict(bench, tmp_path / "wrong", wrong, "relu-away-from-zero").verdict == "bug"
 
 
-def test_another_subgradient_fits(bench: Bench, tmp_path: Path) -> None:
+def test_another_subgradient_fits(bench: Baseline, tmp_path: Path) -> None:
     text = changed(("lambda g: g * (self.data > 0)", "lambda g: g * (self.data >= 0)"))
     found = verdict(bench, tmp_path, text, "relu-at-kinks")
     assert (found.verdict, found.kind) == ("fits", "convention")
@@ -145,7 +146,7 @@ def test_another_subgradient_fits(bench: Bench, tmp_path: Path) -> None:
     ],
 )
 def test_a_refusal_in_the_engines_own_words_is_not_a_bug(
-    bench: Bench, tmp_path: Path, raised: str, wanted: str
+    bench: Baseline, tmp_path: Path, raised: str, wanted: str
 ) -> None:
     begins = "    def __add__(self, other):\n"
     refuses = f"        if lift(other).data.ndim != self.data.ndim:\n            {raised}\n"
@@ -153,12 +154,12 @@ def test_a_refusal_in_the_engines_own_words_is_not_a_bug(
     assert verdict(bench, tmp_path, text, "add-new-axis").verdict == wanted
 
 
-def test_float32_is_compared_in_float32(bench: Bench, tmp_path: Path) -> None:
+def test_float32_is_compared_in_float32(bench: Baseline, tmp_path: Path) -> None:
     text = changed(("dtype=float)", "dtype=np.float32)"))
     found = verdicts(bench, tmp_path, text, "add-new-axis", "mul-stretched-axis", "sum-rows")
     assert {each.verdict for each in found.values()} == {"fits"}
 
 
-def test_a_refusal_that_a_probe_asks_for_is_a_choice(bench: Bench, tmp_path: Path) -> None:
+def test_a_refusal_that_a_probe_asks_for_is_a_choice(bench: Baseline, tmp_path: Path) -> None:
     found = verdict(bench, tmp_path, SOUND, "refuse-target-without-cotangent")
     assert found.verdict == "lacks"

@@ -11,7 +11,7 @@ from harness.core.errors import EnvironmentProblem
 from harness.engines.survey import Survey, SurveyStep
 from harness.experiment.exploration import Found, explore
 from harness.pages.catalogue import open_catalogue
-from harness.runs.store import Store
+from harness.runs.cache import Cache
 from harness.sandbox.limits import Limits
 from tests.harness.engines.texts import SCALAR, SOUND, changed, written
 
@@ -20,7 +20,7 @@ ENGINES = Path(__file__).parents[2] / "engines"
 
 
 def tried(folder: Path, text: str, name: str = "") -> Found:
-    return explore(written(folder, text) + (f":{name}" if name else ""), Store(None), CONVENTIONS)
+    return explore(written(folder, text) + (f":{name}" if name else ""), Cache(None), CONVENTIONS)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ KNOWN = {
 
 @pytest.mark.parametrize("engine", KNOWN)
 def test_an_engine_is_found_out_without_a_word_about_it(engine: str) -> None:
-    found, seen = explore(str(ENGINES / f"{engine}.py"), Store(None), CONVENTIONS), KNOWN[engine]
+    found, seen = explore(str(ENGINES / f"{engine}.py"), Cache(None), CONVENTIONS), KNOWN[engine]
     said = found.engine.dialect
     assert (found.name, said.kind) == (seen.name, "arrays")
     assert (said.leaf, said.value, said.gradient, said.backward) == seen.forms
@@ -104,7 +104,7 @@ def test_an_engine_is_found_out_without_a_word_about_it(engine: str) -> None:
 
 
 def test_an_engine_of_functions_is_found_out() -> None:
-    found = explore(str(ENGINES / "functional.py"), Store(None), CONVENTIONS)
+    found = explore(str(ENGINES / "functional.py"), Cache(None), CONVENTIONS)
     assert (found.name, found.engine.dialect.kind) == ("vjp", "functional")
     assert found.engine.dialect.pull is not None
     assert [each.name for each in found.reducers] == ["unbroadcast"]
@@ -255,16 +255,16 @@ def test_what_takes_the_same_arguments_may_do_something_else(tmp_path: Path) -> 
 def test_what_is_said_is_not_tried(tmp_path: Path) -> None:
     text = changed(("self.data", "self.cells"), ("data.shape", "cells.shape"), (".data", ".cells"))
     path = written(tmp_path, text)
-    assert explore(path, Store(None), CONVENTIONS).engine.dialect.value == "t.cells"
+    assert explore(path, Cache(None), CONVENTIONS).engine.dialect.value == "t.cells"
     said = f'[engine]\ntarget = "{path}:Tensor"\nleaf = "lift(data)"\naccumulation = "in place"\n'
-    found = explore(written(tmp_path, said, "harness.toml"), Store(None), CONVENTIONS)
+    found = explore(written(tmp_path, said, "harness.toml"), Cache(None), CONVENTIONS)
     assert found.engine.dialect.leaf == "lift(data)"
     assert found.engine.like == "accumulate-in-place"
 
 
 def test_an_engine_that_bears_the_name_of_ours_is_itself(tmp_path: Path) -> None:
     path = written(tmp_path, changed(("class Tensor", "TELL = 1\n\n\nclass Tensor")), "minigrad.py")
-    found = explore(f"{path}:Tensor", Store(None), CONVENTIONS)
+    found = explore(f"{path}:Tensor", Cache(None), CONVENTIONS)
     assert (found.engine.name, found.engine.foreign) == ("minigrad", True)
     assert dict(found.engine.sources) == {"minigrad.py": Path(path).read_text(encoding="utf-8")}
     assert [each.name for each in found.reducers] == ["fold"]

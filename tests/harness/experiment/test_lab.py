@@ -9,11 +9,11 @@ from harness.core.errors import DoesNotApply, EnvironmentProblem, HunkError, Pag
 from harness.core.report import Report
 from harness.diagnostics import DIAGNOSTICS
 from harness.engines.engine import Engine
-from harness.experiment.baseline import Bench
+from harness.experiment.baseline import Baseline
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import prepare
 from harness.pages.catalogue import open_catalogue
-from harness.runs.store import Store
+from harness.runs.cache import Cache
 from tests.harness.tiny import tiny_engine
 
 PAGE = """\
@@ -64,7 +64,7 @@ def lab(folder: Path, engine: Engine, name: str = "a", on: str | None = None) ->
         catalogue.page(name), catalogue, engine, variant=variant, probes=["square"]
     )
     alone = [diagnostic for diagnostic in DIAGNOSTICS if diagnostic.library is None]
-    return run_lab(experiment, Bench(Store(None), alone))
+    return run_lab(experiment, Baseline(Cache(None), alone))
 
 
 def outcomes(report: Report) -> list[tuple[str, str | None]]:

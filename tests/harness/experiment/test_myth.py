@@ -12,7 +12,7 @@ from harness.check.runner import OpenContext
 from harness.core.errors import PageError
 from harness.core.finding import Finding
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Bench
+from harness.experiment.baseline import Baseline
 from harness.experiment.myth import (
     agree,
     compare_lines,
@@ -21,9 +21,9 @@ from harness.experiment.myth import (
 )
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import Page, read_page
+from harness.runs.cache import Cache
 from harness.runs.host import MOST_PRINTED, Printout, run_program
 from harness.runs.program import Program
-from harness.runs.store import Store
 from harness.sandbox.limits import Limits
 from tests.harness.command import harness
 from tests.harness.sound_myth import OUTPUT, PROGRAM, SOUND_MYTH, myth_that, myth_with
@@ -50,7 +50,7 @@ def page_of(folder: Path, text: str = SOUND_MYTH) -> Page:
 
 
 def found(folder: Path, text: str) -> list[Finding]:
-    context = OpenContext(open_catalogue(), find_engine(), Bench(Store(None), limits=QUICK))
+    context = OpenContext(open_catalogue(), find_engine(), Baseline(Cache(None), limits=QUICK))
     return list(check_myth(page_of(folder, text), context))
 
 
@@ -330,7 +330,7 @@ def test_a_program_that_prints_the_right_thing_and_then_fails_does_not_agree(
 def test_the_check_of_pages_runs_the_program(tmp_path: Path) -> None:
     for text, status in [(SOUND_MYTH, 0), (myth_with(("seen: (3,)\n", "seen: ()\n")), 1)]:
         write_page(tmp_path, text, f"{ID}.md")
-        bench = Bench(Store(None))
+        bench = Baseline(Cache(None))
         check = check_page(ID, OpenContext(open_catalogue([tmp_path]), find_engine(), bench))
         assert (check.exit_status, len(check.findings), check.reports) == (status, status, [])
 
@@ -339,7 +339,7 @@ def test_a_myth_without_a_program_is_one_finding(tmp_path: Path) -> None:
     text = re.sub(r"```python.*?```\n", "Words.\n", SOUND_MYTH, flags=re.S)
     write_page(tmp_path, text, f"{ID}.md")
     check = check_page(
-        ID, OpenContext(open_catalogue([tmp_path]), find_engine(), Bench(Store(None)))
+        ID, OpenContext(open_catalogue([tmp_path]), find_engine(), Baseline(Cache(None)))
     )
     assert [finding.problem for finding in check.findings] == [
         "the section `The program` has no ```python block"

@@ -15,7 +15,7 @@ from harness.core.errors import BreaklabError, PageError, UsageError
 from harness.core.finding import Finding
 from harness.diagnostics import DIAGNOSTICS
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Bench
+from harness.experiment.baseline import Baseline
 from harness.grade.exercise import ExerciseReport, Fate, read_suite, run_exercise, without_answer
 from harness.grade.submission import LARGEST_LEAF, check_soundness, read_submission
 from harness.pages.catalogue import open_catalogue
@@ -41,14 +41,14 @@ FIRST_LINE = "import numpy as np"
 
 
 @pytest.fixture(scope="module")
-def bench() -> Bench:
+def bench() -> Baseline:
     """One for all tests, so that what the variants say of one answer is asked once."""
-    return Bench(open_cache(), ALONE)
+    return Baseline(open_cache(), ALONE)
 
 
 @pytest.fixture
-def quick() -> Bench:
-    return Bench(open_cache(), ALONE, Limits(cpu_seconds=1))
+def quick() -> Baseline:
+    return Baseline(open_cache(), ALONE, Limits(cpu_seconds=1))
 
 
 def page_of(folder: Path, text: str = SOUND_EXERCISE) -> Page:
@@ -57,12 +57,14 @@ def page_of(folder: Path, text: str = SOUND_EXERCISE) -> Page:
     return read_page(write_page(folder, text, f"{ID}.md"))
 
 
-def found(folder: Path, text: str, bench: Bench) -> list[Finding]:
+def found(folder: Path, text: str, bench: Baseline) -> list[Finding]:
     known, findings = check_names(page_of(folder, text), CATALOGUE)
     return [*findings, *check_exercise(known, OpenContext(CATALOGUE, ENGINE, bench))]
 
 
-def attempt(folder: Path, probe: str, bench: Bench, text: str = SOUND_EXERCISE) -> ExerciseReport:
+def attempt(
+    folder: Path, probe: str, bench: Baseline, text: str = SOUND_EXERCISE
+) -> ExerciseReport:
     (folder / "mine.py").write_text(probe, encoding="utf-8")
     probes = read_submission(folder / "mine.py")
     return run_exercise(page_of(folder, text), CATALOGUE, ENGINE, bench, probes)
@@ -112,7 +114,7 @@ def test_a_function_that_is_not_a_test_is_refused_at_its_line(
     assert text.splitlines()[raised.value.line - 1].startswith(at)
 
 
-def test_each_test_reports_where_the_fault_was_lost(tmp_path: Path, bench: Bench) -> None:
+def test_each_test_reports_where_the_fault_was_lost(tmp_path: Path, bench: Baseline) -> None:
     more = """    x = lib.tensor([1.0], requires_grad=True)
     x.exp().backward()
     assert np.allclose(x.grad, np.e)
@@ -149,7 +151,7 @@ def test_that_looks_away(lib):
     ],
 )
 def test_a_suite_that_does_not_do_what_the_page_says_is_reported(
-    tmp_path: Path, bench: Bench, old: str, new: str
+    tmp_path: Path, bench: Baseline, old: str, new: str
 ) -> None:
     page = page_of(tmp_path, exercise_with((old, new)))
     assert not run_exercise(page, CATALOGUE, ENGINE, bench).agrees
@@ -165,7 +167,7 @@ def test_a_suite_that_does_not_do_what_the_page_says_is_reported(
     ],
 )
 def test_a_test_that_ends_its_process_fails_and_takes_no_other_with_it(
-    tmp_path: Path, quick: Bench, body: str, failure: str
+    tmp_path: Path, quick: Baseline, body: str, failure: str
 ) -> None:
     text = exercise_with(("def test_mean", f"def test_evil(lib):\n{body}\n\n\ndef test_mean"))
     report = run_exercise(page_of(tmp_path, text), CATALOGUE, ENGINE, quick)
@@ -227,7 +229,7 @@ def test_a_leaf_of_the_largest_size_is_a_probe(tmp_path: Path) -> None:
 # ----- The judgement -----
 
 
-def test_the_answer_kills(tmp_path: Path, bench: Bench) -> None:
+def test_the_answer_kills(tmp_path: Path, bench: Baseline) -> None:
     report = attempt(tmp_path, ANSWER, bench)
     assert report.killed
     (attack,) = report.attacks
@@ -253,7 +255,7 @@ def test_the_answer_kills(tmp_path: Path, bench: Bench) -> None:
     ],
 )
 def test_a_probe_that_does_not_kill_reports_how_far_the_fault_came(
-    tmp_path: Path, bench: Bench, probe: str, stage: str
+    tmp_path: Path, bench: Baseline, probe: str, stage: str
 ) -> None:
     report = attempt(tmp_path, probe, bench)
     assert not any(one.problems for one in report.probes)
@@ -262,7 +264,9 @@ def test_a_probe_that_does_not_kill_reports_how_far_the_fault_came(
     assert attack.why
 
 
-def test_every_break_has_to_be_killed_and_by_whichever_probe(tmp_path: Path, bench: Bench) -> None:
+def test_every_break_has_to_be_killed_and_by_whichever_probe(
+    tmp_path: Path, bench: Baseline
+) -> None:
     text = exercise_with(('["mul-swapped-operands"]', '["mul-swapped-operands", "sub-sign"]'))
     assert attempt(tmp_path, ANSWER, bench, text).killed is False
     both = ANSWER + probe_that("return 1.0 - x")
@@ -297,7 +301,7 @@ def test_every_break_has_to_be_killed_and_by_whichever_probe(tmp_path: Path, ben
     ],
 )
 def test_an_unsound_probe_is_not_judged(
-    tmp_path: Path, quick: Bench, probe: str, problem: str
+    tmp_path: Path, quick: Baseline, probe: str, problem: str
 ) -> None:
     report = attempt(tmp_path, probe, quick)
     (one,) = report.probes
@@ -305,19 +309,19 @@ def test_an_unsound_probe_is_not_judged(
     assert (report.killed, report.attacks) == (False, [])
 
 
-def test_a_probe_that_hangs_is_stopped_and_not_run_again(tmp_path: Path, quick: Bench) -> None:
+def test_a_probe_that_hangs_is_stopped_and_not_run_again(tmp_path: Path, quick: Baseline) -> None:
     report = attempt(tmp_path, probe_that("while True: pass"), quick)
     assert "TimeLimit" in report.probes[0].problems[0]
     assert report.killed is False
 
 
-def test_one_unsound_probe_spoils_the_file(tmp_path: Path, bench: Bench) -> None:
+def test_one_unsound_probe_spoils_the_file(tmp_path: Path, bench: Baseline) -> None:
     report = attempt(tmp_path, ANSWER + probe_that("return x.nothing"), bench)
     assert [bool(one.problems) for one in report.probes] == [False, True]
     assert (report.killed, report.attacks) == (False, [])
 
 
-def test_an_expected_refusal_is_sound(tmp_path: Path, bench: Bench) -> None:
+def test_an_expected_refusal_is_sound(tmp_path: Path, bench: Baseline) -> None:
     text = probe_that("(x * x).backward(); yield {'x': x.grad}").replace("mine", "refuse_mine")
     (tmp_path / "mine.py").write_text(text)
     probes = read_submission(tmp_path / "mine.py")
@@ -325,7 +329,7 @@ def test_an_expected_refusal_is_sound(tmp_path: Path, bench: Bench) -> None:
 
 
 def test_a_hostile_file_changes_nothing_here(
-    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, bench: Baseline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     evil = f"""
@@ -347,7 +351,7 @@ minigrad.tensor = numpy.allclose = None
 # ----- What is found on a page -----
 
 
-def test_nothing_is_found_on_a_sound_exercise(tmp_path: Path, bench: Bench) -> None:
+def test_nothing_is_found_on_a_sound_exercise(tmp_path: Path, bench: Baseline) -> None:
     page_of(tmp_path)
     (tmp_path / "mul-swapped-operands.md").unlink()
     text = exercise_with(
@@ -447,7 +451,7 @@ def test_nothing_is_found_on_a_sound_exercise(tmp_path: Path, bench: Bench) -> N
     ],
 )
 def test_each_mistake_is_found_at_its_line(
-    tmp_path: Path, bench: Bench, text: str, problem: str, at: str
+    tmp_path: Path, bench: Baseline, text: str, problem: str, at: str
 ) -> None:
     hits = [one for one in found(tmp_path, text, bench) if problem in one.problem]
     assert hits, [one.problem for one in found(tmp_path, text, bench)]
@@ -457,13 +461,13 @@ def test_each_mistake_is_found_at_its_line(
 
 
 def test_an_answer_that_is_not_sound_is_held_against_nothing_more(
-    tmp_path: Path, bench: Bench
+    tmp_path: Path, bench: Baseline
 ) -> None:
     text = with_answer(ANSWER.replace("a * b", "a * b.sum(5)"))
     assert len(found(tmp_path, text, bench)) == 1
 
 
-def test_an_unknown_break_hides_nothing_of_the_front(tmp_path: Path, bench: Bench) -> None:
+def test_an_unknown_break_hides_nothing_of_the_front(tmp_path: Path, bench: Baseline) -> None:
     text = exercise_with(
         ('["mul-swapped-operands"]', '["nothing-of-the-kind"]'),
         ('["mul-ignore-upstream"]', '["nor-this"]'),
@@ -472,7 +476,9 @@ def test_an_unknown_break_hides_nothing_of_the_front(tmp_path: Path, bench: Benc
 
 
 @pytest.mark.parametrize("heading", EXERCISE_SECTIONS)
-def test_the_check_of_pages_wants_every_section(tmp_path: Path, bench: Bench, heading: str) -> None:
+def test_the_check_of_pages_wants_every_section(
+    tmp_path: Path, bench: Baseline, heading: str
+) -> None:
     text = SOUND_EXERCISE.replace(f"## {heading}\n", f"### {heading}\n")
     page_of(tmp_path, text)
     (tmp_path / "mul-swapped-operands.md").unlink()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.report import Report
-from harness.experiment.baseline import Bench
+from harness.experiment.baseline import Baseline
 from harness.experiment.patching import Experiment
 from harness.matrix import evaluate
 from harness.matrix import plan as plan_module
@@ -34,7 +34,7 @@ def store(tmp_path: Path) -> Cache:
 
 def matrix(catalogue: Catalogue, store: Cache, engine: str = ENGINE) -> Matrix:
     plan = plan_matrix(Catalogue(catalogue.roots), tiny_engine(engine), cache=store)
-    return judge_matrix(plan, evaluate_all(plan, Bench(store, DIAGNOSTICS), processes=1), 0.0)
+    return judge_matrix(plan, evaluate_all(plan, Baseline(store, DIAGNOSTICS), processes=1), 0.0)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     lab = evaluate.run_lab
 
-    def noted(experiment: Experiment, bench: Bench) -> Report:
+    def noted(experiment: Experiment, bench: Baseline) -> Report:
         seen.append(experiment.page.id)
         return lab(experiment, bench)
 
@@ -120,17 +120,17 @@ def test_a_row_that_cannot_be_decoded_is_a_miss(catalogue: Catalogue, store: Cac
 
 def test_what_is_kept_is_what_was_found(catalogue: Catalogue, store: Cache) -> None:
     plan = plan_matrix(catalogue, tiny_engine(ENGINE), cache=store)
-    first = evaluate_all(plan, Bench(store, DIAGNOSTICS, select=True), processes=1)
+    first = evaluate_all(plan, Baseline(store, DIAGNOSTICS, select=True), processes=1)
     again = plan_matrix(Catalogue(catalogue.roots), tiny_engine(ENGINE), cache=store)
     assert all(isinstance(entry.work, Evaluation) for entry in again.entries)
-    assert evaluate_all(again, Bench(store, DIAGNOSTICS, select=True), processes=1) == first
+    assert evaluate_all(again, Baseline(store, DIAGNOSTICS, select=True), processes=1) == first
 
 
 def test_a_run_that_never_comes_to_the_patch_is_kept_once_for_all_pages(
     catalogue: Catalogue, store: Cache
 ) -> None:
     plan = plan_matrix(catalogue, tiny_engine(ENGINE), cache=store)
-    found = evaluate_all(plan, Bench(store, DIAGNOSTICS, select=True), processes=1)
+    found = evaluate_all(plan, Baseline(store, DIAGNOSTICS, select=True), processes=1)
     common = cached_common(store, plan.key)
     assert {(run.probe, run.outcome) for run in common} == {
         ("square", "not-reached"),
@@ -159,7 +159,7 @@ def test_where_a_break_is_lost_that_nobody_catches_is_found_out_afterwards(
     same = page("same", "break", "values", BY_HAND)
     (catalogue.roots[0] / "same.md").write_text(same, encoding="utf-8")
     plan = plan_matrix(Catalogue(catalogue.roots), tiny_engine(ENGINE), cache=store)
-    found = evaluate_all(plan, Bench(store, DIAGNOSTICS, select=True), processes=1)
+    found = evaluate_all(plan, Baseline(store, DIAGNOSTICS, select=True), processes=1)
     rows = {row.break_: row for row in judge_matrix(plan, found, 0.0).breaks}
     assert (rows["same"].fate, rows["half"].fate) == ("survived", "caught")
     assert rows["same"].why == "it ran, but here both formulas agree"

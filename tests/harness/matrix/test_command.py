@@ -28,7 +28,7 @@ def matrix(
     pages = write_pages(tmp_path / "pages")
     monkeypatch.setattr(catalogue, "open_catalogue", lambda _: catalogue.Catalogue(pages.roots))
     monkeypatch.setattr(engine, "find_engine", lambda: tiny_engine(ENGINE))
-    monkeypatch.setattr(bench, "Bench", partial(bench.Bench, diagnostics=DIAGNOSTICS))
+    monkeypatch.setattr(bench, "Baseline", partial(bench.Baseline, diagnostics=DIAGNOSTICS))
     monkeypatch.setenv("COLUMNS", "80")
 
     def run(*arguments: str) -> tuple[int, str, str]:

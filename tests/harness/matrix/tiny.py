@@ -8,14 +8,14 @@ from harness.diagnostics import Diagnostic
 from harness.diagnostics.crash import CRASH
 from harness.diagnostics.gradcheck import GRADCHECK
 from harness.diagnostics.shape import SHAPE
-from harness.experiment.baseline import Bench
+from harness.experiment.baseline import Baseline
 from harness.matrix.evaluate import evaluate_all
 from harness.matrix.evaluation import Evaluations
 from harness.matrix.plan import Plan, plan_matrix
 from harness.matrix.records import Matrix
 from harness.matrix.verdict import judge_matrix
 from harness.pages.catalogue import Catalogue
-from harness.runs.store import Store
+from harness.runs.cache import Cache
 from tests.harness.tiny import TINY, tiny_engine
 
 ENGINE = f"{TINY}\n\ndef unused():\n    return 1\n"
@@ -67,5 +67,5 @@ def plan(catalogue: Catalogue, engine: str = ENGINE, **selection: Any) -> Plan:
 def run(
     made: Plan, diagnostics: tuple[Diagnostic, ...] = DIAGNOSTICS
 ) -> tuple[Evaluations, Matrix]:
-    found = evaluate_all(made, Bench(Store(None), diagnostics))
+    found = evaluate_all(made, Baseline(Cache(None), diagnostics))
     return found, judge_matrix(made, found, 0.0)

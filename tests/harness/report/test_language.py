@@ -13,13 +13,13 @@ from harness.core.message import message, verbatim
 from harness.core.run import Failure
 from harness.core.vocabulary import Loss, Outcome, PageKind, Stage
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Bench
+from harness.experiment.baseline import Baseline
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import prepare
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import Page
 from harness.report.language import ENGLISH, VARIABLES, open_language, read_translations
-from harness.runs.store import open_store
+from harness.runs.cache import open_cache
 from harness.training.experiment import Crash
 from harness.training.statistics import Verdict
 from tests.harness.report.templates import ROOT, templates_in
@@ -144,7 +144,7 @@ def test_what_numpy_says_of_a_broken_engine_is_shown_byte_for_byte() -> None:
     page, variant = (CATALOGUE.page(name) for name in ("skip-unbroadcast", "accumulate-in-place"))
     experiment = prepare(page, CATALOGUE, find_engine(), variant=variant)
     crashes = [
-        run for run in run_lab(experiment, Bench(open_store())).runs if run.outcome == "crash"
+        run for run in run_lab(experiment, Baseline(open_cache())).runs if run.outcome == "crash"
     ]
     texts = [
         text
@@ -209,7 +209,7 @@ def test_every_page_of_level_1_is_translated() -> None:
 )
 def test_no_english_is_left_in_what_a_first_lesson_shows(page: Page) -> None:
     """But the names of things, code in backticks, and what an exception says."""
-    report = run_lab(prepare(page, CATALOGUE, find_engine()), Bench(open_store(), explain=True))
+    report = run_lab(prepare(page, CATALOGUE, find_engine()), Baseline(open_cache(), explain=True))
     for run in report.runs:
         shown = (
             *(run.evidence, run.why, run.fingerprint, run.first_divergence),

@@ -6,7 +6,7 @@ import pytest
 
 from harness.core.report import Report
 from harness.engines.engine import Dialect, Engine, find_engine
-from harness.experiment.baseline import Bench
+from harness.experiment.baseline import Baseline
 from harness.experiment.lab import add_stages, run_lab
 from harness.experiment.patching import prepare, put
 from harness.pages.catalogue import open_catalogue
@@ -124,7 +124,7 @@ def test_a_patch_is_at_home_in_the_functions_around_its_sites(
 
 def items_wanted(tmp_path: Path, diff: str) -> set[str]:
     """The probes that are run for a patch."""
-    bench = Bench(Cache(None), diagnostics=(), select=True)
+    bench = Baseline(Cache(None), diagnostics=(), select=True)
     engine = broken(tmp_path, diff)
     return {PROBES[index].name for index, _ in bench._wanted(CLEAN, bench.job(engine, PROBES))}
 
@@ -159,7 +159,7 @@ def test_the_lab_finds_the_same_with_and_without_selection(page: str) -> None:
     names = list(catalogue.shared_probes)[::7]
     experiment = prepare(catalogue.page(page), catalogue, find_engine(), probes=names)
     some, every = (
-        run_lab(experiment, Bench(open_cache(), select=select)) for select in (True, False)
+        run_lab(experiment, Baseline(open_cache(), select=select)) for select in (True, False)
     )
     assert seen(some) == seen(every)
     assert {run.outcome for run in some.runs} > {"not-reached"}
@@ -172,8 +172,8 @@ def test_stages_that_selection_leaves_open_can_be_told(page: str) -> None:
     catalogue = open_catalogue()
     names = list(catalogue.shared_probes)[::7]
     experiment = prepare(catalogue.page(page), catalogue, find_engine(), probes=names)
-    bench = Bench(open_cache(), select=True)
-    some, every = run_lab(experiment, bench), run_lab(experiment, Bench(open_cache()))
+    bench = Baseline(open_cache(), select=True)
+    some, every = run_lab(experiment, bench), run_lab(experiment, Baseline(open_cache()))
     silent = {r.probe for r in every.runs if r.outcome == "disguised-correct" and not r.caught_by}
     assert {run.probe for run in some.runs if run.stage is None} == silent != set()
     told = add_stages(experiment, bench, some)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from harness.engines.engine import find_engine
 from harness.pages.catalogue import Catalogue, open_catalogue
-from harness.runs.store import Store
+from harness.runs.cache import Cache
 from harness.training.experiment import TrainingExperiment, prepare_training
 from harness.training.lab import run_training
 from harness.training.record import MetricReport, TrainingReport
@@ -96,7 +96,7 @@ def experiment(catalogue: Catalogue, page_id: str = "moved") -> TrainingExperime
 
 
 def report_on(catalogue: Catalogue, seeds: range = range(20)) -> TrainingReport:
-    return run_training(experiment(catalogue), Store(None), seeds)
+    return run_training(experiment(catalogue), Cache(None), seeds)
 
 
 def metric(report: TrainingReport, name: str) -> MetricReport:

@@ -14,7 +14,7 @@ from harness.engines.engine import find_engine
 from harness.experiment import baseline as bench_module
 from harness.matrix.plan import plan_matrix
 from harness.pages.catalogue import Catalogue, open_catalogue
-from harness.runs.store import Store
+from harness.runs.cache import Cache
 from harness.sandbox.limits import Limits
 from harness.training import experiment as experiment_module
 from harness.training import trials
@@ -36,7 +36,7 @@ pytest.importorskip("scipy.stats")
 
 
 def context_of(catalogue: Catalogue) -> OpenContext:
-    return OpenContext(catalogue, find_engine(), bench_module.Bench(Store(None)))
+    return OpenContext(catalogue, find_engine(), bench_module.Baseline(Cache(None)))
 
 
 def checked(folder: Path, diff: str = SHIFT, expect: str = UP, **more: str) -> PageCheck:
@@ -126,7 +126,7 @@ def test_the_break_can_be_put_into_a_variant_of_the_engine(tmp_path: Path) -> No
     catalogue = write_page(tmp_path, text=NOISE.replace("7", "lib.tensor([1.0]).data.itemsize"))
     variant = catalogue.page("float32-data", "variant")
     prepared = prepare_training(catalogue.page("moved"), catalogue, find_engine(), variant=variant)
-    report = run_training(prepared, Store(None), range(8))
+    report = run_training(prepared, Cache(None), range(8))
     assert report.engine.variant == "float32-data"
     assert metric(report, "steps").clean.median == 4
 
@@ -141,7 +141,7 @@ def test_the_same_seeds_give_the_same_report_from_any_number_of_processes(
 
 
 def test_cached_runs_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, prepared = Store(None), experiment(write_page(tmp_path))
+    store, prepared = Cache(None), experiment(write_page(tmp_path))
     first = run_training(prepared, store, range(4))
     ran: list[int] = []
     whole = trials.map_in_parallel
@@ -194,7 +194,7 @@ def test_a_recipe_that_hangs_is_ended(tmp_path: Path) -> None:
     diff += "\n\n@@ noise @@\n-rng.standard_normal() + shift\n+[0 for _ in iter(int, 1)]"
     prepared = experiment(write_page(tmp_path, diff))
     clean, broken = trials.run_both(
-        prepared.recipe, prepared.clean, prepared.broken, [0], Store(None), Limits(5, 600)
+        prepared.recipe, prepared.clean, prepared.broken, [0], Cache(None), Limits(5, 600)
     )
     assert clean[0].failure is None
     assert broken[0].failure is not None
