@@ -46,6 +46,8 @@ class Fate(msgspec.Struct, frozen=True):
     passes: bool
     stage: Stage
     why: str
+    by_assertion: bool = False
+    """Whether it fails by an assertion of its own, rather than by an exception of the engine."""
 
 
 class SuiteTest(msgspec.Struct, frozen=True):
@@ -197,7 +199,8 @@ def judge_tests(experiment: Experiment, baseline: Baseline) -> dict[str, Fate]:
 
 def _fate(run: Run, trail: Mapping[str, int]) -> Fate:
     if run.failure:
-        return Fate(False, "revealed", str(run.failure))
+        by_assertion = run.failure.type == "AssertionError"
+        return Fate(False, "revealed", str(run.failure), by_assertion)
     if not run.reached:
         return Fate(True, "not-reached", "it never runs the changed code")
     if not infected(run.trail, trail):
