@@ -81,6 +81,7 @@ def test_the_growth_is_measured_and_drawn(tmp_path: Path) -> None:
 # ----- What they are made of -----
 
 
+@pytest.mark.slow
 def test_each_mutant_is_another_engine_that_is_python() -> None:
     text = (MUTATED / "small.py").read_text("utf-8")
     hunks, results = list(mutations(text)), set()
