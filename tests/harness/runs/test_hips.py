@@ -91,7 +91,7 @@ LAYERS = "HIPS has no layers, losses, optimizers or training data"
 OUT_OF_REACH = {
     **dict.fromkeys([".__setitem__", ".add_", ".copy_", ".mul_"], IN_PLACE),
     **dict.fromkeys([".register_hook", ".retain_grad", ".retains_grad", ".hooks", "trace"], WALK),
-    **dict.fromkeys([".op", ".own_version", ".parents", ".recorded", ".version", ".vjp"], OURS),
+    **dict.fromkeys([".op", ".parents", ".recorded", ".share_version", ".version", ".vjp"], OURS),
     **dict.fromkeys(["checkpoint", "data", "losses", "metrics", "nn", "optim"], LAYERS),
     **dict.fromkeys(["GradientTape", "grad"], "another way to ask what backward() answers"),
     "unbroadcast": "HIPS's rules call their own",
