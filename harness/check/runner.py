@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from harness.core.errors import UsageError
 from harness.core.report import Report
 from harness.engines.engine import Engine
 from harness.experiment.baseline import Baseline
@@ -75,12 +74,6 @@ def prepare_page(
     `prepare_training` raise.
     """
     catalogue, engine = context.catalogue, context.engine
-    match page.front:
-        case Myth():
-            raise UsageError(
-                f"`{page.id}` is a myth: it has a program, and no patch for the engine",
-                f"`harness myth {page.id}` runs its program",
-            )
-        case TrainingBreak():
-            return prepare_training(page, catalogue, engine, variant=variant)
+    if isinstance(page.front, TrainingBreak):
+        return prepare_training(page, catalogue, engine, variant=variant)
     return prepare(page, catalogue, engine, variant=variant, probes=probes)

@@ -113,9 +113,10 @@ def put(page: Page, engine: Engine) -> Patched:
         return apply_transformer(_transformer(page, page.transformer), engine.sources)
     candidates = patches(page, engine)
     if not candidates and not isinstance(page.front, PatchFront):
+        kind = page.front.kind
         raise UsageError(
-            f"the {page.front.kind} `{page.id}` changes no engine",
-            f"`harness {page.front.kind} {page.id}`",
+            f"`{page.id}` is {'an' if kind == 'exercise' else 'a'} {kind}: it has no patch",
+            f"`harness {kind} {page.id}` runs it",
         )
     if not candidates:
         raise PageError(
@@ -137,6 +138,8 @@ def applies(page: Page, engine: Engine) -> bool:
 
 def _transformer(page: Page, name: str) -> type[cst.CSTTransformer]:
     """Return the class that a page names because the notation cannot express its change."""
+    import libcst as cst  # slow to import, and hardly any page needs it
+
     module, _, attribute = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)

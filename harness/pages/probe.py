@@ -31,7 +31,7 @@ import hashlib
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 import msgspec
 
@@ -51,7 +51,7 @@ class Leaf:
 
     name: str
     shape: tuple[int, ...] | None
-    values: list[object] | float | None
+    values: list[Any] | float | None
     dtype: str = "float64"
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -34,8 +35,9 @@ def run(program: str, patch: str = "") -> Run:
         )
     items = tuple((0, loss) for loss in probes[0].losses)[-1:]
     sources = dict(engine.sources)
-    job = Job(engine.dialect, str(engine.root), sources, engine.sites, probes, items, traced=True)
-    return run_isolated(job)[0]
+    job = Job(engine.dialect, str(engine.root), sources, engine.sites, probes, items, traces=items)
+    observed, traced = run_isolated(job)
+    return msgspec.structs.replace(observed, trace=traced.trace)
 
 
 def first_divergence(

@@ -10,7 +10,7 @@ from harness.core.run import Array, Measured, Run, pack
 from harness.core.verdict import Alarm
 from harness.diagnostics import DIAGNOSTICS, Observation, ask
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Baseline, Clean
+from harness.experiment.baseline import Baseline, CleanRun
 from harness.pages.catalogue import open_catalogue
 from harness.runs.cache import Cache
 
@@ -22,13 +22,13 @@ BENCH = Baseline(Cache(None))
 
 
 @cache
-def known() -> dict[tuple[str, str | None], Clean]:
+def known() -> dict[tuple[str, str | None], CleanRun]:
     return {(name, loss): key for (name, loss), key in BENCH.clean(find_engine(), PROBES).items()}
 
 
 def observation(pair: tuple[str, str | None], run: Run) -> Observation:
     probe = next(probe for probe in PROBES if probe.name == pair[0])
-    return Observation(probe, run, known()[pair].independent)
+    return Observation(probe, run, known()[pair].oracles)
 
 
 def off_by_one(array: Array) -> Array:
@@ -52,8 +52,8 @@ def test_who_sees_nothing_new_says_the_same_and_who_does_is_asked(part: str) -> 
     heard = []
     for pair, key in known().items():
         run = changed(key.run, part)
-        heard += [(BENCH.hear_beside(key, observation(pair, run)), key.verdicts)]
-        assert heard[-1][0] == BENCH.hear(observation(pair, run))
+        heard += [(BENCH.verdicts_beside(key, observation(pair, run)), key.verdicts)]
+        assert heard[-1][0] == BENCH.verdicts(observation(pair, run))
     alarms = [v for said, _ in heard for v in said.values() if isinstance(v, Alarm)]
     if part == "nothing":
         assert all(said[name] is v for said, before in heard for name, v in before.items())

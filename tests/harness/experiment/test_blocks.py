@@ -129,5 +129,5 @@ def test_the_check_reads_blocks_that_no_run_reads(tmp_path: Path) -> None:
     found = [str(error) for error in check_blocks(page_of(tmp_path, BLOCKS + wrong))]
     assert len(found) == 2
     assert "`plus` is not an op" in found[0]
-    assert "`portabel` behind ```diff says nothing" in found[1]
+    assert "`portabel` after ```diff is unknown" in found[1]
     assert list(check_blocks(page_of(tmp_path))) == []

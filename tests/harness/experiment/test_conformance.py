@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.experiment.baseline import Baseline
-from harness.experiment.conformance import Fit, fit, usable
+from harness.experiment.conformance import Fit, fit, usable_probes
 from harness.experiment.exploration import explore
 from harness.pages.catalogue import open_catalogue
 from harness.pages.conventions import Conventions
@@ -43,7 +43,7 @@ def test_a_sound_engine_fits_what_it_has_and_lacks_the_rest(
 ) -> None:
     names = ("add-new-axis", "mul-stretched-axis", "sum-rows", "reused-leaf", "exp", "train-mlp")
     found = verdicts(bench, tmp_path, SOUND, *names)
-    assert usable(found.values()) == {"add-new-axis", "mul-stretched-axis", "sum-rows"} | {
+    assert usable_probes(found.values()) == {"add-new-axis", "mul-stretched-axis", "sum-rows"} | {
         "reused-leaf"
     }
     assert (found["exp"].verdict, found["train-mlp"].verdict) == ("lacks", "lacks")
@@ -53,15 +53,15 @@ def test_a_sound_engine_fits_what_it_has_and_lacks_the_rest(
 BUGS = {
     "un-broadcasts the wrong operand": (
         ("lambda g: fold(g, b.data.shape))", "lambda g: fold(g, a.data.shape))"),
-        *("add-new-axis", "shape", "b.grad has shape (3,), correct is (4, 3)"),
+        *("add-new-axis", "shape", "b.grad has shape (3,), expected (4, 3)"),
     ),
     "does not un-broadcast": (
         ("lambda g: fold(g, a.data.shape),", "lambda g: g,"),
-        *("add-new-axis", "shape", "a.grad has shape (4, 3), correct is (3,)"),
+        *("add-new-axis", "shape", "a.grad has shape (4, 3), expected (3,)"),
     ),
     "squeezes an axis": (
         ("g.sum(axis=ones, keepdims=True)", "g.sum(axis=ones)"),
-        *("add-stretched-axis", "shape", "a.grad has shape (3,), correct is (3, 1)"),
+        *("add-stretched-axis", "shape", "a.grad has shape (3,), expected (3, 1)"),
     ),
     "takes the wrong factor": (
         ("lambda g: fold(g * a.data, b.data.shape)", "lambda g: fold(g * b.data, b.data.shape)"),

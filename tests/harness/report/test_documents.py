@@ -15,7 +15,7 @@ from harness.report.documents import (
     with_text,
 )
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=str)

@@ -39,7 +39,7 @@ CHANGES: dict[str, Callable[[Job], Job]] = {
     ),
     "what is measured": changed(measure=(Measurement("gradcheck", "m:f"),)),
     "how it is measured": changed(measure=(Measurement("gradcheck", "m:g"),)),
-    "that it is traced": changed(traced=True),
+    "that it is traced": lambda job: changed(items=(), traces=job.items)(job),
     "the loss": changed(items=((0, "weighted"),)),
     "the probe's text": lambda job: with_probe(job, source=PROBES + "\n"),
     "the probe's name": lambda job: with_probe(job, name="other"),

@@ -126,7 +126,7 @@ def items_wanted(tmp_path: Path, diff: str) -> set[str]:
     """The probes that are run for a patch."""
     bench = Baseline(Cache(None), diagnostics=(), select=True)
     engine = broken(tmp_path, diff)
-    return {PROBES[index].name for index, _ in bench._wanted(CLEAN, bench.job(engine, PROBES))}
+    return {PROBES[index].name for index, _ in bench._reaching(CLEAN, bench.job(engine, PROBES))}
 
 
 def test_only_probes_that_call_a_changed_function_are_run(tmp_path: Path) -> None:
