@@ -10,17 +10,20 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-_PATIENCE = 0.1
+PATIENCE = 0.1
 """Seconds that a process gets to end by itself, and again after SIGTERM."""
+
+LONG_PATIENCE = 10.0
+"""Seconds for a process that has closed its pipe, and so is about to end, on a busy machine."""
 
 
 class Process(Protocol):
     """A process that can be ended."""
 
-    def end(self) -> int:
+    def end(self, patience: float = PATIENCE) -> int:
         """Kill the process with its descendants, and wait for it; may be called repeatedly.
 
-        Returns its exit status, negative for a signal.
+        It gets `patience` seconds to end by itself. Returns its exit status, negative for a signal.
         """
         ...
 
@@ -32,13 +35,13 @@ class ForkedProcess:
         self._pid = pid
         self._status: int | None = None
 
-    def end(self) -> int:
+    def end(self, patience: float = PATIENCE) -> int:
         """See `Process.end`."""
         if self._status is None:
-            ended, status = self._wait_briefly()
+            ended, status = self._wait(patience)
             if not ended:
                 _send(os.kill, self._pid, signal.SIGTERM)  # its supervisor kills the descendants
-                ended, status = self._wait_briefly()
+                ended, status = self._wait(PATIENCE)
             _send(os.killpg, self._pid, signal.SIGKILL)
             if not ended:
                 _send(os.kill, self._pid, signal.SIGKILL)  # it may not lead its group yet
@@ -46,9 +49,9 @@ class ForkedProcess:
             self._status = os.waitstatus_to_exitcode(status)
         return self._status
 
-    def _wait_briefly(self) -> tuple[int, int]:
+    def _wait(self, patience: float) -> tuple[int, int]:
         """Whether it has ended by itself (its pid or 0), and its wait status."""
-        for pause in (0.0002, 0.0005, 0.001, *[0.002] * int(_PATIENCE / 0.002)):
+        for pause in (0.0002, 0.0005, 0.001, *[0.002] * int(patience / 0.002)):
             ended, status = os.waitpid(self._pid, os.WNOHANG)
             if ended:
                 return ended, status
@@ -62,13 +65,13 @@ class SpawnedProcess:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
 
-    def end(self) -> int:
+    def end(self, patience: float = PATIENCE) -> int:
         """See `Process.end`."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_PATIENCE)
+            self._process.wait(patience)
         self._process.terminate()  # its supervisor kills the descendants
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_PATIENCE)
+            self._process.wait(PATIENCE)
         if hasattr(os, "killpg"):
             _send(os.killpg, self._process.pid, signal.SIGKILL)
         self._process.kill()

@@ -22,7 +22,13 @@ from harness.sandbox.child import Order, Pipes, Work, encode_order, run_child
 from harness.sandbox.frames import Frame, decode_body, new_ticket, read_bodies, write_all
 from harness.sandbox.limits import Limits
 from harness.sandbox.namespaces import namespaces_available
-from harness.sandbox.process import ForkedProcess, Process, SpawnedProcess
+from harness.sandbox.process import (
+    LONG_PATIENCE,
+    PATIENCE,
+    ForkedProcess,
+    Process,
+    SpawnedProcess,
+)
 
 START_UP = 60.0
 """Seconds that a fresh interpreter may take to start, on a busy machine."""
@@ -44,6 +50,7 @@ class Worker:
         self._tickets: int | None = tickets
         self._bodies: queue.Queue[bytes | None] = queue.Queue(maxsize=1)
         self._output = b""
+        self._pipe_closed = False
         self._readers = [
             threading.Thread(target=read, args=(os.fdopen(descriptor, "rb"),), daemon=True)
             for read, descriptor in ((self._read_frames, frames), (self._read_output, output))
@@ -89,7 +96,7 @@ class Worker:
             return self._process.end()
         os.close(self._tickets)  # a child that waits for a ticket exits
         self._tickets = None
-        status = self._process.end()
+        status = self._process.end(LONG_PATIENCE if self._pipe_closed else PATIENCE)
         for _ in range(100):
             if not any(reader.is_alive() for reader in self._readers):
                 break
@@ -102,6 +109,7 @@ class Worker:
         with pipe, contextlib.suppress(OSError, ValueError):
             for body in read_bodies(pipe):
                 self._bodies.put(body)
+        self._pipe_closed = True
         self._bodies.put(None)
 
     def _read_output(self, pipe: IO[bytes]) -> None:
