@@ -18,7 +18,7 @@ import typer
 
 from harness.cli.session import complain
 from harness.core.errors import BreaklabError
-from harness.sandbox.signals import end_on_request
+from harness.sandbox.signals import Terminated, requests_raised
 
 COMMANDS = {
     "list": "list:list_pages",
@@ -37,19 +37,23 @@ COMMANDS = {
 
 def main() -> None:
     """Run the command line, and end the process with its exit status."""
-    end_on_request()
     # The arrays are small: NumPy's threads would spend their time waiting for one another.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     traceback = "--traceback" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--traceback"]
     called = arguments[0] if arguments and arguments[0] in COMMANDS else None
     try:
-        open_app(called)(arguments)
+        with requests_raised():
+            open_app(called)(arguments)
     except BreaklabError as error:
         if traceback:
             raise
         complain(error)
         sys.exit(error.exit_status)
+    except Terminated as request:
+        if not request.reported:
+            print("harness: stopped", file=sys.stderr)
+        raise
 
 
 def open_app(called: str | None = None) -> typer.Typer:

@@ -99,6 +99,7 @@ def _evaluate_all(session: Session, plan: Plan) -> Evaluations:
             rest = " and are stored: the same command continues from there"
             print(f"harness: stopped; {done}{rest if session.cached else ''}", file=sys.stderr)
             if isinstance(request, Terminated):
+                request.reported = True
                 raise
             raise typer.Exit(130) from None
 

@@ -1,21 +1,37 @@
-"""Requests to end this process: they raise an exception, so that it can clean up, as on Ctrl-C."""
+"""Requests to end this process: they raise an exception, so that it can clean up."""
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 
 class Terminated(SystemExit):
     """This process was asked to end; the exit status says by which signal."""
 
+    reported = False
+    """Whether the user has been told."""
 
-def end_on_request() -> None:
-    """Raise Terminated on SIGTERM and SIGHUP, unless they are ignored, as under nohup."""
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+
+@contextmanager
+def requests_raised() -> Iterator[None]:
+    """Raise Terminated on SIGINT, SIGTERM and SIGHUP, unless they are ignored, as under nohup.
+
+    SIGINT does not raise KeyboardInterrupt, which libraries catch and turn into something else.
+    """
+    default = (signal.SIG_DFL, signal.default_int_handler)
+    numbers = [getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")]
+    handlers = {number: signal.getsignal(number) for number in numbers if number is not None}
+    for number, handler in handlers.items():
+        if handler in default:
             signal.signal(number, terminate)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def terminate(number: int, _frame: FrameType | None) -> None:

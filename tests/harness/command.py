@@ -2,7 +2,6 @@
 
 import io
 import os
-import signal
 import subprocess
 import sys
 import traceback
@@ -19,8 +18,6 @@ Completed = subprocess.CompletedProcess[str]
 def harness(*arguments: str, cwd: Path | None = None, **environment: str) -> Completed:
     """Run `harness ARGUMENTS` in this process, with its output piped, at 80 columns."""
     status, out, err = 0, _pipe("strict"), _pipe("backslashreplace")
-    requests = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
-    handlers = {number: signal.getsignal(number) for number in requests}
     with pytest.MonkeyPatch.context() as patch, mock.patch.dict(os.environ):
         _set_environment(environment)
         if cwd:
@@ -36,9 +33,6 @@ def harness(*arguments: str, cwd: Path | None = None, **environment: str) -> Com
         except Exception:
             traceback.print_exc()
             status = 1
-        finally:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
     return subprocess.CompletedProcess(arguments, status, _text(out), _text(err))
 
 

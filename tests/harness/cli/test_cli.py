@@ -1,13 +1,17 @@
 """The command line: what it prints, how it ends, and what it says of bad input."""
 
 import json
+import os
 import shutil
+import signal
+import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import breaks
+from harness.matrix import plan
 from harness.pages.catalogue import open_catalogue
 from tests.harness.command import harness, harness_process
 
@@ -277,3 +281,22 @@ def test_pages_of_an_installed_package_are_found_through_its_entry_point(tmp_pat
     done = harness_process("check", "theirs", PYTHONPATH=str(tmp_path), cwd=PAGES.parent)
     assert (done.returncode, done.stderr) == (0, "")
     assert "holds theirs  on minigrad" in done.stdout
+
+
+def test_ctrl_c_at_any_moment_ends_with_one_line_and_its_status(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where a library would turn KeyboardInterrupt into an error of its own."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(600)
+        except (Exception, KeyboardInterrupt) as error:
+            raise KeyError("a library's own") from error
+
+    monkeypatch.setattr(plan, "plan_matrix", interrupted)
+    handler = signal.getsignal(signal.SIGINT)
+    done = harness("matrix")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "harness: stopped\n")
+    assert signal.getsignal(signal.SIGINT) == handler
