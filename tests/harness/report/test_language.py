@@ -1,8 +1,9 @@
 """The interface in another language: every template has a translation, and no English is left."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -202,11 +203,17 @@ def test_every_page_of_level_1_is_translated() -> None:
     assert [page.id for page in FIRST_LESSONS if "es" not in CATALOGUE.translations(page.id)] == []
 
 
-@pytest.mark.parametrize(
-    "page",
-    [page for page in FIRST_LESSONS if page.front.kind == "break" and page.probes],
-    ids=lambda page: page.id,
-)
+def _shown() -> Iterator[Any]:
+    """The breaks of level 1; all but the first of each family repeat what the others show."""
+    families: set[str] = set()
+    for page in FIRST_LESSONS:
+        if page.front.kind == "break" and page.probes:
+            marks = [pytest.mark.slow] if page.front.family in families else []
+            families.add(page.front.family)
+            yield pytest.param(page, id=page.id, marks=marks)
+
+
+@pytest.mark.parametrize("page", list(_shown()))
 def test_no_english_is_left_in_what_a_first_lesson_shows(page: Page) -> None:
     """But the names of things, code in backticks, and what an exception says."""
     report = run_lab(prepare(page, CATALOGUE, find_engine()), Baseline(open_cache(), explain=True))
