@@ -1,6 +1,6 @@
 """The project's tasks: `nox -l` lists them, `nox -s lint` runs one.
 
-They run in the same environment as nox itself, which is created by the second command in the README:
+They run in the environment of nox itself, which the second command in the README creates:
 `.venv-test/bin/nox`.
 """
 

@@ -75,7 +75,7 @@ def _compare(session: Session, ids: Sequence[str]) -> int:
     """
     from harness.experiment.baseline import Baseline
     from harness.experiment.comparison import breaks_for, compare_pages
-    from harness.report.findings import show_compared
+    from harness.report.findings import show_comparison
 
     reports = []
     baseline = Baseline(session.cache, diagnostics=())  # outcomes need none
@@ -83,7 +83,7 @@ def _compare(session: Session, ids: Sequence[str]) -> int:
     for report in compare_pages(pages, session.catalogue, session.engine, baseline):
         reports.append(report)
         if not session.json:
-            show_compared(session.console, report)
+            show_comparison(session.console, report)
     if session.json:
         print_json({"schema": 1, "reports": reports})
     return 0

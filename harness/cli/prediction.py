@@ -56,7 +56,7 @@ def ask_predictions(console: Screen, probes: Sequence[Probe]) -> dict[str, Outco
     choices = " · ".join(f"{say(outcome)[0]} {say(outcome)}" for outcome in CHOICES)
     console.print(Text(say("What do you predict?"), "bold"))
     console.print(f"  {choices}")
-    console.print(f"  {say('Enter skips a probe, Ctrl-D all that are left.')}\n")
+    console.print(f"  {say('Enter skips a probe, Ctrl-D all remaining ones.')}\n")
     predictions = {}
     for probe in probes:
         console.print(Text.assemble((probe.name, "bold"), f"  {say(probe.doc.splitlines()[0])}"))
@@ -93,7 +93,7 @@ def show_score(console: Screen, predictions: Mapping[str, Outcome], report: Repo
         hit = predicted in observed
         count += hit
         mark = (f"  {say('right')}  ", "green") if hit else (f"  {say('wrong')}  ", "red")
-        line = Text.assemble(mark, name, say(": you said {outcome}", outcome=say(predicted)))
+        line = Text.assemble(mark, name, say(": you predicted {outcome}", outcome=say(predicted)))
         if not hit or len(observed) > 1:
             line.append(say(", it was "))
             line.append_text(

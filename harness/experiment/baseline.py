@@ -261,7 +261,7 @@ class Baseline:
         """Return each oracle's run of each probe and loss, or why there is none."""
         names = sorted({each.library for each in self.diagnostics if each.library})
         runs = {name: ask_library(name, pairs, self.cache) for name in names}
-        unfit = Skipped(message("the library cannot run such a probe"))
+        unfit = Skipped(message("the library cannot run this kind of probe"))
         return {
             (probe.name, loss): {
                 name: own.get((probe.name, loss), unfit) for name, own in runs.items()

@@ -315,7 +315,7 @@ def test_the_command_prints_a_line_a_page_and_a_summary(tmp_path: Path) -> None:
     done = harness("check", "log-slope-one", "--breaks", str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
     first, last = done.stdout.splitlines()
-    assert re.fullmatch(r"holds log-slope-one  on minigrad  \d+\.\d s", first)
+    assert re.fullmatch(r"passed log-slope-one  on minigrad  \d+\.\d s", first)
     assert last.startswith("1 page: holds")
 
 
@@ -324,11 +324,11 @@ def test_the_command_prints_every_finding_with_place_and_remedy(tmp_path: Path) 
     path = write_page(tmp_path, text)
     done = harness("check", "log-slope-one", "--breaks", str(tmp_path))
     assert done.returncode == 1
-    assert done.stdout.startswith("FAILS log-slope-one")
+    assert done.stdout.startswith("FAILED log-slope-one")
     for words in ('log-of-ones   = "crash"', "TODO"):
         assert f"{path}:{line_of(text, words)}" in done.stdout
     assert done.stdout.count("remedy: ") == 2
-    assert "1 page: does not hold, 2 findings" in done.stdout
+    assert "1 page: fails, 2 findings" in done.stdout
 
 
 def test_a_warning_changes_no_exit_status(tmp_path: Path) -> None:

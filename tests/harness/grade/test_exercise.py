@@ -549,9 +549,9 @@ def test_the_command_shows_suite_stages_and_task_and_no_answer() -> None:
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
-        ("return x + x", 0, ["assign-not-accumulate is dead: mine (gradcheck", "Lesson"]),
-        ("return x.exp()", 1, ["assign-not-accumulate lives: not-infected: it ran"]),
-        ("return x.nothing()", 1, ["mine is no sound probe", "AttributeError"]),
+        ("return x + x", 0, ["assign-not-accumulate is killed by mine (gradcheck", "Lesson"]),
+        ("return x.exp()", 1, ["assign-not-accumulate survives: not-infected: it ran"]),
+        ("return x.nothing()", 1, ["mine is not a sound probe", "AttributeError"]),
     ],
 )
 def test_the_command_judges_a_file(

@@ -66,14 +66,17 @@ def test_what_is_accepted_is_as_committed_until_something_changes(
     status, out, _ = matrix("half")
     assert status == 1
     assert "  half\n    + gradcheck now catches it with square\n" in out
-    assert "1 break is not as committed; once that is understood, `harness matrix --accept`" in out
+    assert (
+        "1 break is not as committed; once you understand the difference, run `harness matrix --accept`"
+        in out
+    )
 
 
 def test_what_cannot_be_accepted_is_an_error_with_a_remedy(matrix: Command, tmp_path: Path) -> None:
     (tmp_path / "pages" / "sabotage.md").unlink()
     status, out, err = matrix("--accept")
     assert (status, out) == (1, "")
-    assert err.startswith("harness: not accepted: a control does not hold: `sabotage`")
+    assert err.startswith("harness: not accepted: a control fails: `sabotage`")
     assert "remedy: " in err
 
 

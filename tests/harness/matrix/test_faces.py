@@ -63,7 +63,7 @@ def shown(matrix: Matrix, *, verbose: bool = False) -> str:
 def test_what_is_wrong_comes_first() -> None:
     text = shown(everything())
     order = [
-        "This matrix does not count: a control does not hold",
+        "This matrix does not count: a control fails",
         "gradcheck on small, uniform: noise",
         "shape on small, weighted: shape on small",
         "Controls that hold: no-op, sabotage, asked",
@@ -74,7 +74,7 @@ def test_what_is_wrong_comes_first() -> None:
         "Without a site",
         "Who catches what",
         "What effort buys",
-        "the control `clean` does not hold: gradcheck on small, uniform: noise",
+        "the control `clean` fails: gradcheck on small, uniform: noise",
     ]
     places = [text.index(words) for words in order]
     assert places == sorted(places)
@@ -92,7 +92,7 @@ def test_a_line_a_break_has_a_letter_for_each_that_catches_it() -> None:
 
 def test_who_was_not_asked_is_blank_and_said_with_the_reason() -> None:
     text = shown(without_torch())
-    assert "Not asked: torch, since torch is not installed: get it" in text
+    assert "Skipped: torch, because torch is not installed: get it" in text
     assert "≠ b A·\n" in text
     assert "torch       not asked" in text
 
