@@ -18,7 +18,7 @@ CHOICES: tuple[Outcome, ...] = (
     "disguised-correct",
     "not-reached",
 )
-"""What a learner may predict; the other outcomes do not depend on the probe."""
+"""The outcomes that a learner may predict; the others do not depend on the probe."""
 
 
 def read_prediction(answer: str, say: Language = ENGLISH) -> Outcome | None:
@@ -51,7 +51,7 @@ def read_prediction(answer: str, say: Language = ENGLISH) -> Outcome | None:
 
 
 def ask_predictions(console: Screen, probes: Sequence[Probe]) -> dict[str, Outcome]:
-    """Ask for one outcome a probe; end of input skips the rest."""
+    """Prompt for one outcome per probe; end of input skips the rest."""
     say = console.say
     choices = " · ".join(f"{say(outcome)[0]} {say(outcome)}" for outcome in CHOICES)
     console.print(Text(say("What do you predict?"), "bold"))

@@ -73,7 +73,7 @@ def unreached_reports(keys: Mapping[Pair, CleanRun]) -> list[RunReport]:
 
 
 def add_stages(experiment: Experiment, baseline: Baseline, report: Report) -> Report:
-    """Return the report with the stages that a baseline which selects probes leaves open."""
+    """Return the report with the stages that a baseline with `select` leaves out."""
     names = {run.probe for run in report.runs if run.stage is None}
     probes = [probe for probe in experiment.probes if probe.name in names]
     clean = baseline.trails(experiment.unpatched, probes)
@@ -89,7 +89,7 @@ def add_stages(experiment: Experiment, baseline: Baseline, report: Report) -> Re
 
 
 def report_absence(page: Page, engine: Engine, variant: str | None) -> Report:
-    """Return the report on a patch without a site: no run, hence no outcome but this one."""
+    """Return the report on a patch without a site: no runs, and the headline `does-not-apply`."""
     return Report(
         schema=1,
         break_=page.id,

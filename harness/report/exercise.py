@@ -71,7 +71,7 @@ def _verdict(where: str, good: bool) -> Text:
     return Text.assemble(f"  {where}: ", verdict)
 
 
-def show_attempt(
+def show_submission(
     console: Screen, page: Page, report: ExerciseReport, probes: Sequence[Probe]
 ) -> None:
     """Print what a learner's probes did, why they do not kill, and the lesson once they do."""

@@ -1,4 +1,4 @@
-"""A training break on a terminal: item metric per row, correct beside broken."""
+"""A training break on a terminal: one metric per row, correct beside broken."""
 
 from __future__ import annotations
 

@@ -363,8 +363,12 @@ def test_nothing_is_found_on_a_sound_exercise(tmp_path: Path, bench: Baseline) -
 @pytest.mark.parametrize(
     ("text", "problem", "at"),
     [
-        (exercise_with(('["mul-swapped-operands"]', "[]")), "no key `breaks`", "breaks"),
-        (exercise_with(('["mul-ignore-upstream"]', "[]")), "no key `kills`", "kills"),
+        (
+            exercise_with(('["mul-swapped-operands"]', "[]")),
+            "the key `breaks` is missing",
+            "breaks",
+        ),
+        (exercise_with(('["mul-ignore-upstream"]', "[]")), "the key `kills` is missing", "kills"),
         (
             exercise_with(('["mul-ignore-upstream"]', '["mul-swapped-operands"]')),
             "among both `breaks` and `kills`",
@@ -400,7 +404,7 @@ def test_nothing_is_found_on_a_sound_exercise(tmp_path: Path, bench: Baseline) -
                 "    a = lib.tensor([2.0], requires_grad=True)\n    (3.0 * a).backward()\n"
                 "    assert a.grad[0] == 3.0"
             ),
-            "`test_more` catches `mul-swapped-operands`, which has to pass: AssertionError",
+            "`test_more` catches `mul-swapped-operands`, which must pass: AssertionError",
             FIRST_LINE,
         ),
         (

@@ -338,8 +338,8 @@ def test_a_sound_page_holds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("expect", "words"),
     [
-        ('loss = "lower"', "says lower of `loss`; observed: higher, A = "),
-        ('steps = "higher"', "says higher of `steps`; observed: same, A = 0.50"),
+        ('loss = "lower"', "says lower for `loss`; observed: higher, A = "),
+        ('steps = "higher"', "says higher for `steps`; observed: same, A = 0.50"),
         ("", "states nothing about any metric"),
     ],
 )
