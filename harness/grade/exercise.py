@@ -1,8 +1,8 @@
 """An exercise: a suite of tests that a break passes; the learner writes the probe that kills it.
 
-The suite is a `python` block of plain test functions, `def test_...(lib)`. They run in the child like
-probes, on the clean engine and on broken ones, so the report says how far the fault got in each
-test. A learner's probe is judged by the lab; if it does not kill the break, the stage says why.
+The suite is a `python` block of plain test functions, `def test_...(lib)`. They run in the child
+like probes, on the clean engine and on broken ones, so the report says how far the fault got in
+each test. The lab judges a learner's probe; if it does not kill the break, the stage says why.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Fate(msgspec.Struct, frozen=True):
 
 
 class SuiteTest(msgspec.Struct, frozen=True):
-    """A test of the suite: its failure on the unbroken engine (None if it passes), and its fates."""
+    """A test of the suite: its failure on the unbroken engine (None: it passes), and its fates."""
 
     test: str
     failure: str | None

@@ -61,7 +61,7 @@ def run_training(
 
 
 def choose_seeds(count: int | None) -> Sequence[int]:
-    """Return the seeds 0 to `count` - 1; 20 seeds for None. Raises UsageError for fewer than two."""
+    """Return the seeds 0 to `count` - 1; 20 seeds for None. Raises UsageError below two."""
     if count is not None and count < 2:
         raise UsageError(
             f"--seeds is {count}, but one run cannot show how runs differ",

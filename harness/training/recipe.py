@@ -1,6 +1,6 @@
 """Recipes: complete trainings, read without running them.
 
-A recipe is a generator function in `recipes/NAME.py` of a folder of pages, with the name of its file:
+A recipe is a generator function in `recipes/NAME.py` of a folder of pages, named like its file:
 
     def classify(lib, seed=0):
         '''What is learned, in one line.'''

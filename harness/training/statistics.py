@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 Sample = NDArray[np.float64]
 
 Verdict = Literal["lower", "higher", "same", "unclear"]
-"""`same`: a difference that matters is excluded; `unclear`: these runs neither show a difference nor
-exclude one."""
+"""`same`: a difference that matters is excluded; `unclear`: these runs neither show a difference
+nor exclude one."""
 
 LEVEL = 0.05
 """The largest rate of false alarms over all metrics of a break that does nothing."""
@@ -60,10 +60,11 @@ def compare(clean: Sample, broken: Sample) -> Comparison:
 
 
 def signed_rank(clean: Sample, broken: Sample) -> float:
-    """Return the two-sided p value of Wilcoxon's signed-rank test, as a permutation test of signs.
+    """Return the two-sided p value of Wilcoxon's signed-rank test, by permuting signs.
 
     It is valid with ties and zeros, which are frequent for accuracies; because of the ranks, a
-    single diverging run does not decide. Sources: Wilcoxon, Individual Comparisons by Ranking Methods, 1945;
+    single diverging run does not decide. Sources: Wilcoxon, Individual Comparisons by Ranking
+    Methods, 1945;
     zeros: Pratt, 1959; a p value from draws is never 0: Phipson and Smyth, 2010.
     """
     from scipy import stats  # an extra, and slow to import
@@ -92,7 +93,7 @@ def effect(clean: Sample, broken: Sample) -> float:
 
 
 def interval(clean: Sample, broken: Sample) -> tuple[float, float]:
-    """Return the 90 % percentile bootstrap interval of A; seeds are drawn, so pairs stay together.
+    """Return the 90 % percentile bootstrap interval of A, drawing seeds.
 
     An interval of 90 % inside the limits shows equivalence at 5 % (two one-sided tests: Schuirmann,
     1987). Source of the bootstrap: Efron and Tibshirani, 1993, chapter 13.
@@ -105,13 +106,13 @@ def interval(clean: Sample, broken: Sample) -> tuple[float, float]:
 
 
 def _above(clean: Sample, broken: Sample) -> Sample:
-    """Return 1 where the broken run of a row is above the clean one of a column, 1/2 where equal."""
+    """Return 1 where the row's broken run is above the column's clean one, 1/2 where equal."""
     above: Sample = np.greater.outer(broken, clean) + 0.5 * np.equal.outer(broken, clean)
     return above
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """Return the p values of several tests, corrected so that they bound the rate of *any* false alarm.
+    """Return p values of several tests, corrected to bound the rate of *any* false alarm.
 
     Source: Holm, A Simple Sequentially Rejective Multiple Test Procedure, 1979.
     """
@@ -123,7 +124,7 @@ def holm(values: Sequence[float]) -> list[float]:
 
 
 def outside(runs: Sample, clean: Sample) -> NDArray[np.bool_]:
-    """Return which runs are outside the range of the clean runs of all *other* seeds, shape (seeds,).
+    """Return which runs, shape (seeds,), are outside the range of clean runs of *other* seeds.
 
     A run is never compared with the clean run of its own seed, so clean runs can be tested as well:
     of n + 1 equally distributed runs without ties, one is outside the others with probability
