@@ -1,7 +1,7 @@
 """The project's tasks: `nox -l` lists them, `nox -s lint` runs one.
 
-They run in the environment that nox itself runs in, which is the one of the README's second
-command: `.venv-test/bin/nox`.
+They run in the environment of nox itself, which the second command in the README creates:
+`.venv-test/bin/nox`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ nox.options.error_on_external_run = False
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Run the linter, and check the format."""
+    """Run the linter, and check the formatting."""
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
 
@@ -28,7 +28,7 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def imports(session: nox.Session) -> None:
-    """Check that imports go down only."""
+    """Check the import contracts."""
     session.run("lint-imports")
 
 
@@ -54,5 +54,5 @@ def slow(session: nox.Session) -> None:
 
 @nox.session
 def documents(session: nox.Session) -> None:
-    """Write the generated documents anew."""
+    """Update the generated documents."""
     session.run("python", "-m", "harness.report.documents")

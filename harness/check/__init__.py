@@ -1,1 +1,1 @@
-"""Every kind of page against what is observed, and the start of a new page."""
+"""Comparing every kind of page with what is observed, and starting a new page."""

@@ -1,4 +1,4 @@
-"""The draft of a page: what the options of `harness new` say about it."""
+"""The draft of a page, from the options of `harness new`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.pages.front_matter import ID
 
 @dataclass(frozen=True)
 class Draft:
-    """What is known about a page before it is written."""
+    """The properties of a page before it is written."""
 
     id: str
     family: str
@@ -26,7 +26,7 @@ class Draft:
     probes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise UsageError for an id, a family, a kind or a level that no page can have."""
+        """Raise UsageError for an invalid id, family, kind or level."""
         for option, value in (("ID", self.id), ("--family", self.family)):
             if not re.fullmatch(ID, value):
                 remedy = "lower-case words joined by hyphens, as in `skip-a-step`"
@@ -44,10 +44,10 @@ Options = Mapping[str, Any]
 
 
 def read_draft(page_id: str, options: Options) -> Draft:
-    """The draft that options describe. Raises UsageError for a missing or an impossible one."""
+    """Return the draft for these options. Raises UsageError for a missing or invalid option."""
     fields = {name: value for name, value in options.items() if value is not None}
     if "family" not in fields:
-        remedy = "name the folder it goes to: `--family broadcasting`"
+        remedy = "name the folder of the page: `--family broadcasting`"
         raise UsageError("--family is missing", remedy)
     if fields.get("after") and not fields.get("before"):
         remedy = "name the code to change: `--before CODE`"

@@ -1,4 +1,4 @@
-"""The check of an exercise: its suite is as weak as the page says, and its answer kills."""
+"""The check of an exercise: the suite is as weak as the page says, and the answer kills."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _check_blocks(page: Page) -> Iterator[Finding]:
 
 
 def _check_links(page: Page, front: Exercise, context: Context) -> Iterator[Finding]:
-    """A learner who has finished wants to read on."""
+    """Each break needs a link, so that learners can read on."""
     for name in front.breaks:
         if f"{name}.md)" not in page.section("The break"):
             path = context.catalogue.path(name)
@@ -70,11 +70,11 @@ def _check_suite(page: Page, front: Exercise, context: Context) -> Iterator[Find
     for test in suite:
         if test.failure:
             problem = f"`{test.test}` fails on the unbroken engine: {test.failure}"
-            yield Finding(page.path, line, problem, "a suite passes where nothing is wrong")
+            yield Finding(page.path, line, problem, "correct the test: it must pass here")
     for name in front.breaks:
         for test in suite:
             if not (fate := test.on[name]).passes and not test.failure:
-                problem = f"`{test.test}` catches `{name}`, which has to pass: {fate.why}"
+                problem = f"`{test.test}` catches `{name}`, which must pass: {fate.why}"
                 remedy = "weaken that test as the course did, or move the break to `kills`"
                 yield Finding(page.path, line, problem, remedy)
     for name in front.kills:
@@ -87,24 +87,24 @@ def _check_suite(page: Page, front: Exercise, context: Context) -> Iterator[Find
 def _check_asserting(
     page: Page, front: Exercise, suite: Sequence[SuiteTest], context: Context
 ) -> Iterator[Finding]:
-    """Each test has to fail where the engine is wrong everywhere, or it asserts nothing.
+    """Each test must fail on `kills` or on an engine that is wrong everywhere.
 
-    Only an assertion counts: an exception raised by the engine would stop any program.
+    Only a failed assertion counts: an exception from the engine would stop any program.
     """
     sabotage = context.catalogue.conventions.controls.sabotage
-    wrecked: dict[str, Fate] = {}
+    sabotaged: dict[str, Fate] = {}
     if sabotage is not None:
         tests = read_suite(page)
         control = context.catalogue.page(sabotage, "control")
         experiment = prepare_bare(control, context.catalogue, context.engine, tests)
-        wrecked = judge_tests(experiment, context.baseline)
+        sabotaged = judge_tests(experiment, context.baseline)
     for test in suite:
         fates = [*(test.on[name] for name in front.kills)]
-        fates += [wrecked[test.test]] if test.test in wrecked else []
+        fates += [sabotaged[test.test]] if test.test in sabotaged else []
         if not any(fate.by_assertion for fate in fates):
             places = f"`{sabotage}` or on any of `kills`" if sabotage else "any of `kills`"
             problem = f"no assertion of `{test.test}` fails on {places}"
-            remedy = "let it assert something, or name in `kills` a break that it catches"
+            remedy = "add an assertion, or add a break that it catches to `kills`"
             yield Finding(page.path, read_suite(page)[0].line, problem, remedy)
 
 
@@ -133,12 +133,12 @@ def _check_answer(
             yield Finding(page.path, line, problem, "add the probe on which a diagnostic alarms")
     for probe in sorted(idle):
         problem = f"the answer `{probe}` kills none of `breaks`"
-        yield Finding(page.path, line, problem, "remove it, or let it look elsewhere")
+        yield Finding(page.path, line, problem, "remove it, or change it so that it kills one")
     yield from _check_variants(page, answer, context)
 
 
 def _check_variants(page: Page, answer: Sequence[Probe], context: Context) -> Iterator[Finding]:
-    """The answer must not alarm on a correct rewrite, nor on another choice at a kink."""
+    """The answer must not raise an alarm on a correct rewrite, or on another choice at a kink."""
     rewrites = _rewrites(context)
     for variant in rewrites.experiments:
         for run in run_lab(replace(variant, probes=tuple(answer)), rewrites.baseline).runs:
@@ -150,12 +150,12 @@ def _check_variants(page: Page, answer: Sequence[Probe], context: Context) -> It
 
 @dataclass(frozen=True)
 class _Rewrites:
-    """The variants that apply to an engine, patched."""
+    """The experiments of the variants that apply to an engine."""
 
     roots: tuple[Path, ...]
-    """Of the catalogue that they are from."""
+    """The roots of their catalogue."""
     baseline: Baseline
-    """It runs only probes that reach a patch: most variants have nothing to do with an answer."""
+    """A selective one, since most variants do not change code that an answer runs."""
     experiments: list[Experiment]
 
 

@@ -1,4 +1,4 @@
-"""The check of a break, a variant or a control: its outcomes, its claims, and who catches it."""
+"""The check of a break, a variant or a control: outcomes, claims and survival."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def check_probed_page(page: Page, context: Context) -> Iterator[Finding | Report
 
 
 def _reports(page: Page, context: Context) -> Iterator[Finding | Report]:
-    """A report on the reference engine and on each variant that the page names.
+    """Yield a report on the reference engine and on each variant that the page names.
 
-    An engine on which the page cannot be run is a finding instead.
+    If the page cannot run on an engine, yield a finding instead.
     """
     for name in dict.fromkeys([None, *page.expect, *page.claims]):
         variant = context.catalogue.page(name, "variant") if name else None
@@ -47,7 +47,7 @@ def _reports(page: Page, context: Context) -> Iterator[Finding | Report]:
 
 
 def check_reports(page: Page, reports: Sequence[Report]) -> Iterator[Finding]:
-    """Where the page and the reports on it differ; one report per engine."""
+    """Yield the differences between the page and the reports on it, one report per engine."""
     for report in reports:
         yield from _check_probes(page, report)
         yield from _check_outcomes(page, report)
@@ -60,10 +60,11 @@ def check_reports(page: Page, reports: Sequence[Report]) -> Iterator[Finding]:
 
 
 def survivors(reports: Sequence[Report]) -> list[Report]:
-    """The reports in which no diagnostic catches the break, although it corrupts silently there.
+    """Return the reports in which no diagnostic catches a break that corrupts silently.
 
-    All of them if the break shows nowhere. A crash needs no diagnostic, so it does not make up for
-    a probe that is silently wrong; and a break does not survive on an engine that repairs it.
+    If the break has no effect anywhere, return all reports. A crash needs no diagnostic, but does
+    not make up for a probe that is silently wrong. A break does not survive on an engine on which
+    it has no effect.
     """
     runs = [run for report in reports for run in report.runs]
     if not any(run.outcome in ("silent-corruption", "crash") for run in runs):
@@ -85,12 +86,12 @@ def _check_probes(page: Page, report: Report) -> Iterator[Finding]:
         if (failure := run.wrong_reason.get("crash")) and not run.probe.startswith("refuse-"):
             line = page.line_of(*_key("expect", report.engine.variant, run.probe))
             problem = f"the probe `{run.probe}` fails on the unbroken engine as well: {failure}"
-            remedy = "correct the probe; one that must be refused is called `refuse-...`"
+            remedy = "correct the probe; a probe that must be refused has a name `refuse-...`"
             yield Finding(page.path, line, problem, remedy)
 
 
 def _check_outcomes(page: Page, report: Report) -> Iterator[Finding]:
-    """One finding per probe and expectation, for however many losses."""
+    """Yield one finding per probe and expectation, for any number of losses."""
     variant = report.engine.variant
     for probe in dict.fromkeys(run.probe for run in report.runs):
         runs = [run for run in report.runs if run.probe == probe]
@@ -100,10 +101,10 @@ def _check_outcomes(page: Page, report: Report) -> Iterator[Finding]:
             where = f"`{probe}`{_losses(runs, wrong)}{_on(variant)}"
             if expected is None:
                 problem = f"states no outcome for {where}; observed: {observed}"
-                remedy = "once you can say why, write"
+                remedy = "once you can explain it, write"
             else:
-                problem = f"says {expected} of {where}; observed: {observed}"
-                remedy = "correct the patch or the probe; or, once you can say why, write"
+                problem = f"says {expected} for {where}; observed: {observed}"
+                remedy = "correct the patch or the probe; or, once you can explain it, write"
             yield Finding(
                 page.path,
                 page.line_of(*_key("expect", variant, probe)),
@@ -125,7 +126,7 @@ def _key(table: str, variant: str | None, *rest: str) -> tuple[str, ...]:
 
 
 def _entry(variant: str | None, probe: str, runs: Sequence[RunReport]) -> str:
-    """The line that would state what was observed, and the table that it belongs to."""
+    """Return the line that states what was observed, and the table that it belongs to."""
     value = f'"{runs[0].outcome}"'
     if len({run.outcome for run in runs}) > 1:
         losses = ", ".join(f'{run.loss} = "{run.outcome}"' for run in runs)
@@ -136,13 +137,13 @@ def _entry(variant: str | None, probe: str, runs: Sequence[RunReport]) -> str:
 def _check_completeness(page: Page, front: Break, reports: Sequence[Report]) -> Iterator[Finding]:
     """A break states what it does, and which diagnostics catch it."""
     if not page.expect.get(None):
-        remedy = '`harness list --probes` shows them; begin with `PROBE = "?"`'
+        remedy = '`harness list --probes` shows them; start with `PROBE = "?"`'
         yield Finding(page.path, page.line_of("expect"), "states no outcome for any probe", remedy)
     ran = bool(reports) and bool(reports[0].runs)
     if ran and not front.pardon and not page.claims[None].caught_by:
         observed = dict.fromkeys(name for run in reports[0].runs for name in run.caught_by)
         line = page.line_of("diagnostics", "caught_by")
-        remedy = "name at least one in [diagnostics]; a break that none catches needs a pardon"
+        remedy = "name at least one in [diagnostics]; an uncaught break needs a pardon"
         problem = f"claims no `caught_by`; observed: {', '.join(observed) or 'no diagnostic'}"
         yield Finding(page.path, line, problem, remedy)
 
@@ -156,28 +157,28 @@ def _check_claims(page: Page, report: Report) -> Iterator[Finding]:
             continue
         variant = report.engine.variant
         line = page.line_of(*_key("diagnostics", variant, claim.claim))
-        words = f"{claim.claim.replace('_', ' ')} {claim.diagnostic}{_on(variant)}"
+        statement = f"{claim.claim.replace('_', ' ')} {claim.diagnostic}{_on(variant)}"
         if claim.agrees is False:
-            problem = f"says {words}; observed: {claim.evidence}"
+            problem = f"says {statement}; observed: {claim.evidence}"
             yield Finding(page.path, line, problem, _claim_remedy(claim))
         elif missing := _missing_library(claim.diagnostic):
-            problem = f"`{words}` was not checked: {claim.evidence}"
+            problem = f"`{statement}` was not checked: {claim.evidence}"
             yield Finding(page.path, line, problem, f"install {missing} to check it", 0)
         else:
-            problem = f"says {words}, which looked at no probe: {claim.evidence}"
-            remedy = "remove it, or add a probe that it can look at"
+            problem = f"says {statement}, which ran on no probe: {claim.evidence}"
+            remedy = "remove it, or add a probe that it can run on"
             yield Finding(page.path, line, problem, remedy)
 
 
 def _claim_remedy(claim: ClaimReport) -> str:
     other = {"caught_by": "missed_by", "missed_by": "caught_by"}[claim.claim]
     if claim.claim == "caught_by":
-        return f"add the probe on which it does; or, if you can say why, move it to `{other}`"
-    return f"if you can say why, move it to `{other}`: one alarm is a catch"
+        return f"add a probe that it catches; or, if you can explain it, move it to `{other}`"
+    return f"if you can explain it, move it to `{other}`: one alarm is a catch"
 
 
 def _missing_library(diagnostic: str) -> str | None:
-    """The library that a diagnostic compares with, if it is not installed."""
+    """Return the library that a diagnostic compares with, if it is not installed."""
     library = {entry.name: entry.library for entry in DIAGNOSTICS}.get(diagnostic)
     module = LIBRARIES[library].dialect.module if library else None
     return library if module and find_spec(module) is None else None
@@ -209,14 +210,14 @@ def _check_pardon(
     elif alive and not pardon:
         where = _on(alive[0].engine.variant) or f" on {alive[0].engine.name}"
         remedy = (
-            "add a probe that exposes it; or `[pardon]` with `reason` and `sentence`, if none can"
+            "add a probe that exposes it; or, if none can, `[pardon]` with `reason` and `sentence`"
         )
         yield Finding(page.path, 1, f"a survivor: no diagnostic catches it{where}", remedy)
     elif pardon and has_runs and not alive:
-        problem = "has a pardon, and does not need one: it is caught"
+        problem = "has a pardon, but does not need one: it is caught"
         yield Finding(page.path, page.line_of("pardon"), problem, "remove [pardon]")
     outcomes = {run.outcome for report in reports for run in report.runs}
     if pardon and pardon.reason == "equivalent" and outcomes & {"silent-corruption", "crash"}:
-        problem = "has a pardon as `equivalent`, and something observable differs"
+        problem = "has a pardon as `equivalent`, but something observable differs"
         remedy = "give another reason: an equivalent change has no observable effect"
         yield Finding(page.path, page.line_of("pardon", "reason"), problem, remedy)

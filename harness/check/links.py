@@ -1,6 +1,6 @@
 """The check of links in a text, and of the sources in front matter.
 
-No address is visited; it only has to be well-formed.
+Web addresses must be well-formed, but are not visited.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WEB = re.compile(r"https?://[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}(:\d+)
 
 
 def check_links(text: Text) -> Iterator[Finding]:
-    """Relative links lead to files, anchors to headings; addresses are well-formed, not visited."""
+    """Yield broken links: without a file, without a heading, or with a malformed address."""
     for token in text.tokens:
         inside = 0
         for part in token.children or () if token.type == "inline" else ():
@@ -43,7 +43,7 @@ def check_links(text: Text) -> Iterator[Finding]:
 
 
 def _wrong_link(text: Text, target: str) -> tuple[str, str] | None:
-    """The problem and the remedy, where there is one."""
+    """Return the problem and the remedy of a wrong link; None if it is right."""
     try:
         parts = urlsplit(target)
     except ValueError:  # an unclosed bracket of an IPv6 address
@@ -76,7 +76,7 @@ def _wrong_link(text: Text, target: str) -> tuple[str, str] | None:
         if parts.fragment not in anchors:
             return (
                 f"the link `{target}` does not lead to a heading",
-                f"there are {', '.join(anchors)}",
+                f"the headings are {', '.join(anchors)}",
             )
     return None
 
@@ -89,29 +89,29 @@ def _read_markdown(file: Path) -> Text:
 
 
 def _anchors(text: Text) -> list[str]:
-    """As on GitHub: lower case, no punctuation, hyphens for spaces, numbers for repetitions."""
+    """Return the anchors of the headings, formed as on GitHub."""
     anchors: list[str] = []
     for heading in text.headings:
-        words = re.sub(r"[^\w\- ]", "", heading.text.lower()).replace(" ", "-")
+        anchor = re.sub(r"[^\w\- ]", "", heading.text.lower()).replace(" ", "-")
         taken = sum(
-            re.fullmatch(rf"{re.escape(words)}(-\d+)?", other) is not None for other in anchors
+            re.fullmatch(rf"{re.escape(anchor)}(-\d+)?", other) is not None for other in anchors
         )
-        anchors.append(f"{words}-{taken}" if taken else words)
+        anchors.append(f"{anchor}-{taken}" if taken else anchor)
     return anchors
 
 
 def check_sources(page: Page, conventions: Conventions) -> Iterator[Finding]:
-    """Breaks, myths and exercises say where they were seen, so that a reader can follow."""
+    """Yield missing and malformed sources; breaks, myths and exercises must have some."""
     line = page.line_of("sources")
     forms = "; or ".join(
         [SOURCE_FORMS, *(f"`{form}`, {what}" for form, what in conventions.sources.items())]
     )
     must_have = not isinstance(page.front, Variant | Control)
     if must_have and not page.front.sources:
-        yield Finding(page.path, line, "no sources", f"say where it was seen: {forms}")
+        yield Finding(page.path, line, "no sources", f"add where it was found: {forms}")
     for source in page.front.sources:
         if not _is_source(source, conventions):
-            yield Finding(page.path, line, f"the source `{source}` has no known form", forms)
+            yield Finding(page.path, line, f"the source `{source}` has an unknown form", forms)
 
 
 def _is_source(source: str, conventions: Conventions) -> bool:

@@ -1,4 +1,4 @@
-"""The check of a myth: its program runs, and prints what the page says."""
+"""The check of a myth: the program runs, and prints what the page says."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.pages.page import Page
 from harness.runs.program import Program
 
 LONGEST = 25
-"""Lines of a program that can be read at a glance."""
+"""The largest number of lines of a program that can be read at a glance."""
 
 AVAILABLE = {"numpy", "minigrad"} | set(sys.stdlib_module_names)
 """Modules that every program may import."""
@@ -47,13 +47,13 @@ def _check_report(page: Page, report: MythReport) -> Iterator[Finding]:
     line = (exhibit.says or exhibit.program).line
     if report.failure:
         problem = f"the program fails: {report.failure}{_quoted(report.printed)}"
-        remedy = "correct the program; it has to catch an exception that it means to show"
+        remedy = "correct the program; it must catch an exception that it wants to show"
         yield Finding(page.path, exhibit.program.line, problem, remedy)
     elif not report.printed:
         yield Finding(page.path, line, "the program prints nothing", "print what it shows")
     elif report.says is None:
         problem = f"the page does not say what the program prints{_quoted(report.printed)}"
-        remedy = "write it as a ```text block right after the program, once you can say why"
+        remedy = "once you can explain it, write it as a ```text block directly after the program"
         yield Finding(page.path, line, problem, remedy)
     elif not report.agrees:
         rows = "\n".join(report.differences)
@@ -70,20 +70,20 @@ def _check_source(page: Page, program: Program) -> Iterator[Finding]:
     length = program.source.count("\n")
     if length > LONGEST:
         problem = f"a program of {length} lines cannot be read at a glance (about {LONGEST})"
-        yield Finding(page.path, program.line, problem, "cut what the claim does not need", 0)
+        yield Finding(page.path, program.line, problem, "remove what the claim does not need", 0)
     imported = dict(_imports(program))
     for name, line in imported.items():
         if name not in AVAILABLE and name not in program.needs:
-            problem = f"the program imports {name}, which not everybody has installed"
+            problem = f"the program imports {name}, which may not be installed"
             yield Finding(page.path, line, problem, f'add it to the keys: `needs = ["{name}"]`')
     for name in program.needs:
         if name not in imported:
             problem = f"key `needs` names {name}, which the program does not import"
-            yield Finding(page.path, page.line_of("needs"), problem, "leave it out")
+            yield Finding(page.path, page.line_of("needs"), problem, "remove it")
 
 
 def _imports(program: Program) -> Iterator[tuple[str, int]]:
-    """The top-level modules that the program imports, each with its line in the page."""
+    """Yield the top-level modules that the program imports, each with its line in the page."""
     try:
         tree = ast.parse(program.source)
     except (SyntaxError, ValueError):

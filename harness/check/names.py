@@ -1,6 +1,6 @@
-"""The names in a page's front matter: do its variants, probes, diagnostics and breaks exist?
+"""The check of names in a page's front matter: variants, probes, diagnostics and breaks must exist.
 
-A run stops at the first name that does not; the check lists all of them, and goes on without them.
+A run stops at the first unknown name; the check lists all of them, and continues without them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from harness.pages.front_matter import Exercise
 from harness.pages.page import Page
 
 _REMEDIES = {
-    "probe": "`harness list --probes` shows the shared ones; others go into the section Probes",
+    "probe": "`harness list --probes` shows the shared ones; define others in the section Probes",
     "diagnostic": f"the diagnostics are {', '.join(diagnostic.name for diagnostic in DIAGNOSTICS)}",
 }
 
 
 def check_names(page: Page, catalogue: Catalogue) -> tuple[Page, list[Finding]]:
-    """The page without the names that do not exist, and a finding for each of those."""
+    """Return the page without unknown names, and a finding for each unknown name."""
     names = _Names(page, catalogue)
     if isinstance(page.front, Exercise):
         breaks = names.breaks("breaks", page.front.breaks)
@@ -58,40 +58,47 @@ def check_names(page: Page, catalogue: Catalogue) -> tuple[Page, list[Finding]]:
 def _check_exercise(page: Page, front: Exercise) -> Iterator[Finding]:
     for key, names, remedy in (
         ("breaks", front.breaks, "name the breaks that pass the suite"),
-        ("kills", front.kills, "name a break that the suite does catch: it is weak, not empty"),
+        ("kills", front.kills, "name a break that the suite catches: it is weak, not empty"),
     ):
         if not names:
-            yield Finding(page.path, page.line_of(key), f"no key `{key}`, or an empty one", remedy)
+            yield Finding(
+                page.path, page.line_of(key), f"the key `{key}` is missing or empty", remedy
+            )
     for name in sorted(set(front.breaks) & set(front.kills)):
         problem = f"`{name}` is among both `breaks` and `kills`"
-        yield Finding(page.path, page.line_of("kills"), problem, "it passes or it fails: take one")
+        yield Finding(
+            page.path,
+            page.line_of("kills"),
+            problem,
+            "remove it from one of them",
+        )
 
 
 class _Names:
-    """The names that exist, and findings about those that do not."""
+    """Selects the names that exist, and collects findings about the others."""
 
     def __init__(self, page: Page, catalogue: Catalogue) -> None:
         self.page, self.catalogue = page, catalogue
         self.findings: list[Finding] = []
-        self._known = {
+        self._names = {
             "probe": [*catalogue.shared_probes, *(probe.name for probe in page.probes)],
             "diagnostic": [diagnostic.name for diagnostic in DIAGNOSTICS],
         }
 
     def existing(self, kind: str, names: Iterable[str], *table: str | None) -> tuple[str, ...]:
-        """Those of the names that exist."""
-        known, existing = self._known[kind], []
+        """Return the names that exist."""
+        valid, existing = self._names[kind], []
         for name in names:
-            if name in known:
+            if name in valid:
                 existing.append(name)
                 continue
             line = self.page.line_of(*(part for part in table if part), name)
-            remedy = f"{nearest(name, known)}{_REMEDIES[kind]}"
+            remedy = f"{nearest(name, valid)}{_REMEDIES[kind]}"
             self.findings.append(Finding(self.page.path, line, f"no {kind} `{name}`", remedy, 2))
         return tuple(existing)
 
     def breaks(self, key: str, names: Iterable[str]) -> tuple[str, ...]:
-        """Those of the names that are ids of breaks."""
+        """Return the names that are ids of breaks."""
         existing = []
         for name in names:
             try:

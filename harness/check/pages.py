@@ -1,8 +1,8 @@
 """The check of pages: one loop for every kind, and a table of what each kind adds.
 
-Of every page its prose, its translations and the names in its front matter are checked; then what
-only its kind has, against what is observed. Mistakes become findings, and never hide one another or
-those of another page.
+The prose, the translations and the names in the front matter of every page are checked; then the
+parts specific to its kind, against what is observed. Mistakes become findings, and no mistake hides
+another one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from harness.pages.probe import Probe
 from harness.training.record import TrainingReport
 
 CheckItem = Finding | Report | TrainingReport
-"""A finding, or a report on the page that a check made on the way."""
+"""A finding, or a report that a check made."""
 
 CHECKS: Mapping[type[PageFront], Callable[[Page, Context], Iterator[CheckItem]]] = {
     Break: check_probed_page,
@@ -54,7 +54,7 @@ CHECKS: Mapping[type[PageFront], Callable[[Page, Context], Iterator[CheckItem]]]
 
 
 class PageCheck(msgspec.Struct, frozen=True):
-    """What the check of one page found."""
+    """The result of the check of one page."""
 
     page: str
     path: str
@@ -65,7 +65,7 @@ class PageCheck(msgspec.Struct, frozen=True):
 
     @property
     def exit_status(self) -> int:
-        """The highest exit status of the findings; 0 if there are none but warnings."""
+        """The highest exit status of the findings; 0 if there are only warnings."""
         return max((finding.exit_status for finding in self.findings), default=0)
 
 
@@ -83,7 +83,7 @@ def check_pages(
         catalogue.path(page_id)
     many_seeded = catalogue.many_seeded
     if not ids and not training:
-        _prepare_bench(context)
+        _prepare_baseline(context)
     everything = sorted(many_seeded if training else catalogue.files.keys() - many_seeded)
     for page_id in ids or everything:
         yield check_page(page_id, context)
@@ -92,10 +92,10 @@ def check_pages(
             yield _check_orphans(page_id, context)
 
 
-def _prepare_bench(context: Context) -> None:
-    """Run the clean engine and the libraries once for all pages, which only saves time.
+def _prepare_baseline(context: Context) -> None:
+    """Run the clean engine and the libraries once for all pages, to save time.
 
-    Probes of two pages may share a name; those are left to the check of each page.
+    Probes of two pages may share a name; these are left to the check of each page.
     """
     probes: dict[str, list[Probe]] = {}
     for page in context.catalogue.pages()[0]:
@@ -108,7 +108,7 @@ def _prepare_bench(context: Context) -> None:
 
 
 def check_page(page_id: str, context: Context) -> PageCheck:
-    """Check one page. Whatever is wrong with it is a finding.
+    """Check one page. Every mistake becomes a finding.
 
     Raises UsageError if there is no such page.
     """
@@ -132,19 +132,19 @@ def check_page(page_id: str, context: Context) -> PageCheck:
 
 
 def _check(page_id: str, context: Context) -> Iterator[CheckItem]:
-    """Everything that is found on a page, as far as the first error that ends its check."""
+    """Yield the findings and reports of a page, up to the first error that ends its check."""
     page = context.catalogue.page(page_id)
     yield from check_prose(page, context.catalogue.conventions)
-    known, unknown = check_names(page, context.catalogue)
-    yield from unknown
-    yield from check_translations(page, known, context.catalogue)
-    yield from CHECKS[type(page.front)](known, context)
+    valid, unknown_names = check_names(page, context.catalogue)
+    yield from unknown_names
+    yield from check_translations(page, valid, context.catalogue)
+    yield from CHECKS[type(page.front)](valid, context)
 
 
 def _check_orphans(page_id: str, context: Context) -> PageCheck:
     catalogue = context.catalogue
     remedy = f"{nearest(page_id, catalogue.files)}name it after its page, or delete it"
-    problem = f"a translation of `{page_id}`, and there is no such page"
+    problem = f"a translation of `{page_id}`, which does not exist"
     paths = [str(path) for path in catalogue.translated[page_id].values()]
     return PageCheck(
         page_id, paths[0], [Finding(path, 1, problem, remedy) for path in paths], [], 0

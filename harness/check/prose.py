@@ -1,6 +1,6 @@
-"""The check of a page's prose, which runs nothing: sections, leftovers, links and sources.
+"""The check of a page's prose, without running anything: sections, leftovers, links and sources.
 
-`check_prose` is for pages; the checks that fit any Markdown are used for translations too.
+`check_prose` is for pages; the checks that apply to any Markdown are also used for translations.
 """
 
 from __future__ import annotations
@@ -49,26 +49,26 @@ PYTHON_SECTIONS = ("Probes", "The program", "The suite", "Answer")
 """Sections with a Python block that runs."""
 
 LONGEST = 120
-"""Lines of Markdown; a page is read in one sitting."""
+"""The largest number of lines of a page, so that it can be read in one sitting."""
 
 
 def sections_of(kind: PageKind) -> tuple[str, ...]:
-    """The second-level sections that a page of that kind may have, in their order."""
+    """Return the second-level sections that a page of that kind may have, in order."""
     return {"myth": MYTH_SECTIONS, "exercise": EXERCISE_SECTIONS}.get(kind, BREAK_SECTIONS)
 
 
 def optional_sections(kind: PageKind) -> frozenset[str]:
-    """The sections that a page of that kind may leave out."""
+    """Return the sections that a page of that kind may omit."""
     if kind in ("myth", "exercise"):
         return frozenset()
-    may = frozenset({"Probes", "On other engines"})
-    return may if kind == "break" else may | {"References"}
+    optional = frozenset({"Probes", "On other engines"})
+    return optional if kind == "break" else optional | {"References"}
 
 
 def check_prose(page: Page, conventions: Conventions) -> list[Finding]:
-    """Everything that is wrong with the page's text, by line."""
+    """Return all findings about the page's text, by line."""
     text = Text(page.path, page.body, page.body_line)
-    found = [
+    findings = [
         *_check_sections(page, text),
         *_check_blocks(page),
         *(_check_question(page, text) if page.front.kind in ("break", "variant") else ()),
@@ -78,7 +78,7 @@ def check_prose(page: Page, conventions: Conventions) -> list[Finding]:
         *check_sources(page, conventions),
         *_check_length(page),
     ]
-    return sorted(found, key=lambda finding: finding.line)
+    return sorted(findings, key=lambda finding: finding.line)
 
 
 # ----- Sections -----
@@ -87,26 +87,26 @@ def check_prose(page: Page, conventions: Conventions) -> list[Finding]:
 def _check_sections(page: Page, text: Text) -> Iterator[Finding]:
     kind = page.front.kind
     order, optional = sections_of(kind), optional_sections(kind)
-    known: list[Heading] = []
+    valid: list[Heading] = []
     for heading in text.sections:
         if heading.text not in order:
-            remedy = f"the sections of a {kind} are {', '.join(order)}; others are `###`"
+            remedy = f"the sections of a {kind} are {', '.join(order)}; use `###` for others"
             yield text.finding(heading.line, f"unknown section `{heading.text}`", remedy)
-        elif heading.text in {before.text for before in known}:
-            remedy = "join the two, or make one a `###`"
+        elif heading.text in {before.text for before in valid}:
+            remedy = "merge the two, or make one a `###`"
             yield text.finding(heading.line, f"a second section `{heading.text}`", remedy)
         else:
-            known.append(heading)
+            valid.append(heading)
             yield from _check_section(page, text, heading)
-    names = [heading.text for heading in known]
+    names = [heading.text for heading in valid]
     for name in order:
         if name not in names and name not in optional:
             before = [other for other in order[: order.index(name)] if other in names]
             place = f"after `## {before[-1]}`" if before else "as the first section"
             yield text.finding(text.line, f"no section `{name}`", f"add `## {name}` {place}")
-    for heading, following in pairwise(known):
+    for heading, following in pairwise(valid):
         if order.index(following.text) < order.index(heading.text):
-            problem = f"the section `{following.text}` stands after `{heading.text}`"
+            problem = f"the section `{following.text}` comes after `{heading.text}`"
             yield text.finding(following.line, problem, f"the order is {', '.join(order)}")
 
 
@@ -119,11 +119,11 @@ def _check_section(page: Page, text: Text, heading: Heading) -> Iterator[Finding
         fence.section == heading.text and fence.info[:1] == (needs,) for fence in page.fences
     ):
         problem = f"the section `{heading.text}` has no ```{needs} block"
-        yield text.finding(heading.line, problem, "write one, or leave the section out")
+        yield text.finding(heading.line, problem, "write one, or remove the section")
 
 
 def _check_blocks(page: Page) -> Iterator[Finding]:
-    """A reader expects `diff` blocks to be applied, and `python` blocks to run."""
+    """Yield `diff` blocks that are not applied, and `python` blocks that do not run."""
     kind = page.front.kind
     of_python = [name for name in sections_of(kind) if name in PYTHON_SECTIONS]
     order = () if kind == "exercise" else sections_of(kind)
@@ -138,8 +138,8 @@ def _check_blocks(page: Page) -> Iterator[Finding]:
 
 
 def _check_question(page: Page, text: Text) -> Iterator[Finding]:
-    """The hypothesis asks for a prediction; that of a break has a number to start from."""
-    heading = next((one for one in text.sections if one.text == "Hypothesis"), None)
+    """The hypothesis must ask for a prediction; that of a break must contain a number."""
+    heading = next((item for item in text.sections if item.text == "Hypothesis"), None)
     question = re.sub(r"<!--.*?-->", "", page.section("Hypothesis"), flags=re.S).strip()
     if heading is None or not question:
         return  # a finding already
@@ -147,22 +147,22 @@ def _check_question(page: Page, text: Text) -> Iterator[Finding]:
         remedy = "ask for a prediction: which probe crashes, which is silently wrong, by how much?"
         yield text.finding(heading.line, "the hypothesis asks no question", remedy)
     if page.front.kind == "break" and not re.search(r"\d", question):
-        remedy = "give the shapes and the correct value that a prediction can start from"
-        yield text.finding(heading.line, "the hypothesis has no number in it", remedy)
+        remedy = "give the shapes and the correct value, as a basis for a prediction"
+        yield text.finding(heading.line, "the hypothesis contains no number", remedy)
 
 
 def _check_length(page: Page) -> Iterator[Finding]:
     lines = page.body.count("\n") - page.section("On other engines").count("\n")
     if lines > LONGEST:
-        problem = f"{lines} lines are too long for one sitting (about {LONGEST})"
-        yield Finding(page.path, page.body_line, problem, "cut what teaches nothing here", 0)
+        problem = f"{lines} lines are too many to read in one sitting (about {LONGEST})"
+        yield Finding(page.path, page.body_line, problem, "remove what is not needed here", 0)
 
 
 # ----- Leftovers -----
 
 
 def check_leftovers(text: Text) -> Iterator[Finding]:
-    """Leftovers of the template: comments, tags, TODO, and lines of dots."""
+    """Yield leftovers of the template: comments, tags, TODO, and lines of dots."""
     for number, row in enumerate(text.body.splitlines(), start=text.line):
         yield from _check_todo(text.path, number, row)
     for token in text.tokens:
@@ -173,7 +173,7 @@ def check_leftovers(text: Text) -> Iterator[Finding]:
                 yield _html(text, token, part.content)
             elif part.type == "text" and re.search(r"<\s*(\.\.\.|…)?\s*>", part.content):
                 yield text.finding(
-                    text.line_of(token), "a placeholder `<...>` is left", "write what belongs there"
+                    text.line_of(token), "a placeholder `<...>` is left", "write the text"
                 )
         for row in token.content.splitlines() if token.type == "inline" else ():
             if re.fullmatch(r"[|\s]*(\.\.\.|…)[|\s.…]*", row):
@@ -187,8 +187,8 @@ def _html(text: Text, token: Token, tag: str) -> Finding:
     if tag.lstrip().startswith("<!--"):
         problem, remedy = f"the comment `{shown}` is left", "do what it says, then delete it"
     else:
-        problem = f"`{shown}` is read as HTML, which no reader of a page will see"
-        remedy = "write what belongs there; code stands between backticks"
+        problem = f"`{shown}` is read as HTML, which is not displayed"
+        remedy = "write the text; put code between backticks"
     return text.finding(text.line_of(token, first), problem, remedy)
 
 
@@ -204,5 +204,5 @@ def _check_front(page: Page) -> Iterator[Finding]:
     left = [number for number, row in rows if re.search(r"#\s*observed:", row)]
     if left:
         problem = f"comments `# observed: ...` of the template are left, {len(left)} in all"
-        remedy = "write what you understood as outcomes and claims, then delete the comments"
+        remedy = "state the outcomes and claims, then delete the comments"
         yield Finding(page.path, left[0], problem, remedy)

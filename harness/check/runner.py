@@ -24,11 +24,11 @@ PageReport = Report | TrainingReport | MythReport | ExerciseReport
 
 
 class Context(Protocol):
-    """What pages run with. It may open its parts when they are first used."""
+    """The resources that pages run with; they may be opened when they are first used."""
 
     @property
     def catalogue(self) -> Catalogue:
-        """Where pages, probes and recipes are looked up."""
+        """The catalogue of pages, probes and recipes."""
 
     @property
     def engine(self) -> Engine:
@@ -36,12 +36,12 @@ class Context(Protocol):
 
     @property
     def baseline(self) -> Baseline:
-        """What is run once for all pages: the unbroken engine, and the independent libraries."""
+        """The results that are shared by all pages: the unbroken engine's and the oracles'."""
 
 
 @dataclass(frozen=True)
 class OpenContext:
-    """A context whose parts are at hand."""
+    """A context whose parts are already open."""
 
     catalogue: Catalogue
     engine: Engine
@@ -49,7 +49,7 @@ class OpenContext:
 
 
 def run_page(page: Page, context: Context, variant: Page | None = None) -> PageReport:
-    """Run a page as its kind requires, and compare what happens with what the page states.
+    """Run a page as its kind requires, and return the comparison with what it states.
 
     Raises what the runner of that kind raises: PageError, HunkError, DoesNotApply, UsageError or
     EnvironmentProblem.

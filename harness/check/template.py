@@ -1,7 +1,7 @@
-"""A new page: the template for its kind, with what the lab observes as comments.
+"""A new page: the template for its kind, with the observed outcomes as comments.
 
-The outcomes stay `"?"`: the author states them, once they are understood. Wherever the author has
-to write something, a comment says what, and `harness check` finds every comment that is left.
+The outcomes stay `"?"` until the author states them. Comments say what to write, and `harness
+check` finds every comment that is left.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.pages.front_matter import KINDS, UNSTATED, PatchFront
 from harness.pages.page import read_page
 
 UNPATCHED = tuple(kind.kind for kind in KINDS if not issubclass(kind, PatchFront))
-"""Kinds of pages that change no engine."""
+"""Kinds of pages without a patch."""
 
 
 def write_page(draft: Draft, folder: Path, context: Context) -> tuple[Path, BreaklabError | None]:
@@ -40,7 +40,7 @@ def write_page(draft: Draft, folder: Path, context: Context) -> tuple[Path, Brea
         )
     for name in draft.probes:
         if name not in catalogue.shared_probes:
-            remedy = "`harness list --probes` shows them; the page's own come later"
+            remedy = "`harness list --probes` shows them; add the page's own probes later"
             raise unknown("shared probe", name, catalogue.shared_probes, remedy)
     path = folder / draft.family / f"{draft.id}.md"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def write_page(draft: Draft, folder: Path, context: Context) -> tuple[Path, Brea
 
 
 def _observe(draft: Draft, path: Path, context: Context) -> Report:
-    """A run of the draft's probes; if it has none, of all shared ones, which are only proposed."""
+    """Return a report on the draft's probes, or on all shared probes if it has none."""
     probes = draft.probes or tuple(context.catalogue.shared_probes)
     diagnostics: Sequence[Diagnostic] = DIAGNOSTICS if draft.probes else ()
     experiment = prepare(read_page(path), context.catalogue, context.engine, probes=probes)
@@ -65,10 +65,10 @@ def _observe(draft: Draft, path: Path, context: Context) -> Report:
 
 
 def next_steps(draft: Draft, path: Path, extra: bool, error: BreaklabError | None) -> str:
-    """What to do with a page that was written; `extra` if commands have to name its folder."""
+    """Return the next steps for a new page; `extra` if commands must name its folder."""
     option = f" --breaks {path.parent.parent}" if extra else ""
     steps = {
-        "diff": "what the patch changes in the engine's own code",
+        "diff": "what the patch changes in the engine's code",
         "break": "what happens, probe by probe",
         "myth": "what the program prints",
         "exercise": "which tests pass, and which fail",
@@ -79,8 +79,8 @@ def next_steps(draft: Draft, path: Path, extra: bool, error: BreaklabError | Non
     lines = [f"  harness {command} {draft.id}{option}" for command in steps]
     width = max(map(len, lines))
     listed = (f"{line:{width}}   {why}" for line, why in zip(lines, steps.values(), strict=True))
-    wrong = [f"\nIts patch is not right yet; correct it in the page.\n{error}"] if error else []
-    return "\n".join([f"wrote {path}", *wrong, "\nNext, as often as you like:", *listed])
+    wrong = [f"\nThe patch has a mistake; correct it in the page.\n{error}"] if error else []
+    return "\n".join([f"wrote {path}", *wrong, "\nNext steps, as often as needed:", *listed])
 
 
 # ----- The page's text -----
@@ -117,7 +117,7 @@ def _front(draft: Draft, report: Report | None) -> Iterator[str]:
 
 
 def _observed(report: Report, mark: str) -> Iterator[str]:
-    """A line for each probe that reaches the change; `mark` comes before one only proposed."""
+    """Yield a line for each probe that reaches the change; `mark` precedes a proposed one."""
     if all(run.outcome == "not-reached" for run in report.runs):
         yield "# observed: no probe runs the changed code; write one in a section `## Probes`"
     for probe, group in groupby(report.runs, key=lambda run: run.probe):
@@ -141,7 +141,7 @@ def _short(text: str) -> str:
 
 
 def _observed_claims(report: Report) -> tuple[str, str]:
-    """The diagnostics that alarm on some probe, and those that never do, as comments."""
+    """Return comments with the diagnostics that alarm on some probe, and those that never do."""
     caught = dict.fromkeys(name for run in report.runs for name in run.caught_by)
     silent = dict.fromkeys(name for run in report.runs for name in run.missed_by)
     missed = [name for name in silent if name not in caught]
@@ -153,7 +153,7 @@ def _body(draft: Draft) -> Iterator[str]:
     hints = _HINTS | {"variant": _VARIANT_HINTS, "exercise": _EXERCISE_HINTS}.get(draft.kind, {})
     optional = optional_sections(draft.kind)
     yield f"# {draft.id.replace('-', ' ').capitalize()}"
-    yield "<!-- A title of a few words, as a learner would say it. -->"
+    yield "<!-- A title of a few words, in a learner's terms. -->"
     for section in sections_of(draft.kind):
         if section not in optional:
             yield f"## {section}"
@@ -162,52 +162,52 @@ def _body(draft: Draft) -> Iterator[str]:
 
 
 def _block(section: str, draft: Draft) -> str:
-    """The block that runs, in the section that has one."""
+    """Return the block that runs, if the section has one."""
     if section == "The program":
         program = "```python\n# the shortest program that shows what really happens\n```"
-        return f"{program}\n\n```text\nwhat it prints, to the letter\n```"
+        return f"{program}\n\n```text\nits exact output\n```"
     if section == "The suite":
         return "```python\ndef test_something(lib):\n    assert lib is not None\n```"
     if section == "Answer":
-        probe = 'def answer(x=(3,)):\n    """What it exercises, in a line."""\n    return x'
+        probe = 'def answer(x=(3,)):\n    """What it exercises, in one line."""\n    return x'
         return f"```python\n{probe}\n```"
     if section != "The break" or draft.kind in UNPATCHED:
         return ""
     before, after = draft.before, draft.after
     if not before:
-        before, after = "the code as it is, a line or more", after or "the code as it should be"
+        before, after = "the original code, one or more lines", after or "the changed code"
     header = f"@@ {draft.scope} @@" if draft.scope else "@@ @@"
     removed = [f"-{row}" for row in before.splitlines()]
     added = [f"+{row}" for row in after.splitlines()]
     return "\n".join(["```diff", header, *removed, *added, "```"])
 
 
-# ----- Hints for the author; the check finds every one that is left -----
+# ----- Hints for the author, as comments -----
 
 _HINTS: dict[str, str] = {
     "Hypothesis": "What the code is for, in two sentences. Then ask for a prediction: which probe "
     "crashes, which is silently wrong, which is right? Give shapes and a correct value to start "
     "from.",
-    "The break": "What was changed, and how someone comes to write it so.",
-    "What happens": "Probe by probe, or case by case, with the numbers you saw. Why it "
-    "hides where it hides.",
+    "The break": "What was changed, and how one might come to write it.",
+    "What happens": "Probe by probe, or case by case, with the numbers you saw. Why some "
+    "probes do not show it.",
     "Diagnostic": "How to see it from logs alone; the invariant in one line; the stronger check, "
-    "and what it is blind to.",
-    "Lesson": "What holds beyond this page, in a sentence or two.",
-    "References": "Where it was seen, and where it is explained.",
+    "and what it cannot see.",
+    "Lesson": "What is true beyond this page, in a sentence or two.",
+    "References": "Where it was found, and where it is explained.",
     "The claim": "What is taught, in your own words, and where.",
     "The program": "What it does, line by line where that is not obvious.",
-    "When it would be true": "The case, the library or the year in which the claim holds.",
+    "When it would be true": "The case, the library or the year in which the claim is true.",
 }
 _VARIANT_HINTS: dict[str, str] = {
-    "The break": "No break: a rewrite that is as correct. What was changed, and who writes it so.",
+    "The break": "Not a break: an equally correct rewrite. What was changed, and who writes it.",
     "Diagnostic": "Nothing may raise an alarm. What it means for your own engine.",
 }
 _EXERCISE_HINTS: dict[str, str] = {
     "The suite": "The tests as a course would write them, with one blind spot.",
     "The break": "Which break passes, in words, with a link to its page; what the suite catches.",
     "Your task": "What to write, and what to predict before it runs.",
-    "Hints": "A list, the first of them no more than a nudge.",
-    "Answer": "Why it kills, with the numbers you saw; why the suite could not.",
-    "Lesson": "What holds beyond this suite, in a sentence or two.",
+    "Hints": "A list, starting with a gentle hint.",
+    "Answer": "Why it kills the break, with the numbers you saw; why the suite could not.",
+    "Lesson": "What is true beyond this suite, in a sentence or two.",
 }

@@ -1,4 +1,4 @@
-"""The check of a training break: are its metrics, over many seeds, as the page states?"""
+"""The check of a training break: its metrics, over many seeds, are as the page states."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def check_training(page: Page, context: Context) -> Iterator[Finding | TrainingR
 
 def _check_page(page: Page) -> Iterator[Finding]:
     if page.probes:
-        remedy = "leave the section out: its probe is the recipe"
+        remedy = "remove the section: the recipe takes the place of probes"
         yield Finding(page.path, page.body_line, "probes on a page with a recipe", remedy)
     if not page.front_as(TrainingBreak).expect:
-        remedy = '`harness break` shows the metrics; begin with `validation_loss = "higher"`'
+        remedy = '`harness break` shows the metrics; start with `validation_loss = "higher"`'
         yield Finding(page.path, 1, "states nothing about any metric", remedy)
 
 
 def _check_crash(page: Page, report: TrainingReport) -> Iterator[Finding]:
     crash = report.crash
     if not crash.agrees:
-        observed = f"observed: {crash.seen}, {crash.count} of {report.seeds} runs"
+        observed = f"observed: {crash.observed}, {crash.count} of {report.seeds} runs"
         problem = f"says that it crashes {crash.expected}; {observed} {crash.evidence}".rstrip()
-        remedy = "correct the patch; or, once you can say why, "
-        remedy += f'write `crash = "{crash.seen}"`' if crash.count else "leave `crash` out"
+        remedy = "correct the patch; or, once you can explain it, "
+        remedy += f'write `crash = "{crash.observed}"`' if crash.count else "leave `crash` out"
         yield Finding(page.path, page.line_of("expect", "crash"), problem, remedy)
 
 
@@ -49,15 +49,15 @@ def _check_metrics(page: Page, report: TrainingReport) -> Iterator[Finding]:
     for metric in report.metrics:
         if metric.agrees is False:
             observed = f"observed: {metric.verdict}, {_statistics(metric)}"
-            problem = f"says {metric.expected} of `{metric.metric}`; {observed}"
-            remedy = "correct the patch; or, once you can say why, write what is observed"
+            problem = f"says {metric.expected} for `{metric.metric}`; {observed}"
+            remedy = "correct the patch; or, once you can explain it, write what is observed"
             if metric.verdict == "unclear":
                 remedy = "leave it out: these runs neither show a difference nor exclude one"
             yield Finding(page.path, page.line_of("expect", metric.metric), problem, remedy)
     judged = {metric.metric for metric in report.metrics}
     for name in page.front_as(TrainingBreak).expect:
         if name not in judged and name != "crash":
-            problem = f"says something about `{name}`, and too few broken runs ended to judge it"
+            problem = f"states an outcome for `{name}`, but too few broken runs ended to judge it"
             yield Finding(page.path, page.line_of("expect", name), problem, "leave it out")
 
 

@@ -1,4 +1,4 @@
-"""The check of translations: as fresh as their pages, with the same sections and the same code."""
+"""The check of translations: up to date, with the same sections and the same code."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z]{2,4})?")
 
 
 class TranslationFront(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The machine's part of a translation."""
+    """The front matter of a translation."""
 
     of: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{12}$")]
 
 
-def check_translations(page: Page, known: Page, catalogue: Catalogue) -> Iterator[Finding]:
-    """What is wrong with a page's translations.
+def check_translations(page: Page, valid: Page, catalogue: Catalogue) -> Iterator[Finding]:
+    """Yield what is wrong with a page's translations.
 
-    `known` is the page without the names that do not exist, whose probes can be looked up.
+    `valid` is the page without unknown names, so that its probes can be looked up.
     """
     for language, path in catalogue.translations(page.id).items():
         yield from check_translation(path, page)
         if isinstance(page.front, ProbedFront):
-            probes = catalogue.probes_for(known)
+            probes = catalogue.probes_for(valid)
             yield from check_probe_lines(path, probes, catalogue.phrases(language))
 
 
 def check_translation(path: Path, page: Page) -> list[Finding]:
-    """Everything in which the translation at `path` is out of step with its page, by line."""
+    """Return the differences between the translation at `path` and its page, by line."""
     try:
         toml, body, line = split_front(read_text(path), str(path))
     except PageError as error:
         return [finding_from(error, str(path))]
     text = Text(str(path), body, line)
-    found = [
+    findings = [
         *_check_language(path),
         *_check_fingerprint(toml, text, page),
         *_check_outline(text, page),
@@ -58,19 +58,19 @@ def check_translation(path: Path, page: Page) -> list[Finding]:
         *check_leftovers(text),
         *check_links(text),
     ]
-    return sorted(found, key=lambda finding: finding.line)
+    return sorted(findings, key=lambda finding: finding.line)
 
 
 def check_probe_lines(
     path: Path, probes: Iterable[Probe], lines: Collection[str]
 ) -> Iterator[Finding]:
-    """Probes that the translated page runs, and of which `lines` has no translated first line."""
+    """Yield the probes whose first line is not among the translated `lines`."""
     language = path.stem.partition(".")[2]
     for probe in probes:
         line = probe.doc.splitlines()[0]
         if line not in lines:
             problem = f"the probe `{probe.name}` is shown in English: `{line}`"
-            remedy = f"give that line, as it stands, its translation in probes/{language}.toml"
+            remedy = f"add a translation of exactly that line to probes/{language}.toml"
             yield Finding(str(path), 1, problem, remedy)
 
 
@@ -78,7 +78,7 @@ def _check_language(path: Path) -> Iterator[Finding]:
     language = path.stem.partition(".")[2]
     if not _LANGUAGE.fullmatch(language):
         remedy = "name the file ID.LANG.md, with a code such as `es` or `pt-BR`"
-        yield Finding(str(path), 1, f"`{language}` is no code of a language", remedy)
+        yield Finding(str(path), 1, f"`{language}` is not a language code", remedy)
 
 
 def _check_fingerprint(toml: str, text: Text, page: Page) -> Iterator[Finding]:
@@ -87,58 +87,58 @@ def _check_fingerprint(toml: str, text: Text, page: Page) -> Iterator[Finding]:
         front = msgspec.convert(tomllib.loads(toml), TranslationFront)
     except (ValueError, RecursionError) as error:
         problem = f"the front matter is not that of a translation: {error}"
-        yield text.finding(1, problem, f"once it is reviewed, it is one line: {line}")
+        yield text.finding(1, problem, f"once reviewed, it is one line: {line}")
         return
     if front.of != fingerprint(page):
         problem = (
-            f"the original has changed since this was reviewed: it was {front.of}, "
+            f"the original has changed since the translation was reviewed: it was {front.of}, "
             f"and {page.path} is {fingerprint(page)}"
         )
         yield text.finding(2, problem, f"compare the two; once they agree, write {line}")
 
 
 def _check_outline(text: Text, page: Page) -> Iterator[Finding]:
-    """As many second-level sections; a translated heading cannot be compared word by word."""
+    """Compare only the number of second-level sections, since headings are translated."""
     original = Text(page.path, page.body, page.body_line).sections
     if len(text.sections) != len(original):
         names = ", ".join(section.text for section in original)
-        problem = f"{len(text.sections)} sections, and the original has {len(original)}"
+        problem = f"{len(text.sections)} sections, but the original has {len(original)}"
         yield text.finding(text.line, problem, f"translate each of: {names}")
     if not any(heading.level == 1 for heading in text.headings):
-        yield text.finding(text.line, "no title", "start with `# `, and the title translated")
+        yield text.finding(text.line, "no title", "start with `# ` and the translated title")
 
 
 def _check_code(text: Text, page: Page) -> Iterator[Finding]:
-    """The same fenced blocks in the same sections: their text, and what stands behind the fence."""
-    mine = list(read_fences(text.body, text.line))
+    """Compare the fenced blocks: their text, their info strings and their sections."""
+    blocks = list(read_fences(text.body, text.line))
     places = {heading.text: index for index, heading in enumerate(text.sections)}
     originals = {
         heading.text: index
         for index, heading in enumerate(Text(page.path, page.body, page.body_line).sections)
     }
-    for number, (own, its) in enumerate(zip_longest(mine, page.fences), start=1):
+    for number, (own, its) in enumerate(zip_longest(blocks, page.fences), start=1):
         if own is None or its is None:
-            problem = f"{len(mine)} blocks of code, and the original has {len(page.fences)}"
+            problem = f"{len(blocks)} blocks of code, but the original has {len(page.fences)}"
             line = own.line - 1 if own else text.line + text.body.count("\n")
-            yield text.finding(line, problem, "copy the blocks of the original, as they are")
+            yield text.finding(line, problem, "copy the blocks of the original unchanged")
             return
         if (own.info, own.text) != (its.info, its.text):
             yield _unlike_code(text, number, own, its)
         elif len(places) == len(originals) and places.get(own.section) != originals.get(
             its.section
         ):
-            problem = f"block {number} of the code stands in another section than in the original"
+            problem = f"code block {number} is in another section than in the original"
             remedy = f"there it is in `{its.section}`, line {its.line - 1} of {page.path}"
             yield text.finding(own.line - 1, problem, remedy)
 
 
 def _unlike_code(text: Text, number: int, own: Fence, its: Fence) -> Finding:
     rows = zip_longest(own.text.splitlines(), its.text.splitlines())
-    offset, (mine, original) = next(
+    offset, (actual, expected) = next(
         ((i, pair) for i, pair in enumerate(rows) if pair[0] != pair[1]),
         (-1, (" ".join(own.info), " ".join(its.info))),
     )
-    words = [f"`{row}`" if row is not None else "nothing" for row in (mine, original)]
-    problem = f"block {number} of the code has {words[0]}, and the original {words[1]}"
-    remedy = "copy the block of the original, as it is: code is never translated"
+    shown = [f"`{row}`" if row is not None else "nothing" for row in (actual, expected)]
+    problem = f"code block {number} has {shown[0]}, but the original has {shown[1]}"
+    remedy = "copy the block of the original unchanged: code is never translated"
     return text.finding(own.line + offset, problem, remedy)

@@ -1,11 +1,11 @@
 """The commands and the exit statuses.
 
-Exit status: 0 as the page says; 1 not as the page says; 2 wrong usage or a page that cannot be
-read; 3 a problem of the environment. An error is one message on standard error with its remedy.
+Exit status: 0 as the page says; 1 not as the page says; 2 wrong usage or an unreadable page; 3 a
+problem of the environment. An error is one message on standard error with its remedy.
 
-Only the module of the command that is called is imported, and a command imports what it needs
-inside its functions: `harness list` starts at once, and a report from the cache is shown without
-NumPy or LibCST.
+Only the module of the called command is imported, and commands import what they need inside their
+functions, so that `harness list` starts at once, and a cached report is shown without NumPy or
+LibCST.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ COMMANDS = {
 
 def main() -> None:
     """Run the command line, and end the process with its exit status."""
-    # The arrays are small: NumPy's threads would spend their time waiting for one another.
+    # The arrays are small: NumPy's threads would mostly wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     traceback = "--traceback" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--traceback"]
@@ -61,7 +61,7 @@ def open_app(called: str | None = None) -> typer.Typer:
     app = typer.Typer(
         result_callback=_end,
         name="harness",
-        help="Break an autodiff engine on purpose, predict what happens, and see what notices.",
+        help="Break an autodiff engine on purpose, predict what happens, and see what catches it.",
         epilog="With --traceback, any command shows where an error comes from.",
         no_args_is_help=True,
         add_completion=False,

@@ -42,10 +42,12 @@ def break_engine(
     lang: Lang = None,
     seeds: Annotated[
         int | None,
-        typer.Option("--seeds", metavar="N", help="How many, for a whole training (20)."),
+        typer.Option(
+            "--seeds", metavar="N", help="Number of seeds, for a whole training (default: 20)."
+        ),
     ] = None,
 ) -> int:
-    """Put a break into the engine, in memory, and see what happens probe by probe."""
+    """Put a break into the engine, in memory, and see what happens, probe by probe."""
     from harness.pages.front_matter import TrainingBreak
 
     session = Session(breaks, engine, on, lang, json, not no_cache, explain=True)
@@ -83,7 +85,7 @@ def _break_probed(session: Session, page: Page, probes: Sequence[str], predict: 
 def _cached_or_new(
     session: Session, page: Page, probes: Sequence[str]
 ) -> tuple[Experiment | CachedReport, Callable[[], Report]]:
-    """The experiment and what makes its report: the cache, or a run whose report is stored."""
+    """Return the experiment, and a function that returns its report, cached or new."""
     from harness.experiment.cached import REPORTS, CachedReport, key_of_report
 
     start = time.perf_counter()
@@ -137,7 +139,7 @@ def _show_run(
 
 
 def _show_next(session: Session, page: Page) -> None:
-    """After a page of the track, show the command for the next one."""
+    """If the page is on the track, print the command for the next one."""
     track = list(session.catalogue.track)
     if page.id in track[:-1]:
         following = track[track.index(page.id) + 1]

@@ -1,4 +1,4 @@
-"""`harness check [ID]...`: are the pages true?"""
+"""`harness check [ID]...`: check that pages are true."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def check(
     pages: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Pages; all if none is named.")
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Pages; all by default.")
     ] = None,
     engine: EngineName = None,
     breaks: Breaks = None,
@@ -27,14 +27,14 @@ def check(
     ] = False,
     json: Json = False,
 ) -> int:
-    """Check pages against what is observed, on the engine and on every variant they name."""
+    """Check that pages are true, on the engine and on every variant that they name."""
     from harness.check.pages import check_pages
     from harness.report.findings import show_check, show_left_out, show_summary
 
     start, session = time.perf_counter(), Session(breaks, engine, json=json)
     if training and pages:
-        remedy = "leave --training out: a page that is named is checked in any case"
-        raise UsageError(f"--training, and {pages[0]} is named", remedy)
+        remedy = "leave --training out: pages that you name are always checked"
+        raise UsageError(f"--training cannot be combined with a page ({pages[0]})", remedy)
     if session.engine.foreign and not training:
         return _compare(session, pages or ())
     checks: list[PageCheck] = []
@@ -75,15 +75,15 @@ def _compare(session: Session, ids: Sequence[str]) -> int:
     """
     from harness.experiment.baseline import Baseline
     from harness.experiment.comparison import breaks_for, compare_pages
-    from harness.report.findings import show_compared
+    from harness.report.findings import show_comparison
 
     reports = []
-    baseline = Baseline(session.cache, diagnostics=())  # outcomes need none
+    baseline = Baseline(session.cache, diagnostics=())  # not needed for outcomes
     pages = breaks_for(session.catalogue, ids)
     for report in compare_pages(pages, session.catalogue, session.engine, baseline):
         reports.append(report)
         if not session.json:
-            show_compared(session.console, report)
+            show_comparison(session.console, report)
     if session.json:
         print_json({"schema": 1, "reports": reports})
     return 0

@@ -1,4 +1,4 @@
-"""`harness doctor [ENGINE]`: an engine as it is, without any break."""
+"""`harness doctor [ENGINE]`: examine an engine without a break."""
 
 from __future__ import annotations
 

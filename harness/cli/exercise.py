@@ -1,4 +1,4 @@
-"""`harness exercise ID [FILE]`: tests that a break passes, and the judgement of a submission."""
+"""`harness exercise ID [FILE]`: show an exercise, or judge a submission."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def exercise(
     page: PageId,
     probe: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="Your probe, a Python file, to be judged."),
+        typer.Argument(metavar="[FILE]", help="A Python file with your probe, to be judged."),
     ] = None,
     hints: Annotated[bool, typer.Option("--hints", help="Show the hints.")] = False,
     engine: EngineName = None,
@@ -23,10 +23,10 @@ def exercise(
     json: Json = False,
     no_cache: NoCache = False,
 ) -> int:
-    """See tests that a break passes, and write the probe that kills it."""
+    """Read a test suite that misses a break, and write a probe that catches it."""
     from harness.grade.exercise import run_exercise
     from harness.grade.submission import read_submission
-    from harness.report.exercise import show_attempt, show_exercise
+    from harness.report.exercise import show_exercise, show_submission
 
     session = Session(breaks, engine, json=json, cached=not no_cache, explain=True)
     task = session.page(page, "exercise")
@@ -35,7 +35,7 @@ def exercise(
     if json:
         print_json(report)
     elif probes:
-        show_attempt(session.console, task, report, probes)
+        show_submission(session.console, task, report, probes)
     else:
         show_exercise(session.console, task, report, hints=hints)
     return 0 if (report.killed if probes else report.agrees) else 1

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def show_kill_matrix(
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Breaks; all if none is named.")
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Breaks; all by default.")
     ] = None,
     family: Annotated[
         str | None, typer.Option("--family", metavar="F", help="Only the breaks of this family.")
@@ -32,7 +32,7 @@ def show_kill_matrix(
     on: VariantId = None,
     breaks: Breaks = None,
     accept: Annotated[
-        bool, typer.Option("--accept", help="Commit what is observed as what is expected.")
+        bool, typer.Option("--accept", help="Commit the observed matrix as the expected one.")
     ] = False,
     junit: Annotated[
         Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit XML.")
@@ -41,12 +41,12 @@ def show_kill_matrix(
         Path | None, typer.Option("--markdown", metavar="FILE", help="Write Markdown; - prints it.")
     ] = None,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Show who catches each break, with what and how.")
+        bool, typer.Option("--verbose", help="Show how each diagnostic catches each break.")
     ] = False,
     no_cache: NoCache = False,
     json: Json = False,
 ) -> int:
-    """Run every break with every diagnostic: which catches what, and is it as committed?"""
+    """Run every break with every diagnostic, and compare with the committed matrix."""
     from harness.matrix import verdict
     from harness.matrix.plan import plan_matrix
     from harness.report.matrix_markdown import write_markdown
@@ -85,7 +85,7 @@ def _show(session: Session, matrix: Matrix, accepted: list[Path] | None, verbose
 
 
 def _evaluate_all(session: Session, plan: Plan) -> Evaluations:
-    """Run the plan with a progress line. If it has to stop, print how much was finished."""
+    """Run the plan with a progress line. If it is interrupted, print how much was finished."""
     from harness.experiment.baseline import Baseline
     from harness.matrix.evaluate import evaluate_all
     from harness.report.matrix_terminal import Progress
@@ -105,12 +105,12 @@ def _evaluate_all(session: Session, plan: Plan) -> Evaluations:
 
 
 def _junit_writer() -> Callable[[Matrix, Path], None]:
-    """The writer of JUnit XML, imported before anything runs."""
+    """Return the writer of JUnit XML; it is imported before anything runs."""
     try:
         from harness.report.junit import write_junit
     except ImportError:
         raise EnvironmentProblem(
-            "JUnit XML is written by junitparser, which is not installed",
+            "JUnit XML needs junitparser, which is not installed",
             "pip install 'breaklab[junit]'",
         ) from None
     return write_junit

@@ -1,4 +1,4 @@
-"""`harness myth ID`: a claim, and the program that tests it."""
+"""`harness myth ID`: show a claim, and run the program that tests it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`harness new ID`: begin a page."""
+"""`harness new ID`: start a page."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 def new_page(
-    page: Annotated[str, typer.Argument(metavar="ID", help="Its id: words joined by hyphens.")],
+    page: Annotated[
+        str, typer.Argument(metavar="ID", help="The id of the page: words joined by hyphens.")
+    ],
     family: Annotated[
-        str | None, typer.Option(help="The folder it goes to: `broadcasting`.")
+        str | None, typer.Option(help="The folder of the page, such as `broadcasting`.")
     ] = None,
     level: Annotated[int | None, typer.Option(help="1 (first lesson) to 3 (expert).")] = None,
     kind: Annotated[str | None, typer.Option(help="break, variant, myth or exercise.")] = None,
     scope: Annotated[
         str | None,
-        typer.Option(help="Where the patch looks: `add.vjp`; the whole engine if empty."),
+        typer.Option(help="Where the patch applies, such as `add.vjp`; by default everywhere."),
     ] = None,
-    before: Annotated[str | None, typer.Option(metavar="CODE", help="The code as it is.")] = None,
-    after: Annotated[
-        str | None, typer.Option(metavar="CODE", help="The code as it should be.")
-    ] = None,
+    before: Annotated[str | None, typer.Option(metavar="CODE", help="The original code.")] = None,
+    after: Annotated[str | None, typer.Option(metavar="CODE", help="The changed code.")] = None,
     probe: Annotated[
         list[str] | None,
         typer.Option("--probe", metavar="NAME", help="Run this probe on it; may be repeated."),
@@ -45,7 +45,7 @@ def new_page(
     engine: EngineName = None,
     json: Json = False,
 ) -> int:
-    """Begin a page: the template for its kind, with what the lab observes."""
+    """Start a page from the template for its kind, with the observed outcomes as comments."""
     from harness.check.draft import read_draft
     from harness.check.template import next_steps, write_page
 
@@ -75,14 +75,14 @@ def new_page(
 
 
 def _choose_folder(folder: Path | None) -> Path:
-    """The folder that pages are written to, by default `./breaks`.
+    """Return the folder that pages are written to, by default `./breaks`.
 
     Raises UsageError if there is no such folder, or it is a file.
     """
     if folder is None and not Path("breaks").is_dir():
         raise UsageError(
-            "--breaks is missing, and there is no folder ./breaks",
-            "name the folder for your pages: `--breaks my-breaks`; it is created",
+            "--breaks is missing, and the folder ./breaks does not exist",
+            "name a folder for your pages: `--breaks my-breaks`; it will be created",
         )
     folder = folder or Path("breaks")
     if folder.exists() and not folder.is_dir():
@@ -91,7 +91,7 @@ def _choose_folder(folder: Path | None) -> Path:
 
 
 def _prompt(options: Options, families: Iterable[str]) -> Options:
-    """Ask on the terminal for every option that is not set; Enter takes the default."""
+    """Prompt for every option that is not set; Enter takes the default."""
     answers = dict(options)
 
     def question(name: str, text: str, default: Any = "", kind: type = str) -> None:
@@ -100,14 +100,18 @@ def _prompt(options: Options, families: Iterable[str]) -> Options:
             answers[name] = typer.prompt(text, default, show_default=show_default, type=kind)
 
     question("kind", "Kind (break, variant, myth, exercise)", "break")
-    question("family", f"Family, the folder it goes to ({', '.join(families)}, ...)", None)
+    question("family", f"Family, the folder of the page ({', '.join(families)}, ...)", None)
     question("level", "Level, 1 (first lesson) to 3 (expert)", 1, int)
     if answers["kind"] not in ("myth", "exercise"):
-        question("before", "The code as it is, in one line (Enter: I write the patch in the page)")
+        question(
+            "before", "The original code, in one line (Enter: I will write the patch in the page)"
+        )
     if answers["before"]:
-        question("after", "The code as it should be")
-        question("scope", "Where, such as add.vjp (Enter: in the whole engine)")
-        question("probes", "Probes, separated by spaces (Enter: propose those that reach it)")
+        question("after", "The changed code")
+        question("scope", "Scope, such as add.vjp (Enter: the whole engine)")
+        question(
+            "probes", "Probes, separated by spaces (Enter: propose those that run the changed code)"
+        )
         if isinstance(answers["probes"], str):
             answers["probes"] = answers["probes"].replace(",", " ").split()
     return answers

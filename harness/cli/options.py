@@ -27,13 +27,11 @@ EngineName = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-NoCache = Annotated[
-    bool, typer.Option("--no-cache", help="Run everything again, and store nothing.")
-]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Run everything, and store nothing.")]
 Lang = Annotated[
     str | None,
     typer.Option(
-        "--lang", metavar="CODE", help="The language to read in, such as `es`; else the locale's."
+        "--lang", metavar="CODE", help="The language, such as `es`; by default the locale's."
     ),
 ]
 Probes = Annotated[

@@ -18,7 +18,7 @@ CHOICES: tuple[Outcome, ...] = (
     "disguised-correct",
     "not-reached",
 )
-"""What a learner may predict; the other outcomes do not depend on the probe."""
+"""The outcomes that a learner may predict; the others do not depend on the probe."""
 
 
 def read_prediction(answer: str, say: Language = ENGLISH) -> Outcome | None:
@@ -51,12 +51,12 @@ def read_prediction(answer: str, say: Language = ENGLISH) -> Outcome | None:
 
 
 def ask_predictions(console: Screen, probes: Sequence[Probe]) -> dict[str, Outcome]:
-    """Ask for one outcome a probe; end of input skips the rest."""
+    """Prompt for one outcome per probe; end of input skips the rest."""
     say = console.say
     choices = " · ".join(f"{say(outcome)[0]} {say(outcome)}" for outcome in CHOICES)
     console.print(Text(say("What do you predict?"), "bold"))
     console.print(f"  {choices}")
-    console.print(f"  {say('Enter skips a probe, Ctrl-D all that are left.')}\n")
+    console.print(f"  {say('Enter skips a probe, Ctrl-D all remaining ones.')}\n")
     predictions = {}
     for probe in probes:
         console.print(Text.assemble((probe.name, "bold"), f"  {say(probe.doc.splitlines()[0])}"))
@@ -93,7 +93,7 @@ def show_score(console: Screen, predictions: Mapping[str, Outcome], report: Repo
         hit = predicted in observed
         count += hit
         mark = (f"  {say('right')}  ", "green") if hit else (f"  {say('wrong')}  ", "red")
-        line = Text.assemble(mark, name, say(": you said {outcome}", outcome=say(predicted)))
+        line = Text.assemble(mark, name, say(": you predicted {outcome}", outcome=say(predicted)))
         if not hit or len(observed) > 1:
             line.append(say(", it was "))
             line.append_text(

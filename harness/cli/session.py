@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Session:
-    """What a command works with. Everything is opened when it is first used."""
+    """The resources of a command, each opened when it is first used."""
 
     breaks: Sequence[Path] | None = None
     """Folders with more pages."""
@@ -34,7 +34,7 @@ class Session:
     variant_id: str | None = None
     """The variant that the break is put into."""
     lang: str | None = "en"
-    """A language; None for that of the locale."""
+    """A language; None for the locale's."""
     json: bool = False
     cached: bool = True
     """Whether results are read from and stored in the user's cache."""
@@ -57,7 +57,7 @@ class Session:
 
     @cached_property
     def engine(self) -> Engine:
-        """The engine that the command is about: that of `engine_name`, harness.toml, or minigrad.
+        """The engine of the command: `engine_name`, that of harness.toml, or minigrad.
 
         Raises UsageError for a variant of an engine that is not minigrad, and what `explore` raises
         for an engine that cannot be used.
@@ -81,18 +81,18 @@ class Session:
 
     @cached_property
     def variant(self) -> Page | None:
-        """The variant that the break is put into. Raises UsageError where there is none."""
+        """The variant that the break is put into. Raises UsageError if it does not exist."""
         return self.page(self.variant_id, "variant") if self.variant_id else None
 
     @cached_property
     def baseline(self) -> Baseline:
-        """What is run once for all pages of the command."""
+        """The baseline, which is computed once for all pages of the command."""
         from harness.experiment.baseline import Baseline
 
         return Baseline(self.cache, explain=self.explain)
 
     def context_for(self, page: Page) -> Context:
-        """What this page runs with: this session, or minigrad for a whole training.
+        """Return the context of a page: this session, or minigrad for a whole training.
 
         Raises UsageError for a training on another engine.
         """
@@ -112,7 +112,7 @@ class Session:
 
     @cached_property
     def language(self) -> Language:
-        """The language to read in. Programs read English unless they ask for another language."""
+        """The language of the output; with `json` English, unless another is set."""
         from harness.report.language import open_language
 
         language = open_language("en" if self.json and self.lang is None else self.lang)
@@ -120,22 +120,22 @@ class Session:
 
     @cached_property
     def console(self) -> Screen:
-        """Standard output."""
+        """The console on standard output."""
         from harness.report.terminal import open_console
 
         return open_console(language=self.language)
 
     @property
     def is_interactive(self) -> bool:
-        """Whether a person reads the output, and can answer questions."""
+        """Whether the command runs on a terminal and can prompt."""
         return not self.json and sys.stdin.isatty() and sys.stdout.isatty()
 
     def page(self, page_id: str, kind: PageKind | None = None) -> Page:
-        """The page with that id. Raises UsageError if there is none, or it is of another kind."""
+        """Return the page with that id. Raises UsageError for none or another kind."""
         return self.catalogue.page(page_id, kind)
 
     def translated(self, page: Page) -> Page:
-        """The page in the session's language; the page itself if it is not translated."""
+        """Return the page in the session's language; the page itself if it is not translated."""
         path = self.catalogue.translations(page.id).get(self.language.code)
         if path is None:
             return page
@@ -157,7 +157,7 @@ def complain(error: BreaklabError) -> None:
 
 
 def page_entry(page: Page) -> dict[str, object]:
-    """A page in a list of pages, for JSON."""
+    """Return the entry of a page in a list of pages, for JSON."""
     front = page.front
     return {
         "id": front.id,

@@ -1,4 +1,4 @@
-"""`harness show ID`: a page, to be read."""
+"""`harness show ID`: show a page."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""An engine tried unbroken: how it is built, what is wrong with it, which breaks apply."""
+"""An engine without a break: how it is built, which bugs it has, which breaks apply."""

@@ -1,7 +1,7 @@
-"""The doctor: what kind of engine this is, what can be tried on it, what is wrong with it as it is.
+"""The doctor: how an engine is built, what can be tested on it, and which bugs it already has.
 
-It says nothing that was not seen: every line comes from running the unbroken engine in a child, or
-from putting a page's patch into its source.
+It reports only what was observed: every line comes from running the unbroken engine in a child
+process, or from applying a page's patch to its source.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harness.core.report import SiteReport
 from harness.engines.survey import Reducer
 from harness.experiment.baseline import Baseline
 from harness.experiment.conformance import REFUSAL, Fit, fit
-from harness.experiment.exploration import Found, explore
+from harness.experiment.exploration import Exploration, explore
 from harness.experiment.patching import put
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Break
@@ -26,29 +26,29 @@ from harness.pages.probe import Probe
 
 
 class Application(msgspec.Struct, frozen=True):
-    """A break, and what becomes of it on this engine."""
+    """Whether and where a break applies to this engine."""
 
     break_: str = msgspec.field(name="break")
     sites: list[SiteReport]
     """Empty where it does not apply."""
     probes: list[str]
-    """Those of its page that it can be judged by."""
+    """The page's probes that can judge it."""
     reason: str = ""
-    """Why it cannot be tried."""
+    """Why it cannot be used."""
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """What the doctor found; schema 1: keys may be added, never renamed."""
+    """The doctor's report. Schema 1: keys may be added, never renamed."""
 
     schema: int
     engine: str
     files: int
     kind: str
     """arrays, scalars or functional."""
-    speech: dict[str, str]
-    """How it is spoken to: leaf, data, grad, backward or pull, functions."""
+    interface: dict[str, str] = msgspec.field(name="speech")
+    """How breaklab calls it: leaf, data, grad, backward or pull, functions."""
     storage: list[str]
-    """What it does to shapes and dtypes."""
+    """What storing does to shapes and dtypes."""
     accumulation: list[str]
     unbroadcasting: list[str]
     reducers: list[Reducer]
@@ -56,70 +56,72 @@ class Diagnosis(msgspec.Struct, frozen=True):
     probes: list[Fit]
     breaks: list[Application]
     settings: str
-    """The `harness.toml` to keep."""
+    """The text of a `harness.toml`."""
 
     @property
     def bugs(self) -> list[Fit]:
-        """What is wrong with the engine as it is."""
-        return [each for each in self.probes if each.verdict == "bug"]
+        """The probes that show a bug of the unbroken engine."""
+        return [item for item in self.probes if item.verdict == "bug"]
 
 
-def diagnose(said: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
-    """Try the engine that `said` names, clean.
+def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
+    """Return the diagnosis of an engine.
 
     Raises what `explore` raises.
     """
-    found = explore(said, baseline.cache, catalogue.conventions)
+    exploration = explore(name, baseline.cache, catalogue.conventions)
     shared = list(catalogue.shared_probes.values())
-    fits = _by_style(fit(found.engine, shared, baseline), shared, found)
+    fits = _without_design(fit(exploration.engine, shared, baseline), shared, exploration)
     return Diagnosis(
         schema=1,
-        engine=f"{found.target.module}:{found.name}",
-        files=len(found.engine.sources),
-        kind=found.engine.dialect.kind or "",
-        speech=dict(_speech(found)),
-        storage=list(_storage(found)),
-        accumulation=list(_accumulation(found)),
-        unbroadcasting=list(_unbroadcasting(found, fits, catalogue)),
-        reducers=found.reducers,
-        ops=found.steps[-1].ops,
+        engine=f"{exploration.target.module}:{exploration.name}",
+        files=len(exploration.engine.sources),
+        kind=exploration.engine.dialect.kind or "",
+        interface=dict(_interface(exploration)),
+        storage=list(_storage(exploration)),
+        accumulation=list(_accumulation(exploration)),
+        unbroadcasting=list(_unbroadcasting(exploration, fits, catalogue)),
+        reducers=exploration.reducers,
+        ops=exploration.steps[-1].ops,
         probes=list(fits.values()),
-        breaks=list(_applications(found, fits, catalogue, baseline)),
-        settings=settings_of(found),
+        breaks=list(_applications(exploration, fits, catalogue, baseline)),
+        settings=settings_of(exploration),
     )
 
 
-def _by_style(fits: dict[str, Fit], probes: Sequence[Probe], found: Found) -> dict[str, Fit]:
-    """No bug is what an engine does by design, or what another choice at a kink leads to."""
-    reasons = {probe.name: _design(probe, fits, found) for probe in probes}
+def _without_design(
+    fits: dict[str, Fit], probes: Sequence[Probe], exploration: Exploration
+) -> dict[str, Fit]:
+    """Return the fits, in which a difference that follows from the engine's design is not a bug."""
+    reasons = {probe.name: _design(probe, fits, exploration) for probe in probes}
     return {
-        name: Fit(name, "differs", verbatim(f"{reasons[name]}: {each.said}"))
-        if each.verdict == "bug" and reasons[name]
-        else each
-        for name, each in fits.items()
+        name: Fit(name, "differs", verbatim(f"{reasons[name]}: {item.reason}"))
+        if item.verdict == "bug" and reasons[name]
+        else item
+        for name, item in fits.items()
     }
 
 
-def _design(probe: Probe, fits: dict[str, Fit], found: Found) -> str:
-    """What the engine does by design that this probe would show."""
-    seen = found.storage.shape_changes
-    if any(f"{kept} is " in seen for kept in _RANKS if len(kept) in _ranks(probe)):
-        return "it does not keep such shapes"
+def _design(probe: Probe, fits: dict[str, Fit], exploration: Exploration) -> str:
+    """Return the property of the engine's design that would show on this probe; "" for none."""
+    changes = exploration.storage.shape_changes
+    if any(f"{shape} is " in changes for shape in _RANKS if len(shape) in _ranks(probe)):
+        return "it changes such shapes"
     if probe.kind != "steps":
         return ""
-    if found.accumulation.second_backward == "replaced":
-        return "a second walk does not add to the first"
+    if exploration.accumulation.second_backward == "replaced":
+        return "a second backward pass does not add to the first"
     if fits[probe.name].kind == "crash":
         return ""
-    if found.accumulation.reads_late:
-        return "its rules read what a leaf holds when they run"
-    if any(each.kind == "convention" for each in fits.values()):
-        return "it takes other subgradients at kinks"
+    if exploration.accumulation.reads_late:
+        return "its rules read the value of a leaf when they run"
+    if any(item.kind == "convention" for item in fits.values()):
+        return "it chooses other subgradients at kinks"
     return ""
 
 
 _RANKS: tuple[tuple[int, ...], ...] = ((), (3,), (2, 3))
-"""The shapes with which a survey tries what is kept."""
+"""The shapes with which a survey tests whether shapes are preserved."""
 
 
 def _ranks(probe: Probe) -> set[int]:
@@ -129,8 +131,8 @@ def _ranks(probe: Probe) -> set[int]:
     }
 
 
-def _speech(found: Found) -> Iterator[tuple[str, str]]:
-    dialect = found.engine.dialect
+def _interface(exploration: Exploration) -> Iterator[tuple[str, str]]:
+    dialect = exploration.engine.dialect
     if dialect.pull:
         yield "pull", dialect.pull
     else:
@@ -142,95 +144,96 @@ def _speech(found: Found) -> Iterator[tuple[str, str]]:
         yield "functions", ", ".join(dialect.functions)
 
 
-def _storage(found: Found) -> Iterator[str]:
-    seen = found.storage
-    kind = found.engine.dialect.kind
+def _storage(exploration: Exploration) -> Iterator[str]:
+    storage = exploration.storage
+    kind = exploration.engine.dialect.kind
     if kind == "scalars":
-        yield (
-            "a tensor is a single number: probes compute with arrays of them, whose shapes are "
-            "NumPy's affair"
-        )
+        yield "a tensor is a single number: probes use NumPy arrays of them, with NumPy's shapes"
     if kind == "functional":
         yield "it differentiates functions: a probe is the function, traced for each of its leaves"
-    if seen.shape_changes:
-        changes = seen.shape_changes
-        yield f"shapes are changed: {changes}; only probes of the kept ranks can be judged"
-    if seen.dtype != "float64":
-        yield f"float64 is kept as {seen.dtype}, and compared in it"
-    if found.accumulation.reads_late:
+    if changes := storage.shape_changes:
+        yield f"shapes are changed: {changes}; only probes of the other ranks can be judged"
+    if storage.dtype != "float64":
+        yield f"float64 is stored as {storage.dtype}, and compared in that precision"
+    if exploration.accumulation.reads_late:
         yield (
-            "a rule reads what its operand holds when it runs: a step between the forward and the "
-            "backward pass changes the gradient"
+            "a rule reads the value of its operand when it runs: a step between the forward and "
+            "the backward pass changes the gradient"
         )
 
 
 _BEFORE = {
-    "none": "a leaf has no gradient before the first walk: what arrives is stored",
+    "none": "a leaf has no gradient before the first backward pass, which stores the first one",
     "zeros": "every leaf starts with a buffer of zeros",
     "number": "a gradient starts as a Python number",
 }
 _SECOND = {
-    "in place": "a second walk adds into the same array",
-    "rebound": "a second walk makes a new array",
-    "replaced": "a second walk does not add to the first, but replaces it",
-    "refused": "a second walk is refused",
+    "in place": "a second backward pass adds into the same array",
+    "rebound": "a second backward pass makes a new array",
+    "replaced": "a second backward pass replaces the gradient instead of adding to it",
+    "refused": "a second backward pass is refused",
 }
 
 
-def _accumulation(found: Found) -> Iterator[str]:
-    seen = found.accumulation
-    if found.engine.dialect.kind == "functional":
-        yield "gradients are returned, not kept: there is nothing to accumulate into"
+def _accumulation(exploration: Exploration) -> Iterator[str]:
+    accumulation = exploration.accumulation
+    if exploration.engine.dialect.kind == "functional":
+        yield "gradients are returned, not stored, so nothing is accumulated"
         return
-    for table, key in ((_BEFORE, seen.initial_gradient), (_SECOND, seen.second_backward)):
+    for table, key in (
+        (_BEFORE, accumulation.initial_gradient),
+        (_SECOND, accumulation.second_backward),
+    ):
         if key in table:
             yield table[key]
-    if seen.shares_memory:
-        yield "a gradient is stored as it arrives, and shares its memory with another"
-    if found.engine.dialect.kind == "scalars":
+    if accumulation.shares_memory:
+        yield "a gradient is stored without a copy, and shares memory with another one"
+    if exploration.engine.dialect.kind == "scalars":
         return
-    if found.engine.like:
-        like = found.engine.like
+    if exploration.engine.like:
+        like = exploration.engine.like
         yield f"so a gradient of the wrong shape crashes where it is added (as in {like})"
     else:
-        yield "so a gradient of the wrong shape is kept without a word (as in minigrad)"
+        yield "so a gradient of the wrong shape is stored silently (as in minigrad)"
 
 
-def _unbroadcasting(found: Found, fits: dict[str, Fit], catalogue: Catalogue) -> Iterator[str]:
-    if found.engine.dialect.kind == "scalars":
+def _unbroadcasting(
+    exploration: Exploration, fits: dict[str, Fit], catalogue: Catalogue
+) -> Iterator[str]:
+    if exploration.engine.dialect.kind == "scalars":
         yield "none: a number has no shape"
         return
-    used = [each for each in found.reducers if each.callers]
-    for each in used:
-        yield f"`{each.name}` ({each.file}) sums ones((4, 3)) to (3,)"
-        if central := _central(each):
+    used = [reducer for reducer in exploration.reducers if reducer.callers]
+    for reducer in used:
+        yield f"`{reducer.name}` ({reducer.file}) sums ones((4, 3)) to (3,)"
+        if central := _central(reducer):
             yield f"it is central: every op's gradient passes through `{central}`"
         else:
             yield "each op calls it: " + "; ".join(
                 f"{op} in {', '.join(f'`{caller}`' for caller in callers)}"
-                for op, callers in each.callers.items()
+                for op, callers in reducer.callers.items()
             )
-        for flaw in each.flaws:
-            yield f"`{each.name}` is wrong: {flaw}"
+        for flaw in reducer.flaws:
+            yield f"`{reducer.name}` is wrong: {flaw}"
     if used:
         return
-    if named := found.engine.names.get("unbroadcast"):
-        listed = ", ".join(f"`{name}`" for name in ([named] if isinstance(named, str) else named))
-        yield f"by its name, {listed}; no function was seen to sum ones((4, 3)) to (3,)"
+    if names := exploration.engine.names.get("unbroadcast"):
+        listed = ", ".join(f"`{name}`" for name in ([names] if isinstance(names, str) else names))
+        yield f"judging by the name, {listed}; no function was observed to sum ones((4, 3)) to (3,)"
         return
     stretched = fits.get(catalogue.conventions.unbroadcasting_probe or "")
     if stretched and stretched.verdict == "fits":
-        yield "it un-broadcasts inside of its ops: no function of its own does it"
+        yield "it un-broadcasts inside its ops, not in a separate function"
     elif stretched and stretched.verdict == "bug":
-        yield f"it does not un-broadcast: {stretched.said}"
-    elif stretched and stretched.said.template == REFUSAL:
-        yield f"there is nothing to undo: {stretched.said}"
+        yield f"it does not un-broadcast: {stretched.reason}"
+    elif stretched and stretched.reason.template == REFUSAL:
+        yield f"it does not broadcast: {stretched.reason}"
     else:
-        yield "none was seen"
+        yield "none was found"
 
 
 def _central(reducer: Reducer) -> str | None:
-    """The one place from which it is called, whatever the op."""
+    """Return the only place from which all ops call it; None if there is no such place."""
     callers = {tuple(names) for names in reducer.callers.values()}
     only = next(iter(callers)) if len(callers) == 1 and len(reducer.callers) > 1 else ()
     return only[0] if len(only) == 1 else None
@@ -240,47 +243,52 @@ def _central(reducer: Reducer) -> str | None:
 
 
 def _applications(
-    found: Found, fits: dict[str, Fit], catalogue: Catalogue, baseline: Baseline
+    exploration: Exploration, fits: dict[str, Fit], catalogue: Catalogue, baseline: Baseline
 ) -> Iterator[Application]:
     pages, _ = catalogue.pages()
     for page in pages:
         if not isinstance(page.front, Break):
             continue
         try:
-            patched = put(page, found.engine)
+            patched = put(page, exploration.engine)
         except DoesNotApply as error:
             yield Application(page.id, [], [], error.reason)
             continue
-        except BreaklabError as error:  # its patch would not be Python here, say
+        except BreaklabError as error:  # for example, if the patched source is not valid Python
             yield Application(page.id, [], [], error.problem.splitlines()[0])
             continue
         sites = [SiteReport(site.file, site.line, site.scope) for site in patched.sites]
-        fitting, lacking = _split(page, found, fits, catalogue, baseline)
-        reason = "" if fitting else f"no probe of the page can be put to it: {lacking}"
+        fitting, lacking = _split(page, exploration, fits, catalogue, baseline)
+        reason = "" if fitting else f"no probe of the page can run on it: {lacking}"
         yield Application(page.id, sites, fitting, reason)
 
 
 def _split(
-    page: Page, found: Found, fits: dict[str, Fit], catalogue: Catalogue, baseline: Baseline
+    page: Page,
+    exploration: Exploration,
+    fits: dict[str, Fit],
+    catalogue: Catalogue,
+    baseline: Baseline,
 ) -> tuple[list[str], str]:
-    """The page's probes that can be put to the engine, and why others cannot."""
+    """Return the page's probes that can run on the engine, and why others cannot."""
     probes = catalogue.probes_for(page, ())
     own = [probe for probe in probes if probe.name not in fits or probe in page.probes]
-    known = {**fits, **(fit(found.engine, own, baseline) if own else {})}
-    verdicts = [known[probe.name] for probe in probes]
-    lacking = next((str(each.said) for each in verdicts if each.verdict != "fits"), "it has none")
-    return [each.probe for each in verdicts if each.verdict == "fits"], lacking
+    all_fits = {**fits, **(fit(exploration.engine, own, baseline) if own else {})}
+    items = [all_fits[probe.name] for probe in probes]
+    reasons = (str(item.reason) for item in items if item.verdict != "fits")
+    lacking = next(reasons, "the page has none")
+    return [item.probe for item in items if item.verdict == "fits"], lacking
 
 
-# ----- What to keep -----
+# ----- Settings -----
 
 
-def settings_of(found: Found) -> str:
-    """The text of a `harness.toml` that says all that was found out."""
-    said = found.target.settings
-    lines = ["[engine]", f"target = {_quoted(_full(found))}"]
-    lines += [f"root = {_quoted(said.root)}"] if said.root else []
-    dialect = found.engine.dialect
+def settings_of(exploration: Exploration) -> str:
+    """Return the text of a `harness.toml` with everything that the exploration exploration."""
+    settings = exploration.target.settings
+    lines = ["[engine]", f"target = {_quoted(_full(exploration))}"]
+    lines += [f"root = {_quoted(settings.root)}"] if settings.root else []
+    dialect = exploration.engine.dialect
     if not dialect.pull:
         lines += [
             f"leaf = {_quoted(dialect.leaf)}",
@@ -291,20 +299,22 @@ def settings_of(found: Found) -> str:
     if dialect.functions:
         lines.append(f"functions = [{', '.join(map(_quoted, dialect.functions))}]")
     if dialect.kind == "arrays":
-        lines.append(f'accumulation = "{"in place" if found.engine.like else "out of place"}"')
-    if found.engine.names:
+        lines.append(
+            f'accumulation = "{"in place" if exploration.engine.like else "out of place"}"'
+        )
+    if exploration.engine.names:
         lines += ["", "[engine.names]"]
-        lines += [f"{ours} = {_names(theirs)}" for ours, theirs in found.engine.names.items()]
+        lines += [f"{ours} = {_names(theirs)}" for ours, theirs in exploration.engine.names.items()]
     return "\n".join(lines) + "\n"
 
 
-def _full(found: Found) -> str:
-    said = found.target.settings.target
-    return said if found.target.name else f"{said}:{found.name}"
+def _full(exploration: Exploration) -> str:
+    target = exploration.target.settings.target
+    return target if exploration.target.name else f"{target}:{exploration.name}"
 
 
 def _quoted(text: str) -> str:
-    """A string of TOML."""
+    """Return the text as a TOML string."""
     return f"'{text}'" if '"' in text and "'" not in text else msgspec.json.encode(text).decode()
 
 

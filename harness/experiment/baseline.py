@@ -1,6 +1,6 @@
 """The baseline: what does not depend on the break, computed once for all experiments that share it.
 
-It holds the clean engine's runs, the oracles' runs of the same probes, and the verdicts of all
+It contains the clean engine's runs, the oracles' runs of the same probes, and the verdicts of all
 diagnostics on the clean engine. Every run goes through the cache.
 """
 
@@ -43,7 +43,7 @@ Traces = Mapping[Pair, Sequence[TraceStep]]
 
 @dataclass(eq=False)
 class CleanRun:
-    """A run of the clean engine, which is the answer key, and the verdicts on it."""
+    """A run of the clean engine (the answer key), and the verdicts on it."""
 
     run: Run
     oracles: Mapping[str, Run | Skipped]
@@ -93,7 +93,7 @@ class Baseline:
         self.cache, self.diagnostics, self.limits = cache, diagnostics, limits
         self.explain, self.select = explain, select
         self.memo: dict[object, Any] = {}
-        """What other modules compute once for this baseline, by a key of their own."""
+        """Values that other modules compute once for this baseline, by a key of their choice."""
         self._clean: dict[bytes, CleanRun] = {}
         self._called: dict[bytes, frozenset[str] | None] = {}
 
@@ -112,7 +112,7 @@ class Baseline:
         return {(probes[item[0]].name, item[1]): self._clean[keys[item]] for item in job.items}
 
     def complete(self, engine: Engine, probes: Sequence[Probe]) -> None:
-        """Compute everything that experiments on these probes will need of the clean engine.
+        """Compute everything that experiments on these probes need from the clean engine.
 
         Raises EnvironmentProblem if the engine does not load.
         """
@@ -121,11 +121,11 @@ class Baseline:
             self._coverage(engine, probes)
 
     def fill_cache(self, unpatched: Engine, probes: Sequence[Probe]) -> None:
-        """Run the clean engine once for everything that one experiment needs of it.
+        """Run the clean engine once for everything that one experiment needs from it.
 
         Its runs, the values at the patched places, and the recorded walks are cached under
         different keys, since most of them serve other experiments too. Does nothing if some of the
-        runs are cached already: only the rest is run then, when it is needed.
+        runs are already cached: then only the others are run, when they are needed.
 
         Parameters
         ----------
@@ -153,7 +153,7 @@ class Baseline:
         self.cache.put(RUNS, dict(zip(keys_of(traces), walks, strict=True)))
 
     def trails(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, Mapping[str, int]]:
-        """Return digests of what an engine evaluates to at its sites."""
+        """Return digests of the values at an engine's sites, for each probe and loss."""
         if not probes:
             return {}
         job = msgspec.structs.replace(self.job(engine, probes), measure=())
@@ -223,35 +223,35 @@ class Baseline:
 
     def missing(self) -> dict[str, Message]:
         """Return the diagnostics whose library is not installed, with the remedy."""
-        libraries = {each.name: each.library for each in self.diagnostics if each.library}
+        libraries = {item.name: item.library for item in self.diagnostics if item.library}
         reasons = {name: why_missing(library) for name, library in libraries.items()}
         return {name: reason for name, reason in reasons.items() if reason}
 
     def verdicts(self, observation: Observation) -> dict[str, Verdict]:
         """Return the verdict of every diagnostic."""
-        return {each.name: ask(each, observation) for each in self.diagnostics}
+        return {item.name: ask(item, observation) for item in self.diagnostics}
 
     def verdicts_beside(self, key: CleanRun, observation: Observation) -> dict[str, Verdict]:
-        """As `verdicts`; a diagnostic that sees what it saw on the clean run is not run again."""
+        """Return the verdicts, reusing the clean run's verdict if a diagnostic sees the same."""
         run, clean = observation.run, key.run.measured
         if _visible(run) != key.visible:
             return self.verdicts(observation)
         return {
-            each.name: key.verdicts[each.name]
-            if run.measured.get(each.name) == clean.get(each.name)
-            else ask(each, observation)
-            for each in self.diagnostics
+            item.name: key.verdicts[item.name]
+            if run.measured.get(item.name) == clean.get(item.name)
+            else ask(item, observation)
+            for item in self.diagnostics
         }
 
     def _evaluate_clean(self, engine: Engine, job: Job, keys: Mapping[Item, bytes]) -> None:
-        """Run the clean engine and the oracles, and note what every diagnostic says of it."""
+        """Run the clean engine and the oracles, and evaluate every diagnostic on the runs."""
         try:
             runs = run_cached(job, self.cache)
         except EngineDoesNotLoad as error:
             raise does_not_load(engine, error) from None
-        answers = self._oracle_runs([(job.probes[index], loss) for index, loss in job.items])
+        oracles = self._oracle_runs([(job.probes[index], loss) for index, loss in job.items])
         for item, run in zip(job.items, runs, strict=True):
-            observation = Observation(job.probes[item[0]], run, answers[run.probe, run.loss])
+            observation = Observation(job.probes[item[0]], run, oracles[run.probe, run.loss])
             verdicts = self.verdicts(observation)
             self._clean[keys[item]] = CleanRun(run, observation.independent, verdicts)
 
@@ -259,9 +259,9 @@ class Baseline:
         self, pairs: Sequence[tuple[Probe, Loss | None]]
     ) -> dict[Pair, dict[str, Run | Skipped]]:
         """Return each oracle's run of each probe and loss, or why there is none."""
-        names = sorted({each.library for each in self.diagnostics if each.library})
+        names = sorted({item.library for item in self.diagnostics if item.library})
         runs = {name: ask_library(name, pairs, self.cache) for name in names}
-        unfit = Skipped(message("the library cannot run such a probe"))
+        unfit = Skipped(message("the library cannot run this kind of probe"))
         return {
             (probe.name, loss): {
                 name: own.get((probe.name, loss), unfit) for name, own in runs.items()
@@ -281,7 +281,7 @@ class Baseline:
             probes=tuple(probes),
             items=tuple((i, loss) for i, probe in enumerate(probes) for loss in probe.losses),
             measure=tuple(
-                measurement for each in self.diagnostics if (measurement := each.measurement)
+                measurement for item in self.diagnostics if (measurement := item.measurement)
             ),
             limits=self.limits or Limits(),
         )
@@ -296,7 +296,7 @@ def does_not_load(engine: Engine, error: EngineDoesNotLoad) -> EnvironmentProble
     """Return the error for an engine that cannot be imported even unpatched."""
     return EnvironmentProblem(
         f"the engine {engine.name} does not load even unpatched: {error}",
-        "make it importable first; breaklab breaks only what works",
+        "make it importable first: breaklab needs an engine that works",
     )
 
 

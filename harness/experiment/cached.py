@@ -1,8 +1,7 @@
 """Reports of `harness break`, cached by everything that they depend on.
 
-A report depends on the page, the engine, the variant and the shared probes, beside Python, the
-libraries and all of our own code. Finding one imports neither NumPy nor LibCST, nor anything else
-that it takes to make one.
+A report depends on the page, the engine, the variant and the shared probes, and on Python, the
+libraries and all of our own code. Looking one up imports neither NumPy nor LibCST.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class CachedReport(msgspec.Struct, frozen=True):
 
     @property
     def repeatable(self) -> bool:
-        """Whether the report would be the same on another day."""
+        """Whether running again would give the same report."""
         return self.report.repeatable
 
     def with_seconds(self, seconds: float) -> Report:
@@ -70,16 +69,16 @@ def key_of_report(
 
 
 def is_cacheable(*pages: Page | None) -> bool:
-    """Whether all that the pages run is known; a transformer is code that may import any other."""
+    """Whether all code that the pages run is known; a transformer may import any other code."""
     return not any(page and page.transformer for page in pages)
 
 
 def page_facts(page: Page) -> tuple[str, str, str]:
-    """Everything of a page that a result depends on."""
+    """Return everything in a page that a result depends on."""
     return page.path, page.toml, page.body
 
 
 def engine_facts(engine: Engine) -> tuple[object, ...]:
-    """Everything of an engine that a result depends on."""
+    """Return everything in an engine that a result depends on."""
     names = engine.name, engine.dialect, engine.names, engine.foreign, engine.like
     return (*names, sorted(engine.sources.items()))

@@ -1,4 +1,4 @@
-"""What a page claims of diagnostics, compared with the runs of all its probes."""
+"""What a page claims about diagnostics, compared with the runs of all its probes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from harness.core.report import ClaimReport, RunReport
 from harness.pages.page import Page
 
 
-def hold_claims(
+def compare_claims(
     page: Page, variant: str | None, diagnostics: Collection[str], runs: Sequence[RunReport]
 ) -> list[ClaimReport]:
-    """Each claim that the page makes for this variant, with what was seen.
+    """Return each claim that the page makes for this variant, with what was observed.
 
-    `caught_by`: an alarm on at least one run. `missed_by`: asked on at least one run, and never an
-    alarm. Nothing is held where not all of the page's probes ran.
+    `caught_by`: an alarm on at least one run. `missed_by`: a verdict on at least one run, and never
+    an alarm. Nothing is compared unless all of the page's probes ran.
 
     Raises PageError for a claim about a diagnostic that does not exist.
     """
@@ -24,21 +24,21 @@ def hold_claims(
     stated = {name for table in page.expect.values() for name in table}
     if claims is None or not {run.probe for run in runs} >= stated:
         return []
-    held = []
+    reports = []
     for claim, names in (("caught_by", claims.caught_by), ("missed_by", claims.missed_by)):
         for name in names:
             if name not in diagnostics:
                 raise PageError(
                     page.path,
                     1,
-                    f"key `diagnostics.{claim}` names no diagnostic `{name}`",
+                    f"key `diagnostics.{claim}` names an unknown diagnostic `{name}`",
                     f"the diagnostics are {', '.join(sorted(diagnostics))}",
                 )
-            held.append(_hold(name, claim, runs))
-    return held
+            reports.append(_compare(name, claim, runs))
+    return reports
 
 
-def _hold(name: str, claim: str, runs: Sequence[RunReport]) -> ClaimReport:
+def _compare(name: str, claim: str, runs: Sequence[RunReport]) -> ClaimReport:
     catches = [
         message("{probe}: {alarm}", probe=run.probe, alarm=run.alarms[name])
         for run in runs

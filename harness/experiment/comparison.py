@@ -1,7 +1,7 @@
-"""Breaks on a foreign engine, page by page: where they are put, and what comes of them there.
+"""Breaks on a foreign engine, page by page: where they apply, and what happens there.
 
-What a page states is held against it, and no outcome is a failure: the page was written about
-minigrad.
+The results are compared with what each page states. A difference is not a failure, since pages are
+written about minigrad.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.pages.page import Page
 
 
 def breaks_for(catalogue: Catalogue, ids: Sequence[str] = ()) -> list[Page]:
-    """The breaks of these ids, or all that an engine can be asked about.
+    """Return the breaks with these ids, or all breaks.
 
     Raises UsageError for an id that no break has, PageError for a page that cannot be read.
     """
@@ -37,13 +37,13 @@ def breaks_for(catalogue: Catalogue, ids: Sequence[str] = ()) -> list[Page]:
 def compare_pages(
     pages: Sequence[Page], catalogue: Catalogue, engine: Engine, baseline: Baseline
 ) -> Iterator[Report]:
-    """A report on each break: `does-not-apply` where it has no site, or none that is Python."""
+    """Yield a report on each break: `does-not-apply` if no site gives valid Python."""
     for page in pages:
         try:
             yield run_lab(prepare(page, catalogue, engine), baseline)
         except DoesNotApply:
             yield report_absence(page, engine, None)
         except BreaklabError as error:
-            said = {"the patch": error.problem.splitlines()[0]}
+            reason = {"the patch": error.problem.splitlines()[0]}
             absence = report_absence(page, engine, None)
-            yield msgspec.structs.replace(absence, left_out=said)
+            yield msgspec.structs.replace(absence, left_out=reason)

@@ -1,8 +1,8 @@
-"""Which probes an unbroken foreign engine can be put to, and what it gets wrong on the others.
+"""Which probes an unbroken foreign engine can run, and what it gets wrong on the others.
 
-A break is judged on a foreign engine only where the unbroken engine is right: its clean run has to
-agree with ours on the same text. Where it does not, that is either something it lacks, another
-meaning of a name, or a bug of its own.
+A break is judged on a foreign engine only if the unbroken engine is right: its clean run has to
+agree with ours on the same probe. If it does not, the engine lacks something, gives a name another
+meaning, or has a bug.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from harness.runs.host import EngineDoesNotLoad
 Verdict = Literal["fits", "lacks", "differs", "bug"]
 
 LACKING = {"Unsupported", "NotImplementedError", "AttributeError", "TypeError", "NameError"}
-"""What is raised where something is not there, or not for such arguments."""
+"""The errors that are raised if something is missing, or not supported for these arguments."""
 
 
 class Fit(msgspec.Struct, frozen=True):
@@ -38,21 +38,21 @@ class Fit(msgspec.Struct, frozen=True):
 
     probe: str
     verdict: Verdict
-    """fits; lacks what it asks; differs in what is meant; bug: a wrong gradient, a crash."""
-    said: Message = EMPTY
+    """fits; lacks something; differs in what a name means; bug: a wrong gradient, a crash."""
+    reason: Message = msgspec.field(default=EMPTY, name="said")
     """The reason, or the evidence."""
     kind: str = ""
-    """Of a bug: crash, shape, value, aliased, mutated-input ..."""
+    """The kind of a bug: crash, shape, value, aliased, mutated-input ..."""
 
 
-REFUSAL = "it refuses this: {text}"
+REFUSAL = "the engine refuses this: {text}"
 
 ORDER: tuple[Verdict, ...] = ("lacks", "differs", "bug", "fits")
-"""Which verdict counts if the losses of a probe do not agree: the first of these."""
+"""If the losses of a probe lead to different verdicts, the first in this order counts."""
 
 
 def fit(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dict[str, Fit]:
-    """Return how the engine fits each probe, by name; each is tried once for a baseline."""
+    """Return how the engine fits each probe, by name; each runs once for a baseline."""
     fits: dict[object, Fit] = baseline.memo.setdefault(fit, {})
     sources = frozenset(engine.sources.items())
     keys = {probe.name: (sources, probe.name, probe.source) for probe in probes}
@@ -92,7 +92,7 @@ def _clean_runs(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> 
 def _fit(run: Run, keys: Mapping[Loss | None, Run], loss: Loss | None, engine: Engine) -> Fit:
     key = keys[loss]
     if key.failure:
-        reason = message("the probe expects a refusal, and what to refuse is a choice")
+        reason = message("the probe expects a refusal, and engines may choose what they refuse")
         return Fit(run.probe, "lacks", reason)
     if run.failure:
         failure = _without_addresses(run.failure)
@@ -109,11 +109,11 @@ def _fit(run: Run, keys: Mapping[Loss | None, Run], loss: Loss | None, engine: E
         return Fit(run.probe, "fits", judged.evidence, "convention")
     if judged.outcome == "disguised-correct":
         return Fit(run.probe, "fits")
-    if judged.kind == "aliased":  # no number is wrong, as long as nobody adds in place
+    if judged.kind == "aliased":  # no number is wrong, unless something is added in place
         return Fit(run.probe, "fits", judged.evidence, "aliased")
     if judged.kind == "value" and judged.arrays and _is_slight(*judged.arrays):
         slight = message(
-            "{difference}: an epsilon, or another precision", difference=judged.evidence
+            "{difference}: an epsilon, or a different precision", difference=judged.evidence
         )
         return Fit(run.probe, "differs", slight)
     is_forward = judged.first_divergence == OUTPUT or (
@@ -125,27 +125,27 @@ def _fit(run: Run, keys: Mapping[Loss | None, Run], loss: Loss | None, engine: E
 
 
 def _without_addresses(failure: Failure) -> Failure:
-    """The failure without addresses of objects, which differ from process to process."""
+    """Return the failure without object addresses, which differ between processes."""
     text = re.sub(r"\b0x[0-9a-f]{6,}", "0x...", failure.message)
     return msgspec.structs.replace(failure, message=text)
 
 
 def _is_refusal(failure: Failure, engine: Engine) -> bool:
-    """The forward pass ended in an error in the engine's own words, which it chose to raise."""
+    """Whether the forward pass ended in an error that the engine raised on purpose."""
     if failure.phase != "the forward pass":
         return False
-    words = failure.message[:12]
-    mine = any(words in text for text in engine.sources.values())
-    return failure.type == "AssertionError" or (bool(words) and mine)
+    start = failure.message[:12]
+    is_in_source = any(start in text for text in engine.sources.values())
+    return failure.type == "AssertionError" or (bool(start) and is_in_source)
 
 
 def _is_slight(actual: Array, expected: Array) -> bool:
-    """Whether they agree to one in ten thousand, so that no formula or operand is wrong."""
+    """Whether they agree to 1e-4, so that no formula or operand is wrong."""
     return bool(np.allclose(actual.numpy(), expected.numpy(), rtol=1e-4, atol=1e-7))
 
 
 def _as_stored(key: Run, run: Run) -> Run:
-    """Our run in the precision in which the engine computes, where it keeps another one."""
+    """Return our run in the precision of the engine's run."""
     if not (key.output and run.output) or key.output.dtype == run.output.dtype:
         return key
     kind = np.dtype(run.output.dtype)

@@ -39,7 +39,7 @@ def describe(
     judgement : Judgement
         Its outcome.
     verdicts : mapping of str to Verdict
-        What each diagnostic says of it.
+        The verdict of each diagnostic on it.
     key : CleanRun
         The clean run. An alarm is a catch only if the same diagnostic is silent on it.
     trail : mapping of str to int, optional
@@ -72,7 +72,7 @@ def describe(
 
 
 def _is_repeatable(run: Run, key: CleanRun, verdicts: Mapping[str, Verdict]) -> bool:
-    """Whether the report on a run would be the same another time."""
+    """Whether running again would give the same report."""
     skipped = [verdict for verdict in verdicts.values() if isinstance(verdict, Skipped)]
     return run.repeatable and key.run.repeatable and all(v.repeatable for v in skipped)
 
@@ -109,7 +109,7 @@ def explain(
 
 
 def _sizes(leaves: Mapping[str, Array]) -> dict[Message, int]:
-    """The lengths that may explain a wrong factor."""
+    """Return the axis lengths, which may explain a wrong factor."""
     return {
         message("the length of axis {axis} of {leaf}", axis=axis, leaf=name): length
         for name, leaf in leaves.items()

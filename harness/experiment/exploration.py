@@ -1,7 +1,7 @@
-"""An engine that is not ours, from its name to one that probes can be put to.
+"""From the name of a foreign engine to an engine that probes can run on.
 
-What the user did not state is found out by trying the engine in a child process. The result of such
-a survey is cached under the engine's source and what was stated.
+What the user did not state is found out by a survey, which tries the engine in a child process. Its
+result is cached under the engine's source and what the user stated.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from harness.runs.host import run_survey
 
 
 @dataclass(frozen=True)
-class Found:
-    """An engine, and what trying it showed."""
+class Exploration:
+    """An engine, and what its survey found."""
 
     target: Target
     steps: tuple[SurveyStep, ...]
@@ -33,12 +33,12 @@ class Found:
 
     @property
     def name(self) -> str:
-        """The class or function that probes are put to."""
+        """The class or function under test."""
         return self.steps[-1].name or self.target.engine
 
     @property
     def reducers(self) -> list[Reducer]:
-        """Its functions that un-broadcast."""
+        """The engine's functions that un-broadcast."""
         return self.steps[-1].reducers
 
     @property
@@ -48,21 +48,21 @@ class Found:
 
     @property
     def accumulation(self) -> SurveyStep:
-        """How gradients are added up."""
+        """How gradients are accumulated."""
         return self.steps[3]
 
 
-def explore(said: str | Path, cache: Cache, conventions: Conventions) -> Found:
-    """Find an engine and try it.
+def explore(name: str | Path, cache: Cache, conventions: Conventions) -> Exploration:
+    """Find an engine and survey it.
 
     Raises UsageError and EnvironmentProblem, with what was tried and the line of `harness.toml`
     that would help.
     """
-    target = locate(str(said))
-    task = Survey(_said_dialect(target), target.name, str(target.root), dict(target.sources))
+    target = locate(str(name))
+    task = Survey(_stated_dialect(target), target.name, str(target.root), dict(target.sources))
     (steps,) = cache.fetch(SURVEYS, [key_of(SURVEYS, task)], lambda _: [run_survey(task)])
     if steps[-1].failure:
-        raise _trouble(target, steps)
+        raise _survey_problem(target, steps)
     dialect = steps[-1].dialect
     engine = Engine(
         name=target.module.partition(".")[0],
@@ -73,19 +73,19 @@ def explore(said: str | Path, cache: Cache, conventions: Conventions) -> Found:
         foreign=True,
         like=conventions.in_place if _is_in_place(target, steps) else None,
     )
-    return Found(target, tuple(steps), engine)
+    return Exploration(target, tuple(steps), engine)
 
 
-def _said_dialect(target: Target) -> Dialect:
-    said = target.settings
+def _stated_dialect(target: Target) -> Dialect:
+    settings = target.settings
     return Dialect(
         module=target.module,
-        leaf=said.leaf or "",
-        value=said.data or "",
-        gradient=said.grad or "",
-        backward=said.backward or "",
-        functions=said.functions,
-        names=dict(said.names),
+        leaf=settings.leaf or "",
+        value=settings.data or "",
+        gradient=settings.grad or "",
+        backward=settings.backward or "",
+        functions=settings.functions,
+        names=dict(settings.names),
     )
 
 
@@ -97,7 +97,7 @@ SURVEYS: Kind[list[SurveyStep]] = Kind("survey", list[SurveyStep], RUN_ROOMS, _s
 
 
 def _is_in_place(target: Target, steps: Sequence[SurveyStep]) -> bool:
-    """Whether a gradient has to fit into a buffer that is already there."""
+    """Whether gradients are added into an existing buffer, so that shapes have to agree."""
     if target.settings.accumulation:
         return target.settings.accumulation == "in place"
     accumulation = steps[3]
@@ -106,38 +106,38 @@ def _is_in_place(target: Target, steps: Sequence[SurveyStep]) -> bool:
     return accumulation.initial_gradient == "zeros" and adds_in_place(target.sources)
 
 
-def _names(target: Target, found: SurveyStep) -> dict[str, str | tuple[str, ...]]:
-    """What was said; and what the class, its gradient and what un-broadcasts are called."""
+def _names(target: Target, step: SurveyStep) -> dict[str, str | tuple[str, ...]]:
+    """Return the engine's names for ours: the stated ones, and those that the survey found."""
     names = dict(target.settings.names)
-    place, reducers = re.search(r"\bt\.(\w+)", found.dialect.gradient), found.reducers
-    if found.dialect.kind != "functional":
-        theirs = {"Tensor": found.name or "Tensor", "grad": place[1] if place else "grad"}
+    gradient, reducers = re.search(r"\bt\.(\w+)", step.dialect.gradient), step.reducers
+    if step.dialect.kind != "functional":
+        theirs = {"Tensor": step.name or "Tensor", "grad": gradient[1] if gradient else "grad"}
         names = {ours: name for ours, name in theirs.items() if name != ours} | names
     if "unbroadcast" not in names:
-        used = [each for each in reducers if each.callers] or list(reducers)
-        last = {each.name.rpartition(".")[2] for each in used} or likely_names(target.sources)
-        if spelled := spellings(target.sources, last):
-            names["unbroadcast"] = spelled[0] if len(spelled) == 1 else spelled
+        used = [reducer for reducer in reducers if reducer.callers] or list(reducers)
+        last = {reducer.name.rpartition(".")[2] for reducer in used} or likely_names(target.sources)
+        if found := spellings(target.sources, last):
+            names["unbroadcast"] = found[0] if len(found) == 1 else found
     return names
 
 
-def _trouble(target: Target, steps: Sequence[SurveyStep]) -> EnvironmentProblem:
-    """One message: what was tried, and the line that would help."""
+def _survey_problem(target: Target, steps: Sequence[SurveyStep]) -> EnvironmentProblem:
+    """Return the error of a failed survey: what was tried, and the line that would help."""
     last = steps[-1]
     failure = last.failure
     assert failure is not None
-    said = failure.message if failure.type == "SurveyFailed" else str(failure)
-    tried = "".join(f"\n    {each}" for each in last.attempts[:6])
-    tried = f"\n  tried:{tried}" if tried else ""
+    reason = failure.message if failure.type == "SurveyFailed" else str(failure)
+    attempts = "".join(f"\n    {attempt}" for attempt in last.attempts[:6])
+    attempts = f"\n  tried:{attempts}" if attempts else ""
     remedies = {
         "the import": _import_remedy(target, failure.type, failure.message),
-        "the class": f'name the class of tensors: `target = "{_place(target)}:Tensor"`, '
+        "the class": f'name the tensor class: `target = "{_place(target)}:Tensor"`, '
         f"or one of the functions {', '.join(FUNCTIONAL)}",
-        "the tensors": 'say in it how: `leaf = "Tensor(data, requires_grad=True)"`, '
+        "the tensors": 'write `leaf = "Tensor(data, requires_grad=True)"`, '
         '`data = "t.data"`, `grad = "t.grad"`, `backward = "t.backward(cotangent)"`',
     }
-    remedy = remedies.get(last.step, "mend the engine: it fails on legal input, unbroken")
-    problem = f"the engine `{target.engine}` cannot be tried: {said}{tried}"
+    remedy = remedies.get(last.step, "fix the engine: it fails on valid input without any break")
+    problem = f"the engine `{target.engine}` cannot be used: {reason}{attempts}"
     return EnvironmentProblem(problem, _line(remedy))
 
 
@@ -151,16 +151,18 @@ def _import_remedy(target: Target, kind: str, message: str) -> str:
     if kind == "ModuleNotFoundError":
         missing = message.rpartition("'")[0].rpartition("'")[2]
         top = missing.partition(".")[0]
-        if missing != top:  # the package is there, a module of it is not
+        if missing != top:  # the package is installed, but one of its modules is missing
             place = (
-                str(target.root) if top == target.module.partition(".")[0] else "what is installed"
+                str(target.root)
+                if top == target.module.partition(".")[0]
+                else "the installed packages"
             )
             return f"`{missing}` is not in {place}: the engine needs another version of `{top}`"
         return (
-            f"install {missing or 'it'} into this environment; or say from where, if it is a file "
-            'of the engine: `root = "src"`'
+            f"install {missing or 'it'} into this environment; or, if it is a file of the engine, "
+            'name its folder: `root = "src"`'
         )
-    return f"`python -c 'import {target.module}'` in {target.root} has to work first"
+    return f"`python -c 'import {target.module}'` in {target.root} must work first"
 
 
 def _place(target: Target) -> str:

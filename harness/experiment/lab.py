@@ -20,7 +20,7 @@ from harness.core.vocabulary import Outcome, headline
 from harness.diagnostics import Observation
 from harness.engines.engine import Engine
 from harness.experiment.baseline import Baseline, CleanRun, Pair
-from harness.experiment.claims import hold_claims
+from harness.experiment.claims import compare_claims
 from harness.experiment.description import describe, describe_unreached, explain
 from harness.experiment.patching import Experiment
 from harness.pages.page import Page
@@ -56,7 +56,7 @@ def usable(experiment: Experiment, baseline: Baseline) -> Experiment:
     return replace(
         experiment,
         probes=tuple(probe for probe in experiment.probes if probe.name in names),
-        left_out={name: item.said for name, item in fits.items() if name not in names},
+        left_out={name: item.reason for name, item in fits.items() if name not in names},
     )
 
 
@@ -73,7 +73,7 @@ def unreached_reports(keys: Mapping[Pair, CleanRun]) -> list[RunReport]:
 
 
 def add_stages(experiment: Experiment, baseline: Baseline, report: Report) -> Report:
-    """Return the report with the stages that a baseline which selects probes leaves open."""
+    """Return the report with the stages that a baseline with `select` leaves out."""
     names = {run.probe for run in report.runs if run.stage is None}
     probes = [probe for probe in experiment.probes if probe.name in names]
     clean = baseline.trails(experiment.unpatched, probes)
@@ -89,7 +89,7 @@ def add_stages(experiment: Experiment, baseline: Baseline, report: Report) -> Re
 
 
 def report_absence(page: Page, engine: Engine, variant: str | None) -> Report:
-    """Return the report on a patch without a site: no run, hence no outcome but this one."""
+    """Return the report on a patch without a site: no runs, and the headline `does-not-apply`."""
     return Report(
         schema=1,
         break_=page.id,
@@ -182,7 +182,7 @@ def _report(
 ) -> Report:
     names = [diagnostic.name for diagnostic in baseline.diagnostics]
     foreign = experiment.clean.foreign  # pages make claims about our engine only
-    claims = [] if foreign else hold_claims(experiment.page, experiment.variant, names, runs)
+    claims = [] if foreign else compare_claims(experiment.page, experiment.variant, names, runs)
     agreements = [run.agrees for run in runs] + [claim.agrees for claim in claims]
     return Report(
         schema=1,

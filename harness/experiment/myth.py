@@ -1,7 +1,7 @@
-"""A myth: a claim, the program that puts it to the test, and what the page says that it prints.
+"""A myth: a claim, the program that tests it, and the output that the page states.
 
-The program is the page's `python` block, run as it stands in a child process; the `text` block
-after it has to be what it prints, to the letter. Rounding is up to the program.
+The program is the page's `python` block, run unchanged in a child process. The `text` block after
+it must be its exact output; the program does any rounding itself.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class MythReport(msgspec.Struct, frozen=True):
     claim: str
     program: str
     says: str | None
-    """None where the page says nothing."""
+    """None if the page states no output."""
     printed: str | None
-    """None where the program was not run."""
+    """None if the program was not run."""
     failure: str | None
     skipped: str | None
     """Why the program was not run, with the remedy."""
@@ -48,13 +48,13 @@ class MythReport(msgspec.Struct, frozen=True):
 
     @property
     def differences(self) -> list[str]:
-        """All lines of both: `-` only the page says, `+` only the program prints."""
+        """All lines of both: `-` only on the page, `+` only printed by the program."""
         return compare_lines(self.says or "", self.printed or "")
 
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A page's program, and what the page says that it prints."""
+    """A page's program, and the output that the page states."""
 
     program: Program
     says: Fence | None
@@ -63,7 +63,7 @@ class Exhibit:
 def run_myth(page: Page, limits: Limits | None = None) -> MythReport:
     """Run the page's program, unless something that it needs is not installed.
 
-    Raises PageError where there is not exactly one program.
+    Raises PageError unless there is exactly one program.
     """
     exhibit, start = find_exhibit(page), time.perf_counter()
     says = exhibit.says.text if exhibit.says else None
@@ -92,14 +92,14 @@ def run_myth(page: Page, limits: Limits | None = None) -> MythReport:
 
 
 def agree(says: str | None, printed: str) -> bool:
-    """Whether the two are the same text, and any at all; only line ends at the end are free."""
+    """Whether the two are the same non-empty text, except for trailing newlines."""
     return says is not None and says.rstrip("\n") == printed.rstrip("\n") != ""
 
 
 def find_exhibit(page: Page) -> Exhibit:
-    """The one `python` block of the section, and the `text` block that comes next, if it does.
+    """Return the `python` block of the section, and the `text` block that follows it, if any.
 
-    Raises PageError for no program, or several.
+    Raises PageError unless there is exactly one program.
     """
     blocks = programs(page)
     if len(blocks) != 1:
@@ -108,18 +108,20 @@ def find_exhibit(page: Page) -> Exhibit:
         raise PageError(page.path, line, problem, "a myth has one program: write one block")
     (code,) = blocks
     following = page.fences[page.fences.index(code) + 1 :][:1]
-    says = [one for one in following if one.info == ("text",) and one.section == SECTION]
+    says = [fence for fence in following if fence.info == ("text",) and fence.section == SECTION]
     program = Program(code.text, page.path, code.line, page.front_as(Myth).needs)
     return Exhibit(program, says[0] if says else None)
 
 
 def programs(page: Page) -> list[Fence]:
-    """The `python` blocks of the section; a sound page has one."""
-    return [one for one in page.fences if one.section == SECTION and one.info[:1] == ("python",)]
+    """Return the `python` blocks of the section; a valid page has one."""
+    return [
+        fence for fence in page.fences if fence.section == SECTION and fence.info[:1] == ("python",)
+    ]
 
 
 def missing_library(program: Program) -> EnvironmentProblem | None:
-    """The error about the first library that a program needs and that is not installed."""
+    """Return the error for the first library that a program needs and that is not installed."""
     for name in program.needs:
         if find_spec(name) is None:
             remedy = LIBRARIES[name].install if name in LIBRARIES else f"pip install {name}"
@@ -128,7 +130,7 @@ def missing_library(program: Program) -> EnvironmentProblem | None:
 
 
 def compare_lines(says: str, printed: str) -> list[str]:
-    """All lines of both texts, each with a sign: `-`, `+`, or a space for a line of both."""
+    """Return all lines of both texts, each with a sign: `-`, `+`, or a space for a line of both."""
     left, right = lines(says), lines(printed)
     if left == right:
         return [f" {row}" for row in left]
@@ -136,5 +138,5 @@ def compare_lines(says: str, printed: str) -> list[str]:
 
 
 def lines(text: str) -> list[str]:
-    """The lines of a text without the line ends after the last; none for an empty text."""
+    """Return the lines of a text without trailing newlines; none for an empty text."""
     return text.rstrip("\n").split("\n") if text.strip("\n") else []

@@ -33,7 +33,7 @@ from harness.patch import (
 if TYPE_CHECKING:
     import libcst as cst
 
-_KNOWN = re.compile(r"portable|engine=[\w.-]+|sites=[1-9]\d*")
+_BLOCK_OPTION = re.compile(r"portable|engine=[\w.-]+|sites=[1-9]\d*")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Experiment:
     diff: str
     probes: tuple[Probe, ...]
     left_out: Mapping[str, Message] | None = None
-    """Probes on which a foreign engine cannot be judged, and why; None before it was tried."""
+    """Probes on which a foreign engine cannot be judged, and why; None before they are known."""
 
     @cached_property
     def _by_name(self) -> dict[str, Probe]:
@@ -63,7 +63,7 @@ class Experiment:
         return EngineReport(self.clean.name, self.variant, self.clean.foreign, self.clean.like)
 
     def expected(self, probe: str, loss: Loss | None) -> Outcome | None:
-        """The outcome that the page states for an engine that accumulates gradients as this one."""
+        """Return the outcome that the page states for engines with this kind of accumulation."""
         return self.page.expected(self.variant or self.clean.like, probe, loss)
 
     @property
@@ -129,7 +129,7 @@ def put(page: Page, engine: Engine) -> Patched:
 
 
 def applies(page: Page, engine: Engine) -> bool:
-    """Whether the page's patch has a site in the engine, and the result is still Python."""
+    """Whether the page's patch has a site in the engine, and the result is valid Python."""
     try:
         return isinstance(page.front, ProbedFront) and bool(put(page, engine).sites)
     except BreaklabError:
@@ -142,13 +142,13 @@ def _transformer(page: Page, name: str) -> type[cst.CSTTransformer]:
 
     module, _, attribute = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        transformer = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        found, why = None, str(error)
+        transformer, why = None, str(error)
     else:
         why = "it is not a subclass of libcst.CSTTransformer"
-    if isinstance(found, type) and issubclass(found, cst.CSTTransformer):
-        return found
+    if isinstance(transformer, type) and issubclass(transformer, cst.CSTTransformer):
+        return transformer
     raise PageError(
         page.path,
         1,
@@ -164,7 +164,7 @@ def patches(page: Page, engine: Engine) -> list[Patch]:
     """Return the patches to try on this engine, in order; empty if the page has none for it.
 
     The blocks `engine=NAME` are for that engine alone. On any other foreign engine the blocks
-    marked `portable` are tried in turn; if there are none, the block for our engine is.
+    marked `portable` are tried in turn; if there are none, the block for our engine is used.
 
     Raises HunkError for a block that cannot be read.
     """
@@ -178,8 +178,8 @@ def patches(page: Page, engine: Engine) -> list[Patch]:
 def apply_first(candidates: Sequence[Patch], sources: Mapping[str, str]) -> Patched:
     """Apply the first patch that has a site.
 
-    Raises DoesNotApply if none has, with what each looked for. If there are several, an ambiguous
-    one counts as one without a site.
+    Raises DoesNotApply, with what each patch looked for, if none has. If there are several patches,
+    an ambiguous one counts as having no site.
     """
     problems: list[DoesNotApply | HunkError] = []
     for patch in candidates:
@@ -190,23 +190,23 @@ def apply_first(candidates: Sequence[Patch], sources: Mapping[str, str]) -> Patc
                 raise
             problems.append(error)
     none = f"none of the {len(problems)} portable blocks has a site in this engine"
-    reasons = [each.reason for each in problems if isinstance(each, DoesNotApply)]
-    there = [reason for reason in reasons if ABSENT not in reason]
+    reasons = [problem.reason for problem in problems if isinstance(problem, DoesNotApply)]
+    present = [reason for reason in reasons if ABSENT not in reason]
     raise DoesNotApply(
-        next(iter([*there, *reasons]), none),
+        next(iter([*present, *reasons]), none),
         lambda: ("\n".join([none, *map(str, problems)]), "add a diff block for this engine"),
     )
 
 
 def check_blocks(page: Page) -> Iterator[PageError]:
-    """Yield what is wrong with the blocks for other engines, which runs on ours do not show."""
+    """Yield the mistakes in blocks for other engines, which runs on ours do not show."""
     for block in page.fences:
         if block.info[:1] != ("diff",) or len(block.info) == 1:
             continue
         for word in block.info[1:]:
-            if not _KNOWN.fullmatch(word):
+            if not _BLOCK_OPTION.fullmatch(word):
                 problem = f"`{word}` after ```diff is unknown"
-                remedy = "write `portable` or `engine=NAME`, and after it `sites=2` if need be"
+                remedy = "write `portable` or `engine=NAME`, optionally followed by `sites=2`"
                 yield PageError(page.path, block.line - 1, problem, remedy)
         try:
             loosen(_read(page, [block]), {})

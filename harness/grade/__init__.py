@@ -1,1 +1,1 @@
-"""A test suite against the clean engine and broken ones."""
+"""Running a test suite on the clean engine and on broken ones."""

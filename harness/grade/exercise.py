@@ -1,8 +1,8 @@
 """An exercise: a suite of tests that a break passes; the learner writes the probe that kills it.
 
-The suite is a `python` block of plain test functions, `def test_...(lib)`. They run in the child as
-probes do, on the clean engine and on broken ones, so the report says how far the fault got in each
-test. A learner's probe is judged by the lab: if it does not kill, the stage says why.
+The suite is a `python` block of plain test functions, `def test_...(lib)`. They run in the child
+like probes, on the clean engine and on broken ones, so the report says how far the fault got in
+each test. The lab judges a learner's probe; if it does not kill the break, the stage says why.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from harness.pages.page import Page
 from harness.pages.probe import Probe, parse_python, plain, read_probes
 
 HIDDEN = ("Answer", "Lesson")
-"""Sections that a learner sees once the break is killed, or on request."""
+"""Sections that are hidden until the break is killed, or on request."""
 
 
 class Fate(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class SuiteTest(msgspec.Struct, frozen=True):
     test: str
     failure: str | None
     on: dict[str, Fate]
-    """By break: those that have to pass the suite, and those that it kills."""
+    """The fate by break: of those that must pass the suite, and of those that it kills."""
 
 
 class ExerciseReport(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ class ExerciseReport(msgspec.Struct, frozen=True):
     agrees: bool
     """Whether the suite passes and fails where the page says."""
     probes: list[Soundness]
-    """Of the learner's file; empty if there is none."""
+    """The soundness of the learner's probes; empty if there are none."""
     attacks: list[Attack]
     """One per break; empty if a probe is not sound."""
     killed: bool | None
@@ -125,7 +125,7 @@ def passes(suite: Sequence[SuiteTest], break_id: str) -> bool:
 
 
 def read_suite(page: Page) -> tuple[Probe, ...]:
-    """The tests of the page's section `The suite`.
+    """Return the tests of the page's section `The suite`.
 
     Raises PageError for text that is not Python, and for functions that are not tests.
     """
@@ -138,12 +138,12 @@ def read_suite(page: Page) -> tuple[Probe, ...]:
     refuse_duplicates(tests)
     if not tests:
         remedy = "write `def test_...(lib):` functions in a ```python block below `## The suite`"
-        raise PageError(page.path, page.body_line, "a suite without a test", remedy)
+        raise PageError(page.path, page.body_line, "the suite has no test", remedy)
     return tests
 
 
 def read_answer(page: Page) -> tuple[Probe, ...]:
-    """The probes of the page's section `Answer`."""
+    """Return the probes of the page's section `Answer`."""
     return tuple(
         probe
         for fence in page.fences
@@ -189,7 +189,7 @@ def run_suite(
 
 
 def judge_tests(experiment: Experiment, baseline: Baseline) -> dict[str, Fate]:
-    """The fate of each test on a broken engine."""
+    """Return the fate of each test on a broken engine."""
     runs = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
     unnoticed = {run.probe for run in runs if run.reached and not run.failure}
     tests = [test for test in experiment.probes if test.name in unnoticed]
@@ -205,14 +205,14 @@ def _fate(run: Run, trail: Mapping[str, int]) -> Fate:
         return Fate(True, "not-reached", "it never runs the changed code")
     if not infected(run.trail, trail):
         return Fate(True, "not-infected", "it runs the changed code, but here both formulas agree")
-    return Fate(True, "not-revealed", "values inside are wrong, but nothing that it asserts is")
+    return Fate(True, "not-revealed", "values inside are wrong, but its assertions do not see them")
 
 
 # ----- What a learner does not see yet -----
 
 
 def without_answer(page: Page, original: Page) -> Page:
-    """The page without the sections that give the answer away.
+    """Return the page without the sections that reveal the answer.
 
     They are identified by their position in the original, since a translation has other headings.
     """

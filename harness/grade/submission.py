@@ -1,7 +1,7 @@
 """A submission: probes that a learner wrote, judged by the lab.
 
-A probe has to be sound before it can accuse an engine: it runs on the clean engine, with the same
-numbers each time, and without an alarm. Only then does it run on the break.
+A probe must be sound before it can judge a broken engine: it runs on the clean engine, repeatably
+and without an alarm. Only then does it run on the break.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from harness.pages.probe import Probe, read_probes
 from harness.runs.cache import Cache
 
 LARGEST_LEAF = 100_000
-"""Elements; a probe that needs more is not a small program."""
+"""The largest number of elements of a leaf; a probe is a small program."""
 
 REPEATABLE = 1e-6
 """The relative difference between two runs that rounding can explain, even after some training."""
@@ -54,14 +54,14 @@ class Attack(msgspec.Struct, frozen=True):
     killed_by: dict[str, list[str]]
     """The diagnostics that raise an alarm, by probe."""
     stage: Stage
-    """The furthest that the fault got in any of the probes."""
+    """The last stage that the fault reached in any of the probes."""
     why: str
     sites: list[SiteReport]
     runs: list[RunReport]
 
 
 def read_submission(path: Path) -> tuple[Probe, ...]:
-    """The probes in a learner's file.
+    """Return the probes in a learner's file.
 
     Raises UsageError for a file that does not exist, is not a regular file, is too large or has no
     probe; PageError for one that is not Python text, or has functions that are not probes.
@@ -72,8 +72,8 @@ def read_submission(path: Path) -> tuple[Probe, ...]:
         remedy = "name the file with your probe: `harness exercise ID my_probe.py`"
         raise UsageError(f"no file {path}: {error.strerror}", remedy) from None
     if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
-        what = f"is larger than {LARGEST} bytes" if path.is_file() else "is not a regular file"
-        raise UsageError(f"{path} {what}", "a probe is a short function in a .py file")
+        reason = f"is larger than {LARGEST} bytes" if path.is_file() else "is not a regular file"
+        raise UsageError(f"{path} {reason}", "a probe is a short function in a .py file")
     text = read_text(path)
     probes = read_probes(text, str(path))
     refuse_duplicates(probes)
@@ -84,7 +84,7 @@ def read_submission(path: Path) -> tuple[Probe, ...]:
         for leaf in probe.leaves:
             if math.prod(leaf.shape or ()) > LARGEST_LEAF:
                 problem = f"the leaf `{leaf.name}` of `{probe.function}` is {leaf.shape}"
-                remedy = f"ask for no more than {LARGEST_LEAF} elements"
+                remedy = f"use at most {LARGEST_LEAF} elements"
                 raise PageError(str(path), 1, problem, remedy)
     return probes
 
@@ -92,7 +92,7 @@ def read_submission(path: Path) -> tuple[Probe, ...]:
 def check_soundness(probes: Sequence[Probe], engine: Engine, baseline: Baseline) -> list[Soundness]:
     """Check that each probe runs on the clean engine, repeatably and without an alarm.
 
-    If a probe does not run there, or hangs, nothing else is tried.
+    If a probe does not run there, or hangs, nothing else is checked.
     """
     if not probes:
         return []
@@ -108,15 +108,15 @@ def check_soundness(probes: Sequence[Probe], engine: Engine, baseline: Baseline)
     for pair, clean in baseline.clean(engine, probes).items():
         alarms = {n: v.message for n, v in clean.verdicts.items() if isinstance(v, Alarm)}
         if not _repeats(clean.run, first[pair].run):
-            problems[pair] = "it gives other numbers each time: draw them from a seeded generator"
+            problems[pair] = "it gives different numbers each time: use a seeded generator"
         elif alarms:
             listed = "; ".join(f"{name}: {message}" for name, message in alarms.items())
-            problems[pair] = f"on the unbroken engine there is an alarm already: {listed}"
+            problems[pair] = f"it raises an alarm on the unbroken engine: {listed}"
     return [Soundness(probe.name, _problems_of(probe, problems)) for probe in probes]
 
 
 def _problems_of(probe: Probe, problems: Mapping[Pair, str]) -> list[str]:
-    """The different problems of a probe, under any loss."""
+    """Return the distinct problems of a probe, under any loss."""
     own = (problem for (name, _), problem in problems.items() if name == probe.name)
     return list(dict.fromkeys(own))
 
@@ -139,7 +139,7 @@ def _arrays(run: Run) -> list[Array]:
 def attack_break(
     break_id: str, probes: Sequence[Probe], catalogue: Catalogue, engine: Engine, baseline: Baseline
 ) -> Attack:
-    """Run sound probes on a break: which diagnostics catch it, or how far the fault got."""
+    """Run sound probes on a break, and return which diagnostics catch it, or where it is lost."""
     report = run_lab(prepare_break(break_id, catalogue, engine, probes), baseline)
     killed_by: dict[str, list[str]] = {}
     for run in report.runs:

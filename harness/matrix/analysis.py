@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from harness.core.report import Report, RunReport
-from harness.matrix.evaluation import Evaluation, Evaluations, is_asked
+from harness.matrix.evaluation import Evaluation, Evaluations, gave_verdict
 from harness.matrix.records import (
     BreakRow,
     DiagnosticRow,
@@ -34,16 +34,16 @@ def break_row(evaluation: Evaluation, evaluations: Evaluations) -> BreakRow:
     caught_by: dict[str, list[str]] = {}
     messages: dict[str, str] = {}
     missed_by: list[str] = []
-    unasked: dict[str, str] = {}
+    not_run: dict[str, str] = {}
     for name in [diagnostic.name for diagnostic in evaluations.diagnostics]:
         catching = [run for run in runs if name in run.caught_by]
         if catching:
             caught_by[name] = list(dict.fromkeys(run.probe for run in catching))
             messages[name] = str(catching[0].alarms[name])
-        elif any(is_asked(name, run) for run in runs):
+        elif any(gave_verdict(name, run) for run in runs):
             missed_by.append(name)
         else:
-            unasked[name] = _reasons(name, runs)
+            not_run[name] = _reasons(name, runs)
     fate = _fate(evaluation.report, bool(caught_by))
     return BreakRow(
         break_=evaluation.name,
@@ -54,7 +54,7 @@ def break_row(evaluation: Evaluation, evaluations: Evaluations) -> BreakRow:
         caught_by=caught_by,
         messages=messages,
         missed_by=missed_by,
-        unasked=unasked,
+        unasked=not_run,
         wrong_reason=_wrong_reasons(runs),
         caught_elsewhere=[],
         witness=smallest_witness(evaluation, evaluations),
@@ -64,7 +64,7 @@ def break_row(evaluation: Evaluation, evaluations: Evaluations) -> BreakRow:
 
 
 def _wrong_reasons(runs: Sequence[RunReport]) -> dict[str, str]:
-    """Return the first alarm of each diagnostic that does not count although the run is wrong."""
+    """Return each diagnostic's first alarm on a wrong run that does not count as a catch."""
     wrong = [run for run in runs if run.outcome in ("silent-corruption", "crash")]
     return {name: str(alarm) for run in wrong[::-1] for name, alarm in run.wrong_reason.items()}
 
@@ -81,7 +81,7 @@ def _fate(report: Report, caught: bool) -> Fate:
 
 
 def _why(report: Report) -> str:
-    """Return why no diagnostic notices, from the run that gives the break its headline."""
+    """Return why no diagnostic catches the break, from a run with the headline outcome."""
     for run in report.runs:
         if run.outcome == report.headline:
             return str(run.why) or str(run.evidence)
@@ -129,9 +129,9 @@ def skipped_diagnostics(evaluations: Evaluations) -> dict[str, str]:
     runs = [run for evaluation in evaluations.everything for run in evaluation.report.runs]
     names = [diagnostic.name for diagnostic in evaluations.diagnostics]
     return {
-        name: _reasons(name, runs) or "there was no run that it could look at"
+        name: _reasons(name, runs) or "no run was suitable for it"
         for name in names
-        if not any(is_asked(name, run) for run in runs)
+        if not any(gave_verdict(name, run) for run in runs)
     }
 
 
@@ -141,45 +141,45 @@ def diagnostic_rows(
     false_alarms: Sequence[FalseAlarm],
     passes: Mapping[str, float],
 ) -> list[DiagnosticRow]:
-    """Return each diagnostic's recall, false alarms, cost, and the breaks that need it.
+    """Return each diagnostic's recall, false alarms, cost, and the breaks that only it catches.
 
     Recall is relative to the breaks that can be caught: some probe runs their patched code, and
     their page does not pardon their survival.
     """
     catchable = [row for row in rows if row.caught_by or (row.survived and not row.pardon)]
     sole, skipped = _sole(rows), skipped_diagnostics(evaluations)
-    found = []
+    diagnostics = []
     for diagnostic in evaluations.diagnostics:
         name = diagnostic.name
         caught = sum(name in row.caught_by for row in rows)
-        known = catchable and name not in skipped
-        found.append(
+        has_recall = catchable and name not in skipped
+        diagnostics.append(
             DiagnosticRow(
                 name=name,
                 cost=diagnostic.cost,
                 passes=passes[name],
                 caught=caught,
-                recall=caught / len(catchable) if known else None,
+                recall=caught / len(catchable) if has_recall else None,
                 false_alarms=sum(alarm.diagnostic == name for alarm in false_alarms),
                 sole=sole.get(name, []),
             )
         )
-    return found
+    return diagnostics
 
 
 def total_passes(evaluations: Evaluations) -> dict[str, float]:
     """Return the forward passes of each diagnostic over every probe and loss on which it ran."""
-    asked: dict[tuple[str, str | None], set[str]] = defaultdict(set)
+    ran: dict[tuple[str, str | None], set[str]] = defaultdict(set)
     elements: dict[str, int] = {}
     for evaluation in evaluations.everything:
         for run in evaluation.report.runs:
             probe = evaluation.probe_key(run.probe)
-            asked[probe, run.loss].update(run.caught_by, run.missed_by, run.wrong_reason)
+            ran[probe, run.loss].update(run.caught_by, run.missed_by, run.wrong_reason)
             elements[probe] = evaluations.size(evaluation, run.probe).elements
     return {
         diagnostic.name: math.fsum(
             diagnostic.passes(elements[probe])
-            for (probe, _), names in asked.items()
+            for (probe, _), names in ran.items()
             if diagnostic.name in names
         )
         for diagnostic in evaluations.diagnostics
@@ -205,5 +205,5 @@ def smallest_witness(evaluation: Evaluation, evaluations: Evaluations) -> Witnes
     if best is None:
         return None
     (_, elements, cost, probe, name, _), run = best
-    margin_seen = run.margins.get(name)
-    return Witness(probe, run.loss, name, elements, cost, margin_seen, str(run.alarms[name]))
+    observed = run.margins.get(name)
+    return Witness(probe, run.loss, name, elements, cost, observed, str(run.alarms[name]))

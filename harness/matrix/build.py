@@ -24,7 +24,7 @@ def build_matrix(
     Parameters
     ----------
     evaluations : Evaluations
-        What was found for each page.
+        The evaluation of each page.
     committed : mapping of str to Committed, optional
         The rows that were last accepted, by break; None if nothing is committed.
     differences : sequence of Difference, optional
@@ -70,9 +70,9 @@ def _problems(
     controls: Sequence[ControlRow],
     differences: Sequence[Difference] | None,
 ) -> list[str]:
-    """Return what is wrong, the most serious first: without its controls no matrix counts."""
+    """Return what is wrong, the most serious first: if a control fails, no matrix counts."""
     problems = [
-        f"the control `{row.control}` does not hold: {row.problems[0]}"
+        f"the control `{row.control}` fails: {row.problems[0]}"
         + (f" (and {len(row.problems) - 1} more)" if row.problems[1:] else "")
         for row in controls
         if row.problems
@@ -82,6 +82,6 @@ def _problems(
         breaks = len({difference.break_ for difference in differences})
         problems.append(
             f"{breaks} {'break is' if breaks == 1 else 'breaks are'} not as committed; "
-            f"once that is understood, `{ACCEPT}` accepts it"
+            f"once you understand the difference, run `{ACCEPT}`"
         )
     return problems

@@ -1,6 +1,6 @@
 """Evaluations of pages, cached by everything that they depend on.
 
-An evaluation depends on the page, the engine, the variant and the shared probes, beside Python, the
+An evaluation depends on the page, the engine, the variant and the shared probes, and on Python, the
 libraries and all of our own code. Most runs never reach the patch and are the same for every page:
 these common reports are stored once.
 """

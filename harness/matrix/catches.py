@@ -26,13 +26,15 @@ def all_catches(evaluations: Evaluations) -> Catches:
 
 
 def by_probe(catches: Catches) -> dict[str, set[str]]:
-    """Return the breaks that each probe shows to some diagnostic."""
+    """Return the breaks that some diagnostic catches with each probe."""
     return _invert({name: {probe for probe, _ in pairs} for name, pairs in catches.items()})
 
 
 def by_diagnostic(catches: Catches) -> dict[str, set[str]]:
     """Return the breaks that each diagnostic catches with some probe."""
-    return _invert({name: {who for _, who in pairs} for name, pairs in catches.items()})
+    return _invert(
+        {name: {diagnostic for _, diagnostic in pairs} for name, pairs in catches.items()}
+    )
 
 
 def by_pair(catches: Catches) -> dict[str, set[str]]:

@@ -1,6 +1,6 @@
 """The committed matrix: the rows that were last accepted, one file for each catalogue root.
 
-A diagnostic that goes blind shows as a difference, and so does a break that is caught from now on.
+A diagnostic that goes blind shows as a difference, and so does a break that is newly caught.
 """
 
 from __future__ import annotations
@@ -75,26 +75,26 @@ def write_committed(file: Path, rows: Mapping[str, Committed]) -> None:
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
                 stream.write(text)
-            Path(draft).chmod(0o644)  # mkstemp's own is for the user alone
+            Path(draft).chmod(0o644)  # mkstemp creates a file that only the user can read
             Path(draft).replace(file)
         finally:
             Path(draft).unlink(missing_ok=True)
     except OSError as error:
         raise EnvironmentProblem(
             f"the matrix cannot be committed to {file}: {error}",
-            "accept it in a clone of the project, where the folder can be written",
+            "run it in a clone of the project, where the folder is writable",
         ) from None
 
 
 def _table(name: str, row: Committed) -> str:
-    """A row as TOML, a line for each diagnostic so that a change of one is a change of a line.
+    """Return a row as TOML, with one line per diagnostic, so that a change of one changes one line.
 
     Strings, lists of strings and booleans are written the same in JSON and TOML, except for
     escaped surrogate pairs.
     """
-    caught = {f"caught_by.{who}": probes for who, probes in row.caught_by.items()}
-    said = {"headline": row.headline, "survived": row.survived, **caught}
-    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in said.items()]
+    caught = {f"caught_by.{name}": probes for name, probes in row.caught_by.items()}
+    table = {"headline": row.headline, "survived": row.survived, **caught}
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items()]
     return f"\n[{name}]\n" + "".join(f"{line}\n" for line in lines)
 
 
@@ -109,15 +109,16 @@ def compare(
     Diagnostics that could not run (`skipped`) are not compared. `gone` names committed breaks that
     have no page any more.
     """
-    unasked = frozenset(skipped)
-    found: list[Difference] = []
+    not_run = frozenset(skipped)
+    differences: list[Difference] = []
     for row in rows:
         if row.break_ in committed:
-            found += _differences(row, committed[row.break_], unasked)
+            differences += _differences(row, committed[row.break_], not_run)
         else:
-            found.append(Difference(row.break_, "+", "is new: it is not in the committed matrix"))
-    found += [Difference(name, "-", "is in the committed matrix, but has no page") for name in gone]
-    return found
+            text = "is new: it is not in the committed matrix"
+            differences.append(Difference(row.break_, "+", text))
+    text = "is in the committed matrix, but has no page"
+    return differences + [Difference(name, "-", text) for name in gone]
 
 
 def with_committed(
@@ -125,27 +126,27 @@ def with_committed(
 ) -> BreakRow:
     """Return the row with the diagnostics that cannot run here and are committed as catching it."""
     then = committed.get(row.break_)
-    known = sorted(then.caught_by.keys() & set(skipped)) if then else []
-    return msgspec.structs.replace(row, caught_elsewhere=known)
+    names = sorted(then.caught_by.keys() & set(skipped)) if then else []
+    return msgspec.structs.replace(row, caught_elsewhere=names)
 
 
-def _differences(row: BreakRow, then: Committed, unasked: frozenset[str]) -> Iterator[Difference]:
+def _differences(row: BreakRow, then: Committed, not_run: frozenset[str]) -> Iterator[Difference]:
     now = commit_row(row)
     if now.headline != then.headline:
         yield Difference(row.break_, "-", f"its headline was {then.headline}")
         yield Difference(row.break_, "+", f"its headline is {now.headline}")
-    undecided = bool(then.caught_by) and then.caught_by.keys() <= unasked
+    undecided = bool(then.caught_by) and then.caught_by.keys() <= not_run
     if now.survived and not (then.survived or undecided):
         yield Difference(row.break_, "+", "survives: no diagnostic catches it any more")
-    for name in sorted((now.caught_by.keys() | then.caught_by.keys()) - unasked):
+    for name in sorted((now.caught_by.keys() | then.caught_by.keys()) - not_run):
         before, after = set(then.caught_by.get(name, ())), set(now.caught_by.get(name, ()))
         if lost := sorted(before - after):
-            yield Difference(row.break_, "-", f"{name} no longer catches it with {_some(lost)}")
-        if won := sorted(after - before):
-            yield Difference(row.break_, "+", f"{name} now catches it with {_some(won)}")
+            yield Difference(row.break_, "-", f"{name} no longer catches it with {_listed(lost)}")
+        if gained := sorted(after - before):
+            yield Difference(row.break_, "+", f"{name} now catches it with {_listed(gained)}")
     if then.survived and not now.survived:
         yield Difference(row.break_, "-", "no longer survives")
 
 
-def _some(names: Sequence[str]) -> str:
+def _listed(names: Sequence[str]) -> str:
     return ", ".join(names)

@@ -1,9 +1,8 @@
-"""Controls: what must hold before a matrix is believed.
+"""Controls: conditions that a matrix must meet before it counts.
 
 No diagnostic raises an alarm on the unpatched engine, on a correct rewrite of it, or on a patch
-that changes nothing, and the outcome of that patch is disguised-correct everywhere. Every
-diagnostic raises one on an engine that is wrong everywhere. And every diagnostic that can run has
-run.
+that changes nothing, whose outcome is disguised-correct everywhere. Every diagnostic raises one on
+an engine that is wrong everywhere. And every diagnostic that can run has run.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from harness.matrix.records import ControlRow, FalseAlarm, VariantRow
 def variant_rows(evaluations: Evaluations) -> list[VariantRow]:
     """Return the alarms on each correct rewrite, except on runs that differ by convention.
 
-    An alarm that the clean engine raises too is counted there, not once more for each variant.
+    An alarm that also occurs on the clean engine is counted there, not again for each variant.
     """
     return [
         VariantRow(
@@ -49,9 +48,9 @@ def no_op_alarms(evaluations: Evaluations) -> list[FalseAlarm]:
 
 
 def control_rows(evaluations: Evaluations) -> list[ControlRow]:
-    """Return what must hold before the matrix is believed, each with what violates it.
+    """Return the controls, each with its violations.
 
-    A foreign engine has only the first: the rewrites and the sabotage are for minigrad.
+    A foreign engine has only the first: the others are patches of minigrad.
     """
     silent = "no diagnostic raises an alarm"
     problems = [_format(alarm) for alarm in evaluations.clean]
@@ -69,7 +68,7 @@ def control_rows(evaluations: Evaluations) -> list[ControlRow]:
         ),
         ControlRow(
             controls.no_op or "(no patch that changes nothing)",
-            f"a patch that changes nothing is disguised, and {silent}",
+            f"a patch that changes nothing has no effect, and {silent}",
             _no_op(evaluations),
         ),
         ControlRow(
@@ -77,7 +76,7 @@ def control_rows(evaluations: Evaluations) -> list[ControlRow]:
             "every diagnostic catches an engine that is wrong everywhere",
             _sabotage(evaluations),
         ),
-        ControlRow("asked", "every diagnostic that needs no library ran", _unasked(evaluations)),
+        ControlRow("asked", "every diagnostic that needs no library ran", _not_run(evaluations)),
     ]
 
 
@@ -103,7 +102,7 @@ def _no_op(evaluations: Evaluations) -> list[str]:
         if run.outcome not in ("disguised-correct", "not-reached")
     ]
     if not any(run.outcome == "disguised-correct" for run in control.runs):
-        problems.append("no probe runs the patched code, so it shows nothing")
+        problems.append("no probe runs the patched code, so the control shows nothing")
     return problems + [_format(alarm) for alarm in no_op_alarms(evaluations)]
 
 
@@ -119,7 +118,7 @@ def _sabotage(evaluations: Evaluations) -> list[str]:
     return [f"{name} raises no alarm on any probe" for name in blind]
 
 
-def _unasked(evaluations: Evaluations) -> list[str]:
+def _not_run(evaluations: Evaluations) -> list[str]:
     """Return the diagnostics that did not run although they need no library."""
     skipped = skipped_diagnostics(evaluations)
     return [

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from harness.matrix.records import Cover
 
 SECONDS = 20.0
-"""The solver's time limit; a set that is not proved the smallest by then is reported as such."""
+"""The solver's time limit; the report says if a set was not proved the smallest by then."""
 
 Sets = Mapping[str, AbstractSet[str]]
 
@@ -37,10 +37,10 @@ def smallest_cover(sets: Sets, cost: Mapping[str, float]) -> Cover:
 def exact_cover(sets: Sets, cost: Mapping[str, float]) -> tuple[list[str], bool]:
     """Return the smallest cover by two integer programs, and whether it is proved the smallest.
 
-    The first finds the fewest, the second the cheapest of as few. Without a proof within `SECONDS`
-    it is the best cover that the solver found, or all sets.
+    The first finds the smallest number, the second the cheapest cover of that number. Without a
+    proof within `SECONDS`, return the best cover that the solver found, or all sets.
     """
-    import numpy as np  # slow to import, as is what follows
+    import numpy as np  # slow to import, like SciPy
     from scipy.optimize import LinearConstraint, milp
 
     names = list(sets)
@@ -49,16 +49,16 @@ def exact_cover(sets: Sets, cost: Mapping[str, float]) -> tuple[list[str], bool]
     covered = LinearConstraint(covers, lb=1.0)
 
     def solve(weights: Sequence[float], at_most: int) -> tuple[list[str], bool]:
-        found = milp(
+        result = milp(
             np.asarray(weights),
             integrality=np.ones(len(names)),
             bounds=(0, 1),
             constraints=[covered, LinearConstraint(np.ones((1, len(names))), ub=float(at_most))],
             options={"time_limit": SECONDS, "mip_rel_gap": 0.0},
         )
-        chosen = np.ones(len(names)) if found.x is None else found.x
+        chosen = np.ones(len(names)) if result.x is None else result.x
         return [name for name, share in zip(names, chosen, strict=True) if share > 0.5], (
-            found.status == 0
+            result.status == 0
         )
 
     fewest, proved = solve([1.0] * len(names), len(names))
@@ -69,7 +69,7 @@ def exact_cover(sets: Sets, cost: Mapping[str, float]) -> tuple[list[str], bool]
 
 
 def greedy_cover(sets: Sets, cost: Mapping[str, float]) -> list[str]:
-    """Take the set that covers most of the rest, the cheapest of those, until all is covered."""
+    """Return a cover: take the cheapest set that covers most of the rest, until all is covered."""
     rest = set[str]().union(*sets.values())
     chosen = []
     while rest:
@@ -81,8 +81,8 @@ def greedy_cover(sets: Sets, cost: Mapping[str, float]) -> list[str]:
 
 def _candidates(sets: Sets, cost: Mapping[str, float]) -> dict[str, frozenset[str]]:
     """Return the sets worth choosing: not empty, and not inside another that costs no more."""
-    kept: dict[str, frozenset[str]] = {}
+    candidates: dict[str, frozenset[str]] = {}
     for name in sorted(sets, key=lambda name: (cost[name], -len(sets[name]), name)):
-        if sets[name] and not any(sets[name] <= other for other in kept.values()):
-            kept[name] = frozenset(sets[name])
-    return kept
+        if sets[name] and not any(sets[name] <= other for other in candidates.values()):
+            candidates[name] = frozenset(sets[name])
+    return candidates

@@ -23,7 +23,7 @@ from harness.runs.cache import Cache
 from harness.sandbox.pool import available_cores, map_in_parallel
 
 Progress = Callable[[int, str], None]
-"""Called with the number of pages that are done, and the id of the last one."""
+"""A function of the number of finished pages and the id of the last one."""
 
 
 def evaluate_all(
@@ -33,7 +33,7 @@ def evaluate_all(
     processes: int | None = None,
     progress: Progress = lambda _done, _page: None,
 ) -> Evaluations:
-    """Run the plan.
+    """Run the plan, and return the evaluations.
 
     Raises EnvironmentProblem if the engine does not load.
     """
@@ -60,7 +60,7 @@ def evaluate_all(
 
 
 def _usable(entry: Entry, baseline: Baseline) -> Entry:
-    """The entry with the probes on which the unbroken foreign engine is right."""
+    """Return the entry with the probes on which the unbroken foreign engine is right."""
     if not isinstance(entry.work, Experiment):
         return entry
     return replace(entry, work=usable(entry.work, baseline))
@@ -69,9 +69,9 @@ def _usable(entry: Entry, baseline: Baseline) -> Entry:
 def _evaluate_in_order(
     plan: Plan, baseline: Baseline, processes: int
 ) -> Generator[tuple[Entry, Evaluation], None, None]:
-    """Yield each entry with its evaluation, in their order.
+    """Yield each entry with its evaluation, in the order of the plan.
 
-    The processes are forked once the baseline is complete, so that none of them computes it again.
+    The processes are forked once the baseline is complete, so that none of them repeats it.
     """
     fresh = [entry for entry in plan.entries if not isinstance(entry.work, Evaluation)]
     experiments = [entry.work for entry in fresh if isinstance(entry.work, Experiment)]
@@ -96,9 +96,9 @@ def _evaluate_in_order(
 def _complete(baseline: Baseline, experiments: Sequence[Experiment]) -> None:
     """Compute the baseline on the probes of all experiments, so that each oracle starts once.
 
-    Probes of different pages may share a name; they take separate turns.
+    Probes of different pages may share a name; these are computed in separate turns.
     """
-    waiting = [(one.clean, probe) for one in experiments for probe in one.probes]
+    waiting = [(item.clean, probe) for item in experiments for probe in item.probes]
     while waiting:
         turn: dict[str, Probe] = {}
         for _, probe in waiting:
@@ -119,7 +119,7 @@ def _stored(
 
 
 _INHERITED: list[tuple[Sequence[Entry], Baseline, Sequence[RunReport]]] = []
-"""What forked processes find here instead of receiving it."""
+"""Data that forked processes inherit, so that it need not be sent."""
 
 
 def _evaluate_nth(index: int) -> bytes:
@@ -146,11 +146,11 @@ def _clean_alarms(experiment: Experiment, baseline: Baseline) -> CleanAlarms:
     """Return the alarms about the unpatched engine."""
     page = experiment.page
     own = {probe.name for probe in page.probes}
-    found: CleanAlarms = {}
+    alarms: CleanAlarms = {}
     for (probe, loss), run in baseline.clean(experiment.clean, experiment.probes).items():
         key = f"{page.id}/{probe}" if probe in own else probe
-        found.setdefault(key, []).extend(
+        alarms.setdefault(key, []).extend(
             FalseAlarm("clean", name, key, loss, str(message))
             for name, message in run.alarms.items()
         )
-    return found
+    return alarms

@@ -1,4 +1,4 @@
-"""What a matrix is made of: a report on every break, variant and control."""
+"""The input of a matrix: a report on every break, variant and control."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A page's report, and what else the matrix needs to know of the page."""
+    """A page's report, and what else the matrix needs to know about the page."""
 
     family: str
     report: Report
@@ -43,13 +43,13 @@ class Evaluation:
         return self.report.break_
 
     def probe_key(self, probe: str) -> str:
-        """A probe's name; `page/probe` for the page's own, since two pages may use one name."""
+        """Return a unique name of a probe: `page/probe` for the page's own ones."""
         return f"{self.name}/{probe}" if probe in self.own else probe
 
 
 @dataclass(frozen=True)
 class Evaluations:
-    """Everything that a matrix is made of."""
+    """Everything that a matrix is computed from."""
 
     engine: EngineReport
     diagnostics: tuple[Diagnostic, ...]
@@ -61,7 +61,7 @@ class Evaluations:
     shared: Mapping[str, Size]
     """The probes that every page is evaluated on."""
     conventions: Conventions
-    """Of the catalogue: which of its pages are the controls."""
+    """The catalogue's conventions, such as which pages are the controls."""
 
     @property
     def everything(self) -> tuple[Evaluation, ...]:
@@ -69,11 +69,11 @@ class Evaluations:
         return (*self.controls, *self.variants, *self.breaks)
 
     def size(self, evaluation: Evaluation, probe: str) -> Size:
-        """The size of a probe on which a page was evaluated."""
+        """Return the size of a probe on which a page was evaluated."""
         return evaluation.own[probe] if probe in evaluation.own else self.shared[probe]
 
 
-def is_asked(diagnostic: str, run: RunReport) -> bool:
+def gave_verdict(diagnostic: str, run: RunReport) -> bool:
     """Whether the diagnostic gave a verdict on the run; one that was skipped did not."""
-    said = (run.caught_by, run.missed_by, run.wrong_reason)
-    return any(diagnostic in names for names in said)
+    verdicts = (run.caught_by, run.missed_by, run.wrong_reason)
+    return any(diagnostic in names for names in verdicts)

@@ -43,12 +43,12 @@ def frontier(
     """Return every set that catches more than any set that costs no more, cheapest first.
 
     `caught` has the breaks that each diagnostic catches, `passes` its cost in forward passes over
-    all probes, `breaks` the number that would be a share of one. Costs add up: what two
-    diagnostics could share (one backward pass that both look at) is not discounted.
+    all probes; `breaks` is the total number of breaks. Costs are summed: what two diagnostics
+    could share (one backward pass that both look at) is not subtracted.
 
-    Exact: branch and bound. Diagnostic by diagnostic, every set is extended with it; a set is
-    dropped if even with all later diagnostics it would catch no more than some set that costs no
-    more catches already.
+    The result is exact (branch and bound). Each diagnostic in turn extends every set; a set is
+    dropped if even with all later diagnostics it would catch no more than a set that costs no
+    more already catches.
     """
     names = sorted((n for n in caught if caught[n]), key=lambda name: (passes[name], name))
     masks = _masks([caught[name] for name in names])
@@ -61,8 +61,8 @@ def frontier(
         states = states.join(larger)
         front = _front(front.join(larger))
         still = np.bitwise_or.reduce(masks[index + 1 :], axis=0)
-        known = front.count()[np.searchsorted(front.passes, states.passes, side="right") - 1]
-        states = states.at(_count(states.caught | still) > known)
+        reached = front.count()[np.searchsorted(front.passes, states.passes, side="right") - 1]
+        states = states.at(_count(states.caught | still) > reached)
     return [
         Step(
             passes=float(cost),

@@ -1,4 +1,4 @@
-"""What a matrix is to evaluate, planned before anything runs, so that a bad page shows at once.
+"""The plan of a matrix, made before anything runs, so that an invalid page is reported at once.
 
 Controls come first: they decide whether the rest can be believed.
 """
@@ -34,7 +34,7 @@ class Entry:
 
     page: Page
     root: Path
-    """The catalogue root that holds it."""
+    """The catalogue root that contains it."""
     key: bytes | None
     """The key of its evaluation in the cache."""
     work: Experiment | Report | Evaluation
@@ -62,7 +62,7 @@ class Plan:
     whole: bool
     """Whether every break of the catalogue is included."""
     conventions: Conventions
-    """Of the catalogue: which of its pages are the controls."""
+    """The catalogue's conventions, such as which pages are the controls."""
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -140,7 +140,7 @@ def size_of(probe: Probe) -> Size:
 def _select(
     catalogue: Catalogue, breaks: list[Page], ids: Sequence[str], family: str | None
 ) -> list[Page]:
-    """Return the breaks that were asked for."""
+    """Return the breaks with these ids, or of this family."""
     for page in ids:
         if isinstance(catalogue.page(page, "break").front, TrainingBreak):
             raise UsageError(
@@ -159,7 +159,7 @@ def _select(
 
 
 class _Planner:
-    """What the entries of one plan have in common."""
+    """Makes the entries of one plan."""
 
     def __init__(
         self,
@@ -201,6 +201,6 @@ class _Planner:
 
 
 def _root(path: str, roots: Collection[Path]) -> Path:
-    """Return the catalogue root that holds a file; the innermost if roots are nested."""
+    """Return the catalogue root that contains a file; the innermost if roots are nested."""
     inside = [root for root in roots if Path(path).is_relative_to(root)]
     return max(inside, key=lambda root: len(root.parts))

@@ -18,7 +18,7 @@ Fate = Literal["survived", "never-reached", "does-not-apply", "crashes-only", "c
 
 `survived`: some probe runs the patched code, and no diagnostic that ran catches it anywhere.
 `never-reached`: no probe runs it, so nothing is known. `crashes-only`: caught, but never silently
-wrong, so that nobody could overlook it.
+wrong, so it cannot be overlooked.
 """
 
 
@@ -52,7 +52,7 @@ class BreakRow(msgspec.Struct, frozen=True):
     missed_by: list[str]
     """Diagnostics that looked at some run and caught nothing on any."""
     unasked: dict[str, str]
-    """Diagnostics that never looked at a run of this break, and why not."""
+    """Diagnostics that never looked at a run of this break, with the reason."""
     wrong_reason: dict[str, str]
     """Alarms that do not count, since the clean engine raises them too."""
     caught_elsewhere: list[str]
@@ -60,7 +60,7 @@ class BreakRow(msgspec.Struct, frozen=True):
     witness: Witness | None
     pardon: Pardon | None
     why: str
-    """For a survivor: the stage at which the fault is lost, from its most telling run."""
+    """For a survivor: the stage at which the fault is lost."""
 
     @property
     def problem(self) -> str | None:
@@ -110,7 +110,7 @@ class VariantRow(msgspec.Struct, frozen=True):
 
 
 class ControlRow(msgspec.Struct, frozen=True):
-    """Something that must hold before the matrix is believed."""
+    """A condition that the matrix must meet before it counts."""
 
     control: str
     says: str
@@ -119,7 +119,7 @@ class ControlRow(msgspec.Struct, frozen=True):
 
 
 class FamilyRow(msgspec.Struct, frozen=True):
-    """A family of breaks: how many each diagnostic catches, and which it alone catches."""
+    """A family of breaks: how many each diagnostic catches, and which only it catches."""
 
     family: str
     breaks: int
@@ -129,7 +129,7 @@ class FamilyRow(msgspec.Struct, frozen=True):
 
 
 class Cover(msgspec.Struct, frozen=True):
-    """A set that catches every break that everything together catches."""
+    """A set that catches every break that all together catch."""
 
     chosen: list[str]
     covers: int
@@ -167,7 +167,7 @@ class Matrix(msgspec.Struct, frozen=True):
     controls: list[ControlRow]
     diagnostics: list[DiagnosticRow]
     skipped: dict[str, str]
-    """Diagnostics that could not run anywhere, and why: neither silent nor blind."""
+    """Diagnostics that could not run anywhere, with the reason."""
     breaks: list[BreakRow]
     """Survivors first, then by family."""
     families: list[FamilyRow]

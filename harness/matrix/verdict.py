@@ -1,4 +1,4 @@
-"""The matrix compared with what is committed for each catalogue root, and how it is accepted."""
+"""Comparing the matrix with the committed ones, and committing a new one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def judge_matrix(plan: Plan, evaluations: Evaluations, seconds: float) -> Matrix
     Raises PageError for a committed matrix that cannot be read.
     """
     skipped = skipped_diagnostics(evaluations)
-    known: dict[str, Committed] = {}
+    all_committed: dict[str, Committed] = {}
     differences: list[Difference] | None = None
     at_home = {} if plan.engine.foreign else _rows_at_home(plan, evaluations)
     for root, rows in at_home.items():
@@ -39,22 +39,24 @@ def judge_matrix(plan: Plan, evaluations: Evaluations, seconds: float) -> Matrix
         if committed is not None:
             gone = _gone(plan, rows, committed)
             differences = [*(differences or ()), *compare(rows, committed, skipped, gone)]
-            known |= committed
-    return build_matrix(evaluations, committed=known, differences=differences, seconds=seconds)
+            all_committed |= committed
+    return build_matrix(
+        evaluations, committed=all_committed, differences=differences, seconds=seconds
+    )
 
 
 def accept(plan: Plan, evaluations: Evaluations) -> list[Path]:
     """Commit what was observed, and return the files that changed.
 
-    Raises NotAccepted if a control does not hold, EnvironmentProblem if a diagnostic could not run
+    Raises NotAccepted if a control fails, EnvironmentProblem if a diagnostic could not run
     or a file cannot be written.
     """
     controls = control_rows(evaluations)
     violated = [f"`{row.control}`: {problem}" for row in controls for problem in row.problems]
     if violated:
         raise NotAccepted(
-            f"not accepted: a control does not hold: {violated[0]}",
-            "`harness matrix` shows all of them; a matrix counts only if they hold",
+            f"not accepted: a control fails: {violated[0]}",
+            "`harness matrix` shows all of them; a matrix counts only if they pass",
         )
     if skipped := skipped_diagnostics(evaluations):
         name, reason = next(iter(skipped.items()))
@@ -75,7 +77,7 @@ def accept(plan: Plan, evaluations: Evaluations) -> list[Path]:
 
 
 def _rows_at_home(plan: Plan, evaluations: Evaluations) -> dict[Path, list[BreakRow]]:
-    """Return the rows of each catalogue root, without probes that only other folders have."""
+    """Return the rows of each catalogue root, without the probes of other folders."""
     rows: dict[Path, list[BreakRow]] = {root: [] for root in plan.roots}
     for entry, evaluation in zip(plan.breaks, evaluations.breaks, strict=True):
         rows[entry.root].append(break_row(_at_home(entry, evaluation), evaluations))

@@ -16,32 +16,33 @@ from harness.experiment.conformance import Fit
 from harness.patch import ABSENT
 from harness.report.terminal import Screen
 
-_NO_WORD = re.compile(r"the engine has no `(\w+)`")
+_LACKING = re.compile(r"the engine has no `(\w+)`")
 
 LONGEST = 140
-"""Characters of a reason."""
+"""The length at which a reason is cut, in characters."""
 
 
-def show_diagnosis(console: Screen, found: Diagnosis) -> None:
-    """Everything, in the order in which one would ask."""
-    console.print(Text.assemble((found.engine, "bold"), f", {_count(found.files, 'file')}\n"))
-    console.print(Text("How it is spoken to", "bold"))
-    _show_table(console, found.speech.items())
+def show_diagnosis(console: Screen, diagnosis: Diagnosis) -> None:
+    """Print the whole diagnosis."""
+    heading = (diagnosis.engine, "bold"), f", {_count(diagnosis.files, 'file')}\n"
+    console.print(Text.assemble(*heading))
+    console.print(Text("How breaklab calls it", "bold"))
+    _show_table(console, diagnosis.interface.items())
     for title, lines in (
-        ("Storage", found.storage),
-        ("How gradients are added up", found.accumulation),
-        ("Un-broadcasting", found.unbroadcasting),
+        ("Storage", diagnosis.storage),
+        ("How gradients are accumulated", diagnosis.accumulation),
+        ("Un-broadcasting", diagnosis.unbroadcasting),
     ):
         if lines:
             console.print(Text(title, "bold"))
             for line in lines:
                 _say(console, line)
             console.print()
-    _show_probes(console, found.probes)
-    _show_bugs(console, found.bugs)
-    _show_breaks(console, found.breaks)
-    console.print(Text("harness.toml", "bold"), "to keep, and to correct:\n")
-    for line in found.settings.splitlines():
+    _show_probes(console, diagnosis.probes)
+    _show_bugs(console, diagnosis.bugs)
+    _show_breaks(console, diagnosis.breaks)
+    console.print(Text("harness.toml", "bold"), "to save and edit:\n")
+    for line in diagnosis.settings.splitlines():
         console.print(Text(f"  {line}" if line else ""), soft_wrap=True)
 
 
@@ -49,21 +50,21 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _say(console: Screen, said: str | Text, indent: int = 2) -> None:
-    console.print(Padding(said if isinstance(said, Text) else Text(said), (0, 0, 0, indent)))
+def _say(console: Screen, text: str | Text, indent: int = 2) -> None:
+    console.print(Padding(text if isinstance(text, Text) else Text(text), (0, 0, 0, indent)))
 
 
 def _show_table(console: Screen, rows: Iterable[tuple[str, str | Text]]) -> None:
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column(style="dim", max_width=28)
     table.add_column(ratio=1)
-    for name, said in rows:
-        table.add_row(name, said if isinstance(said, Text) else Text(said))
+    for name, text in rows:
+        table.add_row(name, text if isinstance(text, Text) else Text(text))
     console.print(Padding(table, (0, 0, 1, 2)))
 
 
 def _show_reasons(console: Screen, title: str, pairs: list[tuple[str, str]]) -> None:
-    """Names by the reason that they share, the largest group first."""
+    """Print names grouped by their reason, the largest group first."""
     by_reason: dict[str, list[str]] = {}
     for reason, name in pairs:
         by_reason.setdefault(reason, []).append(name)
@@ -76,66 +77,73 @@ def _show_reasons(console: Screen, title: str, pairs: list[tuple[str, str]]) -> 
 
 
 def _show_probes(console: Screen, fits: list[Fit]) -> None:
-    usable = sum(each.verdict == "fits" for each in fits)
+    usable = sum(item.verdict == "fits" for item in fits)
     console.print(Text("Probes", "bold"))
-    _say(console, f"{usable} of {len(fits)} shared probes come out right, and can judge a break.")
-    lacking = [(str(each.said), each.probe) for each in fits if each.verdict == "lacks"]
-    apart = [pair for pair in lacking if not pair[0].startswith(LIBRARY_SPECIFIC)]
-    if own := len(lacking) - len(apart):
-        _say(console, f"{own} ask for layers, optimizers, data or a tape, which are no part of it.")
-    absent: dict[str, int] = {}
-    for reason, _ in apart:
-        if found := _NO_WORD.match(reason):
-            absent[found[1]] = absent.get(found[1], 0) + 1
-    if absent:
-        said = (
-            f"{sum(absent.values())} ask for what it has no word for: {', '.join(sorted(absent))}."
-        )
-        _say(console, said)
-    apart = [pair for pair in apart if not _NO_WORD.match(pair[0])]
-    _show_reasons(console, "It lacks what these ask for:", apart)
-    differing = [(str(each.said), each.probe) for each in fits if each.verdict == "differs"]
-    _show_reasons(console, "These mean or round something otherwise:", differing)
+    _say(
+        console, f"{usable} of {len(fits)} shared probes give the right result: they judge breaks."
+    )
+    lacking = [(str(item.reason), item.probe) for item in fits if item.verdict == "lacks"]
+    others = [pair for pair in lacking if not pair[0].startswith(LIBRARY_SPECIFIC)]
+    if own := len(lacking) - len(others):
+        _say(console, f"{own} need layers, optimizers, data or a tape, which it does not have.")
+    counts: dict[str, int] = {}
+    for reason, _ in others:
+        if match := _LACKING.match(reason):
+            counts[match[1]] = counts.get(match[1], 0) + 1
+    if counts:
+        _say(console, f"{sum(counts.values())} need operations that it lacks: {_listed(counts)}.")
+    others = [pair for pair in others if not _LACKING.match(pair[0])]
+    _show_reasons(console, "These need something else that it lacks:", others)
+    differing = [(str(item.reason), item.probe) for item in fits if item.verdict == "differs"]
+    _show_reasons(console, "These define or round something differently:", differing)
     console.print()
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
 
 
 def _show_bugs(console: Screen, bugs: list[Fit]) -> None:
     if not bugs:
-        console.print(Text("No bug was met in it as it is.\n", "green"))
+        console.print(Text("No bug was found in the unbroken engine.\n", "green"))
         return
-    console.print(Text("What looks wrong in it as it is", "bold"))
+    console.print(Text("What looks wrong in the unbroken engine", "bold"))
     rows = [
-        (each.probe, Text.assemble((f"{each.kind}: ", "magenta"), str(each.said))) for each in bugs
+        (bug.probe, Text.assemble((f"{bug.kind}: ", "magenta"), str(bug.reason))) for bug in bugs
     ]
     _show_table(console, rows)
 
 
 def _show_breaks(console: Screen, breaks: list[Application]) -> None:
-    tried = [each for each in breaks if each.sites and each.probes]
-    mute = [each for each in breaks if each.sites and not each.probes]
-    absent = [each for each in breaks if not each.sites]
+    usable = [item for item in breaks if item.sites and item.probes]
+    unjudged = [item for item in breaks if item.sites and not item.probes]
+    without_site = [item for item in breaks if not item.sites]
     console.print(Text("Breaks", "bold"))
-    _say(console, f"{len(tried)} of {len(breaks)} can be tried: harness break ID --engine ...")
+    _say(console, f"{len(usable)} of {len(breaks)} can be used: harness break ID --engine ...")
     _show_table(
         console,
-        [(e.break_, f"{_places(e)}; {_count(len(e.probes), 'probe')}") for e in tried],
+        [(i.break_, f"{_places(i)}; {_count(len(i.probes), 'probe')}") for i in usable],
     )
-    if mute:
-        _say(console, f"{len(mute)} have a site, but no probe that could judge them:")
-        _show_table(console, [(each.break_, f"{_places(each)}; {each.reason}") for each in mute])
-    missing = [each.break_ for each in absent if ABSENT in each.reason]
+    if unjudged:
+        _say(console, f"{len(unjudged)} have a site, but no probe that can judge them:")
+        rows = [(item.break_, f"{_places(item)}; {item.reason}") for item in unjudged]
+        _show_table(console, rows)
+    missing = [item.break_ for item in without_site if ABSENT in item.reason]
     if missing:
-        said = f"{len(missing)} are about code that it does not have:"
-        _say(console, Text.assemble(said, (f" {', '.join(missing)}", "dim")))
-    written = [(each.reason, each.break_) for each in absent if ABSENT not in each.reason]
-    _show_reasons(console, f"{len(written)} are about code that it writes otherwise:", written)
+        text = f"{len(missing)} change code that it does not have:"
+        _say(console, Text.assemble(text, (f" {', '.join(missing)}", "dim")))
+    different = [(i.reason, i.break_) for i in without_site if ABSENT not in i.reason]
+    title = f"{len(different)} change code that it writes differently:"
+    _show_reasons(console, title, different)
     console.print()
 
 
-def _places(each: Application) -> str:
-    """The sites by scope, with their lines."""
+def _places(application: Application) -> str:
+    """Return the sites by scope, with their lines."""
     places = []
-    for (file, scope), group in groupby(each.sites, key=lambda site: (site.file, site.scope)):
+    for (file, scope), group in groupby(
+        application.sites, key=lambda site: (site.file, site.scope)
+    ):
         lines = ", ".join(dict.fromkeys(str(site.line) for site in group))
         places.append(f"{scope or 'the module'} ({file}:{lines})")
     shown = "; ".join(places[:3])

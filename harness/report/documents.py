@@ -1,8 +1,8 @@
-"""The documents that are made from the code and the catalogue, each between two markers.
+"""The generated documents: text from the code and the catalogue between two markers of a file.
 
     python -m harness.report.documents
 
-writes them anew, in the root of a clone.
+updates them; run it in the root of a clone.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ START, END = "<!-- made by python -m harness.report.documents -->\n", "<!-- end 
 
 
 def diagnostics_table() -> str:
-    """What each diagnostic sees, what it is blind to, and its cost."""
+    """Return the table of diagnostics: what each sees, what it is blind to, and its cost."""
     head = ("diagnostic", "sees", "blind to", "cost")
-    rows = ((f"`{each.name}`", each.sees, each.blind, each.cost) for each in DIAGNOSTICS)
+    rows = ((f"`{item.name}`", item.sees, item.blind, item.cost) for item in DIAGNOSTICS)
     return _table(head, rows)
 
 
 def catalogue_index() -> str:
-    """Every page: the track for beginners, breaks by family, then the other kinds."""
+    """Return the index of all pages: the track, breaks by family, then the other kinds."""
     catalogue = open_catalogue()
     pages, mistakes = catalogue.pages()
     if mistakes:
@@ -56,7 +56,7 @@ def _track(catalogue: Catalogue) -> str:
 
 
 def _breaks(catalogue: Catalogue, pages: Iterable[Page], committed: Mapping[str, Committed]) -> str:
-    """Who catches a break is what the matrix last saw; who is blind, what its page says."""
+    """Return a table of breaks: what catches them (from the matrix), what misses them."""
     rows = []
     for page in pages:
         row = committed.get(page.id)
@@ -74,7 +74,7 @@ def _breaks(catalogue: Catalogue, pages: Iterable[Page], committed: Mapping[str,
 
 
 def _trainings(catalogue: Catalogue, pages: Iterable[Page]) -> str:
-    """Breaks of a recipe: which numbers in the log move, and which way."""
+    """Return a table of training breaks: which numbers in the log move, and which way."""
     rows = []
     for page in pages:
         expected = page.front_as(TrainingBreak).expect
@@ -89,7 +89,7 @@ def _others(catalogue: Catalogue, pages: Iterable[Page]) -> str:
 
 
 def _link(catalogue: Catalogue, page: Page) -> str:
-    """The page's name, with its translations behind it; the documents stand one folder down."""
+    """Return a link to the page, followed by links to its translations, for a file in `docs/`."""
     folder = Path("..", "breaks", Path(page.path).parent.name)
     links = [f"[{page.id}]({folder / page.id}.md)"]
     for language, path in sorted(catalogue.translations(page.id).items()):
@@ -108,20 +108,20 @@ DOCUMENTS: dict[Path, Callable[[], str]] = {
     Path("docs/diagnostics.md"): diagnostics_table,
     Path("docs/catalogue.md"): catalogue_index,
 }
-"""What stands between the markers of each."""
+"""The function that makes the text between the markers, by file."""
 
 
 def with_text(page: str, text: str) -> str:
-    """The page with the text between its markers. Raises ValueError where it has no markers."""
+    """Return the page with the text between its markers. Raises ValueError if it has none."""
     before, start, rest = page.partition(START)
     _, end, after = rest.partition(END)
     if not (start and end):
-        raise ValueError(f"no markers for what is made: {START.strip()} and {END.strip()}")
+        raise ValueError(f"no markers {START.strip()} and {END.strip()}")
     return before + start + text + end + after
 
 
 def main() -> None:
-    """Write every document."""
+    """Update every document."""
     for path, make in DOCUMENTS.items():
         path.write_text(with_text(path.read_text(encoding="utf-8"), make()), encoding="utf-8")
 

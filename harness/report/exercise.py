@@ -1,4 +1,4 @@
-"""An exercise on a terminal: the suite and how it fares; a learner's probe and how far it came."""
+"""An exercise on a terminal: the suite and its results, or the verdict on a learner's probes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harness.report.terminal import Screen, show_runs
 def show_exercise(
     console: Screen, page: Page, report: ExerciseReport, *, hints: bool = False
 ) -> None:
-    """The suite, where it passes and fails, and the task; not the answer."""
+    """Print the suite, where it passes and fails, and the task, but not the answer."""
     _show_heading(console, report)
     _show_section(console, page, "The suite")
     _show_suite(console, report)
@@ -27,12 +27,12 @@ def show_exercise(
     _show_section(console, page, "Your task")
     if hints:
         _show_section(console, page, "Hints")
-    console.print("Write your probe into a file, and have it judged:")
+    console.print("Write your probe into a file, then run:")
     console.print(f"  harness exercise {report.exercise} my_probe.py", style="bold")
     console.print(f"  harness exercise {report.exercise} --hints", style="dim")
     console.print(f"  harness show {report.exercise} --answer", style="dim")
     if not report.agrees:
-        console.print(Text("\nThe suite does not fare as the page says.", "bold red"))
+        console.print(Text("\nThe results of the suite are not as the page says.", "bold red"))
 
 
 def _show_heading(console: Screen, report: ExerciseReport) -> None:
@@ -47,7 +47,7 @@ def _show_section(console: Screen, page: Page, heading: str) -> None:
 
 
 def _show_suite(console: Screen, report: ExerciseReport) -> None:
-    """Where it runs, and what became of each test there."""
+    """Print the result of each test on each engine."""
     clean = [test.failure for test in report.suite if test.failure]
     console.print(_verdict("On the unbroken engine", not clean))
     for failure in clean:
@@ -67,22 +67,24 @@ def _show_suite(console: Screen, report: ExerciseReport) -> None:
 
 
 def _verdict(where: str, good: bool) -> Text:
-    said = ("the suite passes", "green") if good else ("the suite FAILS", "red")
-    return Text.assemble(f"  {where}: ", said)
+    verdict = ("the suite passes", "green") if good else ("the suite FAILS", "red")
+    return Text.assemble(f"  {where}: ", verdict)
 
 
-def show_attempt(
+def show_submission(
     console: Screen, page: Page, report: ExerciseReport, probes: Sequence[Probe]
 ) -> None:
-    """What a learner's probes did, why they do not kill, and the lesson once they do."""
+    """Print what a learner's probes did, why they do not kill, and the lesson once they do."""
     _show_heading(console, report)
-    unsound = [one for one in report.probes if one.problems]
-    for one in unsound:
-        console.print(Text(f"{one.probe} is no sound probe", "bold red"))
-        for problem in one.problems:
+    unsound = [result for result in report.probes if result.problems]
+    for result in unsound:
+        console.print(Text(f"{result.probe} is not a sound probe", "bold red"))
+        for problem in result.problems:
             console.print(Padding(Text(problem), (0, 0, 0, 2)))
     if unsound:
-        console.print("\nA probe has to pass on the unbroken engine before it can accuse another.")
+        console.print(
+            "\nA probe must pass on the unbroken engine before it can judge a broken one."
+        )
         return
     for attack in report.attacks:
         console.print(Text(f"Against {attack.break_}\n", "bold underline"))
@@ -91,16 +93,19 @@ def show_attempt(
     if report.killed:
         console.print()
         _show_section(console, page, "Lesson")
-        console.print(f"harness show {report.exercise} --answer compares it with ours", style="dim")
+        console.print(f"harness show {report.exercise} --answer shows our answer", style="dim")
 
 
 def _show_attack(console: Screen, attack: Attack) -> None:
     name = attack.break_
     if attack.killed_by:
-        who = "; ".join(f"{probe} ({', '.join(by)})" for probe, by in attack.killed_by.items())
-        console.print(Text.assemble((f"{name} is dead", "bold green"), f": {who}"))
+        killers = attack.killed_by.items()
+        listed = "; ".join(f"{probe} ({', '.join(names)})" for probe, names in killers)
+        console.print(Text.assemble((f"{name} is killed", "bold green"), f" by {listed}"))
         return
-    console.print(Text.assemble((f"{name} lives", "bold red"), f": {attack.stage}: {attack.why}"))
+    console.print(
+        Text.assemble((f"{name} survives", "bold red"), f": {attack.stage}: {attack.why}")
+    )
     if attack.stage == "not-reached":
         places = dict.fromkeys(f"`{site.scope}` in {site.file}" for site in attack.sites)
         console.print(f"  The changed code is in {', '.join(places)}.", markup=False)

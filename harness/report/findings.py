@@ -1,4 +1,4 @@
-"""The check of pages on a terminal: a line a page that holds, all findings of one that does not."""
+"""The check of pages on a terminal: one line per page, and the findings of each page."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from harness.report.terminal import Screen, outcome_text
 
 
 def show_check(console: Console, check: PageCheck) -> None:
-    """One page."""
-    holds = check.exit_status == 0
+    """Print the check of one page."""
+    passes = check.exit_status == 0
     engines = dict.fromkeys(report.engine.variant or report.engine.name for report in check.reports)
     line = Text.assemble(
-        ("holds ", "green") if holds else ("FAILS ", "bold red"),
+        ("passed ", "green") if passes else ("FAILED ", "bold red"),
         (check.page, "bold"),
         f"  on {', '.join(engines)}" if engines else "",
         (f"  {check.seconds:.1f} s", "dim"),
@@ -30,8 +30,8 @@ def show_check(console: Console, check: PageCheck) -> None:
         _show_finding(console, finding)
 
 
-def show_compared(console: Screen, report: Report) -> None:
-    """What became of one break on a foreign engine, beside what its page says."""
+def show_comparison(console: Screen, report: Report) -> None:
+    """Print the headline of a break on a foreign engine, and how much of it is as the page says."""
     same, stated = report.agreement
     line = outcome_text(report.headline)
     line.append(f"  {report.break_}", "bold")
@@ -51,32 +51,32 @@ def _show_finding(console: Console, finding: Finding) -> None:
     )
     first, *more = finding.problem.splitlines()
     console.print(Padding(Text(first), (0, 0, 0, 4)))
-    for row in more:  # code that came nearest, which must not be wrapped
+    for row in more:  # the nearest code, which must not be wrapped
         console.print(Text(f"    {row}"), soft_wrap=True)
     console.print(Padding(Text(f"remedy: {finding.remedy}", "cyan"), (0, 0, 0, 4)))
 
 
 def _near(path: str) -> str:
-    """Relative to the working directory, where the file is below it."""
+    """Return the path relative to the working directory, if the file is below it."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
 def show_left_out(console: Console, count: int) -> None:
-    """That pages which need many seeds were left out, and what runs them."""
+    """Print that pages which need many seeds were left out, and the command that checks them."""
     if count:
-        words = f"{count} pages that need many seeds are left out: harness check --training"
-        console.print(Text(words, "dim"))
+        text = f"{count} pages that need many seeds are left out: harness check --training"
+        console.print(Text(text, "dim"))
 
 
 def show_summary(console: Console, checks: Sequence[PageCheck], seconds: float) -> None:
-    """How many pages hold, in the last line."""
+    """Print how many pages pass, in the last line."""
     failed = sum(check.exit_status != 0 for check in checks)
     findings = sum(len(check.findings) for check in checks)
     pages = f"{len(checks)} page{'s' * (len(checks) != 1)}"
-    verdict = f"{failed} of them do not hold" if failed else "all hold"
+    verdict = f"{failed} of them fail" if failed else "all pass"
     if len(checks) == 1:
-        verdict = "does not hold" if failed else "holds"
+        verdict = "fails" if failed else "passes"
     listed = f", {findings} finding{'s' * (findings != 1)}" if findings else ""
     console.print(Text(f"{pages}: {verdict}{listed}", "bold red" if failed else "green"), end="")
     console.print(Text(f"  {seconds:.1f} s", "dim"))

@@ -1,8 +1,8 @@
-"""A kill matrix as JUnit XML, for whatever shows test results.
+"""A kill matrix as JUnit XML, for tools that show test results.
 
-A test case a control, a diagnostic and a break. Failures are violated controls (false alarms among
-them), survivors, and differences from the committed matrix; a diagnostic that could not be asked is
-skipped.
+There is one test case per control, diagnostic and break. Failures are violated controls (including
+false alarms), survivors, and differences from the committed matrix. A diagnostic that could not run
+is skipped.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from harness.core.errors import EnvironmentProblem
 from harness.matrix.records import Matrix
 
 _NOT_XML = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 has no way to write; a broken engine's message may hold any."""
+"""Characters that XML 1.0 cannot represent; a broken engine's message may contain any."""
 
 
 def write_junit(matrix: Matrix, file: Path) -> None:
-    """Write the matrix to `file`. Raises EnvironmentProblem where it cannot be written."""
+    """Write the matrix to `file`. Raises EnvironmentProblem if it cannot be written."""
     xml = JUnitXml(f"kill matrix of {matrix.engine.name}")
     for suite in (_controls(matrix), _diagnostics(matrix), _breaks(matrix)):
         xml.add_testsuite(suite)
@@ -30,7 +30,7 @@ def write_junit(matrix: Matrix, file: Path) -> None:
     except OSError as error:
         raise EnvironmentProblem(
             f"the results cannot be written to {file}: {error}",
-            "name a file in a folder that can be written",
+            "name a file in a writable folder",
         ) from None
 
 
@@ -65,7 +65,7 @@ def _breaks(matrix: Matrix) -> TestSuite:
 
 
 def _suite(name: str, cases: Iterable[tuple[str, str, Sequence[Failure | Skipped]]]) -> TestSuite:
-    """A suite of test cases: the name of each, its group, and its failure or why it is skipped."""
+    """Return a suite of test cases, given as name, group, and failure or reason for skipping."""
     suite = TestSuite(name)
     for case_name, group, results in cases:
         case = TestCase(case_name, classname=f"matrix.{group}")
@@ -75,7 +75,7 @@ def _suite(name: str, cases: Iterable[tuple[str, str, Sequence[Failure | Skipped
 
 
 def _failure(kind: str, problems: Sequence[str]) -> list[Failure | Skipped]:
-    """One failure for all problems of a test case: readers of this format expect one at most."""
+    """Return one failure for all problems of a test case, as readers of the format expect."""
     if not problems:
         return []
     failure = Failure(_clean(problems[0]), kind)

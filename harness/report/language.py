@@ -1,8 +1,8 @@
 """The language in which a report or a page is shown; English is the language of the source.
 
-Records hold messages, and JSON is English. A renderer passes each message through a `Language`,
-which looks its template up in a table such as `es.toml`: the English template, and the same in the
-other language with the same fields.
+Records contain messages, and JSON is English. A renderer passes each message through a `Language`,
+which looks its template up in a table such as `es.toml`: from the English template to the same
+template in the other language, with the same fields.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Language:
     def __call__(self, text: str | Message, /, **arguments: object) -> str:
         """Return a message, or a template and its arguments, in this language.
 
-        It is in English as a whole if the template is not translated.
+        The whole message is in English if the template is not translated.
         """
         if isinstance(text, Message):
             return text.format(self.translations)
@@ -40,7 +40,7 @@ class Language:
         return message(text, **arguments).format(self.translations)
 
     def with_translations(self, translations: Mapping[str, str]) -> Language:
-        """The same language with more translations, such as a catalogue's of its probes."""
+        """Return the language with more translations, such as those of a catalogue's probes."""
         return replace(self, translations={**self.translations, **translations})
 
 
@@ -48,12 +48,12 @@ ENGLISH = Language()
 
 
 def languages() -> list[str]:
-    """The codes of all languages that the interface is translated into."""
+    """Return the codes of all languages that the interface is translated into."""
     return sorted(path.stem for path in Path(__file__).parent.glob("*.toml"))
 
 
 def open_language(code: str | None) -> Language:
-    """Return the language of this code; for None that of the locale, if it is available.
+    """Return the language with this code; for None the locale's, if it is available.
 
     Raises UsageError for a code that is neither English nor one of `languages()`.
     """
@@ -83,6 +83,6 @@ def read_translations(text: str) -> dict[str, str]:
 
 
 def _locale() -> list[str]:
-    """The languages of the first variable that is set: `es_MX.UTF-8:fr` is es and fr."""
+    """Return the languages of the first variable that is set: `es_MX.UTF-8:fr` gives es and fr."""
     value = next((os.environ[name] for name in VARIABLES if os.environ.get(name)), "")
     return [re.split(r"[_.@-]", part)[0] for part in value.split(":")]

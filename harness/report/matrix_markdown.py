@@ -11,9 +11,9 @@ from harness.matrix.records import BreakRow, Cover, Matrix
 
 
 def write_markdown(matrix: Matrix, file: Path) -> None:
-    """Write the matrix to `file`, or print it where that is `-`.
+    """Write the matrix to `file`, or print it if that is `-`.
 
-    Raises EnvironmentProblem where the file cannot be written.
+    Raises EnvironmentProblem if the file cannot be written.
     """
     if file == Path("-"):
         print(to_markdown(matrix), end="")
@@ -23,12 +23,12 @@ def write_markdown(matrix: Matrix, file: Path) -> None:
     except OSError as error:
         raise EnvironmentProblem(
             f"the matrix cannot be written to {file}: {error}",
-            "name a file in a folder that can be written",
+            "name a file in a writable folder",
         ) from None
 
 
 def to_markdown(matrix: Matrix) -> str:
-    """The whole matrix: what is wrong first, then a table a family, then what follows."""
+    """Return the whole matrix: problems first, then one table per family, then what follows."""
     return "\n".join(_lines(matrix)) + "\n"
 
 
@@ -39,15 +39,15 @@ def _lines(matrix: Matrix) -> Iterator[str]:
     yield f"# Kill matrix of {on}"
     yield ""
     yield f"{caught} of {len(matrix.breaks)} breaks are caught by a diagnostic."
-    yield from _section("Not as it should be", [f"- {_text(p)}" for p in matrix.problems])
+    yield from _section("Problems", [f"- {_text(p)}" for p in matrix.problems])
     lines = [f"- `{d.break_}` {d.sign} {_text(d.text)}" for d in matrix.differences or ()]
     yield from _section("Differences from the committed matrix", lines)
     reasons = [f"- `{name}`: {_text(reason)}" for name, reason in matrix.skipped.items()]
-    yield from _section("Not asked", reasons)
-    yield from _section("Caught by nothing", [_lost(r) for r in matrix.breaks if not r.caught_by])
+    yield from _section("Skipped", reasons)
+    yield from _section("Not caught", [_lost(r) for r in matrix.breaks if not r.caught_by])
     yield from _families(matrix)
     yield from _diagnostics(matrix)
-    yield from _enough(matrix)
+    yield from _smallest_sets(matrix)
 
 
 def _section(heading: str, lines: Sequence[str]) -> Iterator[str]:
@@ -61,22 +61,25 @@ def _lost(row: BreakRow) -> str:
 
 
 def _families(matrix: Matrix) -> Iterator[str]:
-    asked = [row.name for row in matrix.diagnostics if row.name not in matrix.skipped]
-    heads = ["break", "outcome", *asked, "least that shows it"]
+    ran = [row.name for row in matrix.diagnostics if row.name not in matrix.skipped]
+    heads = ["break", "outcome", *ran, "smallest that shows it"]
     for family, rows in groupby(
         sorted(matrix.breaks, key=lambda row: (row.family, row.break_)), key=lambda row: row.family
     ):
-        table = _table(heads, (_row(row, asked) for row in rows))
+        table = _table(heads, (_row(row, ran) for row in rows))
         yield from _section(f"Family {family}", table)
     if matrix.breaks:
-        yield from ("", "● catches it, ★ alone catches it, · misses it, blank: was not asked.")
+        yield from (
+            "",
+            "● catches it, ★ only this one catches it, · misses it, blank: did not run.",
+        )
 
 
-def _row(row: BreakRow, asked: Sequence[str]) -> list[str]:
+def _row(row: BreakRow, ran: Sequence[str]) -> list[str]:
     alone = len(row.caught_by) == 1
     marks = [
         ("★" if alone else "●") if name in row.caught_by else "·" if name in row.missed_by else ""
-        for name in asked
+        for name in ran
     ]
     least = f"`{row.witness.probe}`, {row.witness.diagnostic}" if row.witness else ""
     return [f"`{row.break_}`", row.headline, *marks, least]
@@ -99,24 +102,24 @@ def _diagnostics(matrix: Matrix) -> Iterator[str]:
     yield from _section("Diagnostics", _table(heads, rows))
 
 
-def _enough(matrix: Matrix) -> Iterator[str]:
+def _smallest_sets(matrix: Matrix) -> Iterator[str]:
     covers = {
         "probes": matrix.probe_set,
         "diagnostics": matrix.diagnostic_set,
         "pairs": matrix.pair_set,
     }
-    yield from _section("Enough", [_cover(what, cover) for what, cover in covers.items()])
+    yield from _section("Smallest sets", [_cover(what, cover) for what, cover in covers.items()])
     steps = (
         [f"{step.passes:.0f}", f"{step.share:.0%}", ", ".join(step.diagnostics)]
         for step in matrix.frontier
     )
     table = _table(["forward passes", "caught", "with"], steps)
-    yield from _section("What effort buys", table if matrix.frontier else [])
+    yield from _section("What each cost catches", table if matrix.frontier else [])
 
 
 def _cover(what: str, cover: Cover) -> str:
     chosen = ", ".join(f"`{name}`" for name in cover.chosen)
-    return f"- {len(cover.chosen)} {what} lose nothing ({cover.solver}): {chosen or 'none'}"
+    return f"- {len(cover.chosen)} {what} catch everything ({cover.solver}): {chosen or 'none'}"
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -125,5 +128,5 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _text(text: str) -> str:
-    """On one line, and with nothing that would end a table's cell or start HTML."""
+    """Return the text on one line, with `|` and `<` escaped."""
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

@@ -1,4 +1,4 @@
-"""A kill matrix on a terminal: what is wrong first, then a line a break, a letter a diagnostic."""
+"""A kill matrix on a terminal: problems, then a line per break with a letter per diagnostic."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from harness.matrix.records import BreakRow, Cover, Difference, Matrix, Step
 from harness.report.terminal import STYLES
 
 MOST_PROBLEMS = 8
-"""Problems that the last lines repeat before they count the others."""
+"""The number of problems that the last lines list; the others are counted."""
 
 LEAST_GAIN = 0.05
-"""Of the share caught, for a step of the front to be shown; `verbose` shows them all."""
+"""The smallest gain in the share caught that makes a step visible; `verbose` shows all steps."""
 
 MOST_NAMES = 3
-"""Probes that a detail names before it counts the others."""
+"""The number of probes that a detail names; the others are counted."""
 
 
 def show_matrix(console: Console, matrix: Matrix, *, verbose: bool = False) -> None:
-    """The whole matrix; `verbose` says of each break who catches it, with what and how."""
+    """Print the whole matrix; `verbose` adds how each break is caught, with which probes."""
     engine = matrix.engine
     on = engine.name + (f" with {engine.variant}" if engine.variant else "")
     size = f"{len(matrix.breaks)} breaks x {len(matrix.diagnostics)} diagnostics"
@@ -38,13 +38,13 @@ def show_matrix(console: Console, matrix: Matrix, *, verbose: bool = False) -> N
     _show_lost(console, matrix)
     _show_map(console, matrix, verbose)
     _show_diagnostics(console, matrix)
-    _show_enough(console, matrix)
-    _show_frontier(console, matrix.frontier if verbose else _telling(matrix.frontier))
+    _show_smallest_sets(console, matrix)
+    _show_frontier(console, matrix.frontier if verbose else _significant(matrix.frontier))
     _show_verdict(console, matrix)
 
 
 def show_accepted(console: Console, files: Sequence[object]) -> None:
-    """Which committed matrices were changed."""
+    """Print which committed matrices were changed."""
     for file in files:
         console.print(Text(f"accepted: {file}", "green"), soft_wrap=True)
     if not files:
@@ -53,8 +53,8 @@ def show_accepted(console: Console, files: Sequence[object]) -> None:
 
 
 class Progress:
-    """A line on standard error, where that is a terminal: how many pages are done, and which one
-    was the last; and how long the rest will take, if it goes on as it did."""
+    """A progress line on standard error, if that is a terminal: the number of finished pages, the
+    last one, and the estimated time for the rest."""
 
     def __init__(self, total: int) -> None:
         self.done = 0
@@ -70,17 +70,17 @@ class Progress:
         self._task = self._bar.add_task("", total=total)
 
     def watch(self, done: int, page: str) -> None:
-        """Show that `done` pages are finished and `page` is being evaluation."""
+        """Show that `done` pages are finished, and that `page` was the last one."""
         self.done = done
         self._bar.update(self._task, completed=done, description=page)
 
     def __enter__(self) -> Progress:
-        """Show the line."""
+        """Start the progress line."""
         self._bar.start()
         return self
 
     def __exit__(self, *_raised: object) -> None:
-        """Take it away."""
+        """Remove the progress line."""
         self._bar.stop()
 
 
@@ -90,16 +90,16 @@ class Progress:
 def _show_controls(console: Console, matrix: Matrix) -> None:
     violated = [row for row in matrix.controls if row.problems]
     if violated:
-        console.print(Text("This matrix does not count: a control does not hold", "bold red"))
+        console.print(Text("This matrix does not count: a control fails", "bold red"))
     for row in violated:
         _item(console, Text.assemble((row.control, "bold"), f": {row.says}; but"))
         for problem in row.problems:
             _item(console, Text(problem, "red"), indent=4)
-    held = [row.control for row in matrix.controls if not row.problems]
-    if held:
-        console.print(Text(f"Controls that hold: {', '.join(held)}", "green"))
+    passed = [row.control for row in matrix.controls if not row.problems]
+    if passed:
+        console.print(Text(f"Controls passed: {', '.join(passed)}", "green"))
     for name, reason in matrix.skipped.items():
-        console.print(Text(f"Not asked: {name}, since {reason}", "yellow"))
+        console.print(Text(f"Skipped: {name}, because {reason}", "yellow"))
     console.print()
 
 
@@ -116,7 +116,7 @@ def _show_differences(console: Console, differences: Sequence[Difference] | None
 
 
 def _show_lost(console: Console, matrix: Matrix) -> None:
-    """The breaks that nobody catches, each with why."""
+    """Print the breaks that no diagnostic catches, each with the reason."""
     headings = {
         "survived": "Survivors: some probe runs them, no diagnostic catches them",
         "never-reached": "Never reached: no probe runs the patched code, so nothing is known",
@@ -139,21 +139,27 @@ def _about(row: BreakRow) -> list[str]:
     if row.pardon:
         lines.append(f"pardoned, {row.pardon.reason}: {row.pardon.sentence}")
     if row.caught_elsewhere:
-        lines.append(f"not asked here, and caught it before: {', '.join(row.caught_elsewhere)}")
-    lines += [f"{name} fires on the clean engine too: {m}" for name, m in row.wrong_reason.items()]
+        lines.append(f"skipped here, but caught it before: {', '.join(row.caught_elsewhere)}")
+    lines += [
+        f"{name} also raises an alarm on the clean engine: {m}"
+        for name, m in row.wrong_reason.items()
+    ]
     return lines
 
 
-# ----- Who catches what ----------------------------------------------------------------------
+# ----- Catches -------------------------------------------------------------------------------
 
 
 def _show_map(console: Console, matrix: Matrix, verbose: bool) -> None:
     names = [row.name for row in matrix.diagnostics]
     letters = dict(zip(names, _letters(), strict=False))
-    console.print(Text("Who catches what", "bold"))
+    console.print(Text("Which diagnostic catches which break", "bold"))
     _legend(console, [f"{letters[name]} {name}" for name in names])
     console.print(
-        Text("letter: catches it; capital: it alone; ·: misses it; blank: was not asked", "dim")
+        Text(
+            "letter: catches it; capital: only this one does; ·: misses it; blank: did not run",
+            "dim",
+        )
     )
     console.print()
     width = max((len(row.break_) for row in matrix.breaks), default=0)
@@ -172,14 +178,14 @@ def _show_map(console: Console, matrix: Matrix, verbose: bool) -> None:
 
 
 def _legend(console: Console, entries: Sequence[str]) -> None:
-    """As many entries on a line as there is room for, none of them cut in two."""
+    """Print as many entries per line as fit, without splitting any."""
     text = "   ".join(entry.replace(" ", "\N{NO-BREAK SPACE}") for entry in entries)
     for line in textwrap.wrap(text, console.width, break_on_hyphens=False):
         console.print(Text(line.replace("\N{NO-BREAK SPACE}", " ")))
 
 
 def _letters() -> Iterable[str]:
-    """A letter for each diagnostic, doubled where the alphabet does not reach."""
+    """Yield a letter for each diagnostic, then pairs of letters."""
     yield from ascii_lowercase
     yield from (first + second for first in ascii_lowercase for second in ascii_lowercase)
 
@@ -205,15 +211,19 @@ def _sign(row: BreakRow) -> tuple[str, str]:
 
 def _show_details(console: Console, row: BreakRow) -> None:
     for name, probes in row.caught_by.items():
-        _item(console, Text(f"{name} with {_some(probes)}: {row.messages[name]}"), indent=4)
+        _item(console, Text(f"{name} with {_some_of(probes)}: {row.messages[name]}"), indent=4)
     if witness := row.witness:
-        margin = "" if witness.margin is None else f", {witness.margin:.0f} orders above the noise"
+        margin = (
+            ""
+            if witness.margin is None
+            else f", {witness.margin:.0f} orders of magnitude above noise"
+        )
         elements = _count(witness.elements, "element")
         least = f"{witness.probe} ({elements}) and {witness.diagnostic}{margin}"
-        _item(console, Text(f"least that shows it: {least}", "cyan"), indent=4)
+        _item(console, Text(f"smallest that shows it: {least}", "cyan"), indent=4)
 
 
-def _some(names: Sequence[str]) -> str:
+def _some_of(names: Sequence[str]) -> str:
     rest = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
@@ -228,7 +238,7 @@ def _show_diagnostics(console: Console, matrix: Matrix) -> None:
         table.add_column(heading, justify="right")
     for row in matrix.diagnostics:
         if row.name in matrix.skipped:
-            table.add_row(row.name, "not asked")
+            table.add_row(row.name, "skipped")
             continue
         recall = "" if row.recall is None else f"{row.recall:.0%}"
         alarms = Text(str(row.false_alarms), "bold red" if row.false_alarms else "")
@@ -238,14 +248,15 @@ def _show_diagnostics(console: Console, matrix: Matrix) -> None:
     console.print(table)
     console.print(
         Text(
-            "passes: forward passes over all probes on which it is asked; a backward is two", "dim"
+            "passes: forward passes over all probes on which it runs; a backward pass is two",
+            "dim",
         )
     )
     console.print()
 
 
-def _show_enough(console: Console, matrix: Matrix) -> None:
-    console.print(Text(f"Enough to lose none of the {matrix.pair_set.covers} caught", "bold"))
+def _show_smallest_sets(console: Console, matrix: Matrix) -> None:
+    console.print(Text(f"The smallest sets that catch all {matrix.pair_set.covers}", "bold"))
     for what, cover in (
         ("probe", matrix.probe_set),
         ("diagnostic", matrix.diagnostic_set),
@@ -257,11 +268,11 @@ def _show_enough(console: Console, matrix: Matrix) -> None:
 
 
 def _proof(cover: Cover) -> str:
-    return cover.solver + ("" if cover.optimal else ", perhaps more than are needed")
+    return cover.solver + ("" if cover.optimal else ", perhaps not the smallest")
 
 
-def _telling(steps: Sequence[Step]) -> list[Step]:
-    """The steps that gain enough over the last one shown, and the last of all."""
+def _significant(steps: Sequence[Step]) -> list[Step]:
+    """Return the steps that gain enough over the previous one, and the last step."""
     shown: list[Step] = []
     for step in steps:
         if step is steps[-1] or step.share - (shown[-1].share if shown else 0.0) >= LEAST_GAIN:
@@ -278,7 +289,7 @@ def _show_frontier(console: Console, steps: Sequence[Step]) -> None:
     table.add_column("with", ratio=1)
     for step in steps:
         table.add_row(f"{step.passes:.0f}", f"{step.share:.0%}", ", ".join(step.diagnostics))
-    console.print(Text("What effort buys, of all that is caught", "bold"))
+    console.print(Text("What each cost catches, as a share of all caught", "bold"))
     console.print(table)
     console.print()
 
@@ -291,9 +302,9 @@ def _show_verdict(console: Console, matrix: Matrix) -> None:
     if matrix.differences is None and not matrix.engine.foreign:
         console.print("No matrix is committed; `harness matrix --accept` commits this one.")
     if matrix.agrees:
-        said = "As committed" if matrix.differences is not None else "Nothing survives"
+        verdict = "As committed" if matrix.differences is not None else "No break survives"
         console.print(
-            Text(f"{said}; no false alarm.", "green"), Text(f"{matrix.seconds:.1f} s", "dim")
+            Text(f"{verdict}; no false alarm.", "green"), Text(f"{matrix.seconds:.1f} s", "dim")
         )
 
 
@@ -302,7 +313,7 @@ def _count(number: int, what: str) -> str:
 
 
 def _item(console: Console, text: Text, indent: int = 2) -> None:
-    """Text below others: wrapped, every line indented, and no blanks at its end."""
+    """Print an indented item: wrapped, without trailing blanks."""
     for line in text.wrap(console, console.width - indent):
         line.rstrip()
         console.print(Text(" " * indent).append_text(line), soft_wrap=True)

@@ -14,7 +14,7 @@ STYLES = {"-": "red", "+": "green", " ": ""}
 
 
 def show_myth(console: Console, report: MythReport) -> None:
-    """The whole myth, in the order in which one wants to know."""
+    """Print the whole myth."""
     console.print(Text.assemble((report.title, "bold"), f"\n{report.myth}, a myth\n"))
     _show_section(console, "The claim", report.claim)
     console.print(Text("The program", "bold"))
@@ -30,22 +30,22 @@ def show_myth(console: Console, report: MythReport) -> None:
 
 
 def _show_printed(console: Console, report: MythReport) -> None:
-    said = (report.says or "").rstrip("\n").splitlines()
+    stated = (report.says or "").rstrip("\n").splitlines()
     if report.skipped:
         console.print(Text(f"Not run: {report.skipped}", "yellow"))
-        console.print(Text("What the page says that it prints", "bold"))
-        _show_rows(console, said)
+        console.print(Text("What it prints, according to the page", "bold"))
+        _show_rows(console, stated)
     elif report.agrees:
         heading = Text.assemble(("What it printed", "bold"), (", as the page says", "green"))
         console.print(heading, Text(f"{report.seconds:.2f} s", "dim"))
-        _show_rows(console, said)
+        _show_rows(console, stated)
     else:
         console.print(Text("Not as the page says: - the page, + what it printed", "bold red"))
         for row in report.differences:
             console.print(Text(f"  {row}", STYLES[row[0]]), soft_wrap=True)
         console.print()
         if report.failure:
-            console.print(Text(f"It did not end well: {report.failure}\n", "bold red"))
+            console.print(Text(f"It failed: {report.failure}\n", "bold red"))
 
 
 def _show_rows(console: Console, rows: list[str]) -> None:

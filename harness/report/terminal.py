@@ -20,7 +20,7 @@ from harness.pages.probe import Probe
 from harness.report.language import ENGLISH, Language
 
 WIDTH = 80
-"""Wider terminals are not filled: lines of text are read more easily when they are short."""
+"""The largest width that is used: short lines are easier to read."""
 
 STYLES: dict[Outcome, tuple[str, str]] = {
     "silent-corruption": ("≠", "bold magenta"),
@@ -30,7 +30,7 @@ STYLES: dict[Outcome, tuple[str, str]] = {
     "not-reached": ("·", "dim"),
     "does-not-apply": ("-", "dim"),
 }
-"""A sign and a style for each outcome: colour is never the only difference."""
+"""The sign and the style of each outcome; colour is never the only difference."""
 
 
 class Screen(Console):
@@ -40,7 +40,7 @@ class Screen(Console):
 
 
 def open_console(*, stderr: bool = False, language: Language = ENGLISH) -> Screen:
-    """A console that honours NO_COLOR, pipes and narrow terminals."""
+    """Return a console that respects NO_COLOR, pipes and narrow terminals."""
     console = Screen(stderr=stderr, highlight=False, soft_wrap=False)
     console.width = min(console.width, WIDTH)
     console.say = language
@@ -48,13 +48,13 @@ def open_console(*, stderr: bool = False, language: Language = ENGLISH) -> Scree
 
 
 def outcome_text(outcome: Outcome, say: Language = ENGLISH) -> Text:
-    """An outcome with its sign and style."""
+    """Return an outcome with its sign and style."""
     sign, style = STYLES[outcome]
     return Text(f"{sign} {say(outcome)}", style)
 
 
 def show_heading(console: Screen, page: Page, engine: EngineReport) -> None:
-    """Which break, on which engine."""
+    """Print the title of a page, and the engine."""
     say = console.say
     where = engine.name
     if engine.variant:
@@ -64,8 +64,8 @@ def show_heading(console: Screen, page: Page, engine: EngineReport) -> None:
 
 
 def show_first_section(console: Console, page: Page) -> None:
-    """The section that a page begins with, whatever its heading is called in this language."""
-    from rich.markdown import Markdown  # slow to import, and only the interactive way needs it
+    """Print the first section of a page, in any language."""
+    from rich.markdown import Markdown  # slow to import, and only needed interactively
 
     if heading := next(iter(page.headings), None):
         console.print(Text(heading, "bold"))
@@ -73,7 +73,7 @@ def show_first_section(console: Console, page: Page) -> None:
 
 
 def show_diff(console: Screen, diff: str, sites: Sequence[SiteReport]) -> None:
-    """The change in the engine's own code, and where it is."""
+    """Print the change in the engine's code, and where it is."""
     for place, group in groupby(sites, key=lambda site: (site.file, site.scope)):
         lines = ", ".join(dict.fromkeys(str(site.line) for site in group))
         scope = place[1] or console.say("the module")
@@ -82,7 +82,7 @@ def show_diff(console: Screen, diff: str, sites: Sequence[SiteReport]) -> None:
         )
         console.print(Text(where, "dim"))
     if console.is_terminal:
-        from rich.syntax import Syntax  # slow to import, and pipes do without
+        from rich.syntax import Syntax  # slow to import, and not needed for pipes
 
         code = Syntax(diff.rstrip(), "diff", theme="ansi_dark", background_color="default")
         console.print(Padding(code, (0, 0, 1, 0)))
@@ -91,7 +91,7 @@ def show_diff(console: Screen, diff: str, sites: Sequence[SiteReport]) -> None:
 
 
 def show_report(console: Screen, report: Report, probes: Sequence[Probe]) -> None:
-    """Show a table for each probe, then how the runs compare with the page."""
+    """Print a table for each probe, then how the runs compare with the page."""
     show_runs(console, report.runs, probes)
     _show_left_out(console, report)
     _show_skipped(console, report)
@@ -99,7 +99,7 @@ def show_report(console: Screen, report: Report, probes: Sequence[Probe]) -> Non
 
 
 def show_runs(console: Screen, runs: Sequence[RunReport], probes: Sequence[Probe]) -> None:
-    """Show a table for each probe."""
+    """Print a table for each probe."""
     docs = {probe.name: probe.doc.splitlines()[0] for probe in probes}
     for name, group in groupby(runs, key=lambda run: run.probe):
         console.print(_probe_table(name, docs[name], list(group), console.say))
@@ -118,7 +118,7 @@ def _probe_table(name: str, doc: str, runs: list[RunReport], say: Language) -> R
 
 
 def _rows(run: RunReport, say: Language) -> Iterator[tuple[str, Text]]:
-    """The rows of a run below its headline, each with its label."""
+    """Yield the rows of a run below its headline, each with its label."""
     yield "", Text(say(run.evidence))
     if run.stage and run.stage not in ("revealed", "not-reached"):
         yield "", Text(f"{say(run.stage)}: {say(run.why)}", "italic")
@@ -130,13 +130,13 @@ def _rows(run: RunReport, say: Language) -> Iterator[tuple[str, Text]]:
         yield say("caught by"), Text(", ".join(run.caught_by), "green")
     if finite := [f"{margin:.0f}" for margin in sorted(run.margins.values()) if margin < math.inf]:
         span = "-".join(dict.fromkeys((finite[0], finite[-1])))
-        over = say("{span} orders of magnitude over the clean engine's noise", span=span)
+        over = say("{span} orders of magnitude above the clean engine's rounding error", span=span)
         yield "", Text(over, "dim")
     if run.missed_by and run.outcome != "disguised-correct":
         yield say("missed by"), Text(", ".join(run.missed_by), "red")
     for diagnostic, alarm in run.wrong_reason.items():
         also = say(
-            "{diagnostic} also fires on the clean engine: {alarm}",
+            "{diagnostic} also raises an alarm on the clean engine: {alarm}",
             diagnostic=diagnostic,
             alarm=alarm,
         )
@@ -157,7 +157,7 @@ def _headline(run: RunReport, say: Language) -> Text:
 
 
 def _merge(runs: list[RunReport], say: Language) -> list[tuple[str, RunReport]]:
-    """Losses with the same result share one entry, which shows the last, weighted one."""
+    """Return the runs by loss; losses with the same result share one entry, with the last run."""
 
     def end(run: RunReport) -> tuple[object, ...]:
         return run.outcome, run.kind, run.stage, run.caught_by, run.missed_by, run.agrees
@@ -168,28 +168,28 @@ def _merge(runs: list[RunReport], say: Language) -> list[tuple[str, RunReport]]:
 
 
 def _show_left_out(console: Screen, report: Report) -> None:
-    """Probes that say nothing about a foreign engine, by the reason."""
+    """Print the probes that cannot judge a foreign engine, by reason."""
     say, by_reason = console.say, dict[Message, list[str]]()
     for probe, reason in report.left_out.items():
         by_reason.setdefault(reason, []).append(probe)
     for reason, probes in by_reason.items():
-        line = say("Left out: {probes}, since {reason}", probes=", ".join(probes), reason=reason)
+        line = say("Left out: {probes}, because {reason}", probes=", ".join(probes), reason=reason)
         console.print(Text(line, "dim"))
     if by_reason:
         console.print()
 
 
 def _show_skipped(console: Screen, report: Report) -> None:
-    """Diagnostics that checked no run, for lack of a library or of anything to look at."""
+    """Print the diagnostics that checked no run, because of a missing library or an unfit probe."""
     say = console.say
     for name, reason in report.missing.items():
-        line = say("Not asked: {diagnostic}, since {reason}", diagnostic=name, reason=reason)
+        line = say("Skipped: {diagnostic}, because {reason}", diagnostic=name, reason=reason)
         console.print(Text(line, "yellow"))
-    asked = {name for run in report.runs for name in (*run.caught_by, *run.missed_by)}
-    asked |= {name for run in report.runs for name in run.wrong_reason} | report.missing.keys()
-    idle = dict.fromkeys(name for run in report.runs for name in run.skipped if name not in asked)
+    ran = {name for run in report.runs for name in (*run.caught_by, *run.missed_by)}
+    ran |= {name for run in report.runs for name in run.wrong_reason} | report.missing.keys()
+    idle = dict.fromkeys(name for run in report.runs for name in run.skipped if name not in ran)
     if idle:
-        line = say("With nothing to look at here: {diagnostics}", diagnostics=", ".join(idle))
+        line = say("Not applicable here: {diagnostics}", diagnostics=", ".join(idle))
         console.print(Text(line, "dim"))
     if idle or report.missing:
         console.print()
@@ -198,7 +198,7 @@ def _show_skipped(console: Screen, report: Report) -> None:
 def _show_verdict(console: Screen, report: Report) -> None:
     say = console.say
     counts = Counter(run.outcome for run in report.runs)
-    console.print(Text(say("In short"), "bold"))
+    console.print(Text(say("Summary"), "bold"))
     for outcome in OUTCOMES:
         if counts[outcome]:
             count = counts[outcome]
@@ -220,20 +220,21 @@ def _show_verdict(console: Screen, report: Report) -> None:
         console.print(say("The page states nothing about these probes."))
     elif report.agrees:
         console.print(
-            Text(say("As the page says."), "green"), Text(f"{report.seconds:.2f} s", "dim")
+            Text(say("Everything is as the page says."), "green"),
+            Text(f"{report.seconds:.2f} s", "dim"),
         )
     else:
-        console.print(Text(say("Not as the page says."), "bold red"))
+        console.print(Text(say("Some results are not as the page says."), "bold red"))
 
 
 def _comparison(report: Report, say: Language) -> Text:
-    """How a foreign engine's outcomes compare with the page's."""
+    """Return how a foreign engine's outcomes compare with those that the page states."""
     same, stated = report.agreement
     if not stated:
-        return Text(say("No probe of this page can be run on this engine, and its patch with it."))
+        return Text(say("No probe of this page can run on this engine, so its patch was not run."))
     how = say("in place") if report.engine.like else say("out of place")
     line = say(
-        "{same} of {stated} runs end as the page says of engines that add gradients up {how}.",
+        "{same} of {stated} runs end as the page says for engines that accumulate gradients {how}.",
         same=same,
         stated=stated,
         how=how,
@@ -242,7 +243,7 @@ def _comparison(report: Report, say: Language) -> Text:
 
 
 def show_page(console: Screen, page: Page, *, translated: bool = False) -> None:
-    """A whole page, rendered; in another language than English, whether it is translated."""
+    """Print a whole page; if the language is not English, say if it is not translated."""
     from rich.markdown import Markdown  # slow to import
 
     say, front = console.say, page.front
@@ -260,7 +261,7 @@ def show_page(console: Screen, page: Page, *, translated: bool = False) -> None:
 
 
 def show_list(console: Console, pages: Sequence[Page]) -> None:
-    """All pages, by kind and family, and how many there are."""
+    """Print all pages by kind and family, and their numbers."""
     for kind, group in groupby(pages, key=lambda page: page.front.kind):
         table = Table(box=None, pad_edge=False, title_justify="left")
         table.add_column(f"{kind}", style="bold", no_wrap=True)
@@ -283,16 +284,16 @@ def _totals(pages: Sequence[Page]) -> Iterator[str]:
 
 
 def show_track(console: Console, pages: Sequence[Page], ideas: Mapping[str, str]) -> None:
-    """The pages that a beginner takes in order, and why each."""
+    """Print the pages of the track in order, each with its idea."""
     for number, page in enumerate(pages, start=1):
         console.print(Text.assemble(f"{number:2} ", (page.id, "bold")))
         console.print(Padding(Text(ideas[page.id]), (0, 0, 0, 3)))
     if pages:
-        console.print(Text(f"\nBegin with: harness break {pages[0].id}", "dim"))
+        console.print(Text(f"\nStart with: harness break {pages[0].id}", "dim"))
 
 
 def show_probes(console: Console, probes: Sequence[Probe]) -> None:
-    """The shared probes, by the file that they stand in, and what each exercises."""
+    """Print the shared probes by file, and what each exercises."""
     for path, group in groupby(probes, key=lambda probe: probe.path):
         table = Table(box=None, pad_edge=False, show_header=False)
         table.add_column(style="bold", no_wrap=True)

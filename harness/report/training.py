@@ -1,4 +1,4 @@
-"""A break of the training tier on a terminal: a metric a row, correct beside broken."""
+"""A training break on a terminal: one metric per row, correct beside broken."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STYLES: dict[Verdict, tuple[str, str]] = {
     "same": ("=", "yellow"),
     "unclear": ("?", "dim"),
 }
-"""A sign and a style for each verdict: colour is never the only difference."""
+"""The sign and the style of each verdict; colour is never the only difference."""
 
 Predictions = Mapping[str, Verdict]
 
@@ -29,7 +29,7 @@ Predictions = Mapping[str, Verdict]
 def begin_training(
     console: Screen, page: Page, experiment: TrainingExperiment, predict: bool
 ) -> Predictions:
-    """What one sees before anything runs, and with `predict` what one expects of each metric."""
+    """Print the page and its change, and return the predictions if `predict` asks for them."""
     show_heading(console, page, experiment.engine)
     show_first_section(console, page)
     show_diff(console, experiment.diff, experiment.sites)
@@ -39,23 +39,24 @@ def begin_training(
 def show_training(
     console: Screen, page: Page, report: TrainingReport, predicted: Predictions
 ) -> None:
-    """The table, what one run would have told, the lesson, and what was predicted."""
+    """Print the table, what a single run would have shown, the lesson, and the predictions."""
     say = console.say
     for line in _crash_lines(report, say):
         console.print(line)
     if report.metrics:
         console.print(_table(report, say))
-        legend = say("median (lowest to highest); * in no log: measured on data of later")
+        legend = say("median (lowest to highest); * not in the log: measured on later data")
         console.print(Text(f"{legend}\n", "dim"))
-        console.print(Text(say("Would one run have told you?"), "bold"))
+        console.print(Text(say("Would a single run have shown it?"), "bold"))
         console.print(Padding(Text(_one_run(report, say)), (0, 0, 1, 2)))
     _show_lesson(console, page)
     if report.agrees:
         console.print(
-            Text(say("As the page says."), "green"), Text(f"{report.seconds:.1f} s", "dim")
+            Text(say("Everything is as the page says."), "green"),
+            Text(f"{report.seconds:.1f} s", "dim"),
         )
     else:
-        console.print(Text(say("Not as the page says."), "bold red"))
+        console.print(Text(say("Some results are not as the page says."), "bold red"))
     if predicted:
         _show_score(console, predicted, report)
 
@@ -66,11 +67,13 @@ def _table(report: TrainingReport, say: Language) -> Table:
     for heading in (say("correct"), say("broken"), ""):
         table.add_column(heading, no_wrap=True)
     table.add_column(say("outside"), justify="right", no_wrap=True)
-    for one in report.metrics:
-        name = Text(one.metric, "bold") if one.in_log else Text(f"{one.metric}*")
-        share = f"{one.one_run_tells:.0%}" if one.in_log else ""
-        table.add_row(name, _band(one.clean), _band(one.broken), _verdict(one.verdict, say), share)
-        for remark in _remarks(one, say):
+    for item in report.metrics:
+        name = Text(item.metric, "bold") if item.in_log else Text(f"{item.metric}*")
+        share = f"{item.one_run_tells:.0%}" if item.in_log else ""
+        table.add_row(
+            name, _band(item.clean), _band(item.broken), _verdict(item.verdict, say), share
+        )
+        for remark in _remarks(item, say):
             table.add_row("", remark)
     return table
 
@@ -86,12 +89,12 @@ def _verdict(verdict: Verdict, say: Language) -> Text:
     return Text(f"{sign} {say(verdict)}", style)
 
 
-def _remarks(one: MetricReport, say: Language) -> Iterator[Text]:
-    if one.better_than_correct:
+def _remarks(item: MetricReport, say: Language) -> Iterator[Text]:
+    if item.better_than_correct:
         yield Text(say("better than correct"), "bold yellow")
-    if one.agrees is False:
+    if item.agrees is False:
         yield Text(
-            say("the page says {outcome}", outcome=say(str(one.expected))), "bold red reverse"
+            say("the page says {outcome}", outcome=say(str(item.expected))), "bold red reverse"
         )
 
 
@@ -109,27 +112,27 @@ def _crash_lines(report: TrainingReport, say: Language) -> Iterator[Text]:
 
 
 def _one_run(report: TrainingReport, say: Language) -> str:
-    told = say(
-        "{broken} of the broken logs have something outside of what the correct runs of the other "
-        "seeds span; so have {correct} of the correct ones.",
+    single_run = say(
+        "{broken} of the broken logs have a value outside the range of the correct runs with other "
+        "seeds; so do {correct} of the correct logs.",
         broken=f"{report.one_run_tells:.0%}",
         correct=f"{report.one_run_accuses:.0%}",
     )
     if report.runs_needed is None:
-        return f"{told} {say('No metric in the log was shown to differ.')}"
+        return f"{single_run} {say('No metric in the log was shown to differ.')}"
     more = say(
-        "Comparing {count} runs of each kind shows the difference four times out of five, by the "
-        "metric in the log that shows it best.",
+        "Comparing {count} runs of each kind shows the difference four times out of five, in the "
+        "metric of the log that shows it best.",
         count=report.runs_needed,
     )
-    return f"{told} {more}"
+    return f"{single_run} {more}"
 
 
 def _show_lesson(console: Screen, page: Page) -> None:
     from rich.markdown import Markdown  # slow to import
 
     headings = list(page.headings)
-    lesson = next((one for one in headings if one in ("Lesson", console.say("Lesson"))), None)
+    lesson = next((item for item in headings if item in ("Lesson", console.say("Lesson"))), None)
     if lesson:
         console.print(Text(lesson, "bold"))
         console.print(Padding(Markdown(page.section(lesson)), (0, 0, 1, 2)))
@@ -139,30 +142,31 @@ def _show_lesson(console: Screen, page: Page) -> None:
 
 
 def _ask(console: Screen, metrics: Sequence[str]) -> Predictions:
-    """Ask which way each metric goes."""
+    """Prompt for a prediction of each metric."""
     say = console.say
-    words: dict[str, Verdict] = {"l": "lower", "h": "higher", "s": "same"}
+    verdicts: dict[str, Verdict] = {"l": "lower", "h": "higher", "s": "same"}
     console.print(Text(say("What do you predict?"), "bold"))
-    choices = " · ".join(f"{letter} {say(word)}" for letter, word in words.items())
-    console.print(f"  {choices}; {say('Enter skips a metric, Ctrl-D all the others')}")
+    choices = " · ".join(f"{letter} {say(word)}" for letter, word in verdicts.items())
+    console.print(f"  {choices}; {say('Enter skips a metric, Ctrl-D all remaining ones')}")
     predicted = {}
     for metric in metrics:
         try:
             answer = console.input(f"  {metric} > ").strip().lower()[:1]
         except EOFError:
             break
-        if answer in words:
-            predicted[metric] = words[answer]
+        if answer in verdicts:
+            predicted[metric] = verdicts[answer]
     console.print()
     return predicted
 
 
 def _show_score(console: Screen, predicted: Predictions, report: TrainingReport) -> None:
-    say, seen = console.say, {one.metric: one.verdict for one in report.metrics}
+    say = console.say
+    observed = {item.metric: item.verdict for item in report.metrics}
     console.print(Text(f"\n{say('Your predictions')}", "bold"))
-    for metric, said in predicted.items():
-        hit = said == seen.get(metric)
+    for metric, verdict in predicted.items():
+        hit = verdict == observed.get(metric)
         sign = Text(f"  {say('right' if hit else 'wrong')}  ", "green" if hit else "red")
-        console.print(sign.append(f"{metric}: {say(said)}", "default"))
-    right = sum(said == seen.get(metric) for metric, said in predicted.items())
+        console.print(sign.append(f"{metric}: {say(verdict)}", "default"))
+    right = sum(verdict == observed.get(metric) for metric, verdict in predicted.items())
     console.print(f"  {say('{count} of {total} right', count=right, total=len(predicted))}\n")

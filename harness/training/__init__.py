@@ -1,9 +1,9 @@
 """The training tier: breaks that only a distribution over random seeds can show.
 
 A page that names a `recipe` changes a whole training, not one rule. Both versions are run with the
-same seeds, and what the page says is held against statistics:
+same seeds, and what the page states is compared with statistics:
 
     page -> recipe (text, beside the engine's) -> trials (a log a seed) -> statistics -> report
 
-It is apart from the rest, which is deterministic and fast: `harness check --training`.
+It is separate from the rest, which is deterministic and fast: `harness check --training`.
 """

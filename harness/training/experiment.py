@@ -44,7 +44,7 @@ class TrainingExperiment:
 
     @property
     def engine(self) -> EngineReport:
-        """Which engine it is, for reports."""
+        """The engine, for reports."""
         return EngineReport(self.clean.name, self.variant)
 
     @property
@@ -63,7 +63,7 @@ def prepare_training(
     """
     if not find_spec("scipy"):
         raise EnvironmentProblem(
-            f"`{page.id}` is judged over many seeds, by tests of SciPy, which is not installed",
+            f"`{page.id}` is judged over many seeds with SciPy, which is not installed",
             "pip install 'breaklab[training]'",
         )
     expectation = read_expectation(page)
@@ -83,10 +83,9 @@ def prepare_training(
 
 
 def read_expectation(page: Page) -> Expectation:
-    """The table `[expect]` of a page, whose keys are metrics and `crash`.
+    """Return the table `[expect]` of a page, whose keys are metrics and `crash`.
 
-    Raises PageError for a value that is not one of the words, UsageError for a page of another
-    kind.
+    Raises PageError for an invalid value, UsageError for a page of another kind.
     """
     expect = dict(page.front_as(TrainingBreak).expect)
     crash = _convert(page, "crash", expect.pop("crash", "never"), Crash)
@@ -98,13 +97,13 @@ def _convert(page: Page, key: str, word: object, kind: Any) -> Any:
     try:
         return msgspec.convert(word, kind)
     except msgspec.ValidationError as error:
-        words = '"sometimes" or "always"' if key == "crash" else '"lower", "higher" or "same"'
+        allowed = '"sometimes" or "always"' if key == "crash" else '"lower", "higher" or "same"'
         problem, line = f"key `expect.{key}` is wrong: {error}", page.line_of("expect", key)
-        raise PageError(page.path, line, problem, f"write {words}") from None
+        raise PageError(page.path, line, problem, f"write {allowed}") from None
 
 
 def _put(page: Page, recipe: Recipe, engine: Engine) -> Patched:
-    """The page's patch; a hunk that names no file is for the recipe."""
+    """Return the patched sources; a hunk that names no file applies to the recipe."""
     parts = [
         parse_patch(block.text, path=page.path, line=block.line)
         for block in page.diffs(engine.name)

@@ -38,7 +38,7 @@ def run_training(
     ended = [pair for pair in zip(clean, broken, strict=True) if not pair[1].failure]
     metrics, tells, accuses = _compare_all(experiment, ended) if len(ended) > 1 else ([], 0.0, 0.0)
     needed = [m.runs_needed for m in metrics if m.in_log and m.runs_needed]
-    unseen = experiment.expectation.moves.keys() - {metric.metric for metric in metrics}
+    unmeasured = experiment.expectation.moves.keys() - {metric.metric for metric in metrics}
     agreements = [metric.agrees for metric in metrics] + [crash.agrees]
     return TrainingReport(
         schema=1,
@@ -50,7 +50,7 @@ def run_training(
         sites=experiment.sites,
         diff=experiment.diff,
         headline=_headline(crash, metrics),
-        agrees=False not in agreements and not unseen,
+        agrees=False not in agreements and not unmeasured,
         seconds=round(time.perf_counter() - start, 3),
         crash=crash,
         metrics=metrics,
@@ -61,24 +61,24 @@ def run_training(
 
 
 def choose_seeds(count: int | None) -> Sequence[int]:
-    """The seeds 0 to `count` - 1, 20 seeds for None. Raises UsageError for fewer than two."""
+    """Return the seeds 0 to `count` - 1; 20 seeds for None. Raises UsageError below two."""
     if count is not None and count < 2:
         raise UsageError(
-            f"--seeds is {count}, and one run cannot show how runs differ",
-            f"take at least 2; {SEEDS} are usual",
+            f"--seeds is {count}, but one run cannot show how runs differ",
+            f"use at least 2; the default is {SEEDS}",
         )
     return range(SEEDS if count is None else count)
 
 
-def _refuse_unknown(experiment: TrainingExperiment, known: Sequence[str]) -> None:
+def _refuse_unknown(experiment: TrainingExperiment, metrics: Sequence[str]) -> None:
     page = experiment.page
     for metric in experiment.expectation.moves:
-        if metric not in known:
+        if metric not in metrics:
             raise PageError(
                 page.path,
                 page.line_of("expect", metric),
                 f"key `expect.{metric}` names nothing that `{experiment.recipe.name}` logs",
-                f"{nearest(metric, known)}it logs {', '.join(known)}; or say `crash`",
+                f"{nearest(metric, metrics)}it logs {', '.join(metrics)}; or use `crash`",
             )
 
 
@@ -89,13 +89,13 @@ def _refuse_unreached(
     seed: int,
     cache: Cache,
 ) -> None:
-    """A log that differs proves that the change ran; if none does, one run marks the sites."""
-    if any(one.log != other.log or other.failure for one, other in zip(clean, broken, strict=True)):
+    """Raise PageError if the patch never runs; a log that differs proves that it does."""
+    if any(run.log != other.log or other.failure for run, other in zip(clean, broken, strict=True)):
         return
     if not reaches(experiment.recipe, experiment.broken, seed, cache):
         page, name = experiment.page, experiment.recipe.name
         problem = f"the recipe `{name}` never runs the changed code"
-        remedy = "name a recipe that does, or change another place"
+        remedy = "name a recipe that runs it, or change another place"
         raise PageError(page.path, page.line_of("recipe"), problem, remedy)
 
 
@@ -109,7 +109,7 @@ def _crash_report(expected: Crash, broken: Sequence[Run]) -> CrashReport:
 
 
 def _headline(crash: CrashReport, metrics: Sequence[MetricReport]) -> Outcome:
-    """The outcome that fits best: a metric that moves does so silently."""
+    """Return the headline: a metric that moves is a silent corruption."""
     if any(metric.verdict in ("lower", "higher") for metric in metrics):
         return "silent-corruption"
     return "crash" if crash.count else "disguised-correct"
@@ -121,12 +121,12 @@ def _headline(crash: CrashReport, metrics: Sequence[MetricReport]) -> Outcome:
 def _compare_all(
     experiment: TrainingExperiment, pairs: Sequence[tuple[Run, Run]]
 ) -> tuple[list[MetricReport], float, float]:
-    """A report on every metric, and the shares of broken and clean runs with any outside."""
+    """Return a report on every metric, and the shares of broken and clean runs with any outside."""
     clean, broken = ([pair[side] for pair in pairs] for side in (0, 1))
     names = metrics_of(clean)
     samples = {name: (metric_values(clean, name), metric_values(broken, name)) for name in names}
     compared = {name: compare(*both) for name, both in samples.items()}
-    adjusted = dict(zip(names, holm([one.p for one in compared.values()]), strict=True))
+    adjusted = dict(zip(names, holm([item.p for item in compared.values()]), strict=True))
     reports = [
         _metric_report(experiment, name, *samples[name], compared[name], adjusted[name])
         for name in names

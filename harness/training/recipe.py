@@ -1,14 +1,14 @@
-"""Recipes: whole trainings, read without running them.
+"""Recipes: complete trainings, read without running them.
 
-A recipe is a generator function in `recipes/NAME.py` of a folder of pages, called as its file:
+A recipe is a generator function in `recipes/NAME.py` of a folder of pages, named like its file:
 
     def classify(lib, seed=0):
-        '''What is learned, in a line.'''
+        '''What is learned, in one line.'''
         ...
         yield {"loss": ..., "validation_loss": ...}      # an entry of the log: names and numbers
 
-`lib` is the engine's module, and everything random comes from `seed`. In an engine under test the
-recipe is one more source file, so a page's patch applies to it as to any other.
+`lib` is the engine's module, and everything random comes from `seed`. The recipe is added to the
+source files of the engine under test, so a page's patch applies to it as to any other file.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ class Recipe:
 
     @property
     def file(self) -> str:
-        """Its path among an engine's source files."""
+        """The path among an engine's source files."""
         return f"{FOLDER}/{self.name}.py"
 
     def beside(self, engine: Engine) -> Engine:
-        """The engine with the recipe as one more source file."""
+        """Return the engine with the recipe as an additional source file."""
         files = {f"{FOLDER}/__init__.py": "", self.file: self.text}
         return replace(engine, sources={**engine.sources, **files})
 
     def probe(self, seed: int) -> Probe:
-        """The run of the recipe with one seed, as a probe of steps."""
+        """Return the recipe with one seed, as a probe of steps."""
         source = (
             f"from {FOLDER}.{self.name} import {self.name}\n\n\n"
             f"def seed_{seed}(lib):\n    yield from {self.name}(lib, seed={seed})\n"
@@ -65,7 +65,7 @@ class Recipe:
 
 
 def find_recipe(page: Page, roots: Sequence[Path]) -> Recipe:
-    """The recipe that a page names, from the first root that has it.
+    """Return the recipe that a page names, from the first root that has it.
 
     Raises PageError if no root has it, or if it is not a valid recipe.
     """
@@ -78,7 +78,7 @@ def find_recipe(page: Page, roots: Sequence[Path]) -> Recipe:
         raise PageError(
             page.path,
             page.line_of("recipe"),
-            f"key `recipe` names `{name}`, and there is no such recipe",
+            f"key `recipe` names `{name}`, which does not exist",
             f"{nearest(name, files)}a recipe is a file `{FOLDER}/NAME.py` in a folder of pages; "
             f"there are {', '.join(sorted(files)) or 'none'}",
         )
@@ -86,7 +86,7 @@ def find_recipe(page: Page, roots: Sequence[Path]) -> Recipe:
 
 
 def read_recipe(name: str, text: str, path: str) -> Recipe:
-    """The recipe of that name in a text. Raises PageError if the text does not define it."""
+    """Return the recipe with that name. Raises PageError if the text does not define it."""
     module = parse_python(text, path, 1, "recipe")
     functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
     function = functions.get(name)

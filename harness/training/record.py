@@ -25,7 +25,7 @@ class MetricReport(msgspec.Struct, frozen=True):
 
     metric: str
     in_log: bool
-    """False for a metric of later data, which nobody has who reads the log."""
+    """False for a metric of later data, which is not in a log."""
     clean: Band
     broken: Band
     verdict: Verdict
@@ -52,7 +52,7 @@ class CrashReport(msgspec.Struct, frozen=True):
     """How many seeds make the broken training end early."""
 
     count: int
-    seen: str
+    observed: str = msgspec.field(name="seen")
     expected: str
     agrees: bool
     evidence: str

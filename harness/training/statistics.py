@@ -1,9 +1,9 @@
-"""What a number of paired runs can show: tests, effect sizes, bands, and runs that are needed.
+"""Statistics of paired runs: tests, effect sizes, intervals, and the number of runs needed.
 
 Two samples are *paired* by seed: `clean[i]` and `broken[i]` come from the same seed, hence from the
-same data and the same first weights where the change leaves them alone. Pairing decides how small a
-difference can be shown; whether it *matters* is measured against the spread between seeds, which is
-what somebody who trains once has to live with. No value may be NaN: see `trials.metric_values`.
+same data and the same initial weights, unless the change affects these. Pairing determines how
+small a difference can be shown; whether it *matters* is measured against the spread between seeds,
+which a single training is subject to. No value may be NaN: see `trials.metric_values`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 Sample = NDArray[np.float64]
 
 Verdict = Literal["lower", "higher", "same", "unclear"]
-"""`same` says that a difference of the size that matters is excluded; `unclear`, that these runs
-neither show a difference nor exclude one."""
+"""`same`: a difference that matters is excluded; `unclear`: these runs neither show a difference
+nor exclude one."""
 
 LEVEL = 0.05
-"""How often all metrics of a break that does nothing may yield a false alarm, at most."""
+"""The largest rate of false alarms over all metrics of a break that does nothing."""
 
 MATTERS = 0.14
 """The smallest distance of A from 1/2 that counts: 0.64 is a "medium" effect in Vargha and Delaney,
@@ -33,21 +33,21 @@ Jahangirova and Tonella, DeepCrime: Mutation Testing of Deep Learning Systems, 2
 
 POWER = 0.8
 RESAMPLES = 9_999
-"""Exact where the signs of all differences can be flipped in fewer ways: up to 13 pairs."""
+"""The number of resamples; up to 13 pairs the test is exact."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One metric, before the correction for there being several."""
+    """The comparison of one metric, before the correction for several metrics."""
 
     effect: float
-    """A: the chance that a broken run is above a clean one, ties counting half."""
+    """A: the probability that a broken run is above a clean one, ties counting half."""
     interval: tuple[float, float]
-    """Of A, with 90 % confidence."""
+    """The 90 % confidence interval of A."""
     p: float
 
     def verdict(self, adjusted_p: float) -> Verdict:
-        """What the runs show, given the p value corrected for the number of metrics."""
+        """Return what the runs show, from the p value corrected for the number of metrics."""
         if adjusted_p <= LEVEL and abs(self.effect - 0.5) >= MATTERS:
             return "higher" if self.effect > 0.5 else "lower"
         low, high = self.interval
@@ -60,10 +60,11 @@ def compare(clean: Sample, broken: Sample) -> Comparison:
 
 
 def signed_rank(clean: Sample, broken: Sample) -> float:
-    """The two-sided p value of Wilcoxon's signed-rank test, by flipping the signs of differences.
+    """Return the two-sided p value of Wilcoxon's signed-rank test, by permuting signs.
 
-    Ties and zeros, of which accuracies have many, stay valid that way; ranks, so that one run that
-    diverges does not decide. Sources: Wilcoxon, Individual Comparisons by Ranking Methods, 1945;
+    It is valid with ties and zeros, which are frequent for accuracies; because of the ranks, a
+    single diverging run does not decide. Sources: Wilcoxon, Individual Comparisons by Ranking
+    Methods, 1945;
     zeros: Pratt, 1959; a p value from draws is never 0: Phipson and Smyth, 2010.
     """
     from scipy import stats  # an extra, and slow to import
@@ -83,7 +84,7 @@ def signed_rank(clean: Sample, broken: Sample) -> float:
 
 
 def effect(clean: Sample, broken: Sample) -> float:
-    """A: the share of all pairs, also of unlike seeds, in which the broken run is above.
+    """Return A: the share of all pairs, also of different seeds, in which the broken run is above.
 
     Source: Vargha and Delaney, A Critique and Improvement of the CL Common Language Effect Size
     Statistics, 2000; for software: Arcuri and Briand, 2011.
@@ -92,7 +93,7 @@ def effect(clean: Sample, broken: Sample) -> float:
 
 
 def interval(clean: Sample, broken: Sample) -> tuple[float, float]:
-    """A's 90 % percentile bootstrap interval; seeds are drawn, so that pairs stay pairs.
+    """Return the 90 % percentile bootstrap interval of A, drawing seeds.
 
     An interval of 90 % inside the limits shows equivalence at 5 % (two one-sided tests: Schuirmann,
     1987). Source of the bootstrap: Efron and Tibshirani, 1993, chapter 13.
@@ -105,13 +106,13 @@ def interval(clean: Sample, broken: Sample) -> tuple[float, float]:
 
 
 def _above(clean: Sample, broken: Sample) -> Sample:
-    """1 where the broken run of a row is above the clean one of a column, 1/2 where it is equal."""
+    """Return 1 where the row's broken run is above the column's clean one, 1/2 where equal."""
     above: Sample = np.greater.outer(broken, clean) + 0.5 * np.equal.outer(broken, clean)
     return above
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """P values of several tests, corrected so that *any* false alarm is as rare as stated.
+    """Return p values of several tests, corrected to bound the rate of *any* false alarm.
 
     Source: Holm, A Simple Sequentially Rejective Multiple Test Procedure, 1979.
     """
@@ -123,19 +124,19 @@ def holm(values: Sequence[float]) -> list[float]:
 
 
 def outside(runs: Sample, clean: Sample) -> NDArray[np.bool_]:
-    """Which of the runs are outside what the clean runs of all *other* seeds span.
+    """Return which runs, shape (seeds,), are outside the range of clean runs of *other* seeds.
 
-    A run is never compared with a band that its own pair helped to make, so clean runs can be asked
-    as well: of n + 1 alike runs without ties, one is outside the others with chance 2 / (n + 1)
-    (Wilks, Determination of Sample Sizes for Setting Tolerance Limits, 1941).
+    A run is never compared with the clean run of its own seed, so clean runs can be tested as well:
+    of n + 1 equally distributed runs without ties, one is outside the others with probability
+    2 / (n + 1) (Wilks, Determination of Sample Sizes for Setting Tolerance Limits, 1941).
     """
     others = np.array([np.delete(clean, i) for i in range(len(clean))])
-    found: NDArray[np.bool_] = (runs < others.min(1)) | (runs > others.max(1))
-    return found
+    is_outside: NDArray[np.bool_] = (runs < others.min(1)) | (runs > others.max(1))
+    return is_outside
 
 
 def runs_needed(effect: float) -> int:
-    """How many runs of each kind, unpaired, show such an effect with 80 % power at 5 %.
+    """Return how many unpaired runs of each kind show such an effect with 80 % power at 5 %.
 
     Source: Noether, Sample Size Determination for Some Common Nonparametric Tests, 1987, for the
     Wilcoxon-Mann-Whitney test; at least 4, with which its exact p value can fall below 5 %.

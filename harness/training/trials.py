@@ -1,6 +1,6 @@
-"""Running a recipe with many seeds, on the clean and on the broken side, in a process a core.
+"""Running a recipe with many seeds, on the clean and the broken engine, with one process per core.
 
-The runs are those of probes of steps: the same sandbox, and the same cache.
+The runs use the same sandbox and the same cache as probes of steps.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from harness.training.recipe import Recipe
 from harness.training.statistics import Sample
 
 LIMITS = Limits()
-"""For one run; a recipe takes some tenths of a second."""
+"""The limits of one run; a recipe takes a few tenths of a second."""
 
 HIGHER_IS_BETTER = ("accuracy", "recall")
 LOWER_IS_BETTER = ("loss", "error")
-"""Last words of the names of metrics that say how good a model is."""
+"""The last words of the names of metrics that measure the quality of a model."""
 
 
 def is_better(metric: str, verdict: str) -> bool:
-    """Whether a metric that moved this way speaks for the broken training."""
+    """Whether a metric that moved this way makes the broken training look better."""
     word = metric.rpartition("_")[2]
     return (word in HIGHER_IS_BETTER and verdict == "higher") or (
         word in LOWER_IS_BETTER and verdict == "lower"
@@ -42,9 +42,9 @@ def is_better(metric: str, verdict: str) -> bool:
 
 
 def metric_values(runs: Sequence[Run], metric: str) -> Sample:
-    """The last value of a metric in each run's log.
+    """Return the last value of a metric in each run's log.
 
-    What is no number, or was never logged, counts as infinitely bad: it must not help a break.
+    NaN and missing values count as infinitely bad, so that they cannot favour a break.
     """
     word = metric.rpartition("_")[2]
     worst = -math.inf if word in HIGHER_IS_BETTER else math.inf
@@ -53,7 +53,7 @@ def metric_values(runs: Sequence[Run], metric: str) -> Sample:
 
 
 def metrics_of(runs: Iterable[Run]) -> list[str]:
-    """The names that the runs log, in the order in which they first do."""
+    """Return the names that the runs log, in the order of their first occurrence."""
     return list(dict.fromkeys(name for run in runs for entry in run.log for name in entry))
 
 
@@ -70,7 +70,7 @@ def run_both(
     cache: Cache,
     limits: Limits = LIMITS,
 ) -> tuple[list[Run], list[Run]]:
-    """The recipe's runs with these seeds on both engines, in the order of the seeds.
+    """Return the recipe's runs with these seeds on both engines, in the order of the seeds.
 
     Raises EnvironmentProblem if the clean engine fails with a seed.
     """
@@ -93,14 +93,14 @@ def run_both(
 
 
 def reaches(recipe: Recipe, broken: Engine, seed: int, cache: Cache) -> bool:
-    """Whether the patched code runs at all, in one run with its sites marked."""
+    """Whether one run of the recipe executes the patched code."""
     job = msgspec.structs.replace(_job(recipe, broken, [seed]), sites=broken.sites)
     ((run,),) = _run_cached([job], cache, LIMITS)
     return bool(run.reached)
 
 
 def _job(recipe: Recipe, engine: Engine, seeds: Sequence[int]) -> Job:
-    """The runs of a recipe, without marks at the sites, which would only slow them down."""
+    """Return the job for these seeds, without recording sites, which would slow the runs down."""
     return Job(
         dialect=engine.dialect,
         root=str(engine.root),
@@ -115,14 +115,14 @@ def _job(recipe: Recipe, engine: Engine, seeds: Sequence[int]) -> Job:
 
 
 def _run_cached(jobs: Sequence[Job], cache: Cache, limits: Limits) -> list[list[Run]]:
-    """As `run_cached` for several jobs, whose missing runs are distributed over the cores."""
+    """Like `run_cached`, for several jobs; the missing runs are distributed over the cores."""
     keys = [keys_of(job) for job in jobs]
     runs_by_key = cache.get(RUNS, [key for job_keys in keys for key in job_keys])
     pieces: list[tuple[list[bytes], Job]] = []
     for job, job_keys in zip(jobs, keys, strict=True):
-        unknown = [i for i, key in enumerate(job_keys) if key not in runs_by_key]
+        missing_items = [i for i, key in enumerate(job_keys) if key not in runs_by_key]
         for part in range(available_cores()):
-            share = unknown[part :: available_cores()]
+            share = missing_items[part :: available_cores()]
             if share:
                 items = tuple(job.items[i] for i in share)
                 piece = msgspec.structs.replace(job, items=items)

@@ -172,7 +172,7 @@ def measure_break(place: Place, rounds: int) -> list[Row]:
     for command in (theirs, ours):
         _processor(place, command)
     rows = []
-    for what, forget in (("break, report kept", False), ("break, runs kept", True)):
+    for what, forget in (("break, report cached", False), ("break, runs cached", True)):
         spent: dict[tuple[str, ...], list[float]] = {ours: [], theirs: []}
         for turn in range(rounds):
             for command in (ours, theirs) if turn % 2 else (theirs, ours):

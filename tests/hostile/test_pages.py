@@ -119,7 +119,7 @@ def messages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         make(folder / f"{id_of(what)}.md")
     done = harness_process("check", *KEPT, *map(id_of, MADE), "--breaks", str(folder))
     assert (done.returncode, done.stderr) == (2, ""), done.stderr
-    _, *parts = re.split(r"^FAILS (\S+) ", done.stdout, flags=re.MULTILINE)
+    _, *parts = re.split(r"^FAILED (\S+) ", done.stdout, flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 

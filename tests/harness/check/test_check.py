@@ -58,14 +58,14 @@ def test_a_sound_page_holds_on_the_engine(tmp_path: Path) -> None:
             'log-of-ones   = "disguised-correct"',
             'log-of-ones   = "crash"',
             "log-of-ones ",
-            "says crash of `log-of-ones`; observed: disguised-correct",
+            "says crash for `log-of-ones`; observed: disguised-correct",
             1,
         ),
         (
             'log-of-powers = "silent-corruption"',
             'log-of-powers = { uniform = "silent-corruption", weighted = "not-reached" }',
             "log-of-powers ",
-            "says not-reached of `log-of-powers` under the weighted loss; observed: silent-corru",
+            "says not-reached for `log-of-powers` under the weighted loss; observed: silent-corru",
             1,
         ),
         (
@@ -130,7 +130,7 @@ def test_a_sound_page_holds_on_the_engine(tmp_path: Path) -> None:
             "[expect]",
             '[pardon]\nreason = "statistical"\nsentence = "s"\n[expect]',
             "[pardon]",
-            "has a pardon, and does not need one",
+            "has a pardon, but does not need one",
             1,
         ),
     ],
@@ -163,7 +163,7 @@ def test_an_unknown_name_does_not_hide_what_the_other_probes_show(tmp_path: Path
     )
     problems = "\n".join(told(checked(tmp_path, text)))
     assert "no probe `log-of-powers-2`" in problems
-    assert "says crash of `log-of-powers`" in problems
+    assert "says crash for `log-of-powers`" in problems
 
 
 def test_outcomes_and_claims_are_held_on_every_variant_that_the_page_speaks_of(
@@ -178,7 +178,7 @@ def test_outcomes_and_claims_are_held_on_every_variant_that_the_page_speaks_of(
     check = checked(tmp_path, text)
     assert [report.engine.variant for report in check.reports] == [None, "accumulate-in-place"]
     wrong, claim = check.findings
-    assert "says crash of `log-of-powers` on accumulate-in-place" in wrong.problem
+    assert "says crash for `log-of-powers` on accumulate-in-place" in wrong.problem
     assert wrong.line == line_of(text, 'log-of-powers = "crash"')
     assert "[expect.accumulate-in-place]" in wrong.remedy
     assert "says caught by shape on accumulate-in-place" in claim.problem
@@ -236,7 +236,7 @@ def test_a_survivor_is_found_and_a_pardon_lets_it_live(tmp_path: Path) -> None:
 def test_what_differs_is_not_equivalent(tmp_path: Path) -> None:
     text = spoilt("[expect]", PARDON.format("equivalent"))
     problems = [finding.problem for finding in checked(tmp_path, text).findings]
-    assert any("as `equivalent`, and something observable differs" in each for each in problems)
+    assert any("as `equivalent`, but something observable differs" in each for each in problems)
 
 
 def test_without_a_library_what_it_would_decide_is_only_a_warning(
@@ -254,7 +254,7 @@ def test_a_claim_that_could_be_held_nowhere_is_found(tmp_path: Path) -> None:
         "return a.log()", "raise ValueError"
     )
     problems = "\n".join(told(checked(tmp_path, text)))
-    assert "says missed by shape, which looked at no probe" in problems
+    assert "says missed by shape, which ran on no probe" in problems
 
 
 def test_a_false_alarm_on_a_variant_is_found(tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_translations_are_checked_with_their_page_and_orphans_alone(tmp_path: Pa
     assert "1 sections" in problems or "0 sections" in problems
     catalogue = dataclasses.replace(open_catalogue([tmp_path]), roots=(tmp_path,))
     *_, orphan = check_pages(context_of(catalogue))
-    assert "a translation of `log-slope-two`, and there is no such page" in told(orphan)[0]
+    assert "a translation of `log-slope-two`, which does not exist" in told(orphan)[0]
     assert "log-slope-one" in orphan.findings[0].remedy
 
 
@@ -315,7 +315,7 @@ def test_the_command_prints_a_line_a_page_and_a_summary(tmp_path: Path) -> None:
     done = harness("check", "log-slope-one", "--breaks", str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
     first, last = done.stdout.splitlines()
-    assert re.fullmatch(r"holds log-slope-one  on minigrad  \d+\.\d s", first)
+    assert re.fullmatch(r"passed log-slope-one  on minigrad  \d+\.\d s", first)
     assert last.startswith("1 page: holds")
 
 
@@ -324,11 +324,11 @@ def test_the_command_prints_every_finding_with_place_and_remedy(tmp_path: Path) 
     path = write_page(tmp_path, text)
     done = harness("check", "log-slope-one", "--breaks", str(tmp_path))
     assert done.returncode == 1
-    assert done.stdout.startswith("FAILS log-slope-one")
+    assert done.stdout.startswith("FAILED log-slope-one")
     for words in ('log-of-ones   = "crash"', "TODO"):
         assert f"{path}:{line_of(text, words)}" in done.stdout
     assert done.stdout.count("remedy: ") == 2
-    assert "1 page: does not hold, 2 findings" in done.stdout
+    assert "1 page: fails, 2 findings" in done.stdout
 
 
 def test_a_warning_changes_no_exit_status(tmp_path: Path) -> None:

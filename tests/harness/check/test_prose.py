@@ -79,7 +79,7 @@ def test_nothing_is_wrong_with_a_sound_page_a_sound_myth_and_a_variant(tmp_path:
             "## Diagnostic\n\nThe gradient times `a` is 1.\n\n## Lesson",
             "## Lesson\n\nThe gradient times `a` is 1.\n\n## Diagnostic",
             "## Diagnostic",
-            "the section `Diagnostic` stands after `Lesson`",
+            "the section `Diagnostic` comes after `Lesson`",
         ),
         ("```python", "```text", "## Probes", "the section `Probes` has no ```python block"),
         (
@@ -123,7 +123,7 @@ def test_nothing_is_wrong_with_a_sound_page_a_sound_myth_and_a_variant(tmp_path:
         ("Every entry", "see http://x/y. Every entry", "see http", "`http://x/y` is not a well-f"),
         # sources
         ('sources = ["std"]\n', "", "+++", "no sources"),
-        ('["std"]', '["std", "a blog"]', "sources", "the source `a blog` has no known form"),
+        ('["std"]', '["std", "a blog"]', "sources", "the source `a blog` has an unknown form"),
     ],
 )
 def test_each_mistake_is_found_at_its_line(
@@ -160,7 +160,7 @@ def test_every_mistake_is_found_not_only_the_first(tmp_path: Path) -> None:
 
 def test_a_long_page_is_only_a_warning(tmp_path: Path) -> None:
     (long,) = found(tmp_path, spoilt("Every entry is 1.", "Every entry is 1.\n\n" * 60))
-    assert "lines are too long for one sitting" in long.problem
+    assert "lines are too many to read in one sitting" in long.problem
     assert long.exit_status == 0
 
 
@@ -181,7 +181,7 @@ def test_a_source_that_can_be_followed_is_not_a_mistake(tmp_path: Path, source: 
 )
 def test_a_source_that_cannot_be_followed_is_one(tmp_path: Path, source: str) -> None:
     (finding,) = found(tmp_path, spoilt('["std"]', f'["{source}"]'))
-    assert "no known form" in finding.problem
+    assert "unknown form" in finding.problem
 
 
 def test_anchors_in_another_page_and_repeated_headings_count(tmp_path: Path) -> None:

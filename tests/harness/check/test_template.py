@@ -126,7 +126,7 @@ def test_a_patch_that_does_not_fit_is_written_and_explained_there_and_by_diff(
     done, page = new(tmp_path, "--family", "broadcasting", *patch)
     assert page is not None
     assert done.returncode == 0
-    assert "Its patch is not right yet" in done.stdout
+    assert "The patch has a mistake" in done.stdout
     assert "the most similar code" in done.stdout
     assert "the most similar code" in harness("diff", "mine", "--breaks", str(tmp_path)).stderr
 
@@ -209,7 +209,7 @@ def test_an_unreadable_file_of_that_name_is_not_overwritten_either(tmp_path: Pat
 def test_breaks_of_the_working_directory_are_the_default(tmp_path: Path) -> None:
     done = harness("new", "mine", "--family", "f", cwd=tmp_path)
     assert done.returncode == 2
-    assert "--breaks is missing, and there is no folder ./breaks" in done.stderr
+    assert "--breaks is missing, and the folder ./breaks does not exist" in done.stderr
     (tmp_path / "breaks").mkdir()
     done = harness("new", "mine", "--family", "f", "--json", cwd=tmp_path)
     assert json.loads(done.stdout) == {"schema": 1, "page": "mine", "path": "breaks/f/mine.md"}

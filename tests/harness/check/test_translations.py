@@ -55,24 +55,24 @@ def test_translated_prose_and_headings_are_free(tmp_path: Path) -> None:
             "## Lección\n\nOnes are a bad test.\n\n",
             "",
             "# Pasar",
-            "6 sections, and the original has 7",
+            "6 sections, but the original has 7",
         ),
-        ("## Lección", "### Lección", "# Pasar", "6 sections, and the original has 7"),
+        ("## Lección", "### Lección", "# Pasar", "6 sections, but the original has 7"),
         ("# Pasar", "Pasar", "Pasar", "no title"),
         (
             "-$g / a",
             "-$g /  a",
             "-$g",
-            "block 1 of the code has `-$g /  a`, and the original `-$g / a`",
+            "code block 1 has `-$g /  a`, but the original `-$g / a`",
         ),
-        ("```diff", "```diff engine=x", "```diff", "has `diff engine=x`, and the original `diff`"),
+        ("```diff", "```diff engine=x", "```diff", "has `diff engine=x`, but the original `diff`"),
         (
             "a.log()\n\n\n",
             "a.log()\n\n",
             "def log_of_ones",
-            "block 2 of the code has `def log_of_o",
+            "code block 2 has `def log_of_o",
         ),
-        ("Every entry", "```\n1\n```\nEvery", "```\n1", "3 blocks of code, and the original has 2"),
+        ("Every entry", "```\n1\n```\nEvery", "```\n1", "3 blocks of code, but the original has 2"),
         ("Every entry", "TODO Every", "TODO", "`TODO` is left"),
         ("Every entry", "[E](e.md)", "[E]", "the link `e.md` does not lead to a file"),
         ('of = "', 'of = "0', "+++", "the front matter is not that of a translation"),
@@ -94,7 +94,7 @@ def test_a_block_that_is_missing_is_found(tmp_path: Path) -> None:
     page = spanish("0" * 12)
     block = page[page.index("```python") : page.index("## Qué")]
     assert any(
-        "1 blocks of code, and the original has 2" in finding.problem
+        "1 blocks of code, but the original has 2" in finding.problem
         for finding in found(tmp_path, block, "")
     )
 
@@ -103,13 +103,13 @@ def test_a_block_in_another_section_is_found(tmp_path: Path) -> None:
     page = spanish("0" * 12)
     block = page[page.index("```python") : page.index("## Qué")]
     (finding,) = found(tmp_path, f"{block}## Qué pasa\n\n", f"## Qué pasa\n\n{block}")
-    assert "block 2 of the code stands in another section" in finding.problem
+    assert "code block 2 is in another section" in finding.problem
 
 
 def test_a_changed_original_gives_the_line_to_write_after_review(tmp_path: Path) -> None:
     changed = spoilt("Every entry is 1.", "Every entry is one.")
     (finding,) = found(tmp_path, original=changed)
-    assert "the original has changed since this was reviewed" in finding.problem
+    assert "the original has changed since the translation was reviewed" in finding.problem
     line = f'of = "{fingerprint(read_page(write_page(tmp_path, changed)))}"'
     assert finding.remedy.endswith(f"write `{line}`")
     reviewed = write_page(tmp_path, spanish("x").replace('of = "x"', line), "log-slope-one.es.md")
@@ -124,7 +124,7 @@ def test_a_file_named_for_no_language_is_found(tmp_path: Path) -> None:
     page = read_page(write_page(tmp_path))
     path = write_page(tmp_path, spanish(fingerprint(page)), "log-slope-one.Spanish.md")
     (finding,) = check_translation(path, page)
-    assert finding.problem == "`Spanish` is no code of a language"
+    assert finding.problem == "`Spanish` is not a language code"
 
 
 def test_the_catalogue_knows_translations_by_language(tmp_path: Path) -> None:

@@ -30,6 +30,6 @@ def test_predictions_are_scored_against_what_was_seen() -> None:
     report = report_of(("one", "uniform", "crash"), ("two", None, "silent-corruption"))
     show_score(console, {"one": "crash", "two": "crash"}, report)
     text = console.export_text()
-    assert "right  one: you said crash\n" in text
-    assert "wrong  two: you said crash, it was ≠ silent-corruption" in text
+    assert "right  one: you predicted crash\n" in text
+    assert "wrong  two: you predicted crash, it was ≠ silent-corruption" in text
     assert "1 of 2 right" in text

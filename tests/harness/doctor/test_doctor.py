@@ -31,7 +31,7 @@ def closures(bench: Baseline) -> Diagnosis:
 
 def test_every_shared_probe_has_a_verdict(closures: Diagnosis) -> None:
     assert {each.probe for each in closures.probes} == set(CATALOGUE.shared_probes)
-    assert all(str(each.said) for each in closures.probes if each.verdict != "fits")
+    assert all(str(each.reason) for each in closures.probes if each.verdict != "fits")
 
 
 def test_every_break_is_tried_or_has_a_reason(closures: Diagnosis) -> None:
@@ -52,12 +52,12 @@ def test_the_first_break_has_its_sites_and_its_probes(closures: Diagnosis) -> No
 
 def test_the_findings_are_in_the_diagnosis(closures: Diagnosis) -> None:
     assert (closures.engine, closures.files, closures.kind) == ("closures:Tensor", 1, "arrays")
-    assert closures.speech["backward"] == "(t * Tensor(cotangent)).sum().backward()"
+    assert closures.interface["backward"] == "(t * Tensor(cotangent)).sum().backward()"
     said = "\n".join([*closures.accumulation, *closures.unbroadcasting, *closures.storage])
     for words in ("a buffer of zeros", "into the same array", "crashes where it is added"):
         assert words in said
     assert "each op calls it: add in `Tensor.__add__.<locals>._backward`" in said
-    assert "reads what its operand holds when it runs" in said
+    assert "reads the value of its operand when it runs" in said
 
 
 def test_bugs_are_those_that_can_be_seen_by_hand(closures: Diagnosis) -> None:

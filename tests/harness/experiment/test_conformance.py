@@ -47,7 +47,7 @@ def test_a_sound_engine_fits_what_it_has_and_lacks_the_rest(
         "reused-leaf"
     }
     assert (found["exp"].verdict, found["train-mlp"].verdict) == ("lacks", "lacks")
-    assert "has no `exp`" in str(found["exp"].said)
+    assert "has no `exp`" in str(found["exp"].reason)
 
 
 BUGS = {
@@ -83,7 +83,7 @@ def test_a_bug_is_met_with_a_witness(bench: Baseline, tmp_path: Path, bug: str) 
     change, probe, kind, said = BUGS[bug]
     found = verdict(bench, tmp_path, changed(change), probe)
     assert (found.verdict, found.kind) == ("bug", kind)
-    assert said in str(found.said)
+    assert said in str(found.reason)
 
 
 def test_a_reduction_after_the_gradients_have_been_added_is_a_bug(
@@ -113,20 +113,20 @@ def test_a_reduction_after_the_gradients_have_been_added_is_a_bug(
 def test_shared_memory_is_reported_and_is_not_an_obstacle(bench: Baseline, tmp_path: Path) -> None:
     found = verdict(bench, tmp_path, changed(("    g = g.sum", WHOLE)), "add-same-shape")
     assert (found.verdict, found.kind) == ("fits", "aliased")
-    assert "share memory" in str(found.said)
+    assert "share memory" in str(found.reason)
 
 
 def test_another_meaning_of_a_name_differs(bench: Baseline, tmp_path: Path) -> None:
     text = changed(("np.maximum(self.data, 0), (self,)", "np.maximum(self.data, 0) + 1, (self,)"))
     found = verdict(bench, tmp_path, text, "relu-away-from-zero")
     assert found.verdict == "differs"
-    assert str(found.said).startswith("the output")
+    assert str(found.reason).startswith("the output")
 
 
 def test_an_epsilon_differs_and_is_called_one(bench: Baseline, tmp_path: Path) -> None:
     text = changed(("lambda g: g * (self.data > 0)", "lambda g: g * (1 + 1e-7) * (self.data > 0)"))
     found = verdict(bench, tmp_path, text, "relu-away-from-zero")
-    assert (found.verdict, "an epsilon" in str(found.said)) == ("differs", True)
+    assert (found.verdict, "an epsilon" in str(found.reason)) == ("differs", True)
     wrong = changed(("lambda g: g * (self.data > 0)", "lambda g: g * 1.01 * (self.data > 0)"))
     assert verdict(bench, tmp_path / "wrong", wrong, "relu-away-from-zero").verdict == "bug"
 

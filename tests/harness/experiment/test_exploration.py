@@ -9,7 +9,7 @@ import pytest
 import harness.experiment.exploration
 from harness.core.errors import EnvironmentProblem
 from harness.engines.survey import Survey, SurveyStep
-from harness.experiment.exploration import Found, explore
+from harness.experiment.exploration import Exploration, explore
 from harness.pages.catalogue import open_catalogue
 from harness.runs.cache import Cache
 from harness.sandbox.limits import Limits
@@ -19,7 +19,7 @@ CONVENTIONS = open_catalogue().conventions
 ENGINES = Path(__file__).parents[2] / "engines"
 
 
-def tried(folder: Path, text: str, name: str = "") -> Found:
+def tried(folder: Path, text: str, name: str = "") -> Exploration:
     return explore(written(folder, text) + (f":{name}" if name else ""), Cache(None), CONVENTIONS)
 
 
@@ -279,9 +279,9 @@ FAILING = {
     "an import that raises": (SOUND + "\n1 / 0\n", "ZeroDivisionError in the import", "import eng"),
     "a missing module": ("import surely_missing\n" + SOUND, "surely_missing", "install surely_mi"),
     "a module of a package": ("import numpy.surely\n" + SOUND, "numpy.surely", "another version"),
-    "no Python": ("class Tensor(:\n", "SyntaxError", "has to work first"),
+    "no Python": ("class Tensor(:\n", "SyntaxError", "must work first"),
     "an exit": ("import sys\nsys.exit(0)\n" + SOUND, "SystemExit in the import", "has to work"),
-    "a hard exit": ("import os\nos._exit(0)\n" + SOUND, "the import", "has to work first"),
+    "a hard exit": ("import os\nos._exit(0)\n" + SOUND, "the import", "must work first"),
     "no class": ("x = 1\n", "neither a class with a backward", 'target = "'),
     "another class": (SOUND, "does not define `Matrix`; .* backward method: Tensor", "name the"),
     "a clean run that fails": (
@@ -292,7 +292,7 @@ FAILING = {
     "no tensors": (
         "class Tensor:\n    def backward(self):\n        pass\n",
         "no expressions were found",
-        "say in it how: `leaf = ",
+        "write `leaf = ",
     ),
 }
 

@@ -148,7 +148,7 @@ def test_a_claim_about_no_diagnostic_is_a_mistake_of_the_page(
     tmp_path: Path, engine: Engine
 ) -> None:
     page(tmp_path, HALF, keys='[diagnostics]\ncaught_by = ["gradchek"]')
-    with pytest.raises(PageError, match="names no diagnostic `gradchek`"):
+    with pytest.raises(PageError, match="names an unknown diagnostic `gradchek`"):
         lab(tmp_path, engine)
 
 

@@ -286,18 +286,21 @@ def test_every_break_has_to_be_killed_and_by_whichever_probe(
         (probe_that("return x") + "\nwhile True:\n    pass\n", "TimeLimit"),
         (
             probe_that("import numpy as np; return x * np.random.default_rng().random()"),
-            "other numbers each time",
+            "different numbers each time",
         ),
         (
             probe_that("import time; return x * float(time.time_ns() % 1000003)"),
-            "other numbers each time",
+            "different numbers each time",
         ),
         (
             probe_that("import numpy as np; return x * np.random.standard_normal()"),
-            "an alarm already: purity: the run drew from NumPy's global generator",
+            "alarm on the unbroken engine: purity: the run drew from NumPy's global generator",
         ),
         (probe_that("return 1.0"), "on the unbroken engine"),
-        (probe_that("x.data *= 2.0; return x * x"), "an alarm already: .*purity"),
+        (
+            probe_that("x.data *= 2.0; return x * x"),
+            "it raises an alarm on the unbroken engine: .*purity",
+        ),
     ],
 )
 def test_an_unsound_probe_is_not_judged(
@@ -363,8 +366,12 @@ def test_nothing_is_found_on_a_sound_exercise(tmp_path: Path, bench: Baseline) -
 @pytest.mark.parametrize(
     ("text", "problem", "at"),
     [
-        (exercise_with(('["mul-swapped-operands"]', "[]")), "no key `breaks`", "breaks"),
-        (exercise_with(('["mul-ignore-upstream"]', "[]")), "no key `kills`", "kills"),
+        (
+            exercise_with(('["mul-swapped-operands"]', "[]")),
+            "the key `breaks` is missing",
+            "breaks",
+        ),
+        (exercise_with(('["mul-ignore-upstream"]', "[]")), "the key `kills` is missing", "kills"),
         (
             exercise_with(('["mul-ignore-upstream"]', '["mul-swapped-operands"]')),
             "among both `breaks` and `kills`",
@@ -400,7 +407,7 @@ def test_nothing_is_found_on_a_sound_exercise(tmp_path: Path, bench: Baseline) -
                 "    a = lib.tensor([2.0], requires_grad=True)\n    (3.0 * a).backward()\n"
                 "    assert a.grad[0] == 3.0"
             ),
-            "`test_more` catches `mul-swapped-operands`, which has to pass: AssertionError",
+            "`test_more` catches `mul-swapped-operands`, which must pass: AssertionError",
             FIRST_LINE,
         ),
         (
@@ -549,9 +556,9 @@ def test_the_command_shows_suite_stages_and_task_and_no_answer() -> None:
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
-        ("return x + x", 0, ["assign-not-accumulate is dead: mine (gradcheck", "Lesson"]),
-        ("return x.exp()", 1, ["assign-not-accumulate lives: not-infected: it ran"]),
-        ("return x.nothing()", 1, ["mine is no sound probe", "AttributeError"]),
+        ("return x + x", 0, ["assign-not-accumulate is killed by mine (gradcheck", "Lesson"]),
+        ("return x.exp()", 1, ["assign-not-accumulate survives: not-infected: it ran"]),
+        ("return x.nothing()", 1, ["mine is not a sound probe", "AttributeError"]),
     ],
 )
 def test_the_command_judges_a_file(

@@ -49,7 +49,7 @@ def test_a_break_that_nothing_reaches_is_status_1_and_what_is_caught_is_status_0
     assert "unused is never reached: no probe runs the patched code" in out
     assert max(map(len, out.splitlines())) <= 80
     status, out, _ = matrix("half", "flat")
-    assert (status, "Nothing survives; no false alarm." in out) == (0, True)
+    assert (status, "No break survives; no false alarm." in out) == (0, True)
     assert "half" in matrix("--family", "values")[1]
 
 
@@ -66,14 +66,15 @@ def test_what_is_accepted_is_as_committed_until_something_changes(
     status, out, _ = matrix("half")
     assert status == 1
     assert "  half\n    + gradcheck now catches it with square\n" in out
-    assert "1 break is not as committed; once that is understood, `harness matrix --accept`" in out
+    assert "1 break is not as committed; once you understand the difference, run " in out
+    assert "run `harness matrix --accept`" in out
 
 
 def test_what_cannot_be_accepted_is_an_error_with_a_remedy(matrix: Command, tmp_path: Path) -> None:
     (tmp_path / "pages" / "sabotage.md").unlink()
     status, out, err = matrix("--accept")
     assert (status, out) == (1, "")
-    assert err.startswith("harness: not accepted: a control does not hold: `sabotage`")
+    assert err.startswith("harness: not accepted: a control fails: `sabotage`")
     assert "remedy: " in err
 
 

@@ -77,7 +77,7 @@ def test_who_misses_the_sabotage_is_blind() -> None:
     )
     matrix = build_matrix(evaluations(controls=(NO_OP, sabotage)))
     assert problems(matrix, "sabotage") == ["gradcheck raises no alarm on any probe"]
-    assert matrix.problems[0].startswith("the control `sabotage` does not hold")
+    assert matrix.problems[0].startswith("the control `sabotage` fails")
 
 
 def test_without_its_controls_no_matrix_counts() -> None:

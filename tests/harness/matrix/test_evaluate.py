@@ -154,7 +154,7 @@ def test_a_diagnostic_that_goes_blind_fails_with_the_catches_it_lost(accepted: C
     assert differences(matrix) == ["flat - shape no longer catches it with square, square-one"]
     assert not matrix.agrees
     assert matrix.problems[0] == (
-        "the control `sabotage` does not hold: shape raises no alarm on any probe"
+        "the control `sabotage` fails: shape raises no alarm on any probe"
     )
     assert matrix.problems[-1].startswith("1 break is not as committed")
 

@@ -63,18 +63,18 @@ def shown(matrix: Matrix, *, verbose: bool = False) -> str:
 def test_what_is_wrong_comes_first() -> None:
     text = shown(everything())
     order = [
-        "This matrix does not count: a control does not hold",
+        "This matrix does not count: a control fails",
         "gradcheck on small, uniform: noise",
         "shape on small, weighted: shape on small",
-        "Controls that hold: no-op, sabotage, asked",
+        "Controls passed: no-op, sabotage, asked",
         "Not as committed",
         "- shape no longer catches it with train",
         "Survivors",
         "Never reached",
         "Without a site",
-        "Who catches what",
-        "What effort buys",
-        "the control `clean` does not hold: gradcheck on small, uniform: noise",
+        "Which diagnostic catches which break",
+        "What each cost catches",
+        "the control `clean` fails: gradcheck on small, uniform: noise",
     ]
     places = [text.index(words) for words in order]
     assert places == sorted(places)
@@ -92,22 +92,28 @@ def test_a_line_a_break_has_a_letter_for_each_that_catches_it() -> None:
 
 def test_who_was_not_asked_is_blank_and_said_with_the_reason() -> None:
     text = shown(without_torch())
-    assert "Not asked: torch, since torch is not installed: get it" in text
+    assert "Skipped: torch, because torch is not installed: get it" in text
     assert "≠ b A·\n" in text
-    assert "torch       not asked" in text
+    assert "torch       skipped" in text
 
 
 def test_survivors_say_why_and_who_fired_for_the_wrong_reason() -> None:
     text = shown(everything())
-    assert "≠ lost (g)\n      why small\n      gradcheck fires on the clean engine too" in text
+    assert (
+        "≠ lost (g)\n      why small\n      gradcheck also raises an alarm on the clean engine"
+        in text
+    )
     assert "pardoned, equivalent: Equivalent | here." in text
 
 
 def test_details_name_probes_messages_and_the_least_that_shows_it() -> None:
     text = shown(everything(), verbose=True)
     assert "shape with small, large: shape on small" in text
-    assert "least that shows it: large (40 elements) and gradcheck, 7 orders above" in text
-    assert "least that shows it" not in shown(everything())
+    assert (
+        "smallest that shows it: large (40 elements) and gradcheck, 7 orders of magnitude above"
+        in text
+    )
+    assert "smallest that shows it" not in shown(everything())
 
 
 def test_it_says_that_all_is_well_only_where_it_is() -> None:
@@ -115,7 +121,7 @@ def test_it_says_that_all_is_well_only_where_it_is() -> None:
     assert "As committed; no false alarm." in shown(build_matrix(good, differences=[]))
     fresh = shown(build_matrix(good))
     assert "No matrix is committed; `harness matrix --accept`" in fresh
-    assert "Nothing survives; no false alarm." in fresh
+    assert "No break survives; no false alarm." in fresh
     assert "no false alarm." not in shown(everything())
 
 
@@ -164,7 +170,7 @@ def test_the_front_shows_steps_that_tell_and_verbose_shows_all() -> None:
     assert len(matrix.frontier) > 3
 
     def shares(text: str) -> list[str]:
-        rows = text[text.index("What effort buys") :].splitlines()[2:]
+        rows = text[text.index("What each cost catches") :].splitlines()[2:]
         return [row.split()[1] for row in rows[: rows.index("")]]
 
     assert shares(shown(matrix)) == ["50%", "55%", "92%", "100%"]
@@ -198,14 +204,14 @@ def test_markdown_has_a_table_a_family_that_parses_as_one() -> None:
     ]
     assert headings == [
         "Kill matrix of `minigrad`",
-        "Not as it should be",
+        "Problems",
         "Differences from the committed matrix",
-        "Caught by nothing",
+        "Not caught",
         "Family f",
         "Family g",
         "Diagnostics",
-        "Enough",
-        "What effort buys",
+        "Smallest sets",
+        "What each cost catches",
     ]
     assert len(tables) == 4
     assert "`alone`" in [token.content for token in tokens if token.type == "inline"]
@@ -217,7 +223,7 @@ def test_markdown_marks_sole_catchers_and_leaves_out_who_was_not_asked() -> None
     assert "| `caught` | silent-corruption | ● | ● | · | `small`, shape |" in text
     assert "Pardoned (equivalent): Equivalent \\| here." in text
     text = to_markdown(without_torch())
-    assert "| break | outcome | shape | gradcheck | least that shows it |" in text
+    assert "| break | outcome | shape | gradcheck | smallest that shows it |" in text
     assert "- `torch`: torch is not installed: get it" in text
 
 

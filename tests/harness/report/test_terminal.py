@@ -47,7 +47,7 @@ def test_a_run_shows_evidence_and_who_caught_and_missed_it() -> None:
     assert "what p showed" in text
     assert "caught by   shape" in text
     assert "missed by   loss-falls" in text
-    assert "As the page says." in text
+    assert "Everything is as the page says." in text
 
 
 def test_what_differs_from_the_page_is_said() -> None:
@@ -56,24 +56,26 @@ def test_what_differs_from_the_page_is_said() -> None:
     text = shown(report_with([run], claims=[claim], agrees=False), "p")
     assert "the page says disguised-correct" in text
     assert "the page says missed by torch: p: wrong" in text
-    assert "Not as the page says." in text
+    assert "Some results are not as the page says." in text
 
 
 def test_an_alarm_on_the_clean_engine_too_is_said_to_be_no_catch() -> None:
     run = run_of("p", "weighted", "crash", wrong_reason={"gradcheck": "noise"})
-    assert "gradcheck also fires on the clean engine: noise" in shown(report_with([run]), "p")
+    assert "gradcheck also raises an alarm on the clean engine: noise" in shown(
+        report_with([run]), "p"
+    )
 
 
 def test_a_library_that_is_missing_is_said_once_with_the_remedy() -> None:
     reason = "torch is not installed: get it"
     runs = [run_of("p", loss, "crash", skipped={"torch": reason}) for loss in LOSSES]
     text = shown(report_with(runs, missing={"torch": verbatim(reason)}), "p")
-    assert text.count("Not asked: torch, since torch is not installed: get it") == 1
-    assert "With nothing to look at" not in text
+    assert text.count("Skipped: torch, because torch is not installed: get it") == 1
+    assert "Not applicable" not in text
 
 
 def test_a_diagnostic_with_nothing_to_look_at_is_named_and_one_that_was_asked_is_not() -> None:
     first = run_of("p", "weighted", "crash", skipped={"mode": "no layer", "shape": "crashed"})
     second = run_of("q", None, "crash", skipped={"mode": "no layer"}, caught_by=["shape"])
     text = shown(report_with([first, second]), "p", "q")
-    assert "With nothing to look at here: mode\n" in text
+    assert "Not applicable here: mode\n" in text

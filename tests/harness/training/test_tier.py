@@ -338,8 +338,8 @@ def test_a_sound_page_holds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("expect", "words"),
     [
-        ('loss = "lower"', "says lower of `loss`; observed: higher, A = "),
-        ('steps = "higher"', "says higher of `steps`; observed: same, A = 0.50"),
+        ('loss = "lower"', "says lower for `loss`; observed: higher, A = "),
+        ('steps = "higher"', "says higher for `steps`; observed: same, A = 0.50"),
         ("", "states nothing about any metric"),
     ],
 )
@@ -394,7 +394,7 @@ def test_the_command_shows_the_table_and_what_one_run_would_have_told(tmp_path: 
         "deployed_loss*",
         "of the broken logs",
         "Train more than once.",
-        "As the page says.",
+        "Everything is as the page says.",
     ):
         assert words in shown.stdout
 
@@ -404,7 +404,7 @@ def test_the_command_says_where_page_and_observation_part(tmp_path: Path) -> Non
     shown = harness("break", "moved", "--breaks", str(tmp_path), "--seeds", "8", "--no-cache")
     assert shown.returncode == 1
     assert "the page says lower" in shown.stdout
-    assert "Not as the page says." in shown.stdout
+    assert "Some results are not as the page says." in shown.stdout
 
 
 def test_json_is_schema_1_with_the_keys_of_every_break(tmp_path: Path) -> None:
