@@ -7,7 +7,7 @@ from types import FrameType
 
 
 class Terminated(SystemExit):
-    """This process was asked to end; the exit status says by which signal."""
+    """A signal requested that this process end; the exit status says which one."""
 
 
 def end_on_request() -> None:
