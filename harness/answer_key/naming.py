@@ -37,8 +37,7 @@ def factor_named(
 
 
 def _whole(number: float, rounding: float) -> int:
-    """Return the integer equal to `number` up to rounding; 0 if there is none or it is too
-    large."""
+    """Return the integer equal to `number` up to rounding; 0 if none or too large."""
     near = round(number) if number < 1e6 else 0
     return near if near and math.isclose(number, near, rel_tol=rounding) else 0
 

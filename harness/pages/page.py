@@ -174,8 +174,7 @@ def read_page(path: Path) -> Page:
 
 
 def read_title(body: str, path: str, line: int) -> str:
-    """Return the first heading of Markdown at `line` of its file. Raises PageError if none
-    exists."""
+    """Return the first heading of Markdown at `line` of its file. Raises PageError without one."""
     title = re.search(r"^# +(\S.*)$", body, re.M)
     if title is None:
         raise PageError(path, line, "no title", "start the Markdown with `# The break's name`")

@@ -230,8 +230,7 @@ class _Writer:
         return (behind[0], False) if behind else (before[-1] if before else None, True)
 
     def _deleted_span(self, first: Node, last: Node) -> tuple[int, int]:
-        """Return the span to delete: whole lines if nothing else is on them, or also a
-        separator."""
+        """Return the span to delete: whole lines if nothing else remains, or a separator too."""
         left = [node for node in first.mates if node.index < first.index]
         right = [node for node in last.mates if node.index > last.index]
         if any(node not in self.deleted or self._becomes_pass(node) for node in left):

@@ -206,8 +206,7 @@ class _Marking:
             self._insert(number, place.block, place.block.index(statement))
 
     def _note_after(self, number: int, site: Site, inside: Sequence[_Place]) -> None:
-        """Record the frame after the site's statements, or along with the value that they
-        return."""
+        """Record the frame after the site's statements, or with the value that they return."""
         block, names = inside[0].block, _names(site)
         own = [place.statement for place in inside if place.block is block]
         if not isinstance(own[-1], ast.Return):
