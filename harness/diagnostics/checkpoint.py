@@ -51,7 +51,8 @@ def check(observation: Observation) -> Verdict:
     if difference := _first_difference(_flat(STRAIGHT, run.log), values, STRAIGHT):
         return Alarm(
             message(
-                "resumed at step {step}, the training differs from the uninterrupted one: {difference}",
+                "resumed at step {step}, the training differs from the uninterrupted one: "
+                "{difference}",
                 step=observation.probe.resume_at,
                 difference=difference,
             )

@@ -471,7 +471,7 @@ def test_loss_falls_has_nothing_to_follow_without_a_slope_or_two_losses(bench: B
         loss: found.verdicts["loss-falls"]
         for (_, loss), found in bench.clean(find_engine(), [flat]).items()
     }
-    assert "too short for a step" in str(verdicts["uniform"])
+    assert "too small for a step" in str(verdicts["uniform"])
     assert isinstance(verdicts["weighted"], Silent)
 
 
