@@ -1,4 +1,4 @@
-"""What a tensor shows of its array: shape, dtype, values, comparisons."""
+"""The view of a tensor as an array: shape, dtype, values, comparisons."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from minigrad.types import Array, Constant, Vjp
 
 
 class ArrayInterface:
-    """The methods of a tensor that show its array: none of them is recorded."""
+    """The methods of a tensor that expose its array; none of them is recorded."""
 
     __slots__ = ()
 
@@ -48,7 +48,7 @@ class ArrayInterface:
         return bool(self.data)
 
     def __repr__(self) -> str:
-        """The values, the dtype unless it is float64, and the part in the graph."""
+        """The values, the dtype unless it is float64, and the role in the graph."""
         name = type(self).__name__
         notes = [np.array2string(self.data, separator=", ", prefix=f"{name}(")]
         if self.dtype != np.float64:
@@ -71,8 +71,8 @@ class ArrayInterface:
 
     # ----- Comparisons -----
 
-    # They give arrays of booleans, not tensors: there is nothing to differentiate. `==` and `!=`
-    # are left to compare identities, so that a tensor can be a key or a member of a set.
+    # They return arrays of booleans, not tensors: there is nothing to differentiate. `==` and `!=`
+    # compare identities, so that a tensor can be a dictionary key or a member of a set.
 
     def __lt__(self, other: ArrayInterface | Constant) -> Array:
         """`self < other`."""
@@ -99,7 +99,7 @@ class ArrayInterface:
         return self._compare(np.not_equal, other)
 
     def _compare(self, ufunc: np.ufunc, other: ArrayInterface | Constant) -> Array:
-        """Compare the arrays; a number stays one, and is rounded to the tensor's dtype."""
+        """Compare the arrays; a Python number is rounded to the tensor's dtype."""
         return np.asarray(
             ufunc(self.data, other.data if isinstance(other, ArrayInterface) else other)
         )

@@ -10,7 +10,7 @@ def unbroadcast(cotangent: Array, shape: tuple[int, ...]) -> Array:
 
     Broadcasting repeats an operand along the axes that it creates on the left and along those of
     length 1 that it stretches. Each copy has its own effect on the result; the operand's cotangent
-    is their sum. A cotangent that already has the `shape` comes back as it is, not copied.
+    is their sum. A cotangent that already has the `shape` is returned without a copy.
     """
     if cotangent.shape == shape:
         return cotangent

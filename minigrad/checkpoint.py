@@ -1,7 +1,7 @@
-"""Checkpoints: everything that a training needs to go on, bit for bit, as if never interrupted.
+"""Checkpoints: everything that a training needs to continue, bit for bit, as if uninterrupted.
 
 One .npz file, without pickle: the arrays by name, and a JSON header with the step and the states of
-the random generators. What is not in it: the program, the data, and the place within an epoch.
+the random generators. It does not contain the program, the data, or the place within an epoch.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def save(
     scheduler: Stateful | None = None,
     generators: Generators | None = None,
 ) -> None:
-    """Write a checkpoint. A file that was there is replaced at the end, in one go.
+    """Write a checkpoint. An existing file is replaced atomically at the end.
 
-    The model's own generators (dropout) are found; `generators` names the others, say the data
-    loader's.
+    The model's own generators (dropout) are included; `generators` names any others, such as the
+    data loader's.
     """
     parts = _parts(model, optimizer, scheduler)
     header = {
@@ -74,9 +74,9 @@ def load(
     scheduler: Stateful | None = None,
     generators: Generators | None = None,
 ) -> int:
-    """Put everything back where `save`, called with the same parts, took it; returns the step.
+    """Restore what `save`, called with the same parts, has stored; return the step.
 
-    Raises ValueError for a file that is no checkpoint or has other parts or generators than these,
+    Raises ValueError if the file is not a checkpoint or has other parts or generators than these,
     and what `load_state_dict` raises.
     """
     with np.load(path, allow_pickle=False) as file:
@@ -102,7 +102,7 @@ def load(
 
 
 def _write_npz(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
-    """As `np.savez`, which takes `allow_pickle` in newer releases only.
+    """Like `np.savez`, which takes `allow_pickle` only in newer releases.
 
     Raises ValueError for an array of Python objects: it would need pickle.
     """

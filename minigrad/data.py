@@ -1,6 +1,6 @@
-"""Data on its way to a model: splits, batches, sequences, scaling, missing values, augmentation.
+"""Preparing data for a model: splits, batches, sequences, scaling, missing values, augmentation.
 
-Rows are samples, along the first axis. Whatever is random comes from a generator that is passed in.
+Rows are samples, along the first axis. All randomness comes from a generator that is passed in.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from minigrad.types import Array
 def train_test_split(
     count: int, test_share: float, *, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """The rows 0 ... count - 1, shuffled: those to train on, and a `test_share` of them to test.
+    """Return the indices 0 ... count - 1, shuffled: training rows, and a `test_share` of test rows.
 
-    Raises ValueError where either would be empty.
+    Raises ValueError if either would be empty.
     """
     rows = rng.permutation(count)
     cut = round(count * test_share)
@@ -33,7 +33,7 @@ def train_test_split(
 def group_split(
     groups: ArrayLike, test_share: float, *, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """As `train_test_split`, for a share of the groups: no group has rows on both sides.
+    """Like `train_test_split`, but for whole groups: no group has rows on both sides.
 
     `groups` names each row's group: the person, the recording, the original of a copy.
     """
@@ -47,7 +47,7 @@ def group_split(
 
 
 class DataLoader:
-    """Batches of some arrays' common rows, in a new order each time it is iterated over.
+    """Batches of rows from several arrays, in a new order for each iteration.
 
     The last batch may be smaller; `drop_last` leaves it out. To resume a training between two
     epochs, save the state of `rng`. Raises ValueError for arrays of different lengths.
@@ -61,7 +61,7 @@ class DataLoader:
         shuffle: bool = True,
         drop_last: bool = False,
     ) -> None:
-        """`rng` should be the loader's own, so that nothing else decides the order."""
+        """`rng` should be the loader's own, so that nothing else affects the order."""
         if len({len(array) for array in arrays}) != 1:
             raise ValueError(f"arrays of {[len(x) for x in arrays]} rows do not go together")
         if batch_size < 1:
@@ -75,7 +75,7 @@ class DataLoader:
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
     def __iter__(self) -> Iterator[tuple[Array, ...]]:
-        """One epoch: tuples with a part of each array."""
+        """Iterate over one epoch: tuples with a part of each array."""
         count = len(self.arrays[0])
         order = self.rng.permutation(count) if self.shuffle else np.arange(count)
         for i in range(len(self)):
@@ -84,7 +84,7 @@ class DataLoader:
 
 
 def worker_generators(seed: int, workers: int) -> list[np.random.Generator]:
-    """A generator for each worker, none drawing the numbers of another."""
+    """Return a generator for each worker, each with numbers of its own."""
     return [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(workers)]
 
 
@@ -92,7 +92,7 @@ def worker_generators(seed: int, workers: int) -> list[np.random.Generator]:
 
 
 def next_symbols(sequences: Array) -> tuple[Array, Array]:
-    """Inputs and targets of a model that predicts: each symbol, and the one that comes after it.
+    """Return inputs and targets for prediction: each symbol, and the one that follows it.
 
     (rows, length) -> twice (rows, length - 1). Raises ValueError for a length below 2.
     """
@@ -114,11 +114,11 @@ class StandardScaler:
     scale: Array | None = None
 
     def fit(self, x: Array) -> Self:
-        """Learn from `x` (rows, columns); a constant column is only shifted, not divided."""
+        """Fit to `x` (rows, columns); a constant column is only shifted, not divided."""
         check_complete(x)
         self.mean = x.mean(0)
         constant = x.max(0) == x.min(0)
-        deviation = x.std(0)  # of whole numbers a float, which must stay one
+        deviation = x.std(0)  # a float also for integers, and must stay one
         self.scale = np.where(constant, 1, deviation).astype(deviation.dtype)
         return self
 
@@ -131,11 +131,11 @@ class StandardScaler:
         return (x - self.mean) / self.scale
 
 
-# ----- Missing values, which are NaN; an infinity is no value either -----
+# ----- Missing values, marked by NaN; an infinity counts as missing too -----
 
 
 def check_complete(x: Array) -> None:
-    """Raise ValueError that names the rows and columns of `x` (rows, columns) with a hole."""
+    """Raise ValueError, with the rows and columns, if `x` (rows, columns) has missing values."""
     missing = _missing(x)
     if missing.any():
         rows, columns = (np.flatnonzero(missing.any(axis)).tolist() for axis in (1, 0))
@@ -145,21 +145,21 @@ def check_complete(x: Array) -> None:
 
 
 def drop_missing(x: Array, *others: Array) -> tuple[Array, ...]:
-    """`x` (rows, columns) without its rows that have a hole, and `others` without the same rows."""
+    """Drop the rows of `x` (rows, columns) with missing values, and the same rows of `others`."""
     complete = ~_missing(x).any(1)
     return tuple(array[complete] for array in (x, *others))
 
 
 class MeanImputer:
-    """Puts the mean of a column, over the rows it was fitted to, where a value is missing.
+    """Replaces missing values by the mean of their column over the rows it was fitted to.
 
-    Fit it to the training rows alone, as a scaler.
+    Fit it to the training rows alone, like a scaler.
     """
 
     mean: Array | None = None
 
     def fit(self, x: Array) -> Self:
-        """Learn from `x` (rows, columns). Raises ValueError for a column without any value."""
+        """Fit to `x` (rows, columns). Raises ValueError for a column without any value."""
         known = ~_missing(x)
         empty = np.flatnonzero(~known.any(0)).tolist()
         if empty:
@@ -168,7 +168,7 @@ class MeanImputer:
         return self
 
     def transform(self, x: Array) -> Array:
-        """A copy of `x` without holes. Raises as `StandardScaler.transform`."""
+        """Return a copy of `x` without missing values. Raises like `StandardScaler.transform`."""
         if self.mean is None:
             raise RuntimeError("transform() before fit(): fit to the training rows first")
         if x.shape[1:] != self.mean.shape:
@@ -184,9 +184,9 @@ def _missing(x: Array) -> Array:
 
 
 def random_flip(*arrays: Array, rng: np.random.Generator) -> tuple[Array, ...]:
-    """Mirror the last axis of each row, or not, with equal chance; the same rows in all `arrays`.
+    """Flip the last axis of each row with probability 1/2; the same rows in all `arrays`.
 
-    Images (rows, channels, height, width) and whatever has their columns: masks, not labels.
+    For images (rows, channels, height, width) and arrays with the same columns: masks, not labels.
     """
     flipped = rng.random(len(arrays[0])) < 0.5
     return tuple(
@@ -196,7 +196,7 @@ def random_flip(*arrays: Array, rng: np.random.Generator) -> tuple[Array, ...]:
 
 
 def add_noise(x: Array, deviation: float, *, rng: np.random.Generator) -> Array:
-    """`x` plus normal noise, in the dtype of `x`. Raises TypeError where that is not of floats."""
+    """Return `x` plus normal noise, in the dtype of `x`. Raises TypeError if `x` is not float."""
     if x.dtype.kind != "f":
         raise TypeError(f"noise on {x.dtype} would be cut down to whole numbers: make it floats")
     noise = deviation * rng.standard_normal(x.shape)

@@ -1,6 +1,6 @@
 """Ops that work element by element. Two operands broadcast as in NumPy.
 
-An op is a pure function of arrays. It returns its value and its rule, `vjp`, which is handed the
+An op is a pure function of arrays. It returns its value and its rule, `vjp`, which takes the
 cotangent `g` of the value (an array of the value's shape) and returns one cotangent per operand.
 """
 # ruff: noqa: A001 - an op has its field's name, and no builtin of that name is used here
@@ -133,7 +133,7 @@ def gelu(a: Array) -> Recorded:
     """Elementwise `a` times the probability that a standard normal variable is less than `a`.
 
     The exact form, PyTorch's default. NumPy has no error function, so Python's is called for each
-    element: some ten times the cost of `gelu_tanh`. Source: Hendrycks and Gimpel, Gaussian Error
+    element: about ten times the cost of `gelu_tanh`. Source: Hendrycks and Gimpel, Gaussian Error
     Linear Units, 2016.
     """
     probability = _erfc(a / -math.sqrt(2)).astype(np.result_type(a, 0.0)) / 2
@@ -170,7 +170,7 @@ def relu(a: Array) -> Recorded:
     """
 
     def vjp(g: Array) -> Cotangents:
-        # Chosen, not multiplied by a mask: 0 times an infinite cotangent would be NaN.
+        # Selected, not multiplied by a mask: 0 times an infinite cotangent would be NaN.
         return (np.where(a <= 0, 0, g),)
 
     return np.maximum(a, 0), vjp

@@ -1,5 +1,5 @@
-"""Functions of several tensors, or of options that no method has, by PyTorch's names."""
-# ruff: noqa: A002 - and its keywords, of which `input` is a builtin not used here
+"""Functions of several tensors, or with options that methods lack, under PyTorch's names."""
+# ruff: noqa: A002 - `input` is PyTorch's keyword, and the builtin is not used here
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from minigrad.types import Array
 
 
 def where(condition: Tensor | Array | bool, input: Operand, other: Operand) -> Tensor:
-    """`input` where the `condition` holds, else `other`. All three broadcast.
+    """Return `input` where the `condition` holds, else `other`. All three broadcast.
 
     Raises TypeError for a condition that is not boolean.
     """
@@ -39,7 +39,7 @@ def einsum(equation: str, *operands: Operand) -> Tensor:
 
 
 def cat(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
-    """The tensors one after the other along an axis that they have."""
+    """Join tensors along an existing axis."""
     return apply(movement.concatenate, *tensors, axis=dim)
 
 
@@ -47,12 +47,12 @@ concatenate = cat
 
 
 def stack(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
-    """Tensors of the same shape side by side along a new axis."""
+    """Join tensors of the same shape along a new axis."""
     return apply(movement.stack, *tensors, axis=dim)
 
 
 def pad(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tensor:
-    """A frame of a constant, as `torch.nn.functional.pad`: `pad` starts with the last axis.
+    """Pad with a constant, as `torch.nn.functional.pad` does: `pad` starts with the last axis.
 
     (left, right), or (left, right, top, bottom), and so on. Raises ValueError for a negative
     width, for half a pair, or for more pairs than axes.
@@ -65,7 +65,7 @@ def pad(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tensor:
 
 
 def gelu(input: Tensor, approximate: Literal["none", "tanh"] = "none") -> Tensor:
-    """As `torch.nn.functional.gelu`: exact, or with "tanh" close to it in a tenth of the time."""
+    """Like `torch.nn.functional.gelu`: exact, or with "tanh" approximate in a tenth of the time."""
     return apply(elementwise.gelu_tanh if approximate == "tanh" else elementwise.gelu, input)
 
 
@@ -75,10 +75,10 @@ def grad(
     cotangent: ArrayLike | None = None,
     retain_graph: bool = False,
 ) -> tuple[Array | None, ...]:
-    """The gradients of `output`, weighted by `cotangent`, with regard to `inputs`, as a tuple.
+    """Return a tuple with the gradients of `output`, weighted by `cotangent`, for the `inputs`.
 
-    One array per input, of its shape and dtype; also for an input that is itself a result. None for
-    one that the output does not depend on. No tensor's `grad` changes. Raises as `Tensor.backward`.
+    One array per input, of its shape and dtype, also for an input that is itself a result; None if
+    the output does not depend on it. No tensor's `grad` changes. Raises like `Tensor.backward`.
     """
     inputs = (inputs,) if isinstance(inputs, Tensor) else inputs
     totals = cotangents(output, cotangent, retain_graph, wanted=set(inputs))

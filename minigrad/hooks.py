@@ -1,4 +1,4 @@
-"""Hooks: functions of yours that see a cotangent on its way back, and may replace it."""
+"""Hooks: user functions that receive a cotangent in the backward pass, and may replace it."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from numpy.typing import ArrayLike
 from minigrad.types import Array
 
 Hook = Callable[[Array], ArrayLike | None]
-"""From a tensor's cotangent to the one that shall take its place; None leaves it."""
+"""Maps a tensor's cotangent to its replacement; None keeps it."""
 
 
 class Handle:
-    """What `register_hook` returns, to take the hook away again."""
+    """Returned by `register_hook`; removes the hook."""
 
     def __init__(self, hooks: dict[object, Hook], key: object) -> None:
         self._hooks, self._key = hooks, key
 
     def remove(self) -> None:
-        """Take the hook away; a second time does nothing."""
+        """Remove the hook; a second call does nothing."""
         self._hooks.pop(self._key, None)
 
 
 def add_hook(hooks: dict[object, Hook], hook: Hook) -> Handle:
-    """Put `hook` after those that are there."""
+    """Add `hook` after the existing ones."""
     key = object()
     hooks[key] = hook
     return Handle(hooks, key)
 
 
 def call_hooks(hooks: dict[object, Hook], cotangent: Array) -> Array:
-    """The cotangent after all hooks, in the order in which they came.
+    """Return the cotangent after all hooks, in the order of registration.
 
     A hook gets a copy, so that writing into it changes nothing. Raises ValueError for a replacement
     of another shape.

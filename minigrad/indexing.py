@@ -1,4 +1,4 @@
-"""Ops that pick elements by their place. Backwards, they are put back among zeros."""
+"""Ops that pick elements by position. In the backward pass, they are put back among zeros."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from minigrad.types import Array, Cotangents, Recorded
 
 
 def getitem(a: Array, index: tuple[Any, ...]) -> Recorded:
-    """`a[index]`, for whatever NumPy takes as an index.
+    """`a[index]`, for any index that NumPy accepts.
 
     An element that is picked several times gets the sum of its cotangents.
     """
@@ -29,8 +29,8 @@ def getitem(a: Array, index: tuple[Any, ...]) -> Recorded:
 def gather(a: Array, axis: int, index: Array) -> Recorded:
     """One element along `axis` for each integer in `index`, which has as many axes as `a`.
 
-    On the other axes, an element of the value stands where its integer stands in `index`, which may
-    be shorter there than `a`. Raises IndexError where it is longer or an integer does not exist.
+    On the other axes, an element of the value has the position of its integer in `index`, which may
+    be shorter there than `a`. Raises IndexError if it is longer or an integer is out of range.
     """
     places: list[Array] = list(np.indices(index.shape, sparse=True))
     places[axis] = index

@@ -1,7 +1,7 @@
-"""What surrounds the walk: hooks, retained gradients, changes in place that are counted, a trace.
+"""Additions to the walk: hooks, retained gradients, counted changes in place, and traces.
 
 The core computes the same gradients without any of it. `Instrumentation` is the part of a tensor
-that they need; `instrumented` lets them into a walk, around each visit of a node.
+that they need; `instrumented` adds them to a walk, around each visit of a node.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from minigrad.versions import UNCHANGED, Version
 
 
 class Instrumentation:
-    """The hooks of a tensor, and when it was recorded and changed."""
+    """The hooks of a tensor, and the times when it was recorded and changed."""
 
     __slots__ = ("__weakref__", "hooks", "recorded", "retains_grad", "version")
 
@@ -39,7 +39,7 @@ class Instrumentation:
     # ----- On the way back -----
 
     def retain_grad(self) -> None:
-        """Let `backward()` fill `grad` also here, where a result has none otherwise.
+        """Let `backward()` also set the `grad` of this tensor, even if it is not a leaf.
 
         Raises RuntimeError where no gradient passes.
         """
@@ -49,9 +49,9 @@ class Instrumentation:
     def register_hook(self, hook: Hook) -> Handle:
         """Call `hook(cotangent)` in each walk, once the cotangent of this tensor is complete.
 
-        It sees this walk's cotangent and not the `grad` of earlier ones. What it returns, unless
-        None, goes on in its place. `handle.remove()` takes it away. Raises RuntimeError where no
-        gradient passes.
+        It gets this walk's cotangent, not the `grad` of earlier ones. Its result, unless None,
+        replaces the cotangent. `handle.remove()` removes the hook. Raises RuntimeError if the
+        tensor requires no gradient.
         """
         self._check_requires_grad("register_hook()")
         if self.hooks is None:
@@ -66,7 +66,7 @@ class Instrumentation:
             )
 
     # ----- In place -----
-    # Not recorded, but counted (see Version), so that a backward that needs old values refuses.
+    # Not recorded, but counted (see Version), so that a backward that needs old values raises.
 
     def add_(self, other: Instrumentation | ArrayLike) -> Self:
         """Add `other` to the elements, in place."""
@@ -87,13 +87,13 @@ class Instrumentation:
         return self
 
     def __setitem__(self, index: Any, other: Instrumentation | ArrayLike) -> None:
-        """`self[index] = other`, in place, for whatever NumPy takes as an index."""
+        """`self[index] = other`, in place, for any index that NumPy accepts."""
         self._change()
         parts = index if isinstance(index, tuple) else (index,)
         self.data[tuple(_array(part) for part in parts)] = _array(other)
 
     def _change(self) -> None:
-        """Count a change in place. Raises RuntimeError where a gradient would be wrong after it."""
+        """Count a change in place. Raises RuntimeError if a gradient would be wrong after it."""
         if self.requires_grad and recording.get():
             raise RuntimeError(
                 "a tensor that requires a gradient cannot be changed in place, as the change would "
@@ -104,11 +104,11 @@ class Instrumentation:
         self._own_version().changed = Version.now
 
     def share_version(self, other: Instrumentation) -> None:
-        """Have one version with `other`, whose memory this tensor shows."""
+        """Share the version of `other`, whose memory this tensor shares."""
         self.version = other._own_version()
 
     def _own_version(self) -> Version:
-        """The version of this memory, to change it or to share it."""
+        """Return the version of this memory, to change it or to share it."""
         if self.version is UNCHANGED:
             self.version = Version()
         return self.version
@@ -120,9 +120,9 @@ N = TypeVar("N", bound=Instrumentation)
 def instrumented(
     visit: Callable[[N, Array], Cotangents], order: Sequence[N]
 ) -> Callable[[N, Array], Cotangents]:
-    """The `visit` of a walk through `order`, with hooks, the check of versions, and the trace.
+    """Return the `visit` of a walk through `order` with hooks, version checks and the trace.
 
-    Hooks come first, as they may replace the cotangent. A visit that raises leaves no step.
+    Hooks come first, as they may replace the cotangent. A visit that raises records no step.
     """
     steps = tracing.get()
     indices: dict[Instrumentation, int] = {}
@@ -143,9 +143,9 @@ def instrumented(
 
 
 def _check_unchanged(node: Instrumentation) -> None:
-    """Raise RuntimeError if an operand or the result of `node` was changed in place since.
+    """Raise RuntimeError if an operand or the result of `node` was later changed in place.
 
-    Which of these values the rule needs, it alone knows; so any of them counts. A leaf has no rule.
+    Only the rule knows which of these values it needs, so any of them counts. A leaf has no rule.
     """
     if node.vjp is None:
         return
@@ -160,7 +160,7 @@ def _check_unchanged(node: Instrumentation) -> None:
 def _step(
     node: Instrumentation, g: Array, handed: Cotangents, indices: dict[Instrumentation, int]
 ) -> Step:
-    """What `node` got and handed on."""
+    """Return what `node` received and passed on."""
     parents = tuple(indices.get(parent) for parent in node.parents)
     copies = tuple(None if array is None else array.copy() for array in handed)
     return Step(indices[node], node.op, parents, node.data.copy(), g.copy(), copies)

@@ -1,4 +1,4 @@
-"""Ops of layers and losses that would be slow, or lose digits, as compositions of smaller ones."""
+"""Ops of layers and losses that would be slow or imprecise as compositions of smaller ones."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from minigrad.types import Array, Cotangents, Recorded
 def linear(x: Array, weight: Array, bias: Array, *, wanted: bool) -> Recorded:
     """`x @ weight.T + bias`: (..., in), (out, in), (out,) -> (..., out).
 
-    For Y = X Wᵀ + b, dX = dY W, dW = dYᵀ X, and db sums dY over all rows. dX is not computed where
-    it is not `wanted`. Raises ValueError where the lengths differ.
+    For Y = X Wᵀ + b, dX = dY W, dW = dYᵀ X, and db sums dY over all rows. dX is not computed unless
+    it is `wanted`. Raises ValueError if the lengths differ.
     """
 
     def vjp(g: Array) -> Cotangents:
@@ -35,10 +35,10 @@ def softplus(a: Array) -> Recorded:
 
 
 def cross_entropy(a: Array, targets: Array, counts: Array, denominator: int) -> Recorded:
-    """Minus the log-probability of its target in each row that `counts`, summed, / `denominator`.
+    """Minus the log-probability of the target, summed over rows that count, / `denominator`.
 
     Scores (n, classes), targets n integers, `counts` n booleans. The cotangent of a row that counts
-    is its probabilities, less 1 at its target: what the model says minus what is so.
+    is its probabilities, less 1 at its target: the prediction minus the truth.
     """
     (rows,) = counts.nonzero()
     classes = targets[rows]
@@ -56,7 +56,7 @@ def cross_entropy(a: Array, targets: Array, counts: Array, denominator: int) -> 
 
 
 def dropout(a: Array, kept: Array, p: float) -> Recorded:
-    """The elements that the mask says are `kept`, divided by their probability 1 - `p`; else 0.
+    """The elements where the mask `kept` is true, divided by their probability 1 - `p`; else 0.
 
     Source: Srivastava et al., Dropout, 2014, section 10: scaled in training, not in evaluation.
     """
@@ -68,17 +68,17 @@ def dropout(a: Array, kept: Array, p: float) -> Recorded:
 
 
 def conv2d(x: Array, weight: Array, stride: int, padding: int) -> Recorded:
-    """Cross-correlation of images with kernels, which machine learning calls convolution.
+    """Cross-correlation of images with kernels, called convolution in machine learning.
 
     (batch, channels, height, width), (out, channels, *kernel) -> (batch, out, height', width') with
-    `height' = (height + 2 * padding - kernel[0]) // stride + 1`. Raises ValueError where the
-    channels differ or a kernel is larger than the padded image.
+    `height' = (height + 2 * padding - kernel[0]) // stride + 1`. Raises ValueError if the channels
+    differ or a kernel is larger than the padded image.
     """
     kernel = weight.shape[2:]
     padded = np.pad(x, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
     windows = sliding_window_view(padded, kernel, (2, 3))[:, :, ::stride, ::stride]
     batch, channels, height, width = windows.shape[:4]
-    # As a product of matrices: a row for each element of a window, a column for each window.
+    # As a matrix product: a row for each element of a window, a column for each window.
     columns = windows.transpose(0, 1, 4, 5, 2, 3).reshape(batch, -1, height * width)
     flat_weight = weight.reshape(len(weight), -1)
     value = (flat_weight @ columns).reshape(batch, -1, height, width)
@@ -101,9 +101,9 @@ def conv2d(x: Array, weight: Array, stride: int, padding: int) -> Recorded:
 def max_pool2d(x: Array, kernel: int, stride: int) -> Recorded:
     """The largest value in each window: (batch, channels, height, width) -> (..., height', width').
 
-    `height' = (height - kernel) // stride + 1`; what no window covers is ignored. Of elements that
-    tie, the first gets the cotangent, as in PyTorch. Raises ValueError for a kernel that is larger
-    than the image.
+    `height' = (height - kernel) // stride + 1`; elements outside all windows are ignored. Of tied
+    elements, the first gets the cotangent, as in PyTorch. Raises ValueError for a kernel that is
+    larger than the image.
     """
     windows = sliding_window_view(x, (kernel, kernel), (2, 3))[:, :, ::stride, ::stride]
     flat = windows.reshape(*windows.shape[:4], kernel * kernel)

@@ -14,9 +14,9 @@ from minigrad.types import Array, Cotangents, Recorded
 def matmul(a: Array, b: Array, *, wanted: tuple[bool, bool] = (True, True)) -> Recorded:
     """Matrix product `a @ b`: (..., m, k) @ (..., k, n) -> (..., m, n); the batch axes broadcast.
 
-    As in NumPy, an `a` of shape (k,) is a row and a `b` of shape (k,) a column, and that axis is
-    missing in the value. For C = A B, dA = dC Bᵀ and dB = Aᵀ dC. A product nobody `wanted` is not
-    computed. Raises ValueError where the inner lengths differ or an operand is 0-d.
+    As in NumPy, an `a` of shape (k,) is a row and a `b` of shape (k,) a column, and the value lacks
+    that axis. For C = A B, dA = dC Bᵀ and dB = Aᵀ dC. A product that is not `wanted` is not
+    computed. Raises ValueError if the inner lengths differ or an operand is 0-d.
     """
     value = a @ b
     rows = a[None, :] if a.ndim == 1 else a
@@ -41,10 +41,10 @@ def matmul(a: Array, b: Array, *, wanted: tuple[bool, bool] = (True, True)) -> R
 def einsum(*arrays: Array, subscripts: str, wanted: Sequence[bool]) -> Recorded:
     """Sum of products, with a letter for each axis: "ij,jk->ik" is the matrix product.
 
-    As in NumPy, a letter that the output lacks is summed over, one that an operand has twice is its
-    diagonal, and `...` stands for axes that broadcast. Without an arrow the output has the letters
-    that occur once, sorted. The cotangent of an operand is an einsum as well, of `g` and all other
-    operands; one that nobody `wanted` is not computed. Raises ValueError where letters, operands
+    As in NumPy, a letter missing in the output is summed over, one that occurs twice in an operand
+    selects the diagonal, and `...` stands for axes that broadcast. Without an arrow, the output has
+    the letters that occur once, sorted. An operand's cotangent is also an einsum, of `g` and all
+    other operands; it is not computed unless it is `wanted`. Raises ValueError if letters, operands
     and lengths do not match.
     """
     value = np.einsum(subscripts, *arrays, optimize=True)
@@ -57,7 +57,7 @@ def einsum(*arrays: Array, subscripts: str, wanted: Sequence[bool]) -> Recorded:
         own, shape = "".join(lengths), tuple(lengths.values())
         known = "".join(letter for letter in own if letter in "".join(others))
         product = np.einsum(f"{','.join(others)}->{known}", *factors, optimize=True)
-        # A letter that no other term has was summed over: the cotangent is spread along it.
+        # A letter in no other term was summed over: the cotangent is repeated along it.
         alone = tuple(axis for axis, letter in enumerate(own) if letter not in known)
         spread = np.broadcast_to(unbroadcast(np.expand_dims(product, alone), shape), shape)
         if own == terms[i]:
@@ -74,7 +74,7 @@ def einsum(*arrays: Array, subscripts: str, wanted: Sequence[bool]) -> Recorded:
 
 
 def _letters(subscripts: str, ndims: Sequence[int]) -> tuple[list[str], str]:
-    """The letters of each operand and of the output, with letters also for the axes of `...`."""
+    """Return the letters of each operand and of the output, also for the axes of `...`."""
     inputs, arrow, output = subscripts.replace(" ", "").partition("->")
     terms = inputs.split(",")
     if not arrow:

@@ -1,7 +1,7 @@
 """Ops between scores and probabilities.
 
-Each subtracts the largest score before it takes an exponential. That changes no result, and without
-it the exponential of a score of 1000 would be infinite.
+Each subtracts the largest score before taking exponentials. That does not change the result, but
+without it the exponential of a score of 1000 would be infinite.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from minigrad.types import Array, Axis, Cotangents, Recorded
 
 
 def logsumexp(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
-    """Logarithm of the sum of exponentials; minus infinity over no elements.
+    """Logarithm of the sum of exponentials; minus infinity for an empty sum.
 
-    Where all elements are minus infinity, so is the value, and the slopes are NaN, as in PyTorch.
+    If all elements are minus infinity, so is the value, and the slopes are NaN, as in PyTorch.
     """
     axes = reduced_axes(a, axis)
     largest = a.max(axes, keepdims=True, initial=-np.inf)
@@ -23,7 +23,7 @@ def logsumexp(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
     shift = np.where(np.isfinite(largest), largest, 0)
     exponentials = np.exp(a - shift)
     total = exponentials.sum(axes, keepdims=True)
-    with np.errstate(divide="ignore"):  # the logarithm of 0 is meant
+    with np.errstate(divide="ignore"):  # the logarithm of 0 is intended
         value = np.log(total) + shift
 
     def vjp(g: Array) -> Cotangents:
@@ -36,7 +36,7 @@ def logsumexp(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
 def softmax(a: Array, axis: int) -> Recorded:
     """Exponentials divided by their sum over `axis`: positive numbers that sum to 1.
 
-    NaN where all scores are minus infinity. Each score moves every probability: for p = softmax(a),
+    NaN if all scores are minus infinity. Each score changes every probability: for p = softmax(a),
     the cotangent of `a` is p * (g - the sum of g * p over the axis).
     """
     shifted = a - a.max(axis, keepdims=True, initial=-np.inf)

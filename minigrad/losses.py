@@ -1,4 +1,4 @@
-"""Loss functions: from predictions and targets to a scalar."""
+"""Loss functions of predictions and targets; they return scalars."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def huber(
     delta: float = 1.0,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """Half the squared error up to `delta`, and with the slope `delta` beyond it.
+    """Half the squared error up to `delta`, and linear with slope `delta` beyond it.
 
     Raises ValueError where the shapes differ. Source: Huber, Robust Estimation of a Location
     Parameter, 1964.
@@ -67,8 +67,8 @@ def cross_entropy(
     """Minus the log-probability of each target: logits (n, classes), targets n integers.
 
     `logits` are scores before any softmax. Targets equal to `ignore_index` count neither in the sum
-    nor in the mean. Raises TypeError for targets that are no integers, ValueError for other shapes
-    or a mean of no targets, IndexError for a target that is no class.
+    nor in the mean. Raises TypeError for targets that are not integers, ValueError for other shapes
+    or an empty mean, IndexError for a target that is not a class.
     """
     targets = np.asarray(targets)
     if targets.dtype.kind not in "iu":
@@ -95,7 +95,7 @@ def cross_entropy(
 def binary_cross_entropy_with_logits(
     logits: Tensor, target: Tensor | Array, reduction: Reduction = "mean"
 ) -> Tensor:
-    """Minus the log-probability of `target`, from 0 to 1, where `logits` are before the sigmoid.
+    """Minus the log-probability of `target`, from 0 to 1; `logits` are scores before a sigmoid.
 
     `softplus(x) - x * target`, which neither overflows nor takes the logarithm of 0. Raises
     ValueError where the shapes differ.
@@ -116,7 +116,7 @@ def kl_div(log_prediction: Tensor, log_target: Tensor, reduction: Reduction = "m
 
 
 def _check_shapes(prediction: Tensor, target: Tensor | Array) -> None:
-    """Raise ValueError where the shapes differ, as broadcasting would hide it."""
+    """Raise ValueError if the shapes differ, as broadcasting would hide it."""
     if prediction.shape != target.shape:
         raise ValueError(
             f"the prediction has shape {prediction.shape}, but the target has shape {target.shape}"

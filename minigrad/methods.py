@@ -1,6 +1,6 @@
-"""What can be computed with a method, by PyTorch's names: `Tensor` inherits it.
+"""The computations that are methods, under PyTorch's names; `Tensor` inherits them.
 
-Each method is one line: the op that it applies, or how it is made of other methods. The operators
+Each method is one line: the op that it applies, or a composition of other methods. The operators
 are in `tensor.py`.
 """
 # ruff: noqa: A002, A003 - PyTorch's names; no builtin of these names is used in the class
@@ -76,7 +76,7 @@ class Methods:
         return self._apply(elementwise.abs)
 
     def clamp(self, min: float | None = None, max: float | None = None) -> Self:
-        """No less than `min` and no more than `max`, with slope 1 at the bounds."""
+        """The elements limited to `min` and `max`, with slope 1 at the bounds."""
         return self._apply(selection.clamp, low=min, high=max)
 
     clip = clamp
@@ -186,7 +186,7 @@ class Methods:
         return self.reshape([n for i, n in enumerate(self.data.shape) if n != 1 or i not in axes])
 
     def unsqueeze(self, dim: int) -> Self:
-        """With an axis of length 1 more, which becomes axis `dim`."""
+        """With an additional axis of length 1, which becomes axis `dim`."""
         return self.reshape(np.expand_dims(self.data, dim).shape)
 
     def flip(self, *dims: int | Sequence[int]) -> Self:
@@ -198,7 +198,7 @@ class Methods:
     def __getitem__(self, index: Any) -> Self:
         """`self[index]`: integers, slices, masks and arrays of integers, as in NumPy."""
         parts = index if isinstance(index, tuple) else (index,)
-        # Copied, as the rule reads them again.
+        # Copied, as the rule uses them again.
         kept = tuple(np.array(x) if isinstance(x, Methods | np.ndarray) else x for x in parts)
         return self._apply(indexing.getitem, index=kept)
 
@@ -211,9 +211,9 @@ class Methods:
         return self._apply(indexing.gather, axis=dim, index=np.array(index))
 
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
-        """Pieces along an axis: each of `split_size`, the last one perhaps shorter, or as listed.
+        """Split along an axis into pieces of `split_size`, the last perhaps shorter, or as listed.
 
-        Raises ValueError where the listed lengths do not add up to that of the axis.
+        Raises ValueError if the listed lengths do not add up to that of the axis.
         """
         length = self.data.shape[dim]
         if isinstance(split_size, Sequence):
@@ -227,7 +227,7 @@ class Methods:
 
 
 def _unpacked(arguments: Sequence[Any]) -> Sequence[int]:
-    """PyTorch takes `f(2, 3)` and `f((2, 3))` alike."""
+    """Accept both `f(2, 3)` and `f((2, 3))`, like PyTorch."""
     if len(arguments) == 1 and isinstance(arguments[0], Sequence):
         return arguments[0]
     return arguments

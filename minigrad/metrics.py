@@ -1,4 +1,4 @@
-"""What one watches a training by: accuracy, means over an epoch, and the best weights so far."""
+"""Monitoring a training: accuracy, means over an epoch, and the best weights so far."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minigrad.types import Array
 
 
 def accuracy(predicted: Tensor | Array, target: Tensor | Array) -> float:
-    """The share of predicted classes, say `scores.argmax(1)`, that are the target's.
+    """Return the share of predicted classes, such as `scores.argmax(1)`, that equal the target's.
 
     Raises ValueError where the shapes differ: broadcasting (n, 1) against (n,) would compare every
     prediction with every target.
@@ -24,13 +24,13 @@ def accuracy(predicted: Tensor | Array, target: Tensor | Array) -> float:
 
 
 class RunningMean:
-    """The mean over all samples so far, from means over batches that need not be equally large."""
+    """The mean over all samples so far, from means over batches of any sizes."""
 
     def __init__(self) -> None:
         self.total, self.count = 0.0, 0
 
     def update(self, mean: float, count: int) -> None:
-        """Take in the mean over a batch of `count` samples."""
+        """Add the mean over a batch of `count` samples."""
         self.total += mean * count
         self.count += count
 
@@ -42,13 +42,13 @@ class RunningMean:
 
 
 class EarlyStopping:
-    """Keeps the state of a model at its lowest validation loss, and says when to stop.
+    """Keeps the state of a model at its lowest validation loss, and determines when to stop.
 
     Source: Goodfellow, Bengio and Courville, Deep Learning, 2016, algorithm 7.1.
     """
 
     def __init__(self, model: Module, patience: int) -> None:
-        """`patience` is how many epochs in a row bring no new lowest loss before it stops."""
+        """`patience` is the number of epochs in a row without a new lowest loss to stop after."""
         if patience < 1:
             raise ValueError(f"a patience of {patience}: at least 1")
         self.model, self.patience = model, patience
@@ -56,7 +56,7 @@ class EarlyStopping:
         self.waited = 0
 
     def update(self, loss: float) -> bool:
-        """Take in an epoch's loss; whether to stop. NaN is never the lowest."""
+        """Add an epoch's loss, and return whether to stop. NaN is never the lowest."""
         self.waited += 1
         if loss < self.best:
             self.best, self.best_state = loss, self.model.state_dict()
@@ -64,5 +64,5 @@ class EarlyStopping:
         return self.waited >= self.patience
 
     def restore(self) -> None:
-        """Put the best state back into the model."""
+        """Restore the model's best state."""
         self.model.load_state_dict(self.best_state)

@@ -1,4 +1,4 @@
-"""What a `with` switches for its thread: whether ops are recorded."""
+"""Settings of a thread, switched by a `with` block: whether ops are recorded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ recording: ContextVar[bool] = ContextVar("recording", default=True)
 
 @contextmanager
 def no_grad() -> Iterator[None]:
-    """Record no graph inside; `with no_grad():` or `@no_grad()`. Holds for this thread only."""
+    """Disable recording inside; `with no_grad():` or `@no_grad()`. Affects only this thread."""
     token = recording.set(False)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Ops that move elements and compute nothing. Most values are views of the operand."""
+"""Ops that only move elements. Most values are views of the operand."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def flip(a: Array, axes: tuple[int, ...]) -> Recorded:
 
 
 def pad(a: Array, widths: Sequence[tuple[int, int]], value: float = 0.0) -> Recorded:
-    """A frame of a constant `value`: on each axis so many elements before and after."""
+    """Padding with a constant `value`: the elements before and after, for each axis."""
 
     def vjp(g: Array) -> Cotangents:
         inside = zip(widths, a.shape, strict=True)
@@ -76,7 +76,7 @@ def pad(a: Array, widths: Sequence[tuple[int, int]], value: float = 0.0) -> Reco
 
 
 def concatenate(*arrays: Array, axis: int) -> Recorded:
-    """The operands one after the other along an axis that they have."""
+    """The operands joined along an existing axis."""
     ends = np.cumsum([a.shape[axis] for a in arrays])
 
     def vjp(g: Array) -> Cotangents:
@@ -86,7 +86,7 @@ def concatenate(*arrays: Array, axis: int) -> Recorded:
 
 
 def stack(*arrays: Array, axis: int) -> Recorded:
-    """The operands, all of the same shape, side by side along a new axis."""
+    """The operands, all of the same shape, joined along a new axis."""
 
     def vjp(g: Array) -> Cotangents:
         return tuple(np.moveaxis(g, axis, 0))

@@ -1,4 +1,4 @@
-"""Optimizers, clipping, schedules, and gradients of a large batch in small ones."""
+"""Optimizers, clipping, schedules, and accumulation of gradients over small batches."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from minigrad.types import Array
 
 
 class Optimizer:
-    """Moves parameters against their gradients, and remembers some arrays for each of them.
+    """Moves parameters against their gradients, and keeps some arrays for each of them.
 
-    A step makes new arrays. It is written `data + -lr * direction`, since NumPy adds the left array
-    into a product that nobody else holds, and `data - lr * direction` would cost a second one.
+    A step makes new arrays. It is written `data + -lr * direction`, since NumPy can add into the
+    temporary product on the right, and `data - lr * direction` would allocate a second array.
     """
 
     remembers: ClassVar[tuple[str, ...]] = ()
-    """The attributes with what it remembers: lists with one array for each parameter."""
+    """The attributes that hold its state: lists with one array for each parameter."""
 
     def __init__(self, parameters: Iterable[Tensor], lr: float) -> None:
         """`lr` is the learning rate, the same for all parameters. Raises ValueError for none."""
@@ -34,12 +34,12 @@ class Optimizer:
             raise ValueError("a parameter comes twice, and would move twice in a step")
 
     def zero_grad(self) -> None:
-        """Forget the gradients: `backward()` adds to what it finds."""
+        """Clear the gradients, since `backward()` adds to them."""
         for parameter in self.parameters:
             parameter.grad = None
 
     def state_dict(self) -> dict[str, Array]:
-        """Copies of the learning rate and of what is remembered, by name."""
+        """Return copies of the learning rate and of the state, by name."""
         state = {"lr": np.array(self.lr)}
         for name in self.remembers:
             for i, array in enumerate(getattr(self, name)):
@@ -47,7 +47,7 @@ class Optimizer:
         return state
 
     def load_state_dict(self, state: State) -> None:
-        """Take them back. Raises as `check_state`, and then nothing has changed."""
+        """Load them. Raises like `check_state`, and then nothing has changed."""
         check_state(self.state_dict(), state)
         self.lr = float(state["lr"])
         for name in self.remembers:
@@ -95,9 +95,9 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """Descent along a mean of past gradients, over the root of a mean of their squares.
+    """Descent along a mean of past gradients, divided by the root of a mean of their squares.
 
-    Both means start at 0 and are corrected for it; `t` counts a parameter's steps. Weight decay is
+    Both means start at 0, with a correction for it; `t` counts a parameter's steps. Weight decay is
     added to the gradient, so it is scaled too. Source: Kingma and Ba, Adam, 2015, algorithm 1.
     """
 
@@ -125,7 +125,7 @@ class Adam(Optimizer):
                 parameter.data = parameter.data + -self.lr * self._direction(i, gradient)
 
     def _direction(self, i: int, gradient: Array) -> Array:
-        """Update the means of parameter `i`, and divide the one by the root of the other."""
+        """Update the means of parameter `i`, and divide the first by the root of the second."""
         self.t[i] = self.t[i] + 1
         self.m[i] = self.beta1 * self.m[i] + (1 - self.beta1) * gradient
         self.v[i] = self.beta2 * self.v[i] + (1 - self.beta2) * gradient**2
@@ -135,7 +135,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with a weight decay beside the gradient, by `lr * weight_decay` times the parameter.
+    """Adam with a separate weight decay, by `lr * weight_decay` times the parameter.
 
     Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2019, algorithm 2.
     """
@@ -163,10 +163,10 @@ class AdamW(Adam):
 
 
 def clip_grad_norm_(parameters: Iterable[Tensor], max_norm: float) -> float:
-    """Scale all gradients down together so that their common norm is at most `max_norm`.
+    """Scale all gradients by a common factor so that their joint norm is at most `max_norm`.
 
-    Returns the norm before. Source: Pascanu et al., On the Difficulty of Training Recurrent Neural
-    Networks, 2013, algorithm 1; the 1e-6 is PyTorch's.
+    Returns the norm before clipping. Source: Pascanu et al., On the Difficulty of Training
+    Recurrent Neural Networks, 2013, algorithm 1; the 1e-6 is PyTorch's.
     """
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     total = math.sqrt(sum(float((gradient**2).sum()) for gradient in gradients))
@@ -181,8 +181,8 @@ def accumulate_gradients(
 ) -> float:
     """Add the gradients of `mean_loss(*batch)` over several small batches, as over one large batch.
 
-    `counts` says over how many samples (or tokens that count) each mean is taken; the gradients and
-    the loss that is returned are those of the mean over all of them.
+    `counts` holds the number of samples (or tokens that count) of each mean; the gradients and the
+    returned loss are those of the mean over all of them.
     """
     total = 0.0
     for batch, count in zip(batches, counts, strict=True):
@@ -193,12 +193,12 @@ def accumulate_gradients(
 
 
 def scaled_backward(loss: Tensor, parameters: Iterable[Tensor], scale: float = 1024.0) -> None:
-    """`loss.backward()` for the `parameters`, with larger cotangents on the way: for float16.
+    """`loss.backward()` for the `parameters`, with cotangents scaled up in between, for float16.
 
     Below 6e-5 float16 loses digits, and below 3e-8 everything. The loss is multiplied by `scale`
-    (and must not overflow, so it is at most 65504 / `scale`), and each gradient is divided by it in
-    the end, so that clipping and steps know nothing of it. Take a power of 2, which rounds nothing.
-    Raises as `backward`. Source: Micikevicius et al., Mixed Precision Training, 2018, section 3.2.
+    (and must not overflow, so it is at most 65504 / `scale`), and each gradient is divided by it at
+    the end, so clipping and steps are unaffected. Use a power of 2, which does not round. Raises
+    like `backward`. Source: Micikevicius et al., Mixed Precision Training, 2018, section 3.2.
     """
     parameters = list(parameters)
     for parameter, scaled in zip(parameters, grad(loss * scale, parameters), strict=True):
@@ -212,12 +212,12 @@ def scaled_backward(loss: Tensor, parameters: Iterable[Tensor], scale: float = 1
 
 
 def warmup(step: int, steps: int) -> float:
-    """From 1/steps to 1 on a line: reaches 1 in the last of the `steps`. Source: as `cosine`'s."""
+    """Rise linearly from 1/steps to 1, in the last of the `steps`. Source: as for `cosine`."""
     return (step + 1) / steps if step < steps else 1.0
 
 
 def cosine(step: int, steps: int, floor: float = 0.0) -> float:
-    """From 1 down to `floor` in `steps`, along half a cosine, and then `floor`.
+    """Fall from 1 to `floor` in `steps`, along half a cosine, and then stay at `floor`.
 
     Source: Loshchilov and Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts, 2017,
     equation 5.
@@ -227,14 +227,14 @@ def cosine(step: int, steps: int, floor: float = 0.0) -> float:
 
 
 def warmup_cosine(step: int, warmup_steps: int, steps: int, floor: float = 0.0) -> float:
-    """Up for `warmup_steps`, then down along a cosine until `steps` in all are taken."""
+    """Rise for `warmup_steps`, then fall along a cosine until `steps` in total."""
     if step < warmup_steps:
         return warmup(step, warmup_steps)
     return cosine(step - warmup_steps, steps - warmup_steps, floor)
 
 
 class Scheduler:
-    """Sets `optimizer.lr` to its first value times `schedule(steps taken)`, from the start.
+    """Sets `optimizer.lr` to its initial value times `schedule(steps taken)`, from the start.
 
     Call `step()` after the optimizer's.
     """
@@ -251,11 +251,11 @@ class Scheduler:
         self._set_lr()
 
     def state_dict(self) -> dict[str, Array]:
-        """The first learning rate and the number of steps."""
+        """Return the initial learning rate and the number of steps."""
         return {"base_lr": np.array(self.base_lr), "steps": np.array(self.steps)}
 
     def load_state_dict(self, state: State) -> None:
-        """Take them back, and set the learning rate."""
+        """Load them, and set the learning rate."""
         check_state(self.state_dict(), state)
         self.base_lr, self.steps = float(state["base_lr"]), int(state["steps"])
         self._set_lr()

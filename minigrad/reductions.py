@@ -1,6 +1,6 @@
 """Ops that reduce an array over one axis, several, or (`axis=None`) all of them.
 
-Backwards, the cotangent gets the reduced axes back with length 1 and is spread over the operand.
+In the backward pass, the cotangent regains the reduced axes and is broadcast to the operand.
 """
 # ruff: noqa: A001 - an op has its field's name, and no builtin of that name is used here
 
@@ -15,7 +15,7 @@ from minigrad.types import Array, Axis, Cotangents, Recorded
 
 
 def sum(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
-    """Sum; over no elements 0."""
+    """Sum; 0 for no elements."""
     axes = reduced_axes(a, axis)
 
     def vjp(g: Array) -> Cotangents:
@@ -40,8 +40,8 @@ def mean(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
 def var(a: Array, axis: Axis = None, keepdims: bool = False, correction: float = 1) -> Recorded:
     """Squared deviations from the mean, summed and divided by their number less `correction`.
 
-    NaN where no element deviates and nothing is left to divide by. Each element moves the mean as
-    well, but that changes nothing to first order, as the deviations from the mean sum to 0.
+    NaN if no element deviates and the divisor is 0. Each element also moves the mean, but that has
+    no effect to first order, as the deviations from the mean sum to 0.
     """
     axes = reduced_axes(a, axis)
     count = math.prod(a.shape[i] for i in axes)
@@ -75,7 +75,7 @@ def max(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
     """Largest value; NaN wins. Raises ValueError over no elements.
 
     Elements that tie for the maximum share its cotangent equally, as in `torch.amax`, TensorFlow
-    and JAX (`torch.max` with a `dim`: one of them gets it all).
+    and JAX (`torch.max` with a `dim`: one of them gets all of it).
     """
     axes = reduced_axes(a, axis)
     value = a.max(axes, keepdims=True)
@@ -92,7 +92,7 @@ def min(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
     """Smallest value; NaN wins. Raises ValueError over no elements.
 
     Elements that tie for the minimum share its cotangent equally, as in `torch.amin`, TensorFlow
-    and JAX (`torch.min` with a `dim`: one of them gets it all).
+    and JAX (`torch.min` with a `dim`: one of them gets all of it).
     """
     axes = reduced_axes(a, axis)
     value = a.min(axes, keepdims=True)
@@ -106,7 +106,7 @@ def min(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
 
 
 def reduced_axes(a: Array, axis: Axis) -> tuple[int, ...]:
-    """The axes that are reduced, as a tuple."""
+    """Return the axes that are reduced, as a tuple."""
     if axis is None:
         return tuple(range(a.ndim))
     return tuple(axis) if isinstance(axis, Sequence) else (axis,)

@@ -1,7 +1,7 @@
 """Ops that choose, element by element, which operand to take. Operands broadcast as in NumPy.
 
-A cotangent goes to what was taken. It is chosen too, never multiplied by a mask of zeros and ones:
-0 times an infinite cotangent would be NaN.
+A cotangent goes to the operand that was taken. It is also selected, never multiplied by a mask: 0
+times an infinite cotangent would be NaN.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from minigrad.types import Array, Cotangents, Recorded
 def where(a: Array, b: Array, condition: Array) -> Recorded:
     """`a` where the `condition` holds, else `b`.
 
-    Both operands have been computed before the choice. If one of them is not finite where it is not
-    taken, the cotangent that reaches it is 0, and its own rule can still turn that into NaN. Raises
-    TypeError for a condition that is not boolean.
+    Both operands are computed before the choice. If one of them is not finite where it is not
+    taken, its cotangent there is 0, but its own rule can still turn that into NaN. Raises TypeError
+    for a condition that is not boolean.
     """
     if condition.dtype != np.bool_:
         raise TypeError(f"the condition is {condition.dtype}, not boolean: compare, as in x > 0")

@@ -1,4 +1,4 @@
-"""What a model or an optimizer has learned, as arrays by name, to hand out and take back."""
+"""The state of a model or an optimizer as arrays by name, to save and to load."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ State = Mapping[str, Array]
 
 
 class Stateful(Protocol):
-    """What can be saved and resumed."""
+    """An object that can be saved and resumed."""
 
     def state_dict(self) -> dict[str, Array]:
-        """Copies of everything that changes with time."""
+        """Return copies of everything that changes with time."""
 
     def load_state_dict(self, state: State) -> None:
-        """Take back what `state_dict` handed out."""
+        """Load what `state_dict` returned."""
 
 
 def check_state(own: State, given: State) -> None:
-    """Compare the names and shapes that are wanted, `own`, with the `given` ones.
+    """Compare the required names and shapes, `own`, with the `given` ones.
 
     Raises KeyError for names that are missing or unknown, ValueError for another shape. Without
-    this, an array of a wrong shape would go in and broadcast ever after.
+    this check, an array of a wrong shape would be loaded and silently broadcast.
     """
     missing = [name for name in own if name not in given]
     if missing:

@@ -1,4 +1,4 @@
-"""`GradientTape`: TensorFlow's way to ask the same graph for gradients."""
+"""`GradientTape`: TensorFlow's interface to the gradients of the same graph."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ class GradientTape:
 
     As in TensorFlow, leaves that require a gradient are watched from the start (they stand for its
     trainable variables), others from `watch` on. No tensor's `grad` changes. There is one graph for
-    all tapes: what the outer of two nested tapes shall still be asked, the inner has to keep, with
-    `persistent=True`.
+    all tapes: if the outer of two nested tapes is to be used after the inner, the inner must keep
+    the graph, with `persistent=True`.
     """
 
     def __init__(self, persistent: bool = False) -> None:
-        """A tape answers once; a `persistent` one as often as asked, and keeps the graph for it."""
+        """A tape can be used once; a `persistent` one keeps the graph for any number of uses."""
         self.persistent = persistent
         self._answered = False
         self._watched: list[Tensor] = []
         self._inside = ExitStack()
 
     def __enter__(self) -> Self:
-        """Begin to watch."""
+        """Start watching."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """The watched tensors are again what they were."""
+        """Restore the watched tensors."""
         self._inside.close()
 
     def watch(self, tensor: Tensor) -> None:
-        """Record what is computed from `tensor` on. Raises TypeError if it is no float tensor."""
+        """Record what is computed from `tensor`. Raises TypeError if it is not a float tensor."""
         if tensor.dtype.kind != "f":
             raise TypeError(
                 f"only floating-point tensors can be watched, and this one is {tensor.dtype}: "
@@ -50,17 +50,17 @@ class GradientTape:
     def gradient(
         self, target: Tensor, sources: Any, output_gradients: ArrayLike | None = None
     ) -> Any:
-        """The gradients of `target` with regard to `sources`, in the structure of `sources`.
+        """Return the gradients of `target` for `sources`, in the structure of `sources`.
 
         `sources` is a tensor, or lists, tuples and dicts of tensors. Each tensor's place is taken
         by an array of its shape; by None if it was not watched or the target does not depend on it.
 
         A target of more than one element is *summed*: the result is the gradient of
         `target.sum()`, one array for all elements and not one for each, as in TensorFlow, and
-        nothing warns of it. `backward()`, PyTorch and JAX refuse such a target. Other weights than
-        1 are `output_gradients`, of the target's shape.
+        without a warning. `backward()`, PyTorch and JAX refuse such a target. Weights other than 1
+        are passed as `output_gradients`, of the target's shape.
 
-        Raises RuntimeError if the tape has answered before and is not persistent; else as
+        Raises RuntimeError if the tape has been used before and is not persistent; otherwise like
         `Tensor.backward`.
         """
         if self._answered and not self.persistent:
@@ -81,7 +81,7 @@ class GradientTape:
 
 @contextmanager
 def _requiring_grad(tensors: list[Tensor]) -> Iterator[None]:
-    """Let the tensors require a gradient, and then be what they were."""
+    """Let the tensors require a gradient, and restore them at the end."""
     before = [tensor.requires_grad for tensor in tensors]
     for tensor in tensors:
         tensor.requires_grad = True
@@ -93,7 +93,7 @@ def _requiring_grad(tensors: list[Tensor]) -> Iterator[None]:
 
 
 def _map(function: Callable[[Tensor], Any], structure: Any) -> Any:
-    """The same structure with `function(tensor)` for each tensor, in order."""
+    """Return the same structure with `function(tensor)` for each tensor, in order."""
     if isinstance(structure, Tensor):
         return function(structure)
     if isinstance(structure, Mapping):

@@ -31,9 +31,9 @@ class Tensor(Methods, ArrayInterface, Instrumentation):
     tensor's dtype, an array does. `grad` is an array of the tensor's dtype, or None before the
     first `backward()`.
 
-    The result of an op remembers its `parents`, which are the operands, and the op's rule (`vjp`),
-    which turns its cotangent into theirs. A tensor does not know its children, and a rule sees only
-    arrays, so there are no reference cycles.
+    The result of an op stores its `parents`, which are the operands, and the op's rule (`vjp`),
+    which turns its cotangent into theirs. A tensor does not store its children, and a rule uses
+    only arrays, so there are no reference cycles.
 
     Raises TypeError for a tensor of integers or booleans that requires a gradient.
     """
@@ -64,17 +64,17 @@ class Tensor(Methods, ArrayInterface, Instrumentation):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether it was given and not computed. Only leaves get a `grad` without `retain_grad`."""
+        """Whether it was not computed by an op. Only leaves get a `grad` without `retain_grad`."""
         return self.vjp is None
 
     def backward(self, cotangent: ArrayLike | None = None, retain_graph: bool = False) -> None:
         """Add the gradients of this tensor, weighted by `cotangent`, to the leaves' `grad`.
 
-        `cotangent` has the tensor's shape; a tensor of one element does without. A graph serves for
-        one `backward()`, unless it is retained. Raises RuntimeError where there is nothing to
-        differentiate, where the graph is gone, and where a value that it needs was changed in
+        `cotangent` has the tensor's shape, and is optional for a tensor of one element. A graph can
+        be used once, unless it is retained. Raises RuntimeError if there is nothing to
+        differentiate, if the graph has been freed, or if a value that it needs was changed in
         place; ValueError or TypeError for a cotangent of another shape or kind. If it raises, no
-        `grad` has changed: they are set at the very end.
+        `grad` has changed: they are set last.
         """
         totals = cotangents(self, cotangent, retain_graph)
         grads = {node: accumulate(node, node.grad, total) for node, total in totals.items()}
@@ -82,7 +82,7 @@ class Tensor(Methods, ArrayInterface, Instrumentation):
             node.grad = np.asarray(total)
 
     def detach(self) -> Tensor:
-        """The same data, cut off from the graph."""
+        """Return the same data, detached from the graph."""
         out = _tensor(self.data)
         out.share_version(self)
         return out
@@ -126,7 +126,7 @@ class Tensor(Methods, ArrayInterface, Instrumentation):
 
 
 Operand = Tensor | Constant
-"""What stands on either side of an operator."""
+"""An operand of an operator."""
 
 _CONSTANTS = (int, float, np.number, np.ndarray)
 
@@ -142,7 +142,7 @@ def tensor(
 
 
 def apply(op: Callable[..., Recorded], *operands: Operand, **options: Any) -> Tensor:
-    """Compute an op on the operands' arrays, and record it where a gradient may pass."""
+    """Compute an op on the operands' arrays, and record it if a gradient is required."""
     parents: list[Tensor] = []
     arrays: list[Array] = []
     requires_grad = False
@@ -155,7 +155,7 @@ def apply(op: Callable[..., Recorded], *operands: Operand, **options: Any) -> Te
     out = _tensor(value)
     if requires_grad and recording.get():
         out.requires_grad, out.parents, out.vjp, out.op = True, tuple(parents), vjp, op.__name__
-    if out.data.base is not None:  # a view: what is changed in place here is changed there
+    if out.data.base is not None:  # a view: a change in place affects both
         for parent in parents:
             if np.may_share_memory(out.data, parent.data):
                 out.share_version(parent)
@@ -170,7 +170,7 @@ def _tensor(value: Array) -> Tensor:
 
 
 def _constant(value: Any, operands: tuple[Operand, ...]) -> Tensor:
-    """An operand that is not a tensor, in the dtype that NumPy gives it beside those that are."""
+    """Return an operand that is not a tensor as one, in the dtype of NumPy's promotion."""
     if not isinstance(value, _CONSTANTS):
         raise TypeError(
             f"a Tensor works with tensors, NumPy arrays and numbers, not with a "
@@ -183,18 +183,18 @@ def _constant(value: Any, operands: tuple[Operand, ...]) -> Tensor:
 # ----- Backward: order, multiply, accumulate -----
 
 Visit = Callable[[Tensor, Array], Cotangents]
-"""What is done at a node: from its cotangent, which is complete, to those of its parents."""
+"""The step at a node: from its complete cotangent to those of its parents."""
 
 
 def walk(root: Tensor, cotangent: Array, visit: Visit, retain_graph: bool) -> None:
     """Visit each node once, after everything that was computed from it.
 
-    Only then is its cotangent complete: the sum of what arrived from each of its uses. What `visit`
-    returns arrives at the parents. The graph is freed on the way, unless it is retained.
+    Only then is its cotangent complete: the sum over all of its uses. What `visit` returns is added
+    to the parents' cotangents. The graph is freed on the way, unless it is retained.
     """
     totals = {root: cotangent}
     order = topological_order(root)
-    visit = instrumented(visit, order)  # lets hooks, checks and a trace in; the walk needs none
+    visit = instrumented(visit, order)  # adds hooks, checks and a trace; the walk needs none
     while order:
         node = order.pop()
         if node not in totals:
@@ -208,10 +208,10 @@ def walk(root: Tensor, cotangent: Array, visit: Visit, retain_graph: bool) -> No
 
 
 def topological_order(root: Tensor) -> list[Tensor]:
-    """The nodes below `root` that require a gradient, parents before children, `root` last.
+    """Return the nodes below `root` that require a gradient, parents before children, `root` last.
 
-    Depth first, in the order of the operands: the same program gives the same order. A loop and not
-    a recursion, as graphs get deeper than Python's stack.
+    Depth first, in the order of the operands: the same program gives the same order. A loop, not a
+    recursion, as graphs can be deeper than Python's stack.
     """
     order: list[Tensor] = []
     visited: set[Tensor] = set()
@@ -234,7 +234,7 @@ def topological_order(root: Tensor) -> list[Tensor]:
 def accumulate(node: Tensor, total: Array | None, cotangent: Array) -> Array:
     """Add a cotangent that arrives at `node` to the `total` so far (None: the first).
 
-    Out of place: the same array may be on its way to another node too.
+    Out of place, as the same array may also be the cotangent of another node.
     """
     if cotangent.dtype != node.data.dtype:
         cotangent = cotangent.astype(node.data.dtype)
@@ -247,10 +247,10 @@ def cotangents(
     retain_graph: bool,
     wanted: Collection[Tensor] = (),
 ) -> dict[Tensor, Array]:
-    """The cotangents of the leaves, of nodes that retain theirs, and of those `wanted`.
+    """Return the cotangents of the leaves, of nodes that retain theirs, and of those `wanted`.
 
-    Nobody else holds the arrays, provided that a rule hands on `g`, views, and arrays that it does
-    not keep. That a gradient has the shape of its leaf is never checked; the rules see to it.
+    The arrays are not shared, provided that a rule returns `g`, views of it, or arrays that it does
+    not keep. The shape of a gradient is never checked: the rules are responsible for it.
     """
     complete: dict[Tensor, Array] = {}
     taken: set[int] = set()
@@ -268,11 +268,11 @@ def cotangents(
     return complete
 
 
-# ----- What a walk starts from, hands over, and leaves behind -----
+# ----- Before and after a walk -----
 
 
 def _first_cotangent(root: Tensor, cotangent: ArrayLike | None) -> Array:
-    """The cotangent that the walk starts from, checked: 1 where none is given."""
+    """Return the cotangent that the walk starts from, checked; 1 by default."""
     if not root.requires_grad:
         raise RuntimeError(
             "this tensor does not require a gradient: create a leaf with requires_grad=True and "
@@ -298,9 +298,9 @@ def _first_cotangent(root: Tensor, cotangent: ArrayLike | None) -> Array:
 
 
 def _own(g: Array, taken: set[int]) -> Array:
-    """`g` for a leaf to keep, or a copy where its memory is not all its own.
+    """Return `g` for a leaf to keep, or a copy if its memory is shared.
 
-    It may be read-only (spread by a sum), a part of something larger, or `taken` by another leaf.
+    It may be read-only (broadcast by a sum), a part of a larger array, or `taken` by another leaf.
     """
     owner = g if g.base is None else g.base
     owned = isinstance(owner, np.ndarray) and owner.flags.owndata and owner.size == g.size
@@ -311,7 +311,7 @@ def _own(g: Array, taken: set[int]) -> Array:
 
 
 def _freed(_: Array) -> Never:
-    """The rule of a node that has been walked, so that a second walk does not stop in silence."""
+    """The rule of a freed node, so that a second walk does not stop silently."""
     raise RuntimeError(
         "this is a graph that an earlier backward() or grad() has freed: compute the output again "
         "before each, or pass retain_graph=True to the earlier one; or add the outputs up and call "

@@ -1,4 +1,4 @@
-"""A trace: what every node got and handed on in a backward walk, to find where two walks part."""
+"""A trace: what every node received and passed on in a backward walk, to compare two walks."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from minigrad.types import Array, Cotangents
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One node of the walk. The arrays are copies: nothing that comes later changes them."""
+    """One node of the walk. The arrays are copies, so later code does not change them."""
 
     index: int
-    """Its place in the topological order: parents have smaller ones than their children."""
+    """Its position in the topological order: smaller for parents than for their children."""
     op: str
     """The name of its op; empty for a leaf."""
     parents: tuple[int | None, ...]
-    """Their indices; None for an operand that needs no gradient and is not walked."""
+    """Their indices; None for an operand that requires no gradient and is not walked."""
     value: Array
     cotangent: Array
-    """What arrived, complete, after the node's hooks."""
+    """The complete cotangent, after the node's hooks."""
     handed: Cotangents
-    """What its rule handed on, one per parent; empty for a leaf."""
+    """The cotangents that its rule returned, one per parent; empty for a leaf."""
 
 
 tracing: ContextVar[list[Step] | None] = ContextVar("tracing", default=None)
-"""Where steps are recorded: nowhere, unless inside `trace`."""
+"""The list for recorded steps; None except inside `trace`."""
 
 
 @contextmanager
 def trace() -> Iterator[list[Step]]:
     """Record the steps of each `backward()` inside, in the order of the walk: outputs first.
 
-    `with trace() as steps:` holds for this thread only. A walk that fails leaves the steps up to
-    the node that failed. Indices start again with each walk.
+    `with trace() as steps:` affects only this thread. A walk that fails leaves the steps up to the
+    node that failed. Indices start anew with each walk.
     """
     steps: list[Step] = []
     token = tracing.set(steps)

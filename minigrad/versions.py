@@ -1,4 +1,4 @@
-"""When arrays were changed in place, to know whether a rule still has the values that it needs."""
+"""The times of changes in place, to detect whether a rule still has the values that it needs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import ClassVar
 
 
 class Version:
-    """When an array was last changed in place. Tensors that show the same memory share one.
+    """When an array was last changed in place. Tensors that share memory share one.
 
-    Time is counted in changes, of all tensors together: a node that remembers how many there had
-    been when it was recorded can tell, from one number, whether any of its arrays changed since.
+    Time is the number of changes so far, of all tensors together: a node stores it when it is
+    recorded, and this one number shows whether any of its arrays has changed since.
 
-    Only `add_`, `mul_`, `copy_` and `tensor[index] = ...` count. What is written into `data` by
-    hand is not seen, as in PyTorch: a gradient is then wrong and nothing says so. A new array for
-    `data`, which is what an optimizer makes, need not be seen: rules keep the old one.
+    Only `add_`, `mul_`, `copy_` and `tensor[index] = ...` count. Direct writes into `data` are not
+    detected, as in PyTorch: a gradient is then silently wrong. A new array for `data`, as an
+    optimizer assigns, need not be detected, since rules keep the old array.
     """
 
     now: ClassVar[int] = 0
@@ -21,4 +21,4 @@ class Version:
 
 
 UNCHANGED = Version()
-"""That of every tensor which never changed and shares its memory with none: most have no other."""
+"""The version of every tensor that has not changed and shares no memory, as most tensors do."""

@@ -1,8 +1,7 @@
 """The first divergence: the node of the graph at which a broken backward pass first goes wrong.
 
-That is the earliest difference in the order of events: the graph that was built, the values that
-were computed in it, then, along the walk, which node was visited, what it received and what it
-passed on.
+That is the earliest difference in the order of events: the graph that was built, its values, and
+then, along the walk, which node was visited, what it received and what it passed on.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def first_divergence(
 def _divergences(
     broken: list[TraceStep], correct: list[TraceStep], names: Mapping[int, str]
 ) -> Iterator[Message]:
-    """What is wrong, the earliest first; later differences may follow from it."""
+    """Yield what is wrong, the earliest first; later differences may follow from it."""
     graph = Graph({step.index: step for step in correct}, names)
     matched, difference = match(broken, graph)
     if difference:
@@ -63,7 +62,7 @@ def _divergences(
 
 
 def _wrong_values(visits: list[TraceStep], graph: Graph) -> Iterator[Message]:
-    """The wrong values, inputs first: the operands of the first of them are right."""
+    """Yield the wrong values, inputs first; the operands of the first one are right."""
     wrong = {
         step.index: _unlike(VALUE, step.value, graph.steps[step.index].value) for step in visits
     }
@@ -74,8 +73,8 @@ def _wrong_values(visits: list[TraceStep], graph: Graph) -> Iterator[Message]:
         name, users = graph.name(index), [user for user in graph.users[index] if user in wrong]
         if users and not any(wrong[user] for user in users):
             yield message(
-                "{node} ended with {difference}, yet what was computed from it is right: "
-                "it was changed in place afterwards, or the error cancelled",
+                "{node} ended with {difference}, but everything computed from it is right: it was"
+                " changed in place afterwards, or the error cancelled",
                 node=name,
                 difference=difference,
             )
@@ -97,7 +96,7 @@ def _wrong_values(visits: list[TraceStep], graph: Graph) -> Iterator[Message]:
 
 
 def _wrong_cotangents(visits: list[TraceStep], graph: Graph) -> Iterator[Message]:
-    """What is wrong at each visit, in the order of the walk; then the nodes never visited."""
+    """Yield what is wrong at each visit, in the order of the walk; then the nodes never visited."""
     visited, done = {step.index for step in visits}, set[int]()
     for step in visits:
         awaited = [user for user in graph.users[step.index] if user not in done]
@@ -115,14 +114,14 @@ def _wrong_cotangents(visits: list[TraceStep], graph: Graph) -> Iterator[Message
     for index in graph.steps:
         if index not in visited:
             yield message(
-                "the walk never visited {node}, though {user} handed it a cotangent",
+                "the walk never visited {node}, although {user} passed it a cotangent",
                 node=graph.name(index),
                 user=graph.name(graph.users[index][0]),
             )
 
 
 def _wrong_arrival(step: TraceStep, visits: list[TraceStep], graph: Graph) -> Iterator[Message]:
-    """Whether the cotangents handed to a node, all of them right, add up to what arrived."""
+    """Yield how a received cotangent is wrong, although those passed to the node are right."""
     wrong = _unlike(COTANGENT, step.cotangent, graph.steps[step.index].cotangent)
     if not wrong:
         return
@@ -132,17 +131,15 @@ def _wrong_arrival(step: TraceStep, visits: list[TraceStep], graph: Graph) -> It
         yield message("the walk starts from {difference}", difference=wrong)
         return
     if len(handed) == 1:
-        reason = message(
-            "the one cotangent that was handed to it was right, and was changed on its way"
-        )
+        reason = message("its only incoming cotangent was right, but was changed on the way")
     else:
         reason = message(
-            "the {count} cotangents that were handed to it were right, but {mistake}",
+            "its {count} incoming cotangents were right, but {mistake}",
             count=len(handed),
             mistake=_mistaken_sum(step.cotangent.numpy(), handed),
         )
     yield message(
-        "at {node} arrived {difference}; {reason}",
+        "{node} received {difference}; {reason}",
         node=graph.name(step.index),
         difference=wrong,
         reason=reason,
@@ -150,7 +147,7 @@ def _wrong_arrival(step: TraceStep, visits: list[TraceStep], graph: Graph) -> It
 
 
 def _mistaken_sum(actual: NumericArray, terms: Sequence[NumericArray]) -> Message:
-    """What became of the terms instead of their sum."""
+    """Return what was computed instead of the sum of the terms."""
     if agree(actual, terms[0]):
         return message("only the first counted")
     if agree(actual, terms[-1]):
@@ -159,15 +156,15 @@ def _mistaken_sum(actual: NumericArray, terms: Sequence[NumericArray]) -> Messag
 
 
 def _wrong_rule(step: TraceStep, graph: Graph) -> Iterator[Message]:
-    """Whether the rule of an op, given the right cotangent, passed on the right ones."""
+    """Yield each wrong cotangent that an op's rule passed on, although its own was right."""
     expected = graph.steps[step.index]
     pairs = zip_longest(step.handed, expected.handed)
     for operand, (parent, pair) in enumerate(zip(expected.parents, pairs, strict=False)):
         wrong = _unlike(COTANGENT, *pair)
         if wrong and parent is not None:
             yield message(
-                "{node} handed operand {operand} ({name}) {difference}; "
-                "what arrived at {node} was right",
+                "{node} passed operand {operand} ({name}) {difference}; what {node} received was "
+                "right",
                 node=graph.name(step.index),
                 operand=operand,
                 name=graph.names.get(parent) or graph.name(parent),
@@ -182,7 +179,7 @@ COTANGENT, VALUE = message("cotangent"), message("value")
 
 
 def _unlike(noun: Message, actual: Array | None, expected: Array | None) -> Message | None:
-    """How two arrays differ: in shape, then in dtype, then in value; None if they agree."""
+    """Return how two arrays differ: in shape, then in dtype, then in value; None if they agree."""
     if actual is None or expected is None:
         if actual:
             return message(
@@ -210,7 +207,7 @@ def _unlike(noun: Message, actual: Array | None, expected: Array | None) -> Mess
 
 
 def _both(noun: Message, actual: NumericArray, expected: NumericArray) -> Message:
-    """Two arrays that differ: their shapes, or all their values if few, else the first ones."""
+    """Describe two arrays that differ: their shapes, or all their values if few, or the first."""
     if actual.shape != expected.shape:
         return message(
             "a {noun} of shape {actual}, expected {expected}",

@@ -31,11 +31,11 @@ class _Explanation(NamedTuple):
 def fingerprint(
     actual: NumericArray, expected: NumericArray, *, sizes: Mapping[Message, int] = {}
 ) -> Message | None:
-    """Return how `actual` follows from `expected`; None if nothing simple fits.
+    """Return how `actual` follows from `expected`; None if no simple explanation fits.
 
-    Arrays of any shapes and numeric dtypes. `sizes` holds lengths of the problem by name, which may
-    explain a factor. Of arrays that any explanation fits (a single number is always *some* multiple
-    of another), only what is remarkable is reported. Never raises.
+    The arrays may have any shapes and numeric dtypes. `sizes` holds lengths of the problem by name,
+    which may explain a factor. If any explanation would fit (a single number is always *some*
+    multiple of another), only a remarkable one is returned. Never raises.
     """
     if not (actual.size and expected.size):
         return None
@@ -76,7 +76,7 @@ def _explain(
 def _by_entry(
     actual: NumericArray, expected: NumericArray, sizes: Mapping[Message, int], rounding: float
 ) -> Iterator[_Explanation]:
-    """One rule for all entries, wherever they stand."""
+    """Yield rules that hold for all entries, regardless of position."""
     many = actual.size > 1
     # What rounding left of a sum of zeros counts as zero: it adds nothing to the correct one.
     finite = np.where(np.isfinite(expected), expected, 0)
@@ -110,7 +110,7 @@ def _factor(
 
 
 def _varies(array: NumericArray, rounding: float) -> bool:
-    """Whether an array holds two different numbers: every rule can be made to fit a single one."""
+    """Whether an array holds two different numbers: any rule can be made to fit a single one."""
     finite = array[np.isfinite(array)]
     return bool(finite.size) and not agree(finite, np.full_like(finite, finite[0]), rounding)
 
@@ -124,9 +124,9 @@ def _rounded(actual: NumericArray, expected: NumericArray) -> Iterator[_Explanat
         rounded = expected.astype(dtype).astype(expected.dtype)
         sentence = message("the correct one rounded to {dtype}", dtype=dtype)
         yield _Explanation(sentence, rounded, actual)
-    # Computed in float32 is more than rounded to it once: the last bits differ.
+    # A computation in float32 rounds more than once, so the last bits differ.
     if 1e-10 < deviation(actual, expected) < 16 * np.finfo(np.float32).eps:
-        digits = message("correct to the seven digits of float32, no further")
+        digits = message("correct only to the seven digits of float32")
         yield _Explanation(digits, actual, actual)
 
 
@@ -140,7 +140,7 @@ def _constant(actual: NumericArray) -> Iterator[_Explanation]:
 def _in_parts(
     actual: NumericArray, expected: NumericArray, sizes: Mapping[Message, int], rounding: float
 ) -> Iterator[_Explanation]:
-    """One rule for the wrong entries, a factor for each slice, or only where the wrong ones are."""
+    """Yield a rule for the wrong entries, a factor for each slice, or where the wrong ones are."""
     wrong = wrong_entries(actual, expected, rounding)
     some = not wrong.all()
     where, is_informative = region_named(wrong, expected)
@@ -159,7 +159,7 @@ def _in_parts(
 def _factor_by_slice(
     actual: NumericArray, expected: NumericArray, axis: int
 ) -> Iterator[_Explanation]:
-    """A factor for each slice, by least squares; slices need two nonzero numbers to show it."""
+    """Yield a factor for each slice, by least squares; a slice needs two nonzero numbers for it."""
     others = tuple(i for i in range(expected.ndim) if i != axis)
     factors = (actual * expected).sum(others, keepdims=True) / (expected**2).sum(
         others, keepdims=True
@@ -194,7 +194,7 @@ def _reversed(actual: NumericArray, expected: NumericArray) -> Iterator[_Explana
 
 
 def _reordered(actual: NumericArray, expected: NumericArray, axis: int) -> Iterator[_Explanation]:
-    """One slice repeated, all of them shifted, or permuted: few orders are worth trying."""
+    """Yield one slice repeated, and all slices shifted or permuted: only a few orders are tried."""
     length = expected.shape[axis]
     sums, expected_sums = _summary(actual, axis), _summary(expected, axis)
     for first in np.abs(expected_sums - sums[0]).argsort()[:4].tolist():
@@ -213,7 +213,7 @@ def _reordered(actual: NumericArray, expected: NumericArray, axis: int) -> Itera
 
 
 def _summary(array: NumericArray, axis: int) -> NumericArray:
-    """One number for each slice, by which to recognise it."""
+    """Return one number for each slice, to recognise it by."""
     rows = np.moveaxis(array.real, axis, 0).reshape(array.shape[axis], -1)
     weights = np.cos(np.arange(1, rows.shape[1] + 1))
     return np.asarray(np.where(np.isfinite(rows), rows, 0) @ weights)
@@ -237,7 +237,7 @@ def _explain_shape(actual: NumericArray, expected: NumericArray) -> Iterator[_Ex
     if _squeezed(actual.shape) == _squeezed(expected.shape):
         sentence = (
             message("the same numbers, with an axis of length 1 moved"),
-            message("the same numbers, with an axis of length 1 too many"),
+            message("the same numbers, with an extra axis of length 1"),
             message("the same numbers, with an axis of length 1 missing"),
         )[np.sign(actual.ndim - expected.ndim)]
         yield _Explanation(sentence, actual.reshape(expected.shape), expected)
@@ -252,7 +252,7 @@ def _explain_shape(actual: NumericArray, expected: NumericArray) -> Iterator[_Ex
 
 
 def _reductions(axes: Message) -> tuple[tuple[Message, Message], ...]:
-    """How a smaller array follows from a larger one: if the actual one is larger, if smaller."""
+    """Return how the smaller array follows from the larger: if the actual is larger, if smaller."""
     return (
         (
             message("the correct one, repeated along {axes}", axes=axes),
@@ -268,11 +268,11 @@ def _reductions(axes: Message) -> tuple[tuple[Message, Message], ...]:
         ),
         (
             message("its first slice along {axes} is the correct one", axes=axes),
-            message("the first slice of it along {axes}", axes=axes),
+            message("the first slice of the correct one along {axes}", axes=axes),
         ),
         (
             message("its last slice along {axes} is the correct one", axes=axes),
-            message("the last slice of it along {axes}", axes=axes),
+            message("the last slice of the correct one along {axes}", axes=axes),
         ),
     )
 
@@ -294,7 +294,7 @@ def _reduced(large: NumericArray, small: NumericArray, column: int) -> Iterator[
 
 
 def _sets_of_axes(array: NumericArray) -> Iterator[tuple[int, ...]]:
-    """Sets of axes that are longer than 1, small sets first."""
+    """Yield sets of axes that are longer than 1, small sets first."""
     longer = [i for i, n in enumerate(array.shape) if n > 1]
     for count in range(1, min(len(longer), _MOST_AXES) + 1):
         yield from combinations(longer, count)

@@ -1,7 +1,7 @@
 """The backward passes of a trace, and the nodes of a broken graph matched with the correct ones.
 
-Nodes are matched from the output down, operand by operand, so that neither engine has to number its
-nodes or order its walk like the other.
+Nodes are matched from the output down, operand by operand, so that the engines may number their
+nodes and order their walks differently.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from harness.core.run import Array, TraceStep
 
 def walks(steps: Sequence[TraceStep]) -> list[list[TraceStep]]:
     """Split a trace into backward passes; a node that received nothing starts a new one."""
-    found: list[list[TraceStep]] = []
+    passes: list[list[TraceStep]] = []
     awaited: set[int] = set()
     for step in steps:
         if step.index not in awaited:
-            found.append([])
+            passes.append([])
             awaited = set()
-        found[-1].append(step)
+        passes[-1].append(step)
         awaited.discard(step.index)
         awaited.update(index for index, _ in passed_on(step))
-    return found
+    return passes
 
 
 def passed_on(step: TraceStep) -> list[tuple[int, Array]]:
-    """The cotangents that a node passed on, by the index of the parent that received each."""
+    """Return the cotangents that a node passed on, each with the index of its parent."""
     pairs = zip(step.parents, step.handed, strict=False)
     return [(index, array) for index, array in pairs if index is not None and array is not None]
 
@@ -46,7 +46,7 @@ class Graph:
     names: Mapping[int, str]
 
     def name(self, index: int) -> Message:
-        """A leaf by its name; a result by its op, numbered if the op occurs more than once."""
+        """Return a leaf's name, or a result's op, numbered if the op occurs more than once."""
         step = self.steps.get(index)
         if step is None:
             return message("a node that the correct walk never visits")
@@ -113,7 +113,7 @@ def match(broken: list[TraceStep], graph: Graph) -> tuple[list[TraceStep], Messa
 
 
 def _kind(index: int | None, steps: Mapping[int, TraceStep]) -> Message | None:
-    """What a node is; None if the walk never visited it, so that it is unknown."""
+    """Return what a node is; None if the walk never visited it."""
     if index is None:
         return message("cut off from the walk")
     if index not in steps:

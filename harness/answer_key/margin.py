@@ -1,4 +1,4 @@
-"""How far apart two arrays are: beyond rounding at all, and by how much above the noise."""
+"""The distance of two arrays: whether it exceeds rounding, and how far it exceeds the noise."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ EPS = float(np.finfo(np.float64).eps)
 
 
 def agree(actual: NumericArray, expected: NumericArray, rounding: float | None = None) -> bool:
-    """Whether shapes are equal and values are, up to rounding; NaN and inf in the same places."""
+    """Whether shapes and, up to rounding, values are equal; NaN and inf equal themselves."""
     return actual.shape == expected.shape and not wrong_entries(actual, expected, rounding).any()
 
 
 def wrong_entries(
     actual: NumericArray, expected: NumericArray, rounding: float | None = None
 ) -> NumericArray:
-    """Which entries of two arrays of one shape differ by more than `rounding`, as booleans.
+    """Return which entries of two arrays of one shape differ by more than `rounding`, as booleans.
 
     `rounding` is relative to each entry and to the largest finite entry of `expected`, which stands
     in for the terms that may have cancelled in a small entry.
@@ -33,11 +33,11 @@ def wrong_entries(
 
 
 def rounding_of(*arrays: NumericArray) -> float:
-    """The relative difference that rounding may explain: that of the coarsest dtype among them.
+    """Return the relative difference that rounding may explain, for the coarsest of the dtypes.
 
-    The error of a sum of n numbers grows with n at worst and with its root as a rule (Higham,
-    Accuracy and Stability of Numerical Algorithms, 2002, section 4.2); 64 is a margin, and one per
-    cent the most that is ever called rounding (float16).
+    The error of a sum of n numbers grows at worst with n, and typically with its square root
+    (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 4.2); 64 is a margin, and
+    one per cent is the most that counts as rounding (float16).
     """
     dtypes = [array.dtype for array in arrays if array.dtype.kind in "fc"]
     eps = max([EPS, *(float(np.finfo(dtype).eps) for dtype in dtypes)])
@@ -46,11 +46,11 @@ def rounding_of(*arrays: NumericArray) -> float:
 
 
 def deviation(actual: NumericArray, expected: NumericArray, *, scale: float = 0.0) -> float:
-    """The largest difference, relative to the largest entry of `expected`, or to `scale` if larger.
+    """Return the largest difference relative to the largest entry of `expected`, or to `scale`.
 
-    `scale` is for a `expected` that is zero up to rounding: the size of what cancelled. If both
-    are 0, the largest entry of `actual` serves, and any difference is one of 1. Infinite where
-    shapes differ or an entry is not finite; 0 for empty arrays.
+    The larger of the two is used; `scale` is for an `expected` that is zero up to rounding: the
+    size of the terms that cancelled. If both are 0, the result is 1 for any difference. Infinite if
+    the shapes differ or an entry is not finite; 0 for empty arrays.
     """
     if actual.shape != expected.shape:
         return math.inf
@@ -68,10 +68,9 @@ def deviation(actual: NumericArray, expected: NumericArray, *, scale: float = 0.
 def margin(deviation: float, noise: float) -> float:
     """Return by how many orders of magnitude a deviation exceeds the clean engine's own noise.
 
-    Both come from the same measurement on the same probe. A clean engine without any noise is
-    taken to have one rounding of float64. `inf` for an infinite deviation; `-inf` for none, and
-    where the noise is infinite, as nothing stands above that. Raises ValueError for a negative
-    number or NaN.
+    Both come from the same measurement on the same probe. A clean engine without any noise counts
+    as having one rounding error of float64. `inf` for an infinite deviation; `-inf` for none, and
+    for infinite noise, which nothing exceeds. Raises ValueError for a negative number or NaN.
     """
     if not (deviation >= 0 and noise >= 0):
         raise ValueError(f"cannot compare a deviation of {deviation} with a noise of {noise}")
@@ -81,7 +80,7 @@ def margin(deviation: float, noise: float) -> float:
 
 
 def widened(array: NumericArray) -> NumericArray:
-    """The numbers as float64 (or complex128), so that no sum or product of them wraps around."""
+    """Return the numbers as float64 or complex128, so that no sum or product wraps around."""
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 

@@ -37,13 +37,13 @@ def factor_named(
 
 
 def _whole(number: float, rounding: float) -> int:
-    """The integer that `number` is, up to rounding; 0 if there is none or it is too large."""
+    """Return the integer equal to `number` up to rounding; 0 if none or too large."""
     near = round(number) if number < 1e6 else 0
     return near if near and math.isclose(number, near, rel_tol=rounding) else 0
 
 
 def _origin(size: float, sizes: Mapping[Message, int], rounding: float) -> Message | None:
-    """The length that a factor is a power of, with all of its names."""
+    """Return the length that a factor is a power of, with all of its names."""
     for power in (1, -1, 2, -2, 0.5, -0.5):
         fitting = {
             name: n
@@ -69,14 +69,14 @@ def _power_named(power: float, n: int, name: Message) -> Message:
 
 
 def axes_named(axes: Sequence[int]) -> Message:
-    """For example "axis 0", or "axes 0 and 1"."""
+    """Return a name such as "axis 0" or "axes 0 and 1"."""
     if len(axes) == 1:
         return message("axis {axis}", axis=axes[0])
     return message("axes {axes}", axes=listed(axes))
 
 
 def slices_named(indices: Sequence[int], ndim: int, axis: int) -> Message:
-    """For example "row 0", "columns 1 and 2", "entry 3", "slices 0 and 1 of axis 2"."""
+    """Return a name such as "row 0", "columns 1 and 2", "entry 3", "slices 0 and 1 of axis 2"."""
     numbers, is_one = listed(indices), len(indices) == 1
     if ndim == 1:
         return message("entry {n}", n=numbers) if is_one else message("entries {n}", n=numbers)
@@ -90,7 +90,7 @@ def slices_named(indices: Sequence[int], ndim: int, axis: int) -> Message:
 
 
 def listed(items: Iterable[object]) -> Message:
-    """For example "1, 2 and 3"; the first few of many."""
+    """Return a list such as "1, 2 and 3"; only the first few if there are many."""
     texts = [str(item) for item in items]
     if len(texts) > 6:
         return message(
@@ -104,7 +104,7 @@ def listed(items: Iterable[object]) -> Message:
 def format_distinct(
     actual: NumericArray, expected: NumericArray, digits: int = 4
 ) -> tuple[str, str]:
-    """Format each array on one line, with as many more digits as it takes to tell them apart."""
+    """Format each array on one line, with enough digits to tell them apart."""
     for enough in (digits, 8, 12, 17):
         texts = _format(actual, enough), _format(expected, enough)
         if texts[0] != texts[1]:
@@ -137,7 +137,7 @@ def region_named(mask: NumericArray, expected: NumericArray) -> tuple[Message, b
 
 
 def _regions(expected: NumericArray, mask: NumericArray) -> Iterator[tuple[Message, NumericArray]]:
-    """Candidates, each with its name."""
+    """Yield candidate regions, each with its name."""
     if mask.ndim > 1:
         for axis in range(mask.ndim):
             others = tuple(i for i in range(mask.ndim) if i != axis)

@@ -27,7 +27,7 @@ class Judgement:
     evidence: Message
     first_divergence: Message | None = None
     better_than_correct: bool = False
-    """The loss ends lower because of the bug; never a pass."""
+    """Whether the loss ends lower because of the bug; this is never a pass."""
     arrays: tuple[Array, Array] | None = None
     """The actual array and the expected one, if an array is what differs."""
     entry: str | None = None
@@ -40,9 +40,9 @@ OUTPUT = message("the output")
 def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
     """Return the outcome of `run`, given the run `key` of the same probe on the unpatched engine.
 
-    `siblings` are the keys of the same probe under its other losses. They show how large its
-    gradients are where this loss has none: a uniform loss cancels the gradient of a softmax, and
-    what is left of it is rounding.
+    `siblings` are the keys of the same probe under its other losses. They show the scale of its
+    gradients if they vanish for this loss: a uniform loss cancels the gradient of a softmax, and
+    only rounding remains.
     """
     if key.failure:
         return _judge_refusal(run, key)
@@ -78,7 +78,7 @@ IS_CORRECT = message("the patched code ran, and output and gradients are correct
 
 
 def _judge_refusal(run: Run, key: Run) -> Judgement:
-    """The outcome if the clean engine refuses this probe: one that accepts it has lost a guard."""
+    """Return the outcome if the clean engine refuses this probe: accepting it is a lost guard."""
     assert key.failure is not None
     expected = key.failure.sentence
     if run.failure is None:
@@ -100,7 +100,7 @@ def _judge_refusal(run: Run, key: Run) -> Judgement:
 
 
 def _crash_evidence(failure: Failure, run: Run, key: Run) -> Message:
-    """The failure, and what had gone wrong silently before it."""
+    """Return the failure, and what had silently gone wrong before it."""
     differences = _differences(run, key)
     if not differences:
         return failure.sentence
@@ -129,8 +129,8 @@ class _Difference:
 
 
 def _differences(run: Run, key: Run, siblings: Sequence[Run] = ()) -> list[_Difference]:
-    """All differences: most telling first, else in the order of computation."""
-    found = [
+    """Return all differences: the most telling first, then in the order of computation."""
+    differences = [
         *_unlike_output(run, key),
         *_unlike_gradients(run, key, siblings),
         *_unlike_log(run, key),
@@ -138,7 +138,7 @@ def _differences(run: Run, key: Run, siblings: Sequence[Run] = ()) -> list[_Diff
         *_unlike_sharing(run, key),
         *_unlike_generator(run, key),
     ]
-    return sorted(found, key=lambda difference: KINDS.index(difference.kind))
+    return sorted(differences, key=lambda difference: KINDS.index(difference.kind))
 
 
 def _unlike_output(run: Run, key: Run) -> Iterator[_Difference]:
@@ -164,15 +164,15 @@ def _unlike_gradients(run: Run, key: Run, siblings: Sequence[Run]) -> Iterator[_
 
 
 def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
-    """All differences at the first step at which there are any."""
+    """Yield all differences at the first step that has any."""
     for step, (actual, expected) in enumerate(zip(run.log, key.log, strict=False)):
-        found = [
+        differences = [
             (name, difference)
             for name in expected
             if name in actual
             for difference in _compare(verbatim(name), actual[name], expected[name])
         ]
-        for name, difference in found:
+        for name, difference in differences:
             yield _Difference(
                 "state" if "." in name else difference.kind,
                 message(
@@ -189,7 +189,7 @@ def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
             )
             where = message("step {number}", number=step)
             yield _Difference("state" if "." in name else "value", evidence, where)
-        if found or missing:
+        if differences or missing:
             return
     if len(run.log) != len(key.log) and not run.failure:
         evidence = message(
@@ -201,14 +201,14 @@ def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
 
 
 def _unlike_inputs(run: Run, key: Run) -> Iterator[_Difference]:
-    """Inputs that the run changes and the correct engine does not."""
+    """Yield the inputs that the run changes and the correct engine does not."""
     for name in run.mutated.keys() - key.mutated.keys():
         evidence = message("{name} was changed by the run", name=name)
         yield _Difference("mutated-input", evidence, verbatim(name))
 
 
 def _unlike_sharing(run: Run, key: Run) -> Iterator[_Difference]:
-    """Gradients that share memory with another array, and do not on the correct engine."""
+    """Yield gradients that share memory with another array, but not on the correct engine."""
     for name, other in run.shared:
         if (name, other) not in key.shared:
             evidence = message("{one} and {other} share memory", one=name, other=own_name(other))
@@ -223,7 +223,7 @@ def _unlike_generator(run: Run, key: Run) -> Iterator[_Difference]:
 def _compare(
     name: Message, actual: Array, expected: Array, scale: float = 0.0
 ) -> Iterator[_Difference]:
-    """The first way in which two arrays differ, if any: shape, dtype, non-finite, value."""
+    """Return the first way in which two arrays differ, if any: shape, dtype, non-finite, value."""
     arrays = actual, expected
     if actual.shape != expected.shape:
         evidence = message(
@@ -241,7 +241,7 @@ def _compare(
             expected=np.dtype(expected.dtype),
         )
         yield _Difference("dtype", evidence, name, arrays=arrays)
-    elif actual.data != expected.data:  # most are equal bit for bit, which is quick to see
+    elif actual.data != expected.data:  # most are equal bit for bit, which is quick to check
         values = actual.numpy(), expected.numpy()
         wrong = _wrong_entries(*values, max(scale, _size(expected)))
         if wrong.any():
@@ -259,11 +259,11 @@ def _size(array: Array | None) -> float:
 
 
 def _wrong_entries(actual: NumericArray, expected: NumericArray, scale: float) -> NumericArray:
-    """Which entries differ by more than rounding may explain in numbers of that `scale`.
+    """Return which entries differ by more than rounding may explain in numbers of that `scale`.
 
-    Two ways of summing the same n numbers differ by at most about n * eps of the sum of their
-    absolute values (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2); the
-    scale stands in for those terms. NaN equals NaN, in the same places only.
+    Two ways of summing the same n numbers differ by at most about n * eps times the sum of their
+    absolute values (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2); the scale
+    stands in for that sum. NaN equals NaN, in the same places only.
     """
     if expected.dtype.kind not in "fc":
         return np.asarray(actual != expected)
@@ -275,7 +275,7 @@ def _wrong_entries(actual: NumericArray, expected: NumericArray, scale: float) -
 def _value_evidence(
     name: Message, actual: NumericArray, expected: NumericArray, wrong: NumericArray
 ) -> Message:
-    """Both values: all entries of a small array, else the first that differs."""
+    """Describe both values: all entries of a small array, else the first that differs."""
     if expected.size <= 4:
         texts = format_distinct(actual, expected)
         return message(
@@ -297,7 +297,7 @@ def _value_evidence(
 
 
 def _last_losses(run: Run, key: Run) -> tuple[float, float] | None:
-    """The last losses of two logs, if both log a single number."""
+    """Return the last losses of two logs, if both log a single number."""
     if not (run.log and key.log and "loss" in run.log[-1] and "loss" in key.log[-1]):
         return None
     losses = run.log[-1]["loss"].numpy(), key.log[-1]["loss"].numpy()
@@ -313,7 +313,7 @@ def _is_better(run: Run, key: Run) -> bool:
 
 
 def _with_ending(difference: Message, run: Run, key: Run) -> Message:
-    """The difference, and how the losses end unless they end alike."""
+    """Return the difference, and how the losses end if they end differently."""
     losses = _last_losses(run, key)
     if losses is None or _digits(losses[0]) == _digits(losses[1]):
         return difference

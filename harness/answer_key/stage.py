@@ -1,4 +1,4 @@
-"""The stage: how far a fault came before it was lost or noticed.
+"""The stage: how far a fault got before it was lost or noticed.
 
 After the RIPR model of mutation testing (Ammann and Offutt): a fault must be *reached*, *infect*
 the state, *propagate* to something observable, and be *revealed* by a check. Where it was lost
@@ -31,13 +31,13 @@ def stage_of(
     if outcome == "disguised-correct" and clean is None:
         return None, EMPTY
     if outcome == "disguised-correct" and not infected(trail, clean or {}):
-        return "not-infected", message("it ran, but here both formulas agree")
+        return "not-infected", message("it ran, but on this input both formulas agree")
     if outcome == "disguised-correct":
-        return "not-propagated", message("wrong inside, cancelled on the way out")
+        return "not-propagated", message("wrong inside, but cancelled on the way out")
     if outcome == "convention":
         choice = message("another valid choice at a kink: there is nothing to reveal")
         return "not-revealed", choice
-    return "not-revealed", message("wrong, and every check that was made let it through")
+    return "not-revealed", message("wrong, but no check that was run noticed it")
 
 
 def infected(trail: Mapping[str, int], clean: Mapping[str, int]) -> bool:

@@ -1,9 +1,9 @@
-"""Where a derivative is not unique: whether another gradient is a valid subgradient there.
+"""Whether a gradient is a valid subgradient where the derivative is not unique.
 
-At a kink libraries choose, and a choice is not a bug. The derivatives of the unpatched engine at
-points nearby tell which choices there are: a vector g belongs to Clarke's subdifferential at x if,
-in every direction v, g . v lies between the smallest and the largest one-sided directional
-derivative of points near x (Clarke, Optimization and Nonsmooth Analysis, 1983, proposition 2.1.2).
+At a kink libraries choose, and a choice is not a bug. The unpatched engine's derivatives at nearby
+points determine the valid choices: a vector g belongs to Clarke's subdifferential at x if, in every
+direction v, g . v lies between the smallest and the largest one-sided directional derivative of
+points near x (Clarke, Optimization and Nonsmooth Analysis, 1983, proposition 2.1.2).
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ MEASUREMENT = Measurement(NEARBY, f"{__name__}:sample_nearby")
 
 POINTS = 24
 RADIUS = 1e-5
-"""The distance of the points nearby: so near that a smooth derivative is the same up to `SLACK`."""
+"""The distance of the nearby points: so near that a smooth derivative is the same up to `SLACK`."""
 
 SLACK = 1e-3
-"""How much a directional derivative may leave the interval, relative to the gradient's size."""
+"""How far a directional derivative may leave the interval, relative to the gradient's size."""
 
 DIRECTIONS = 64
 
 
 def sample_nearby(trial: Trial, run: Run) -> Measured:
-    """Return the gradients at points near the leaves; nothing if they all agree, as usual."""
+    """Return the gradients at points near the leaves; nothing if they all agree, the usual case."""
     assert run.cotangent is not None
     rng = np.random.default_rng(0)
     values = {name: leaf.numpy() for name, leaf in run.leaves.items()}
-    found: dict[str, list[NumericArray]] = {name: [] for name in values}
+    gradients_of: dict[str, list[NumericArray]] = {name: [] for name in values}
     for _ in range(POINTS):
         moved = {name: _move(value, rng) for name, value in values.items()}
         _, gradients = trial.gradients(moved, run.cotangent.numpy())
         for name, gradient in gradients.items():
-            found[name].append(np.zeros_like(values[name]) if gradient is None else gradient)
-    sampled = {name: np.stack(several) for name, several in found.items()}
+            gradients_of[name].append(np.zeros_like(values[name]) if gradient is None else gradient)
+    sampled = {name: np.stack(several) for name, several in gradients_of.items()}
     smooth = all(_spread(several) <= SLACK * _size(several) for several in sampled.values())
     return Measured() if smooth else Measured({name: pack(s) for name, s in sampled.items()})
 
@@ -69,7 +69,7 @@ def is_subgradient(gradients: Mapping[str, Array | None], key: Run) -> bool:
 
 
 def _directions(size: int) -> NumericArray:
-    """One column each: along every axis, all axes at once, and drawn ones."""
+    """Return directions as columns: along every axis, along all axes at once, and random ones."""
     drawn = np.random.default_rng(1).choice([-1.0, 0.0, 1.0], (size, DIRECTIONS))
     return np.hstack([np.eye(size), np.ones((size, 1)), drawn])
 

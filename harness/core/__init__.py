@@ -1,1 +1,1 @@
-"""What every room shares: the vocabulary, the errors, and the records that travel the road."""
+"""What all other packages share: the vocabulary, the errors and the records that they exchange."""

@@ -4,8 +4,8 @@
     ├── UsageError            2   the command asks for something that does not exist
     ├── PageError             2   a page that cannot be read (file, line, key, remedy)
     │   └── HunkError         2   ... because of its diff
-    ├── DoesNotApply          1   a sound patch that finds no site in this engine
-    ├── NotAccepted           1   a matrix that cannot become the committed one
+    ├── DoesNotApply          1   a valid patch that matches nothing in this engine
+    ├── NotAccepted           1   a matrix that must not be committed
     └── EnvironmentProblem    3   an engine that does not import, a missing library
 
 The command line prints problem and remedy on standard error and exits with the status.
@@ -48,7 +48,7 @@ class BreaklabError(Exception):
 
     @property
     def place(self) -> tuple[str, int] | None:
-        """The file and line (1-based) that the problem is about, where there is one."""
+        """The file and line (1-based) of the problem, or None."""
         return None
 
     def __str__(self) -> str:
@@ -79,15 +79,15 @@ class HunkError(PageError):
 
 
 class DoesNotApply(BreaklabError):
-    """A sound hunk that matches nothing in this engine.
+    """A valid hunk that matches nothing in this engine.
 
     Parameters
     ----------
     reason : str
         Why, in a few words.
     explain : callable
-        Returns the full problem and the remedy. It looks for the code that comes nearest, which
-        takes time, so it is called only when the message is read.
+        Returns the full problem and the remedy. Finding the nearest code takes time, so it is
+        called only when the message is read.
     place : tuple of str and int, optional
         File and line of the hunk.
     """
@@ -109,7 +109,7 @@ class DoesNotApply(BreaklabError):
 
     @property
     def problem(self) -> str:
-        """What was looked for, and the code that comes nearest."""
+        """What was searched for, and the nearest code."""
         return self._explanation[0]
 
     @property
@@ -124,7 +124,7 @@ class DoesNotApply(BreaklabError):
 
 
 class NotAccepted(BreaklabError):
-    """A matrix whose controls do not hold, so it must not be committed."""
+    """A matrix whose controls fail, so it must not be committed."""
 
     exit_status = 1
 

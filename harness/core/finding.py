@@ -10,24 +10,24 @@ from harness.core.errors import BreaklabError
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """An item in the list that a check makes; unlike a `PageError`, it does not end the check."""
+    """One result of a check; unlike a `PageError`, it does not end the check."""
 
     path: str
     line: int
     problem: str
     remedy: str
     exit_status: int = 1
-    """The exit status that the check ends with because of it; 0 is a warning."""
+    """The exit status that it causes; 0 for a warning."""
 
 
 def finding_from(error: BreaklabError, path: str, line: int = 1) -> Finding:
-    """An error as a finding, at the error's place if it has one, else at `line` of `path`."""
+    """Return an error as a finding, at its own place if it has one, else at `line` of `path`."""
     place = error.place or (path, line)
     return Finding(*place, error.problem, error.remedy, error.exit_status)
 
 
 def finding_from_bug(error: Exception, path: str) -> Finding:
-    """An exception of our own code as a finding, so that the other pages are still checked."""
+    """Return an exception in our own code as a finding; the other pages are still checked."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     problem = f"the check itself failed: {type(error).__name__}: {error}"
     remedy = f"please report this as a bug of breaklab, at {place.filename}:{place.lineno}"

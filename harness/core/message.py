@@ -1,7 +1,7 @@
 """Messages: a template and its arguments, kept apart until a renderer formats them.
 
 The English template is the id of a message, as in gettext: a language's table gives another
-template with the same fields, so a translation is looked up and never guessed.
+template with the same fields, so translations are looked up, never guessed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FIELD = re.compile(r"\{(\w+)\}")
 class Message:
     """A sentence, or a part of one, that can be shown in another language.
 
-    It is not a msgspec Struct, so that each encoder decides what becomes of it: see `as_text` and
+    It is not a msgspec Struct, so that each encoder decides how to represent it: see `as_text` and
     `as_parts`.
 
     Parameters
@@ -35,7 +35,7 @@ class Message:
         self.template, self.arguments = template, dict(arguments)
 
     def format(self, translations: Mapping[str, str]) -> str:
-        """The sentence by these translations of templates; in English if its own has none."""
+        """Return the sentence in these translations, or in English if its template has none."""
         if self.template not in translations:
             translations = {}
         texts = {
@@ -93,7 +93,7 @@ def joined(messages: Iterable[Message]) -> Message:
 
 @lru_cache(maxsize=1024)
 def fields(template: str) -> frozenset[str]:
-    """The names of the fields of a template."""
+    """Return the names of the fields of a template."""
     return frozenset(_FIELD.findall(template))
 
 
@@ -108,16 +108,16 @@ def as_text(value: Any) -> str:
 
 
 def as_parts(value: Any) -> tuple[str, Mapping[str, Any]]:
-    """Encode a message with all that it consists of, for a cache: an `enc_hook` of msgspec."""
+    """Encode a message as its template and arguments, for a cache: an `enc_hook` of msgspec."""
     if isinstance(value, Message):
         return value.template, value.arguments
     raise NotImplementedError(f"{type(value).__name__} cannot be encoded")
 
 
 def from_parts(kind: type, data: Any) -> Message:
-    """Decode what `as_parts` or `as_text` made of a message: a `dec_hook` of msgspec.
+    """Decode a message encoded by `as_parts` or `as_text`: a `dec_hook` of msgspec.
 
-    Raises ValueError for data that neither of them makes.
+    Raises ValueError for any other data.
     """
     if kind is not Message:
         raise NotImplementedError(f"{kind.__name__} cannot be decoded")

@@ -22,7 +22,7 @@ class EngineReport(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     variant: str | None
     foreign: bool = False
-    """It is not minigrad, so what a page says is only compared, not required."""
+    """Whether it is not minigrad: then a page's statements are compared, but not required."""
     like: str | None = None
     """The variant of minigrad whose expected outcomes it is compared with."""
 
@@ -36,7 +36,7 @@ class RunReport(msgspec.Struct, frozen=True):
     kind: str | None
     evidence: Message
     stage: Stage | None
-    """How far the fault came; None if it was not computed, because many probes were run."""
+    """How far the fault got; None if it was not computed because many probes were run."""
     why: Message
     """The stage as a sentence for the learner; empty if it was not computed."""
     fingerprint: Message | None
@@ -51,13 +51,13 @@ class RunReport(msgspec.Struct, frozen=True):
     alarms: dict[str, Message]
     """The message of each diagnostic in `caught_by`."""
     wrong_reason: dict[str, Message]
-    """Alarms of diagnostics that also raise one on the clean engine, so they do not count."""
+    """Alarms of diagnostics that also raise one on the clean engine; these do not count."""
     margins: dict[str, float]
-    """Of diagnostics in `caught_by` that measure a deviation: orders of magnitude above the clean
-    engine's own noise. In JSON null stands for infinity."""
+    """For each diagnostic in `caught_by` that measures a deviation: its orders of magnitude above
+    the clean engine's own noise. In JSON, null stands for infinity."""
     repeatable: bool = True
-    """Whether another run would show the same; False where it depends on the machine, such as after
-    a time limit."""
+    """Whether another run would give the same result; False if it depends on the machine, such as
+    after a time limit."""
 
 
 class ClaimReport(msgspec.Struct, frozen=True):
@@ -85,17 +85,17 @@ class Report(msgspec.Struct, frozen=True):
     runs: list[RunReport]
     claims: list[ClaimReport]
     missing: dict[str, Message] = {}
-    """Diagnostics that could not run at all, because a library is not installed."""
+    """Diagnostics that could not run because a library is not installed."""
     left_out: dict[str, Message] = {}
-    """Probes that a foreign engine cannot be judged by, and why."""
+    """Probes that cannot be used to judge a foreign engine, and why."""
 
     @property
     def repeatable(self) -> bool:
-        """Whether the report would be the same another time, so that it may be cached."""
+        """Whether another run would give the same report, so that it may be cached."""
         return all(run.repeatable for run in self.runs)
 
     @property
     def agreement(self) -> tuple[int, int]:
-        """How many runs end as the page says, and for how many it says anything."""
+        """The number of runs that end as the page says, and the number that the page covers."""
         stated = [run for run in self.runs if run.agrees is not None]
         return sum(bool(run.agrees) for run in stated), len(stated)

@@ -1,7 +1,7 @@
 """A run: one execution of a probe on an engine, and everything observed in it.
 
-Runs cross a process border, so they are plain typed records that `msgspec` encodes and decodes;
-nothing that arrives is ever unpickled or evaluated. `Array` is the only way for numbers to travel.
+Runs are sent between processes, so they are plain typed records that `msgspec` encodes and decodes;
+nothing received is ever unpickled or evaluated. Arrays are sent only as `Array`.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from harness.core.vocabulary import Loss, visible
 NumericArray = NDArray[Any]
 
 _KINDS = "biufc"
-"""Array kinds that may travel: booleans and numbers. Never objects, strings or records."""
+"""The kinds of arrays that can be sent: booleans and numbers, never objects or strings."""
 
 _DTYPE = re.compile(rf"[<>|=][{_KINDS}]\d{{1,2}}")
-"""The dtypes that `pack` writes. NumPy reads more, `(2,)f8` and `f8,f8`, and `,` as bad syntax."""
+"""The dtypes that `pack` writes. NumPy accepts more, and raises SyntaxError for some strings."""
 
 MOST_AXES = 64
-"""Of an array in NumPy."""
+"""NumPy's limit."""
 
 Name = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f]*\Z")]
-"""A name that an engine may have given: it will be shown, and must not control a terminal."""
+"""A name that may come from an engine: it is displayed, so it must not control the terminal."""
 
 _MANY = msgspec.Meta(max_length=100_000)
-"""Steps of a log or a walk; empty ones would cost little to send and much to receive."""
+"""The limit on steps of a log or a walk: empty ones are cheap to send, but not to receive."""
 
 LONGEST_MESSAGE = 1000
 """Characters."""
 
 
 def _make_readable(record: msgspec.Struct, *fields: str) -> None:
-    """Escape what is not printable in these fields of a record, and cut them off when too long."""
+    """Escape unprintable characters in these fields of a record, and truncate long ones."""
     for field in fields:
         text = getattr(record, field)
         if text and not (text.isprintable() and len(text) <= LONGEST_MESSAGE):
@@ -48,7 +48,7 @@ def _make_readable(record: msgspec.Struct, *fields: str) -> None:
 
 
 class Array(msgspec.Struct, frozen=True):
-    """A NumPy array of numbers, as it travels."""
+    """A NumPy array of numbers, as it is sent."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -57,7 +57,7 @@ class Array(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         """Raise ValueError if the parts are inconsistent: a forged record is not an array."""
         if not _DTYPE.fullmatch(self.dtype) or any(n < 0 for n in self.shape):
-            raise ValueError(f"an array of {self.dtype} with shape {self.shape} cannot travel")
+            raise ValueError(f"an array of {self.dtype} with shape {self.shape} cannot be sent")
         size = np.dtype(self.dtype).itemsize
         if len(self.data) != size * math.prod(self.shape):
             raise ValueError(
@@ -73,7 +73,7 @@ class Array(msgspec.Struct, frozen=True):
 
 
 def pack(values: Any) -> Array:
-    """Return anything that NumPy accepts as an array of numbers, ready to travel.
+    """Return anything that NumPy accepts as an array of numbers, ready to be sent.
 
     Raises TypeError, naming the type, if it holds anything but numbers.
     """
@@ -92,11 +92,11 @@ class Failure(msgspec.Struct, frozen=True):
     type: str
     message: str
     where: str = ""
-    """The line of the probe that was being executed, where that is known."""
+    """The line of the probe that was being executed, if it is known."""
     repeatable: bool = True
-    """Whether another run would fail in the same way; False where it depends on the machine."""
+    """Whether another run would fail in the same way; False if it depends on the machine."""
     step: int | None = None
-    """The number of the step, for a failure within the loop of a training."""
+    """The number of the step, for a failure within a training loop."""
 
     def __post_init__(self) -> None:
         """Make the texts safe to show, whatever process they came from."""
@@ -141,7 +141,7 @@ OWN_NAMES = {
         message("the test"),
         message("the run"),
         message("the program"),
-        message("sending what was seen"),
+        message("sending the result"),
     )
 }
 """Phases, and arrays that are not leaves, as records name them."""
@@ -158,9 +158,9 @@ class Measured(msgspec.Struct, frozen=True):
     values: dict[str, Array] = {}
     numbers: dict[str, float] = {}
     problem: str | None = None
-    """Why the diagnostic measured nothing. English, never translated: it comes from a child."""
+    """Why the diagnostic measured nothing; always in English, as it comes from a child."""
     failure: str | None = None
-    """How the engine failed during the measurement. As `problem`."""
+    """How the engine failed during the measurement; in English, like `problem`."""
     repeatable: bool = True
     """As in `Failure`."""
 
@@ -177,7 +177,7 @@ class Measurement(msgspec.Struct, frozen=True):
     function: str
     """`module:function`, which takes the trial and its run and returns a `Measured`."""
     kinds: tuple[str, ...] = ("gradient",)
-    """The kinds of probes on which it is made."""
+    """The kinds of probes that it applies to."""
 
 
 class TraceStep(msgspec.Struct, frozen=True):
@@ -202,33 +202,34 @@ class Run(msgspec.Struct, frozen=True):
     leaves: dict[Name, Array] = {}
     output: Array | None = None
     cotangent: Array | None = None
-    """The gradient of the loss by the output: ones (uniform) or fixed random numbers (weighted)."""
+    """The gradient of the loss with respect to the output: ones (uniform) or fixed random numbers
+    (weighted)."""
     gradients: dict[Name, Array | None] = {}
     log: Annotated[list[dict[Name, Array]], _MANY] = []
-    """For probes of steps: one snapshot a step, the state before the first step included."""
+    """For probes of steps: one snapshot per step, and one of the state before the first."""
     mutated: dict[Name, Array] = {}
-    """Leaves, and `cotangent`, whose memory the run changed: what they hold after it."""
+    """The leaves, and `cotangent`, that the run changed in place, with their final values."""
     shared: Annotated[list[tuple[Name, Name]], _MANY] = []
     """Which gradients share memory, and with what: `("a.grad", "b.grad")`."""
     generator_moved: bool = False
-    """Numbers were drawn from NumPy's global generator."""
+    """Whether numbers were drawn from NumPy's global generator."""
     trace: Annotated[list[TraceStep], _MANY] = []
     """The backward walk, if it was requested and the engine can record it."""
     failure: Failure | None = None
     reached: list[int] = []
-    """The numbers of the patch's sites that were executed. Where there are none, and no failure,
-    nothing else is recorded: it is the unpatched engine's own run."""
+    """The numbers of the patch's sites that were executed. If there are none and no failure,
+    nothing else is recorded: the run equals the unpatched engine's."""
     trail: dict[str, int] = {}
-    """Digests of all that the sites evaluated to, by site and name: see `harness.runs.recorder`."""
+    """Digests of the values at the sites, by site and name: see `harness.runs.recorder`."""
     called: list[str] | None = None
-    """The engine's functions that the import or the run called, where that was asked for and is
-    known: see `harness.runs.coverage`."""
+    """The engine's functions that the import or the run called, if requested and known: see
+    `harness.runs.coverage`."""
     measured: dict[str, Measured] = {}
     seconds: float = 0.0
 
     @property
     def repeatable(self) -> bool:
-        """Whether another run would show the same, so that this one may be cached."""
+        """Whether another run would give the same result, so that this one may be cached."""
         results = [self.failure, *self.measured.values()]
         return all(result.repeatable for result in results if result)
 
@@ -236,18 +237,18 @@ class Run(msgspec.Struct, frozen=True):
 def failure_of(
     phase: str, error: BaseException, where: str = "", step: int | None = None
 ) -> Failure:
-    """Return the failure that an exception is; a MemoryError is not repeatable."""
+    """Return an exception as a failure; a MemoryError is not repeatable."""
     kind = type(error).__name__
     return Failure(phase, kind, message_of(error), where, is_repeatable(error), step)
 
 
 def is_repeatable(error: BaseException) -> bool:
-    """Whether the exception depends on the program only, and not on the memory that is free."""
+    """Whether the exception depends only on the program, not on the free memory."""
     return not isinstance(error, MemoryError)
 
 
 def message_of(error: BaseException) -> str:
-    """The exception's text on one line, at most 300 characters; its `__str__` may itself fail."""
+    """Return the exception's text on one line, at most 300 characters; its `__str__` may fail."""
     try:
         text = visible(" ".join(str(error)[:LONGEST_MESSAGE].split()))
     except BaseException:

@@ -36,7 +36,7 @@ class Skipped:
 
     reason: Message
     repeatable: bool = True
-    """Whether it would be skipped another time; False where a library could not be run."""
+    """Whether it would be skipped in another run too; False if a library could not be run."""
 
 
 Verdict = Alarm | Silent | Skipped

@@ -19,12 +19,12 @@ PardonReason = Literal["equivalent", "statistical", "convention", "needs-library
 
 `equivalent`: no program could observe the change. `statistical`: only the distribution over many
 runs differs. `convention`: both answers are right where the derivative is not unique.
-`needs-library`: only a library that we do not ask would know. `not-observable`: the answer key
-differs, and nothing that a developer has could tell which of the two is meant.
+`needs-library`: only a library that we do not use could tell. `not-observable`: the answer key
+differs, but nothing that a developer has shows which result is intended.
 """
 
 Stage = Literal["not-reached", "not-infected", "not-propagated", "not-revealed", "revealed"]
-"""How far a fault came: reach, infect, propagate, reveal (Ammann and Offutt, Introduction to
+"""How far a fault got: reach, infect, propagate, reveal (Ammann and Offutt, Introduction to
 Software Testing, the RIPR model)."""
 
 LOSSES: tuple[Loss, ...] = get_args(Loss)
@@ -34,12 +34,12 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 def headline(outcomes: set[Outcome]) -> Outcome:
-    """The one outcome that names a whole vector of them; no run at all does not apply."""
+    """Return the outcome that summarizes several; without any run, the break does not apply."""
     return next((outcome for outcome in OUTCOMES if outcome in outcomes), "does-not-apply")
 
 
 def visible(text: str) -> str:
-    """With escapes for what would control a terminal, or hide, instead of being read."""
+    """Return the text with escapes for characters that control a terminal or are invisible."""
     if text.isprintable():
         return text
     return "".join(

@@ -1,4 +1,4 @@
-"""Every diagnostic, in the order in which a developer would reach for them."""
+"""All diagnostics, in the order in which a developer would use them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """`aliasing`: no gradient shares its memory with anything else.
 
 That is, with another gradient, a leaf, the cotangent or the output. It compares their memory, and
-writes into each gradient in turn, as `clip` and `grad *= scale` do, to see what else changes.
-Costs one forward and one backward pass. What is shared inside the graph and shows in no gradient of
-a leaf is not seen here: there it makes wrong values.
+writes into each gradient in turn, like `clip` and `grad *= scale`, to see what else changes. Costs
+one forward and one backward pass. Memory shared inside the graph is not detected unless it affects
+a leaf's gradient: there it causes wrong values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:
-    """Count the numbers of `other` that writing into a gradient changes, by `gradient|other`."""
+    """Count the elements of `other` that change with a gradient, by `gradient|other`."""
     assert run.cotangent is not None
     library, cotangent = trial.library, run.cotangent.numpy().copy()
     leaves, output = trial.forward({name: leaf.numpy() for name, leaf in run.leaves.items()})
@@ -76,8 +76,8 @@ def check(observation: Observation) -> Verdict:
 
 ALIASING = Diagnostic(
     name="aliasing",
-    sees="a gradient that is the same memory as another one, a leaf, the cotangent or the output",
-    blind="sharing inside the graph; whatever is wrong without sharing",
+    sees="a gradient that shares memory with another one, a leaf, the cotangent or the output",
+    blind="memory shared inside the graph; errors that do not involve sharing",
     cost="6",
     passes=lambda _: 6,
     check=check,

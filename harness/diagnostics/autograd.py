@@ -1,8 +1,8 @@
 """`autograd`: the engine's gradient against HIPS autograd's, for the same text and numbers.
 
-As `torch`, with another library: one that keeps NumPy's rules of broadcasting, and that is
-installed in seconds. It declines at kinks, so that no choice raises an alarm here. How far
-rounding may go takes two forward and backward passes.
+Like `torch`, with another library, which follows NumPy's rules of broadcasting and installs in
+seconds. It skips kinks, so that no choice there raises an alarm. Estimating the rounding error
+takes two forward and backward passes.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ def check(observation: Observation) -> Verdict:
 
 AUTOGRAD = Diagnostic(
     name="autograd",
-    sees="any gradient that HIPS autograd would not give, also where the forward is wrong",
-    blind="kinks; what HIPS autograd lacks",
-    cost="9, and HIPS autograd once a probe",
+    sees="any gradient that differs from HIPS autograd's, even if the forward pass is wrong too",
+    blind="kinks; probes that HIPS autograd cannot run",
+    cost="9, and one run of HIPS autograd per probe",
     passes=lambda _: 9,
     check=check,
     measure=measure_noise,

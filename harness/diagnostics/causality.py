@@ -1,9 +1,10 @@
 """`causality`: in a `causal_*` probe the past does not depend on the future.
 
-Axis -2 of the first leaf is time. From a few times t on, the leaf is replaced by other numbers: the
-output before t must stay. And with a cotangent that is zero from t on, the leaf's gradient must be
-zero there: the backward pass leaks no more than the forward pass. Three times at most, so three
-forward passes and three of both. It cannot see a mask that hides too much, nor any other error.
+Axis -2 of the first leaf is time. For a few times t, the leaf is replaced by other numbers from t
+on: the output before t must not change. With a cotangent that is zero from t on, the leaf's
+gradient must also be zero there, so that the backward pass does not leak either. At most three
+times are tried, which costs three forward passes and three of both. It detects neither a mask that
+hides too much nor any other error.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:
-    """For each time: the output with another future, and the gradient of the past alone."""
+    """Measure, for each time, the output with another future and the gradient of the past alone."""
     if not trial.probe.causal:
         return Measured()
     assert run.output is not None
@@ -44,7 +45,7 @@ def measure(trial: Trial, run: Run) -> Measured:
 
 
 def _times(leaf: tuple[int, ...], output: tuple[int, ...]) -> list[int]:
-    """The first time, one in the middle and the last, after which there is still a future."""
+    """Return the first time, one in the middle, and the last one that still has a future."""
     if min(len(leaf), len(output)) < 2 or leaf[-2] != output[-2]:
         return []
     return sorted({1, leaf[-2] // 2, leaf[-2] - 1} - {0, leaf[-2]})
@@ -54,13 +55,13 @@ def check(observation: Observation) -> Verdict:
     """Alarm if the past depends on the future."""
     run = observation.run
     if not observation.probe.causal:
-        return Skipped(message("the probe does not promise to be causal"))
+        return Skipped(message("the probe is not named `causal_*`"))
     assert run.output is not None
     pairs = []
     for key, array in run.measured["causality"].values.items():
         what, t = key.split()
         if what == "output":
-            name = message("with another future from time {t}, the output", t=t)
+            name = message("with a different future from time {t} on, the output", t=t)
             pairs.append(_pair(name, array.numpy(), run.output.numpy(), slice(None, int(t))))
         else:
             name = message("the gradient from time {t} of the output before it", t=t)
@@ -70,7 +71,7 @@ def check(observation: Observation) -> Verdict:
 
 
 def _pair(name: Message, actual: NumericArray, expected: NumericArray, times: slice) -> Pair:
-    """Both at these times, or whole if their shapes differ."""
+    """Pair both arrays at these times, or as a whole if their shapes differ."""
     if actual.shape != expected.shape:
         return Pair(name, actual, expected)
     return Pair(name, actual[..., times, :], expected[..., times, :])
@@ -83,7 +84,7 @@ def _first_shape(run: Run) -> tuple[int, ...]:
 CAUSALITY = Diagnostic(
     name="causality",
     sees="an output that depends on the future, and a gradient that leaks from it",
-    blind="everything but the probes named for it; a past that is hidden as well",
+    blind="probes that are not named `causal_*`; a mask that also hides the past",
     cost="15",
     passes=lambda _: 15,
     check=check,

@@ -1,7 +1,7 @@
-"""`checkpoint`: a training that stops and resumes from what it saved equals one that never stopped.
+"""`checkpoint`: a training resumed from what it saved equals one that was never interrupted.
 
-Bit for bit: whatever a checkpoint forgets (moments, a step count, a generator, running statistics)
-shows in the log, and rounding is the same both times.
+They are equal bit for bit: anything that a checkpoint omits (moments, a step count, a generator,
+running statistics) shows in the log, and rounding is the same in both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STRAIGHT, AGAIN = "straight", "again"
 
 
 def measure(trial: Trial, run: Run) -> Measured:
-    """The log of the same training without the stop, and once more with it."""
+    """Measure the log of the same training without the interruption, and again with it."""
     if trial.probe.resume_at is None:
         return Measured(problem="the probe never saves and resumes: it has no `resume_at`")
     values = {name: leaf.numpy() for name, leaf in run.leaves.items()}
@@ -31,7 +31,7 @@ def measure(trial: Trial, run: Run) -> Measured:
 
 
 def _flat(way: str, log: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
-    """A log as one table, the form in which measurements travel."""
+    """Return a log as one table, the form in which measurements are sent."""
     return {
         f"{way}/{step}/{key}": array
         for step, snapshot in enumerate(log)
@@ -44,12 +44,15 @@ def check(observation: Observation) -> Verdict:
     run, values = observation.run, observation.run.measured["checkpoint"].values
     if difference := _first_difference(_flat(AGAIN, run.log), values, AGAIN):
         return Alarm(
-            message("the same training twice gives two logs: {difference}", difference=difference)
+            message(
+                "the same training gives two different logs: {difference}", difference=difference
+            )
         )
     if difference := _first_difference(_flat(STRAIGHT, run.log), values, STRAIGHT):
         return Alarm(
             message(
-                "resumed at step {step}, it is not the training that never stopped: {difference}",
+                "resumed at step {step}, the training differs from the uninterrupted one: "
+                "{difference}",
                 step=observation.probe.resume_at,
                 difference=difference,
             )
@@ -62,14 +65,12 @@ def check(observation: Observation) -> Verdict:
 def _first_difference(
     actual: Mapping[str, Array], measured: Mapping[str, Array], way: str
 ) -> Message | None:
-    """The first difference in the order of the log, its length last."""
+    """Return the first difference in the order of the log; the length is compared last."""
     expected = {name: array for name, array in measured.items() if name.startswith(f"{way}/")}
     for name in [*actual, *expected]:
         _, step, entry = name.split("/", 2)
         if name not in actual or name not in expected:
-            return message(
-                "{entry} is logged at step {step} by one of them alone", entry=entry, step=step
-            )
+            return message("only one of them logs {entry} at step {step}", entry=entry, step=step)
         if actual[name] != expected[name]:  # bit for bit, so NaN equals itself
             return _difference(entry, step, actual[name], expected[name])
     return None
@@ -98,9 +99,9 @@ def _difference(entry: str, step: str, actual: Array, expected: Array) -> Messag
 
 CHECKPOINT = Diagnostic(
     name="checkpoint",
-    sees="anything that a checkpoint forgets and the training remembers",
-    blind="a training that is wrong in the same way with and without a stop",
-    cost="9: the training twice more",
+    sees="any state of a training that its checkpoint does not save",
+    blind="a training that is wrong in the same way with and without an interruption",
+    cost="9: two more trainings",
     passes=lambda _: 9,
     check=check,
     measure=measure,

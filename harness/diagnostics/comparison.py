@@ -1,16 +1,15 @@
-"""Comparing numbers that ought to be equal: shape, then value. Dtypes are checked by `dtype`.
+"""Comparing arrays that should be equal: shape, then value. Dtypes are checked by `dtype`.
 
-How close is close enough depends on the coarser of the two dtypes (an engine that computes in
-float32 is right within float32's digits) and on the size of what was summed. Two things are
-accepted as rounding:
+The tolerance depends on the coarser of the two dtypes (an engine that computes in float32 is right
+within float32's digits) and on the size of what was summed. Two things are accepted as rounding:
 
 - half of the digits, `sqrt(eps)` relative: 1.5e-8 for float64, 3.5e-4 for float32;
 - where terms cancel, `64 sqrt(n) eps` of the largest number, for n numbers in the leaves and the
   output: n rounding errors of either sign add up to some sqrt(n) of them (Higham, Accuracy and
   Stability of Numerical Algorithms, section 2.8).
 
-What an ill-conditioned probe needs beyond that is measured (`rounding`) and comes as slack. Bugs
-deviate by a tenth and more; what decides is the probe, not the tolerance.
+What an ill-conditioned probe needs beyond that is measured (see `rounding`) and passed as slack.
+Bugs deviate by a tenth or more, so the probe decides, not the tolerance.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from harness.diagnostics.diagnostic import Observation
 
 @dataclass(frozen=True)
 class Pair:
-    """Two arrays that ought to be equal, and their name in a message."""
+    """Two arrays that should be equal, and their name in a message."""
 
     name: Message
     actual: NumericArray
     expected: NumericArray
     slack: NumericArray | float = 0.0
-    """How much more than by rounding they may differ; infinite for an element not compared."""
+    """How far they may differ beyond rounding; infinite for an element that is not compared."""
 
     @property
     def is_compared(self) -> NumericArray:
@@ -46,16 +45,16 @@ class Pair:
 
 @dataclass(frozen=True)
 class Scale:
-    """What a run's numbers are like, as far as rounding goes."""
+    """The size of a run's numbers, which determines rounding."""
 
     terms: int
-    """Numbers in the leaves and the output: no sum in there is much longer."""
+    """The number of elements in the leaves and the output: no sum is much longer."""
     size: float
-    """The largest entry of the cotangent, of which everything in a backward pass is made."""
+    """The largest entry of the cotangent, which scales everything in a backward pass."""
 
     @classmethod
     def of(cls, run: Run) -> Scale:
-        """The scale of a gradient run that ended well."""
+        """Return the scale of a gradient run that did not fail."""
         leaves = sum(math.prod(leaf.shape) for leaf in run.leaves.values())
         output = math.prod(run.output.shape) if run.output else 0
         size = _largest(run.cotangent.numpy()) if run.cotangent else 0.0
@@ -63,7 +62,7 @@ class Scale:
 
 
 def resolution(*arrays: NumericArray) -> float:
-    """The coarsest machine epsilon among them; what is no float counts as a float64."""
+    """Return the coarsest machine epsilon among them; other dtypes count as float64."""
     floats = [array.dtype for array in arrays if array.dtype.kind in "fc"]
     return float(max((np.finfo(dtype).eps for dtype in floats), default=np.finfo(float).eps))
 
@@ -73,7 +72,7 @@ def compare(pairs: Iterable[Pair], reference: Message, scale: Scale, eps: float 
 
     `reference` says where the expected numbers come from ("PyTorch gives"); `eps` is the precision
     of the computation, if that is coarser than the pair's own dtypes. NaN equals nothing; elements
-    whose expected value is NaN are not compared. Skipped if none is.
+    whose expected value is NaN are not compared. Skipped if none is compared.
     """
     alarm: Message | None = None
     compared, deviations = 0, [0.0]
@@ -101,7 +100,7 @@ def compare(pairs: Iterable[Pair], reference: Message, scale: Scale, eps: float 
 
 
 def _differing(pair: Pair, scale: Scale, eps: float) -> tuple[NumericArray, float]:
-    """Where the pair differs by more than rounding and slack, and its relative deviation."""
+    """Return where the pair differs by more than rounding and slack, and its relative deviation."""
     actual, expected = _wide(pair.actual), _wide(pair.expected)
     largest = _largest(expected)
     cancelled = 64 * math.sqrt(scale.terms) * eps * max(largest, scale.size)
@@ -111,13 +110,13 @@ def _differing(pair: Pair, scale: Scale, eps: float) -> tuple[NumericArray, floa
     with np.errstate(invalid="ignore"):
         error = np.where(actual == expected, 0.0, np.abs(actual - expected))
     error = np.where(np.isnan(error), np.inf, error)[looked_at]
-    # If everything expected may be rounding, it does not give a scale.
+    # If everything expected may be rounding, it does not determine a scale.
     size = largest if largest > cancelled + slack.max(initial=0.0) else scale.size
     return looked_at & ~close, float(error.max(initial=0.0) / size)
 
 
 def _wide(array: NumericArray) -> NumericArray:
-    """In float64, so that no comparison rounds or truncates one side to the dtype of the other."""
+    """Convert to float64, so that a comparison does not round one side to the other's dtype."""
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
@@ -170,7 +169,7 @@ def compare_gradients(
 def compare_with_library(observation: Observation, diagnostic: str, reference: Message) -> Verdict:
     """Compare the run's gradients with those of the library that has the diagnostic's name.
 
-    The measurement of that name is the slack: rounding, and at kinks the libraries' choices.
+    The measurement of that name is the slack: rounding and, at kinks, the libraries' choices.
     """
     answer = observation.independent[diagnostic]
     assert not isinstance(answer, Skipped)

@@ -1,7 +1,8 @@
-"""`crash`: did it end with an exception, a signal or a limit?
+"""`crash`: whether the run ended with an exception, a signal or a limit.
 
-Costs nothing beside the run. It sees no wrong number. Where a correct engine refuses (`refuse_*`),
-an exception is right: `guard` looks at those. A signal or a time-out is never right.
+It costs nothing beyond the run, and does not detect wrong numbers. If a correct engine refuses the
+probe (`refuse_*`), an exception is right: `guard` checks those. A signal or a timeout is never
+right.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ def check(observation: Observation) -> Verdict:
     if failure is None:
         return Silent(compared=1)
     if observation.probe.refused and is_refusal(failure):
-        return Skipped(message("a correct engine refuses this probe: `guard` looks at it"))
+        return Skipped(message("a correct engine refuses this probe: `guard` checks it"))
     return Alarm(failure.sentence)
 
 
 CRASH = Diagnostic(
     name="crash",
     sees="any run that does not end normally",
-    blind="every wrong number",
+    blind="wrong numbers",
     cost="3, the run itself",
     passes=lambda _: 3,
     check=check,

@@ -1,7 +1,7 @@
-"""What a diagnostic is: what it may see, and how its verdict is obtained.
+"""Diagnostics: what they may use, and how their verdicts are obtained.
 
-A diagnostic looks at an `Observation`, which holds a run and independent libraries' runs of the
-same probe. The answer key is not part of it.
+A diagnostic evaluates an `Observation`, which holds a run and independent libraries' runs of the
+same probe, but not the answer key.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harness.runs.trial import Trial
 
 @dataclass(frozen=True)
 class Observation:
-    """Everything that a diagnostic may look at."""
+    """Everything that a diagnostic may use."""
 
     probe: Probe
     run: Run
@@ -37,8 +37,8 @@ class Diagnostic:
     blind: str
     """What it cannot catch by construction, in a sentence."""
     cost: str
-    """In forward passes of the probe, a backward pass counted as two; P is the number of elements
-    in its leaves."""
+    """In forward passes of the probe; a backward pass counts as two, and P is the number of
+    elements in its leaves."""
     passes: Callable[[int], float]
     """The same as a number, for a probe of P elements."""
     check: Callable[[Observation], Verdict]
@@ -59,15 +59,15 @@ class Diagnostic:
 
 
 def ask(diagnostic: Diagnostic, observation: Observation) -> Verdict:
-    """Return the diagnostic's verdict on this run, `Skipped` if it cannot have one."""
+    """Return the diagnostic's verdict on this run; `Skipped` if it does not apply."""
     if observation.probe.kind not in diagnostic.kinds:
         kinds = reduce(
             lambda a, b: message("{first} or {next}", first=a, next=b),
             map(verbatim, diagnostic.kinds),
         )
-        return Skipped(message("it needs a probe of the kind {kinds}", kinds=kinds))
+        return Skipped(message("it requires a probe of kind {kinds}", kinds=kinds))
     if observation.run.failure and not diagnostic.looks_at_crashes:
-        return Skipped(message("the run crashed, so there is nothing to look at"))
+        return Skipped(message("the run crashed, so there is nothing to check"))
     if diagnostic.library:
         answer = observation.independent[diagnostic.library]
         if isinstance(answer, Skipped):
@@ -84,7 +84,10 @@ def ask(diagnostic: Diagnostic, observation: Observation) -> Verdict:
         return Skipped(verbatim(measured.problem))
     if measured and measured.failure:
         return Alarm(
-            message("running the engine again for it ended in {failure}", failure=measured.failure)
+            message(
+                "running the engine again for this check ended in {failure}",
+                failure=measured.failure,
+            )
         )
     if diagnostic.measure and not measured:
         return Skipped(message("it measured nothing on this run"))

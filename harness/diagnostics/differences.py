@@ -2,16 +2,16 @@
 
 A slope is measured along a direction, at the step h = cbrt(eps), which balances what the third
 derivative adds (h^2) against rounding (eps/h) (Press et al., Numerical Recipes, section 5.7). `eps`
-is that of the coarsest dtype in play: an engine that computes in float32 needs h = 0.005, and a
-step for float64 would measure nothing but its rounding. Directions are scaled by max(1, |x|).
+is that of the coarsest dtype involved: an engine that computes in float32 needs h = 0.005, and a
+step for float64 would only measure its rounding. Directions are scaled by max(1, |x|).
 
 A slope that matters is measured again at h/10. For a smooth function the two one-sided slopes
-differ by h f'', so by ten times less at h/10; at a kink they differ by as much as before. That
-tells curvature from kinks. What the two central differences differ by is the estimate of their
-error, so a rough function widens the tolerance instead of accusing the engine.
+differ by h f'', so by ten times less at h/10; at a kink the difference stays the same. That
+distinguishes curvature from kinks. The difference of the two central differences estimates their
+error, so a rough function widens the tolerance instead of raising an alarm.
 
-One kink cannot be told: where the kinks of two parts cancel, as in `relu(x) - relu(-x)` at 0, the
-function is smooth, and no engine's gradient is its derivative.
+One kind of kink cannot be detected: where the kinks of two parts cancel, as in `relu(x) - relu(-x)`
+at 0, the function is smooth, but no engine's gradient is its derivative.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ROUNDING = 16
 """Rounding errors of a forward pass, in units of eps times the size of its output."""
 
 MOST_SLOPES = 100
-"""How many slopes the search for kinks may measure before it gives up."""
+"""The number of slopes that the search for kinks may measure."""
 
 
 @dataclass(frozen=True)
@@ -41,26 +41,26 @@ class Slope:
     """How the loss changes along a direction."""
 
     value: float
-    """By central differences; what the loss would gain for one unit of the direction."""
+    """By central differences: the change of the loss per unit of the direction."""
     error: float
-    """What rounding and curvature may have added to it; infinite at a kink."""
+    """The error that rounding and curvature may cause; infinite at a kink."""
     low: float
     high: float
-    """What any choice among the one-sided slopes, output by output, lies between."""
+    """The bounds on any choice among the one-sided slopes, output by output."""
     steep: bool
-    """Whether the one-sided slopes grow without bound, or the output leaves the finite numbers."""
+    """Whether the one-sided slopes grow without bound, or the output becomes non-finite."""
 
     @property
     def kinked(self) -> bool:
-        """Whether there is no one slope here."""
+        """Whether the slope is not unique here."""
         return math.isinf(self.error)
 
 
 class Surroundings:
     """The engine's forward pass at and around the leaves of a run.
 
-    All leaves together are one flat vector `x`. Raises Unmeasurable, with the reason, where there
-    are no slopes: then a diagnostic is skipped.
+    All leaves together are one flat vector `x`. Raises Unmeasurable, with the reason, if slopes do
+    not exist: the diagnostic is then skipped.
     """
 
     def __init__(self, trial: Trial, run: Run) -> None:
@@ -94,21 +94,22 @@ class Surroundings:
         if not np.allclose(
             again, output, rtol=rounding, atol=rounding * np.abs(output).max(initial=0.0)
         ):
-            raise Unmeasurable("the same leaves give another output the second time")
+            raise Unmeasurable("the same leaves give a different output the second time")
 
     def split(self, vector: Vector) -> dict[str, NumericArray]:
-        """A flat vector cut into pieces with the names and shapes of the leaves."""
+        """Split a flat vector into arrays with the names and shapes of the leaves."""
         pieces = zip(self._leaves.items(), self._places, strict=True)
         return {name: vector[place].reshape(leaf.shape) for (name, leaf), place in pieces}
 
     def fill(self, numbers: Mapping[str, float]) -> Vector:
-        """A flat vector with one number for all elements of a leaf."""
+        """Return a flat vector with the same number for all elements of a leaf."""
         return np.concatenate([np.full(x.size, numbers[name]) for name, x in self._leaves.items()])
 
     def gradient(self, run: Run) -> Vector | None:
-        """The run's gradients as one flat vector; None where one has another shape than its leaf.
+        """Return the run's gradients as one flat vector; None if one has another shape than its
+        leaf.
 
-        No gradient counts as zeros.
+        A missing gradient counts as zeros.
         """
         parts = [np.zeros(0)]
         for name, leaf in self._leaves.items():
@@ -119,13 +120,13 @@ class Surroundings:
         return np.concatenate(parts).astype(np.float64)
 
     def one(self, index: int) -> Vector:
-        """The direction that moves one element of `x` alone."""
+        """Return the direction that moves only one element of `x`."""
         direction = np.zeros_like(self.x)
         direction[index] = self.unit[index]
         return direction
 
     def anywhere(self) -> Vector:
-        """A fixed random direction that moves every element, by half a step to a whole one."""
+        """Return a fixed random direction that moves every element by half a step to a step."""
         rng = np.random.default_rng(self.x.size)
         lengths = rng.uniform(0.5, 1.0, self.x.size)
         return np.asarray(self.unit * lengths * rng.choice([-1.0, 1.0], self.x.size))
@@ -133,9 +134,11 @@ class Surroundings:
     def slope(
         self, direction: Vector, claimed: float | None = None, size: float | None = None
     ) -> Slope:
-        """The slope along a direction: 2 forward passes, and 2 more unless it is as `claimed`.
+        """Return the slope along a direction: 2 forward passes, and 2 more unless it is as
+        `claimed`.
 
-        `size` is the sum of the absolute terms that the claim is made of, by default the claim.
+        `size` is the sum of the absolute values of the claim's terms, by default of the claim
+        itself.
         """
         above, below = self._at(direction, self.step), self._at(direction, -self.step)
         value = self._weigh(above - below) / (2 * self.step)
@@ -168,16 +171,16 @@ class Surroundings:
         )
 
     def _has_kink(self, wide: Vector, near: Vector, slope: float) -> bool:
-        """Whether the bends at h and h/10 are not as 10 to 1, in any element of the output."""
+        """Whether the bends at h and h/10 are not as 10 to 1 in any element of the output."""
         noise = (
             100 * ROUNDING * self.eps * (np.abs(self._here).max(initial=0.0) + slope) / self.step
         )
         return bool((np.abs(wide - 10 * near) > noise + 0.1 * np.abs(wide)).any())
 
     def _rounding(self, size: float, step: float) -> float:
-        """What rounding may add to a slope: errors of the outputs are independent, so their norm.
+        """Return what rounding may add to a slope: the norm of the outputs' independent errors.
 
-        The leaves are rounded as well, which changes the loss by eps times `size`.
+        The leaves are also rounded, which changes the loss by eps times `size`.
         """
         terms = np.linalg.norm((self._here * self._cotangent).ravel())
         return ROUNDING * self.eps * (float(terms) + size) / step
@@ -186,7 +189,7 @@ class Surroundings:
         return float(np.sum(change * self._cotangent))
 
     def _at(self, direction: Vector, t: float) -> Vector:
-        """The output at `x + t * direction`; NaN where it is not even of the same shape there."""
+        """Return the output at `x + t * direction`; NaN if it has another shape there."""
         moved = {
             name: value.astype(self._leaves[name].dtype)
             for name, value in self.split(self.x + t * direction).items()
@@ -197,11 +200,11 @@ class Surroundings:
         return output.astype(np.float64)
 
     def kinks(self) -> list[int] | None:
-        """The elements of `x` that are at a kink; None where they are too many to be found.
+        """Return the elements of `x` that are at a kink; None if there are too many to find.
 
-        All are moved at once; only where there is a kink are they halved, again and again.
+        All elements are moved at once, and any group with a kink is split in half, recursively.
         """
-        generic, found, left = self.anywhere(), list[int](), MOST_SLOPES
+        generic, kinked, left = self.anywhere(), list[int](), MOST_SLOPES
         waiting = [np.arange(self.x.size)]
         while waiting:
             elements = waiting.pop()
@@ -213,10 +216,10 @@ class Surroundings:
             if not self.slope(direction).kinked:
                 continue
             if elements.size == 1:
-                found.append(int(elements[0]))
+                kinked.append(int(elements[0]))
             else:
                 waiting += np.array_split(elements, 2)
-        return sorted(found)
+        return sorted(kinked)
 
 
 def _largest(slopes: tuple[Vector, Vector]) -> float:
@@ -224,16 +227,16 @@ def _largest(slopes: tuple[Vector, Vector]) -> float:
 
 
 class Unmeasurable(Exception):
-    """There are no slopes to measure, for this reason."""
+    """Slopes cannot be measured, for this reason."""
 
 
 def measure_conventions(trial: Trial, run: Run) -> Measured:
-    """For each leaf, how far a correct answer may lie from the engine's gradient.
+    """Measure, for each leaf, how far a correct gradient may lie from the engine's.
 
-    That is what rounding may do; but anything where the derivative is not unique and the engine's
-    as good as any: the element is at a kink; its gradient lies between the one-sided slopes; and so
-    does the gradient along the direction in which all elements at kinks rise together, where two
-    elements that tie for a maximum and both take all of it would give twice what there is.
+    That is the rounding error, but unlimited if the derivative is not unique and the engine's
+    choice is valid: the element is at a kink; its gradient lies between the one-sided slopes; and
+    so does the gradient along the direction in which all elements at kinks rise together. (If two
+    elements tie for a maximum and both get the whole gradient, that sum is twice too large.)
     """
     noise = pack_noise(gradient_noise(trial, run))
     try:

@@ -1,9 +1,10 @@
-"""`directional`: one central difference, along a random direction through all leaves at once.
+"""`directional`: one central difference along a random direction through all leaves at once.
 
-Against `sum(gradient * direction)`, so that two forward passes serve for any number of elements.
-It catches almost surely a gradient that is wrong in a good part of its elements. It is as blind as
-`gradcheck` where forward and backward are wrong together, and what is wrong in a single element
-among many may drown in the rounding of the others. Elements at kinks are looked for and not moved.
+It is compared with `sum(gradient * direction)`, so two forward passes suffice for any number of
+elements. A gradient that is wrong in many of its elements is caught almost surely. Like
+`gradcheck`, it does not detect a forward and a backward pass that are wrong together, and one wrong
+element among many may be hidden by the rounding of the others. Elements at kinks are detected and
+not moved.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:
-    """The loss's slope along the direction: `claimed` by the gradient, and `numerical`."""
+    """Measure the slope along the direction: `claimed` by the gradient, and `numerical`."""
     try:
         around = Surroundings(trial, run)
     except Unmeasurable as reason:
@@ -49,20 +50,20 @@ def measure(trial: Trial, run: Run) -> Measured:
 
 
 def _claim(gradient: NumericArray, direction: NumericArray) -> tuple[float, float]:
-    """The slope that the gradient gives, and the sum of the absolute terms it is made of."""
+    """Return the slope that the gradient implies, and the sum of its terms' absolute values."""
     with np.errstate(invalid="ignore"):
         terms = np.where(direction == 0, 0.0, gradient * direction)
         return float(np.sum(terms)), float(np.sum(np.abs(terms)))
 
 
 def check(observation: Observation) -> Verdict:
-    """Alarm where the gradient's slope is not the measured one, or has no slope at all."""
+    """Alarm if the gradient's slope differs from the measured one, or cannot be computed."""
     run = observation.run
     for name, gradient in run.gradients.items():
         if gradient and gradient.shape != run.leaves[name].shape:
             return Alarm(
                 message(
-                    "{leaf}.grad has shape {actual}, and {leaf} {expected}",
+                    "{leaf}.grad has shape {actual}, but {leaf} has shape {expected}",
                     leaf=name,
                     actual=gradient.shape,
                     expected=run.leaves[name].shape,

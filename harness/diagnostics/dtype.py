@@ -1,9 +1,9 @@
-"""`dtype`: a gradient has the dtype of its leaf, an output the one that NumPy promotes to.
+"""`dtype`: a gradient has the dtype of its leaf, an output the one that NumPy promotes the leaves
+to.
 
-The leaf's dtype is that in which the engine itself holds it: an engine that computes everything in
-float32 is correct. What is logged keeps the dtype that it had at first. Costs nothing beside the
-run but making the leaves once more. A gradient that was rounded on the way and widened again has
-the right dtype, and passes.
+A leaf's dtype is the one in which the engine stores it: an engine that computes everything in
+float32 is correct. A logged value keeps its first dtype. The only cost beyond the run is creating
+the leaves once more. A gradient that was rounded and widened again has the right dtype, and passes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:
-    """Return an empty array for each leaf, with the dtype in which the engine holds it."""
+    """Return an empty array for each leaf, with the dtype in which the engine stores it."""
     if trial.probe.kind == "steps":
         return Measured()  # the log says it all
-    held = trial.stored({name: leaf.numpy() for name, leaf in run.leaves.items()})
-    return Measured({name: pack(np.empty(0, value.dtype)) for name, value in held.items()})
+    stored = trial.stored({name: leaf.numpy() for name, leaf in run.leaves.items()})
+    return Measured({name: pack(np.empty(0, value.dtype)) for name, value in stored.items()})
 
 
 def check(observation: Observation) -> Verdict:
@@ -32,26 +32,26 @@ def check(observation: Observation) -> Verdict:
     run = observation.run
     if observation.probe.kind == "steps":
         return _check_log(run)
-    held = {name: np.dtype(leaf.dtype) for name, leaf in run.measured["dtype"].values.items()}
-    if not held or any(dtype.kind != "f" for dtype in held.values()):
+    dtypes = {name: np.dtype(leaf.dtype) for name, leaf in run.measured["dtype"].values.items()}
+    if not dtypes or any(dtype.kind != "f" for dtype in dtypes.values()):
         return Skipped(message("not every leaf holds floating-point numbers"))
     gradients = {name: np.dtype(g.dtype) for name, g in run.gradients.items() if g}
     for name, dtype in gradients.items():
-        if dtype != held[name]:
+        if dtype != dtypes[name]:
             return Alarm(
                 message(
-                    "{leaf}.grad is {actual}, and {leaf} {expected}",
+                    "{leaf}.grad is {actual}, but {leaf} is {expected}",
                     leaf=name,
                     actual=dtype,
-                    expected=held[name],
+                    expected=dtypes[name],
                 )
             )
-    output = _check_output(observation.probe, run, np.result_type(*held.values()))
+    output = _check_output(observation.probe, run, np.result_type(*dtypes.values()))
     return output or Silent(compared=len(gradients) + 1)
 
 
 def _check_output(probe: Probe, run: Run, expected: np.dtype[np.generic]) -> Alarm | None:
-    """An output is as precise as its leaves; more so only where the probe brings other numbers."""
+    """Check that the output is as precise as its leaves, unless the probe adds other numbers."""
     assert run.output is not None
     dtype = np.dtype(run.output.dtype)
     promoted = np.result_type(dtype, expected) == dtype and dtype.kind == "f"
@@ -59,7 +59,7 @@ def _check_output(probe: Probe, run: Run, expected: np.dtype[np.generic]) -> Ala
         return None
     return Alarm(
         message(
-            "the output is {actual}, and NumPy promotes the leaves to {expected}",
+            "the output is {actual}, but NumPy promotes the leaves to {expected}",
             actual=dtype,
             expected=expected,
         )
@@ -75,7 +75,7 @@ def _check_log(run: Run) -> Verdict:
             if first.setdefault(name, dtype) != dtype:
                 return Alarm(
                     message(
-                        "{entry} is {actual} after step {step}, it was {expected}",
+                        "{entry} is {actual} after step {step}, but was {expected} before",
                         entry=name,
                         actual=dtype,
                         step=step,
@@ -88,7 +88,7 @@ def _check_log(run: Run) -> Verdict:
 
 DTYPE = Diagnostic(
     name="dtype",
-    sees="a gradient, an output or a logged value that loses or gains precision on its way",
+    sees="a gradient, an output or a logged value that loses or gains precision",
     blind="wrong values; numbers that were rounded and widened again",
     cost="3, the run itself",
     passes=lambda _: 3,

@@ -1,12 +1,12 @@
-"""`finite`: finite leaves give a finite output, and a finite output finite gradients.
+"""`finite`: finite leaves give a finite output, and a finite output gives finite gradients.
 
-Where one is not, and only there, the forward pass is asked whether it may be so. An infinite output
-is right at a pole (the logarithm of 0): a step away it is finite. An infinite slope is right where
-the one-sided slopes grow as the step shrinks (a square root at 0). That is two forward passes, and
-four for each such slope; else nothing is paid beside the run. It cannot see a wrong number that is
-finite, and accuses every engine where a rule multiplies 0 by infinity, as they all do for
-`(x * x).sqrt()` at 0. In a log nothing becomes infinite that was not so at first, and nothing is
-ever NaN. A probe that itself contains NaN or infinity is skipped.
+Only if one is not finite, the forward pass is evaluated again to see whether that is right. An
+infinite output is right at a pole (the logarithm of 0): a step away it is finite. An infinite slope
+is right where the one-sided slopes grow as the step shrinks (a square root at 0). That costs two
+forward passes, and four for each such slope; otherwise, nothing beyond the run. Finite wrong
+numbers are not detected, and every engine gets an alarm where a rule multiplies 0 by infinity, as
+they all do for `(x * x).sqrt()` at 0. In a log, a value must not become infinite later, nor ever be
+NaN. A probe that itself contains NaN or infinity is skipped.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from harness.runs.trial import Trial
 OUTPUT = message("the output")
 
 MOST_ELEMENTS = 50
-"""How many gradient entries that are not finite are examined."""
+"""The number of non-finite gradient entries that are examined."""
 
 
 def measure(trial: Trial, run: Run) -> Measured:
-    """For each leaf, 1 where the gradient is not finite and the slope is not either.
+    """Measure, for each leaf, 1 where neither the gradient nor the slope is finite.
 
-    Where the output is infinite, only `pole`: 1 if it is finite a step away.
+    If the output is infinite, measure only `pole`: 1 if it is finite a step away.
     """
     if trial.probe.kind == "steps" or all(map(_is_finite, (run.output, *run.gradients.values()))):
         return Measured()
@@ -49,7 +49,7 @@ def measure(trial: Trial, run: Run) -> Measured:
 
 
 def _is_at_a_pole(trial: Trial, run: Run) -> bool:
-    """Whether nothing is NaN, and all becomes finite where all leaves rise, or fall, by a step."""
+    """Whether nothing is NaN, and all is finite after all leaves rise, or fall, by a step."""
     assert run.output is not None
     if np.isnan(run.output.numpy()).any():
         return False
@@ -67,13 +67,13 @@ def check(observation: Observation) -> Verdict:
     if observation.probe.kind == "steps":
         if text_is_finite:
             return _check_log(run)
-        return Skipped(message("the probe itself writes numbers that are not finite"))
+        return Skipped(message("the probe's text contains numbers that are not finite"))
     if not all(_is_finite(leaf) for leaf in run.leaves.values()):
         return Skipped(message("a leaf is not finite"))
     assert run.output is not None
     if not _is_finite(run.output):
         if not text_is_finite:
-            return Skipped(message("the probe itself writes numbers that are not finite"))
+            return Skipped(message("the probe's text contains numbers that are not finite"))
         if run.measured["finite"].numbers["pole"]:
             return Skipped(message("the leaves are at a pole, where the output has to be infinite"))
         return Alarm(_describe(OUTPUT, run.output.numpy()))
@@ -132,7 +132,7 @@ def _describe(name: Message, array: NumericArray) -> Message:
 FINITE = Diagnostic(
     name="finite",
     sees="NaN and infinity where the leaves and the slopes are finite",
-    blind="every wrong number that is finite",
+    blind="wrong numbers that are finite",
     cost="3, the run itself",
     passes=lambda _: 3,
     check=check,

@@ -1,8 +1,8 @@
 """`forward`: the probe's output against PyTorch's, in shape and value.
 
-The only check of the forward pass itself: finite differences compare the gradient with whatever the
-engine computes, right or wrong. It sees no gradient at all, and nothing where PyTorch cannot run
-the probe's text. Costs a forward pass, to see how far rounding may go.
+The only check of the forward pass itself: finite differences compare the gradient with what the
+engine computes, right or wrong. It does not check gradients, nor probes that PyTorch cannot run. It
+costs one forward pass, to estimate the rounding error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:
-    """What rounding may do to the output."""
+    """Measure the rounding error of the output."""
     return Measured(numbers={"noise": output_noise(trial, run)})
 
 
@@ -51,9 +51,9 @@ def check(observation: Observation) -> Verdict:
 
 FORWARD = Diagnostic(
     name="forward",
-    sees="a forward pass that is wrong, whether or not the backward pass follows it",
-    blind="every wrong gradient; what PyTorch lacks",
-    cost="4, and PyTorch once a probe",
+    sees="a forward pass that is wrong, whether or not the backward pass matches it",
+    blind="wrong gradients; probes that PyTorch cannot run",
+    cost="4, and one run of PyTorch per probe",
     passes=lambda _: 4,
     check=check,
     measure=measure,

@@ -1,11 +1,11 @@
 """`gradcheck`: the engine's gradient against central differences of its own forward pass.
 
-It catches whatever is not the derivative of the forward pass, element by element. It cannot see a
-forward pass that is wrong together with its backward pass, and it leaves out elements at kinks,
-where the derivative is not unique (`differences` explains how they are found). It costs two forward
-passes an element and one to see that the same leaves give the same output; where that disagrees
-with the engine two more, and two forward and backward passes to see how far rounding may go. Probes
-of more than 50 elements are left to `directional`.
+It catches any gradient that is not the derivative of the forward pass, element by element. It
+cannot detect a forward pass that is wrong together with its backward pass, and it skips elements at
+kinks, where the derivative is not unique (`differences` explains how they are found). It costs two
+forward passes per element, and one to check that the same leaves give the same output; where that
+disagrees with the engine, two more per element, and two forward and backward passes to estimate the
+rounding error. Probes of more than 50 elements are left to `directional`.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from harness.diagnostics.rounding import gradient_noise
 from harness.runs.trial import Trial
 
 MOST_ELEMENTS = 50
-"""Larger leaves would need two forward passes an element."""
+"""Larger leaves would require two forward passes per element."""
 
 ERROR = "error of "
 """Before a leaf's name: the bounds on its numerical gradient; infinite at a kink."""
 
 
 def measure(trial: Trial, run: Run) -> Measured:
-    """The gradient of the probe's loss by central differences, one element at a time."""
+    """Measure the gradient of the probe's loss by central differences, one element at a time."""
     elements = sum(leaf.numpy().size for leaf in run.leaves.values())
     if elements > MOST_ELEMENTS:
-        return Measured(problem=f"{elements} elements are more than the {MOST_ELEMENTS} it is for")
+        return Measured(problem=f"{elements} elements exceed the limit of {MOST_ELEMENTS}")
     try:
         around = Surroundings(trial, run)
     except Unmeasurable as reason:

@@ -1,7 +1,7 @@
-"""`guard`: what a correct engine refuses is refused.
+"""`guard`: the engine refuses what a correct engine refuses.
 
-Looks at probes named `refuse_*` alone, and costs nothing beside the run. A refusal is an exception
-of any type, with any message; a signal, an exit or a time-out is not a refusal.
+It checks only probes named `refuse_*`, and costs nothing beyond the run. A refusal is an exception
+of any type, with any message; a signal, an exit or a timeout is not a refusal.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from harness.diagnostics.diagnostic import Diagnostic, Observation
 
 
 def check(observation: Observation) -> Verdict:
-    """Alarm if the engine accepts what it has to refuse."""
+    """Alarm if the engine accepts what it must refuse."""
     failure = observation.run.failure
     if not observation.probe.refused:
-        return Skipped(message("there is nothing to refuse in this probe"))
+        return Skipped(message("the probe is not named `refuse_*`"))
     if failure is None:
         return Alarm(message("the engine accepts what a correct engine refuses"))
     if is_refusal(failure):
@@ -33,7 +33,7 @@ def is_refusal(failure: Failure) -> bool:
 GUARD = Diagnostic(
     name="guard",
     sees="an engine that accepts what a correct one refuses",
-    blind="everything but the probes named for it; a refusal for another reason",
+    blind="probes that are not named `refuse_*`; a refusal for the wrong reason",
     cost="3, the run itself",
     passes=lambda _: 3,
     check=check,

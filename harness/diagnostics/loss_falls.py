@@ -1,9 +1,9 @@
-"""`loss-falls`: the smoke test that everybody has, included to show what it misses.
+"""`loss-falls`: the usual smoke test, included to show what it misses.
 
 For a log of steps: the last loss is below the first. For a gradient probe: one small step against
-the gradient lowers the loss, written as a hand-made training loop writes it, so that a gradient of
-another shape broadcasts there too. Where there is no slope to follow, at a minimum or a kink,
-nothing is said.
+the gradient lowers the loss, written as in a hand-written training loop, so that a gradient of
+another shape broadcasts here too. If there is no slope to follow, at a minimum or a kink, the check
+is skipped.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from harness.diagnostics.wording import brings_non_finite
 from harness.runs.trial import Trial
 
 STEPS = (1e-3, 1e-5, 1e-7)
-"""A step may end beyond a pole or a valley; where the loss is smooth, a smaller one does not."""
+"""A large step may overshoot a pole or a valley; a smaller one does not if the loss is smooth."""
 
 
 def measure(trial: Trial, run: Run) -> Measured:
-    """The loss before and after `leaf = leaf - STEP * leaf.grad`: the first step that lowers it.
+    """Measure the loss before and after `leaf = leaf - step * leaf.grad`.
 
-    Of the largest one, where none does.
+    The step is the first that lowers the loss, or the largest if none does.
     """
     if trial.probe.kind == "steps":
         return Measured()  # the log says it all
@@ -32,12 +32,12 @@ def measure(trial: Trial, run: Run) -> Measured:
         return Measured(problem="the run has no output to follow")
     before = _loss(run.output.numpy(), run)
     if np.isinf(before):
-        return Measured(problem="the loss is infinite, and no step could show")
+        return Measured(problem="the loss is infinite, so a step cannot lower it")
     if np.isnan(before) and brings_non_finite(trial.probe):
-        return Measured(problem="the probe itself writes numbers that are not finite")
+        return Measured(problem="the probe's text contains numbers that are not finite")
     rounding = _rounding(run, run.output.numpy())
     if STEPS[0] * _square_length(run) <= rounding:
-        return Measured(problem="the gradient is too short for a step along it to show")
+        return Measured(problem="the gradient is too small for a step to change the loss")
     afters = []
     for step in STEPS:
         afters.append(_loss_after(step, trial, run))
@@ -48,7 +48,7 @@ def measure(trial: Trial, run: Run) -> Measured:
         uphill = _loss_after(-STEPS[0], trial, run)
         if uphill > before + rounding:
             return Measured(
-                problem="the loss has a kink here: it rises one way, and stays the other"
+                problem="the loss has a kink here: it rises on one side and is flat on the other"
             )
     after = afters[-1] if falls else afters[0]
     return Measured(numbers={"before": before, "after": after, "rounding": rounding})
@@ -69,13 +69,13 @@ def _loss_after(step: float, trial: Trial, run: Run) -> float:
 
 
 def _square_length(run: Run) -> float:
-    """Of all gradients together: what a step of 1 would take from the loss, were it straight."""
+    """Return the squared length of all gradients: how far a step of 1 would lower a linear loss."""
     gradients = [gradient.numpy() for gradient in run.gradients.values() if gradient]
     return float(sum(np.sum(np.square(gradient, dtype=float)) for gradient in gradients))
 
 
 def _rounding(run: Run, output: NumericArray) -> float:
-    """How far rounding may move the loss: that of the terms it sums, and that of the leaves."""
+    """Return the rounding error of the loss: that of the terms it sums, and of the leaves."""
     assert run.cotangent is not None
     epsilon = np.finfo(output.dtype).eps if output.dtype.kind == "f" else 0.0
     with np.errstate(invalid="ignore"):
@@ -111,9 +111,9 @@ def _judge(before: float, after: float, rounding: float = 0.0) -> Verdict:
 
 LOSS_FALLS = Diagnostic(
     name="loss-falls",
-    sees="training that does not train",
-    blind="every gradient that still points downhill, most wrong ones included",
-    cost="4, and up to 3 more where the first step does not lower the loss",
+    sees="a training, or a step against the gradient, that does not lower the loss",
+    blind="any gradient that still points downhill, as most wrong ones do",
+    cost="4, and up to 3 more if the first step does not lower the loss",
     passes=lambda _: 4,
     check=check,
     measure=measure,

@@ -1,16 +1,17 @@
-"""`metamorphic`: relations that hold between gradients, whatever the gradients are.
+"""`metamorphic`: relations between gradients that hold whatever their values.
 
-- `broadcast`: a leaf that broadcasts to the output's shape may as well be tiled to that shape; the
-  gradient of the tiles, summed back, is the leaf's.
-- `rows`: where each row of the output is made of the same row of the leaves, the first row and the
-  rest can be run apart; gradients of what all rows share add up, the others are put together.
+- `broadcast`: a leaf that broadcasts to the output's shape can also be tiled to that shape; the
+  gradient of the tiles, summed back, equals the leaf's.
+- `rows`: if each row of the output depends on the same row of the leaves, the first row and the
+  rest can be run separately; gradients of leaves shared by all rows add up, and the others are
+  concatenated.
 - `linear`: the gradient is linear in the cotangent, g(2 c - 3 d) = 2 g(c) - 3 g(d).
-- `zero`: no cotangent, no gradient.
+- `zero`: a cotangent of zeros gives a gradient of zeros.
 
-The first two hold for some probes only. The forward pass decides, at the leaves and at other
-numbers, so that an accident does not count; only the last two are checked on other probes. All four
-are blind to a factor that is wrong everywhere alike. It costs five forward and backward passes,
-three (and two forward passes) more for each leaf that broadcasts, and some eight for the rows.
+The first two apply only to some probes. The forward pass decides, at the leaves and at other
+values, so that a coincidence does not count; other probes are checked only for the last two. None
+of the four detects a factor that is wrong everywhere. It costs five forward and backward passes,
+three (and two forward passes) more for each leaf that broadcasts, and about eight for the rows.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def measure(trial: Trial, run: Run) -> Measured:
     """Both sides of each relation that applies, by `relation/leaf/side`."""
     engine = _Engine(trial, run)
     if not engine.is_repeatable():
-        return Measured(problem="the same leaves give another output the second time")
+        return Measured(problem="the same leaves give a different output the second time")
     noise = gradient_noise(trial, run)
     relations = [*_linear(engine), *_zero(engine), *_broadcast(engine), *_rows(engine)]
     return Measured(
@@ -54,7 +55,7 @@ def measure(trial: Trial, run: Run) -> Measured:
 
 
 class _Engine:
-    """The engine at one run's leaves and cotangent, and what it gave there."""
+    """The engine at one run's leaves and cotangent, with the run's gradients."""
 
     def __init__(self, trial: Trial, run: Run) -> None:
         assert run.output is not None
@@ -62,7 +63,7 @@ class _Engine:
         self.trial = trial
         self.values = {name: leaf.numpy() for name, leaf in run.leaves.items()}
         self.output, self.cotangent = run.output.numpy(), run.cotangent.numpy()
-        self.given = self._filled(
+        self.observed = self._filled(
             self.values, {name: g.numpy() for name, g in run.gradients.items() if g}
         )
         rng = np.random.default_rng(0)
@@ -77,12 +78,12 @@ class _Engine:
 
     @staticmethod
     def _filled(values: Values, gradients: Mapping[str, NumericArray | None]) -> Gradients:
-        """No gradient is a gradient of zeros."""
-        found = {name: gradients.get(name) for name in values}
-        return {n: np.zeros_like(values[n]) if g is None else g for n, g in found.items()}
+        """Return the gradients, with zeros for missing ones."""
+        by_name = {name: gradients.get(name) for name in values}
+        return {n: np.zeros_like(values[n]) if g is None else g for n, g in by_name.items()}
 
     def can_forward(self, values: Values) -> NumericArray | None:
-        """The output for leaves of other shapes; None if the probe does not accept them."""
+        """Return the output for leaves of other shapes; None if the probe does not accept them."""
         try:
             return self.trial.output(values)
         except Exception:
@@ -97,7 +98,7 @@ class _Engine:
 
 
 def _moved(value: NumericArray, rng: np.random.Generator) -> NumericArray:
-    """Other numbers of a like size, so that what holds here and there is no accident."""
+    """Return other numbers of similar size, so that a relation does not hold by coincidence."""
     if value.dtype.kind != "f":
         return value
     moved = value * rng.uniform(0.8, 1.2, value.shape) + rng.uniform(-0.1, 0.1, value.shape)
@@ -107,18 +108,18 @@ def _moved(value: NumericArray, rng: np.random.Generator) -> NumericArray:
 def _linear(engine: _Engine) -> Iterator[Relation]:
     c, d = engine.cotangent, engine.other_cotangent
     of_d, mixed = (engine.gradients(engine.values, cotangent) for cotangent in (d, 2 * c - 3 * d))
-    if any(of_d[name].shape != given.shape for name, given in engine.given.items()):
+    if any(of_d[name].shape != g.shape for name, g in engine.observed.items()):
         return
-    yield "linear", mixed, {name: 2 * g - 3 * of_d[name] for name, g in engine.given.items()}
+    yield "linear", mixed, {name: 2 * g - 3 * of_d[name] for name, g in engine.observed.items()}
 
 
 def _zero(engine: _Engine) -> Iterator[Relation]:
     nothing = engine.gradients(engine.values, np.zeros_like(engine.cotangent))
-    yield "zero", nothing, {name: _zeros_like(g) for name, g in engine.given.items()}
+    yield "zero", nothing, {name: _zeros_like(g) for name, g in engine.observed.items()}
 
 
 def _zeros_like(gradient: NumericArray) -> NumericArray:
-    """Zeros, but NaN where the gradient is not finite: there nothing is due (0 times infinity)."""
+    """Return zeros, but NaN where the gradient is not finite, as 0 times infinity is undefined."""
     return np.where(np.isfinite(gradient), 0.0, np.nan)
 
 
@@ -136,7 +137,11 @@ def _broadcast(engine: _Engine) -> Iterator[Relation]:
         ):
             tiles = engine.gradients(here, engine.cotangent)[name]
             if tiles.shape == shape:
-                yield "broadcast", {name: engine.given[name]}, {name: _sum_to(tiles, value.shape)}
+                yield (
+                    "broadcast",
+                    {name: engine.observed[name]},
+                    {name: _sum_to(tiles, value.shape)},
+                )
 
 
 def _broadcasts(small: Sequence[int], large: Sequence[int]) -> bool:
@@ -147,7 +152,7 @@ def _broadcasts(small: Sequence[int], large: Sequence[int]) -> bool:
 
 
 def _sum_to(tiles: NumericArray, shape: tuple[int, ...]) -> NumericArray:
-    """The sum over the axes along which `shape` was tiled."""
+    """Return the sum over the axes along which `shape` was tiled."""
     created = tuple(range(tiles.ndim - len(shape)))
     stretched = tuple(
         i + len(created) for i, n in enumerate(shape) if n == 1 != tiles.shape[i + len(created)]
@@ -156,7 +161,7 @@ def _sum_to(tiles: NumericArray, shape: tuple[int, ...]) -> NumericArray:
 
 
 def _rows(engine: _Engine) -> Iterator[Relation]:
-    """The first choice of leaves to cut that works: one of them, or all that have the rows."""
+    """Yield the relation for the first leaves that can be split: one, or all with the rows."""
     if engine.output.ndim == 0 or len(engine.output) < 2:
         return
     long = [n for n, v in engine.values.items() if v.ndim and len(v) == len(engine.output)]
@@ -195,11 +200,11 @@ def _apart(engine: _Engine, cut: Sequence[str]) -> Iterator[Relation]:
         for values, g in zip(parts, (first, rest), strict=True)
         for n in g
     ]
-    if all(fit):  # else there is nothing to add up: `shape` sees it
+    if all(fit):  # otherwise they do not add up: `shape` detects it
         expected = {name: np.concatenate([first[name], rest[name]]) for name in cut}
         yield (
             "rows",
-            engine.given,
+            engine.observed,
             {n: expected[n] if n in expected else first[n] + rest[n] for n in first},
         )
 
@@ -229,9 +234,11 @@ def _name(relation: str, leaf: str) -> Message:
         case "zero":
             return message("for a cotangent of zeros, {leaf}.grad", leaf=leaf)
         case "broadcast":
-            return message("beside the sum over tiles of {leaf}, {leaf}.grad", leaf=leaf)
+            return message("compared with the sum over tiles of {leaf}, {leaf}.grad", leaf=leaf)
         case _:
-            return message("beside the first row and the rest run apart, {leaf}.grad", leaf=leaf)
+            return message(
+                "compared with the first row and the rest run apart, {leaf}.grad", leaf=leaf
+            )
 
 
 METAMORPHIC = Diagnostic(

@@ -1,4 +1,4 @@
-"""`mode`: whether a layer behaves as training and evaluation require, going from one to the other.
+"""`mode`: whether a layer behaves as training and evaluation require, also after a switch.
 
 The lab takes the layer through training, evaluation twice, evaluation of its first row alone, and
 training again, all on one input, and records output, state and `training` flags each time. The
@@ -23,10 +23,10 @@ TRAIN, EVAL, EVAL_AGAIN, FIRST_ROW, TRAIN_AGAIN = range(5)
 
 FLAGS = "state.training"
 RUNNING = "running"
-"""What statistics that move in training have in their names, as in PyTorch."""
+"""The part of a name that marks running statistics, as in PyTorch."""
 
 CHANCE = 1e-7
-"""How often the rule about the mean may be wrong on a correct layer, over all random masks."""
+"""The probability that the rule about the mean is wrong on a correct layer, over all masks."""
 
 State = dict[str, NumericArray]
 
@@ -84,7 +84,7 @@ def flags_follow(scenario: Scenario) -> Message | None:
 
 
 def evaluation_changes_nothing(scenario: Scenario) -> Message | None:
-    """State is for training: looking at a layer must not move it."""
+    """Evaluation does not change a layer's state."""
     for step in (EVAL, EVAL_AGAIN, FIRST_ROW):
         if changed := _changed(scenario.states[TRAIN], scenario.states[step]):
             return message("evaluation changes {state}", state=", ".join(changed))
@@ -96,7 +96,7 @@ def evaluation_is_deterministic(scenario: Scenario) -> Message | None:
     once, again = scenario.outputs[EVAL], scenario.outputs[EVAL_AGAIN]
     if np.array_equal(once, again, equal_nan=True):
         return None
-    return message("in evaluation the same input gives two outputs")
+    return message("in evaluation the same input gives two different outputs")
 
 
 def rows_stand_alone(scenario: Scenario) -> Message | None:
@@ -104,11 +104,11 @@ def rows_stand_alone(scenario: Scenario) -> Message | None:
     alone, among = scenario.outputs[FIRST_ROW], scenario.outputs[EVAL][:1]
     if alone.shape != among.shape:
         return message(
-            "in evaluation a row alone gives {alone}, in its batch {among}",
+            "in evaluation a row gives {alone} alone, but {among} in its batch",
             alone=alone.shape,
             among=among.shape,
         )
-    # A product of other shapes may add up in another order.
+    # A product of other shapes may be summed in another order.
     tolerance = math.sqrt(np.finfo(among.dtype).eps) if among.dtype.kind == "f" else 0.0
     scale = float(np.abs(among).max(initial=0.0))
     if np.allclose(alone, among, tolerance, tolerance * scale, equal_nan=True):
@@ -117,7 +117,7 @@ def rows_stand_alone(scenario: Scenario) -> Message | None:
 
 
 def training_comes_back(scenario: Scenario) -> Message | None:
-    """A layer that was another in training than in evaluation still is, after evaluation."""
+    """A layer that differs between training and evaluation still does so after evaluation."""
     first, between, again = (scenario.outputs[step] for step in (TRAIN, EVAL, TRAIN_AGAIN))
     if np.array_equal(first, between, equal_nan=True):
         return None
@@ -138,11 +138,11 @@ def training_moves_statistics_alone(scenario: Scenario) -> Message | None:
 
 
 def statistics_approach_the_batch(scenario: Scenario) -> Message | None:
-    """Each running statistic of the layer itself moves towards what the batch has.
+    """Each running statistic of the layer itself moves towards that of the batch.
 
-    Only the direction is held, so that any momentum is right, and the variance may count with or
-    without Bessel's correction: where it lies between the two, it may go either way. Statistics of
-    layers further inside have another input than `x`, and are left out.
+    Only the direction is checked, so that any momentum is right, and the variance may be computed
+    with or without Bessel's correction: if it lies between the two, it may move either way.
+    Statistics of nested layers have another input than `x`, and are not checked.
     """
     x = scenario.x
     batch = {
@@ -166,7 +166,7 @@ def statistics_approach_the_batch(scenario: Scenario) -> Message | None:
 
 
 def what_is_dropped_changes(scenario: Scenario) -> Message | None:
-    """A layer that drops elements in training draws them anew each time."""
+    """A layer that drops elements in training draws a new mask each time."""
     if not _dropped(scenario, TRAIN).any():
         return None
     if not np.array_equal(_dropped(scenario, TRAIN), _dropped(scenario, TRAIN_AGAIN)):
@@ -175,9 +175,9 @@ def what_is_dropped_changes(scenario: Scenario) -> Message | None:
 
 
 def training_keeps_the_mean(scenario: Scenario) -> Message | None:
-    """What is dropped in training is made up for: the mean over all masks is the evaluation.
+    """Training compensates for dropped elements: the mean over all masks equals the evaluation.
 
-    Held where every output is 0 or the same multiple c of what evaluation gives, as behind a
+    Checked if every output is 0 or the same multiple c of the one in evaluation, as after a
     dropout. Then the n ratios of the two outputs are independent, lie in [0, c] and have the mean
     1, so by Hoeffding's inequality their average is further than `c * sqrt(log(2 / CHANCE) / 2n)`
     from 1 with a probability below `CHANCE`. (Hoeffding, Probability Inequalities for Sums of
@@ -190,14 +190,14 @@ def training_keeps_the_mean(scenario: Scenario) -> Message | None:
     ratios = np.stack([scenario.outputs[step][some] / base[some] for step in (TRAIN, TRAIN_AGAIN)])
     scale = ratios.flat[np.abs(ratios).argmax()]
     if not np.allclose(ratios[ratios != 0], scale, rtol=1e-2, atol=0.0):
-        return None  # something else stands behind what drops
+        return None  # another layer follows the dropout
     bound = abs(scale) * math.sqrt(math.log(2 / CHANCE) / (2 * ratios.size))
     average = ratios.mean()
     if abs(average - 1) <= bound:
         return None
     return message(
-        "in training the output is {average} times that of evaluation on average, "
-        "further from 1 than {bound}, which chance explains",
+        "on average, the output in training is {average} times that in evaluation; chance "
+        "explains a distance from 1 of at most {bound}",
         average=f"{average:.3g}",
         bound=f"{bound:.2g}",
     )
@@ -217,7 +217,7 @@ RULES: tuple[Callable[[Scenario], Message | None], ...] = (
 
 
 def _changed(before: State, after: State) -> list[str]:
-    """The names of what differs, or is in one of the two alone."""
+    """Return the names of entries that differ, or are in only one of the two."""
     return [
         name
         for name in {**before, **after}
@@ -228,7 +228,7 @@ def _changed(before: State, after: State) -> list[str]:
 
 
 def _dropped(scenario: Scenario, step: int) -> NumericArray:
-    """Where an output is 0 that evaluation has not at 0; nowhere if the shapes differ."""
+    """Return where an output is 0 only in training; nowhere if the shapes differ."""
     base, output = scenario.outputs[EVAL], scenario.outputs[step]
     if base.shape != output.shape:
         return np.zeros(1, bool)

@@ -1,9 +1,9 @@
-"""`purity`: a run changes nothing but gradients, and the same leaves give the same output again.
+"""`purity`: a run changes only gradients, and the same leaves give the same output again.
 
-The leaves and the cotangent hold what they held, nothing is drawn from NumPy's global generator,
-and a second forward pass agrees with the first one. (To rounding: a linear algebra library may sum
-in another order where an array lies elsewhere in memory.) Costs that one forward pass. It cannot
-see an interior value that was changed and is not shown, nor anything wrong that changes nothing.
+The leaves and the cotangent keep their values, nothing is drawn from NumPy's global generator, and
+a second forward pass agrees with the first one. (Up to rounding: a linear algebra library may sum
+in another order if an array lies elsewhere in memory.) It costs that one forward pass. It detects
+neither a change of an interior value that is not shown nor errors that change nothing.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:
-    """The output of a second forward pass."""
+    """Measure the output of a second forward pass."""
     values = {name: leaf.numpy() for name, leaf in run.leaves.items()}
     return Measured({"output": pack(trial.output(values))})
 
 
 def check(observation: Observation) -> Verdict:
-    """Alarm at what was changed, drawn, or different the second time."""
+    """Alarm if anything was changed or drawn, or is different the second time."""
     run = observation.run
     assert run.output is not None
     for name, after in run.mutated.items():
@@ -43,14 +43,14 @@ def check(observation: Observation) -> Verdict:
 
 
 def _is_changed(before: NumericArray, after: NumericArray) -> bool:
-    """Whether it is more than what the engine made of it by holding it in a dtype of its own."""
+    """Whether it changed by more than the rounding of the engine's own dtype."""
     return not np.array_equal(before.astype(after.dtype), after, equal_nan=True)
 
 
 PURITY = Diagnostic(
     name="purity",
     sees="inputs that the run changes, global randomness, an output that depends on earlier runs",
-    blind="whatever is wrong every time alike and changes no input",
+    blind="errors that are the same in every run and change no input",
     cost="4",
     passes=lambda _: 4,
     check=check,

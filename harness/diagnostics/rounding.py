@@ -1,11 +1,11 @@
-"""How far rounding may carry a run's numbers, asked of the engine itself.
+"""The rounding error of a run's numbers, measured on the engine itself.
 
-Two correct ways of computing the same thing differ by rounding times the problem's condition. Where
+Two correct ways of computing the same thing differ by rounding times the problem's condition. If
 rows hardly vary, or far from zero, that is many times the last digit, so a fixed tolerance would
-accuse one of the two. The condition is measured: all leaves are moved by some sqrt(eps) of their
-size, and what that changes is scaled down by sqrt(eps), to a move of eps. (A move of eps itself
+reject one of the two. The condition is measured: all leaves are moved by about sqrt(eps) of their
+size, and the resulting change is scaled down by sqrt(eps), to a move of eps. (A move of eps itself
 would show the rounding of the engine's own formula, and an unstable formula is a bug.) Terms that
-cancel for one cotangent do not for a random one, so gradients are taken for that.
+cancel for one cotangent do not cancel for a random one, so gradients are computed for a random one.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ UNITS = 64
 
 
 def precision(trial: Trial, run: Run) -> float:
-    """The coarsest machine epsilon of the leaves, as given and as held, and the output."""
-    given = {name: leaf.numpy() for name, leaf in run.leaves.items()}
-    held = trial.stored(given).values()
-    return resolution(*given.values(), *held, *([run.output.numpy()] if run.output else []))
+    """Return the coarsest machine epsilon of the leaves (passed and stored) and the output."""
+    leaves = {name: leaf.numpy() for name, leaf in run.leaves.items()}
+    stored = trial.stored(leaves).values()
+    return resolution(*leaves.values(), *stored, *([run.output.numpy()] if run.output else []))
 
 
 def gradient_noise(trial: Trial, run: Run) -> dict[str, float]:
-    """What rounding may do to an entry of each leaf's gradient: two forward and backward passes."""
+    """Return the rounding error of each leaf's gradient: two forward and backward passes."""
     assert run.output is not None
     eps, rng = precision(trial, run), np.random.default_rng(0)
     cotangent = rng.standard_normal(run.output.shape)
@@ -43,24 +43,24 @@ def gradient_noise(trial: Trial, run: Run) -> dict[str, float]:
 
 
 def output_noise(trial: Trial, run: Run) -> float:
-    """What rounding may do to an entry of the output: one forward pass."""
+    """Return the rounding error of an entry of the output: one forward pass."""
     assert run.output is not None
     eps = precision(trial, run)
     return _noise(run.output.numpy(), trial.output(_nudged(run, eps)), eps)
 
 
 def measure_noise(trial: Trial, run: Run) -> Measured:
-    """`gradient_noise` as a measurement: an array of no axes for each leaf."""
+    """Measure `gradient_noise`: a 0-d array for each leaf."""
     return Measured(pack_noise(gradient_noise(trial, run)))
 
 
 def pack_noise(noise: Mapping[str, float]) -> dict[str, Array]:
-    """Noise ready to travel."""
+    """Return noise in the form that is sent."""
     return {name: pack(np.float64(size)) for name, size in noise.items()}
 
 
 def _nudged(run: Run, eps: float) -> dict[str, NumericArray]:
-    """The leaves, each moved by up to sqrt(eps) of itself: zeros stay."""
+    """Return the leaves, each element moved by up to sqrt(eps) of itself; zeros stay."""
     rng = np.random.default_rng(1)
     return {
         name: (leaf * (1 + math.sqrt(eps) * rng.uniform(-1, 1, leaf.shape))).astype(leaf.dtype)

@@ -1,10 +1,10 @@
-"""`second-backward`: backward again without clearing, and each gradient is twice the first.
+"""`second-backward`: after a second backward pass without clearing, each gradient has doubled.
 
-Twice over a graph computed anew from the same leaves, and, where the library can keep a graph,
-twice over one graph. Gradients add up in the leaves and nowhere else: a leaf that is overwritten
-shows, a gradient left over in an interior node, a graph that remembers. It cannot see a gradient
-that is wrong in the same way each time. It costs two forward and two backward passes, and one and
-two more for the same graph.
+The second pass walks a graph computed anew from the same leaves and, if the library can retain a
+graph, in another trial the same graph. Gradients add up only in the leaves: this detects an
+overwritten leaf, a gradient left in an interior node, and a graph that keeps state. It cannot
+detect a gradient that is wrong in the same way each time. It costs two forward and two backward
+passes, and one and two more for the same graph.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.runs.trial import Trial
 
 ANEW, SAME = "anew", "same"
-"""The ways: over a graph computed anew, and over the same graph."""
+"""The two ways: over a graph computed anew, and over the same graph."""
 
 
 def measure(trial: Trial, run: Run) -> Measured:
@@ -33,7 +33,7 @@ def measure(trial: Trial, run: Run) -> Measured:
     trial.library.backward(output, cotangent.copy())
     output = trial.call(leaves)
     if pack(trial.library.value(output)) != run.output:
-        return Measured(problem="the same leaves give another output the second time")
+        return Measured(problem="the same leaves give a different output the second time")
     trial.library.backward(output, cotangent.copy())
     measured = _gradients(trial, leaves, ANEW)
     if trial.library.supports("backward_again"):
@@ -45,8 +45,8 @@ def measure(trial: Trial, run: Run) -> Measured:
 
 
 def _gradients(trial: Trial, leaves: dict[str, Any], way: str) -> dict[str, Array]:
-    found = {name: trial.library.gradient(leaf) for name, leaf in leaves.items()}
-    return {f"{way}/{name}": pack(g) for name, g in found.items() if g is not None}
+    gradients = {name: trial.library.gradient(leaf) for name, leaf in leaves.items()}
+    return {f"{way}/{name}": pack(g) for name, g in gradients.items() if g is not None}
 
 
 def check(observation: Observation) -> Verdict:
@@ -74,12 +74,12 @@ def check(observation: Observation) -> Verdict:
 def _name(way: str, leaf: str) -> Message:
     if way == ANEW:
         return message("{leaf}.grad, computed anew", leaf=leaf)
-    return message("{leaf}.grad, over one graph", leaf=leaf)
+    return message("{leaf}.grad, over the same graph", leaf=leaf)
 
 
 SECOND_BACKWARD = Diagnostic(
     name="second-backward",
-    sees="gradients that overwrite instead of adding up, and what an earlier backward left behind",
+    sees="gradients that are overwritten, not accumulated; state left by an earlier backward pass",
     blind="a gradient that is wrong in the same way each time",
     cost="14",
     passes=lambda _: 14,

@@ -1,8 +1,8 @@
 """`shape`: the one-line invariant `leaf.grad.shape == leaf.shape`.
 
-In a log of steps there are no gradients; there the invariant is that whatever is logged keeps its
-first shape: a parameter does not grow. It costs nothing beside the run,
-and sees no wrong value, nor a wrong shape that another rule has made fit again on the way.
+In a log of steps, which has no gradients, the invariant is that every logged value keeps its first
+shape. It costs nothing beyond the run, and detects neither wrong values nor a wrong shape that
+another rule has corrected.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _check_gradients(run: Run) -> Verdict:
         if gradient.shape != run.leaves[name].shape:
             return Alarm(
                 message(
-                    "{leaf}.grad has shape {actual}, and {leaf} {expected}",
+                    "{leaf}.grad has shape {actual}, but {leaf} has shape {expected}",
                     leaf=name,
                     actual=gradient.shape,
                     expected=run.leaves[name].shape,
@@ -45,7 +45,7 @@ def _check_log(run: Run) -> Verdict:
             if first.setdefault(name, array.shape) != array.shape:
                 return Alarm(
                     message(
-                        "{entry} has shape {actual} after step {step}, it had {expected}",
+                        "{entry} has shape {actual} after step {step}, but had {expected} before",
                         entry=name,
                         actual=array.shape,
                         step=step,
@@ -58,8 +58,8 @@ def _check_log(run: Run) -> Verdict:
 
 SHAPE = Diagnostic(
     name="shape",
-    sees="a gradient of another shape than its leaf, a parameter that changes its shape",
-    blind="wrong values of the right shape; lengths that agree by accident",
+    sees="a gradient whose shape is not that of its leaf, a parameter that changes its shape",
+    blind="wrong values of the right shape; lengths that agree by coincidence",
     cost="3, the run itself",
     passes=lambda _: 3,
     check=check,

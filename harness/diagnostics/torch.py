@@ -1,10 +1,10 @@
 """`torch`: the engine's gradient against PyTorch's, for the same text and the same numbers.
 
-The answer is independent of the engine, so it also holds where forward and backward are wrong
-together, and at kinks. There another choice than PyTorch's is let be if it is as good
-(`differences.measure_conventions`). That, and how far rounding may go, takes two forward and
-backward passes and five forward passes, and some eight more for each kink. It is blind where
-PyTorch cannot run the probe's text.
+PyTorch is independent of the engine, so this also works if forward and backward are wrong together,
+and at kinks. There, a choice other than PyTorch's is accepted if it is valid
+(`differences.measure_conventions`). That, and estimating the rounding error, takes two forward and
+backward passes and five forward passes, and about eight more for each kink. It does not apply to
+probes that PyTorch cannot run.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def check(observation: Observation) -> Verdict:
 
 TORCH = Diagnostic(
     name="torch",
-    sees="any gradient that PyTorch would not give, also at kinks and where the forward is wrong",
-    blind="what PyTorch lacks; another valid choice at a kink",
-    cost="14, and PyTorch once a probe",
+    sees="any gradient that differs from PyTorch's, even at kinks or if the forward pass is wrong",
+    blind="probes that PyTorch cannot run; another valid choice at a kink",
+    cost="14, and one run of PyTorch per probe",
     passes=lambda _: 14,
     check=check,
     measure=measure_conventions,

@@ -1,10 +1,10 @@
 """`training-log`: contradictions within the log of one training, without a reference.
 
-By name: `loss` and `validation_loss` are losses per sample, of nothing that can be negative;
-`chance_loss` is the loss of guessing; `grad_norm` is the length of all gradients together and
-`grad_norm_PART` that of some; `clipped_norm` is its length after clipping to `max_norm`. Names that
-end in `_error` say how far off an identity is, relative to its size. Other arrays with axes are
-parameters and state, of which a training moves every one.
+Entries are known by name: `loss` and `validation_loss` are losses per sample, and never negative;
+`chance_loss` is the loss of guessing; `grad_norm` is the length of all gradients together, and
+`grad_norm_PART` that of some; `clipped_norm` is the length after clipping to `max_norm`. Names that
+end in `_error` are relative errors of an identity. Other arrays with axes are parameters and state,
+all of which a training changes.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from harness.diagnostics.diagnostic import Diagnostic, Observation
 LOSSES = ("loss", "validation_loss")
 
 OFF = 1e-4
-"""More than rounding explains, also that of float32; bugs are off by parts of the whole."""
+"""More than rounding explains, even in float32; bugs cause much larger errors."""
 
 DIVERGED = 2.0
-"""A loss that ends above this multiple of its start. A noisy one may end a little above it."""
+"""A loss diverges if it ends above this multiple of its start; noise may raise it a little."""
 
 APART = 3.0
-"""Before training, training and validation loss estimate the same number, up to the samples."""
+"""Before training, training and validation loss estimate the same number, up to sampling."""
 
 ABOVE_CHANCE = 2.0
-"""First weights should know nothing, and knowing nothing costs the loss of guessing."""
+"""Initial predictions should be uninformed, and so cost about the loss of guessing."""
 
 EXPLODED = 1e3
-"""How many times its first length a gradient or a parameter may reach."""
+"""The multiple of its first length that a gradient or a parameter may reach."""
 
 UNEVEN = 1e-4
 """The shortest of several parts' gradients at the start, relative to the longest."""
@@ -68,7 +68,7 @@ def read_log(snapshots: Sequence[Mapping[str, Array]]) -> Log:
 
 
 def not_finite(log: Log) -> Message | None:
-    """NaN and infinity: from there on nothing means anything."""
+    """A value is NaN or infinite."""
     bad = [
         (step, name)
         for name, series in log.items()
@@ -82,7 +82,7 @@ def not_finite(log: Log) -> Message | None:
 
 
 def another_kind(log: Log) -> Message | None:
-    """Whatever is logged keeps its first shape and dtype."""
+    """An entry changes its shape or dtype."""
     for name, series in log.items():
         for (_, before), (step, after) in pairwise(series):
             if before.shape != after.shape:
@@ -105,13 +105,13 @@ def another_kind(log: Log) -> Message | None:
 
 
 def broken_identity(log: Log) -> Message | None:
-    """Entries that end in `_error` are 0 up to rounding."""
+    """An entry that ends in `_error` is not 0 up to rounding."""
     for name, series in log.items():
         for step, array in series:
             error = float(np.abs(array).max(initial=0.0))
             if name.endswith("_error") and error > OFF:
                 return message(
-                    "{entry} is {value} at step {step}, and should be 0",
+                    "{entry} is {value} at step {step}, but should be 0",
                     entry=name,
                     value=f"{error:.3g}",
                     step=step,
@@ -123,7 +123,7 @@ def broken_identity(log: Log) -> Message | None:
 
 
 def loss_is_not_a_number(log: Log) -> Message | None:
-    """A loss is one number: another shape says that something was broadcast or not reduced."""
+    """A loss is not a single number: something was broadcast or not reduced."""
     for name in LOSSES:
         for step, array in log.get(name, ()):
             if array.size != 1:
@@ -137,7 +137,7 @@ def loss_is_not_a_number(log: Log) -> Message | None:
 
 
 def negative_loss(log: Log) -> Message | None:
-    """Squares, distances and negative log-probabilities are not negative."""
+    """A loss is negative, although squares, distances and negative log-probabilities are not."""
     for name in LOSSES:
         for step, loss in _numbers(log, name):
             if loss < 0:
@@ -148,7 +148,7 @@ def negative_loss(log: Log) -> Message | None:
 
 
 def flat_loss(log: Log) -> Message | None:
-    """A loss that is the same number at every step: nothing that it depends on moves."""
+    """A loss that is the same at every step: nothing that it depends on changes."""
     losses = [loss for _, loss in _numbers(log, "loss")]
     if len(losses) > 2 and len(set(losses)) == 1 and losses[0] != 0:
         return message(
@@ -169,19 +169,19 @@ def diverging_loss(log: Log) -> Message | None:
 
 
 def far_from_chance(log: Log) -> Message | None:
-    """A first loss well above that of guessing: the first predictions are sure, and wrong."""
+    """A first loss well above that of guessing: the first predictions are confident and wrong."""
     loss, chance = _first(log, "loss"), _first(log, "chance_loss")
     if loss is None or chance is None or loss <= ABOVE_CHANCE * chance:
         return None
     return message(
-        "the loss starts at {loss}, where guessing would cost {chance}",
+        "the loss starts at {loss}, but guessing would cost {chance}",
         loss=f"{loss:.3g}",
         chance=f"{chance:.3g}",
     )
 
 
 def validation_apart(log: Log) -> Message | None:
-    """Two first losses, of a model that has seen neither set, that are not the same quantity."""
+    """First training and validation losses that differ, although the model has seen neither set."""
     loss, other = _first(log, "loss"), _first(log, "validation_loss")
     if loss is None or other is None or max(loss, other) <= APART * min(loss, other):
         return None
@@ -196,12 +196,12 @@ def validation_apart(log: Log) -> Message | None:
 
 
 def still_array(log: Log) -> Message | None:
-    """An array that never moves, while the log is of something that does."""
+    """An array that never changes while another one does."""
     moving = {name for name, series in log.items() if not _is_still(series)}
     for name, series in log.items():
         if len(series) > 2 and name not in moving and moving and _is_parameter(series):
             return message(
-                "{entry} never moves in {count} steps, while {other} does",
+                "{entry} never changes in {count} steps, while {other} does",
                 entry=name,
                 count=len(series),
                 other=min(moving),
@@ -210,7 +210,7 @@ def still_array(log: Log) -> Message | None:
 
 
 def idle_step(log: Log) -> Message | None:
-    """A step that moves no parameter, although there was a gradient to follow."""
+    """A step that changes no parameter, although the gradient is not zero."""
     norms = dict(_numbers(log, "grad_norm"))
     arrays = [s for s in log.values() if _is_parameter(s) and not _is_still(s)]
     steps: dict[int, bool] = {}
@@ -220,7 +220,7 @@ def idle_step(log: Log) -> Message | None:
     for step, idle in sorted(steps.items()):
         if idle and norms.get(step, 0.0) > 0:
             return message(
-                "step {step} moves nothing, with a gradient of length {norm}",
+                "step {step} changes no parameter, although the gradient has length {norm}",
                 step=step,
                 norm=f"{norms[step]:.3g}",
             )
@@ -228,7 +228,7 @@ def idle_step(log: Log) -> Message | None:
 
 
 def exploding_array(log: Log) -> Message | None:
-    """A parameter or a state that gets far larger than it was, and than 1."""
+    """A parameter or state that becomes far larger than at first, and than 1."""
     for name, series in log.items():
         if not _is_parameter(series):
             continue
@@ -237,7 +237,7 @@ def exploding_array(log: Log) -> Message | None:
             length = float(np.linalg.norm(array))
             if length > EXPLODED * first:
                 return message(
-                    "{entry} has length {length} at step {step}, at first {first}",
+                    "{entry} has length {length} at step {step}, but {first} at first",
                     entry=name,
                     length=f"{length:.3g}",
                     step=step,
@@ -250,13 +250,13 @@ def exploding_array(log: Log) -> Message | None:
 
 
 def vanished_gradient(log: Log) -> Message | None:
-    """A gradient of exactly 0 where there is still a loss."""
+    """A gradient of exactly 0 while the loss is not 0."""
     losses = dict(_numbers(log, "loss"))
     for name in log:
         for step, norm in _numbers(log, name) if name.startswith("grad_norm") else ():
             if norm == 0 and losses.get(step, 0.0) != 0:
                 return message(
-                    "{entry} is 0 at step {step}, where the loss is {loss}",
+                    "{entry} is 0 at step {step}, although the loss is {loss}",
                     entry=name,
                     step=step,
                     loss=f"{losses[step]:.3g}",
@@ -265,7 +265,7 @@ def vanished_gradient(log: Log) -> Message | None:
 
 
 def exploding_gradient(log: Log) -> Message | None:
-    """A gradient that gets far longer than it was at first."""
+    """A gradient that becomes far longer than at first."""
     norms = _numbers(log, "grad_norm")
     for step, norm in norms:
         if norm > EXPLODED * norms[0][1] > 0:
@@ -280,7 +280,7 @@ def exploding_gradient(log: Log) -> Message | None:
 
 
 def uneven_gradients(log: Log) -> Message | None:
-    """Gradients that die, or grow, on their way from the last layer to the first."""
+    """Gradients that vanish, or grow, from the last layer to the first."""
     norms = {name: _first(log, name) for name in log if name.startswith("grad_norm_")}
     parts = {name: norm for name, norm in norms.items() if norm is not None}
     if not parts:
@@ -298,7 +298,7 @@ def uneven_gradients(log: Log) -> Message | None:
 
 
 def wrong_clipping(log: Log) -> Message | None:
-    """Clipping cuts to `max_norm` what is longer, and leaves the rest."""
+    """Clipping that does not scale longer gradients to `max_norm`, or changes shorter ones."""
     rows = (_numbers(log, name) for name in ("grad_norm", "clipped_norm", "max_norm"))
     for (step, before), (_, after), (_, limit) in zip(*rows, strict=False):
         expected = min(before, limit)
@@ -334,7 +334,7 @@ RULES: tuple[Callable[[Log], Message | None], ...] = (
 
 
 def _numbers(log: Log, name: str) -> list[tuple[int, float]]:
-    """The steps and values of a name that is one number each time."""
+    """Return the steps and values of an entry that is a single number."""
     return [(step, float(array.item())) for step, array in log.get(name, ()) if array.size == 1]
 
 
@@ -353,8 +353,8 @@ def _is_still(series: Series) -> bool:
 
 TRAINING_LOG = Diagnostic(
     name="training-log",
-    sees="a training whose own numbers contradict each other: stuck, exploding, idle, too sure",
-    blind="a training that goes well, and elsewhere than it should",
+    sees="a training whose numbers contradict each other: stuck, exploding, idle, too confident",
+    blind="a training that looks healthy but converges to a wrong result",
     cost="3",
     passes=lambda _: 3,
     check=check,

@@ -1,6 +1,6 @@
-"""`trajectory`: the log of a training against PyTorch's log of the same text, step by step.
+"""`trajectory`: the log of a training against PyTorch's log of the same program, step by step.
 
-The first step at which the two differ shows when it went wrong, the entry shows where.
+The first step at which the two differ shows when it went wrong; the entry shows where.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from harness.diagnostics.diagnostic import Diagnostic, Observation
 KEPT_DIGITS = 0.4
 """The share of a dtype's digits in which two logs must agree: 5e-7 in float64, 2e-3 in float32.
 
-Rounding alone would leave more. But two correct optimizers also differ in conventions, such as the
-1e-6 that PyTorch adds to a norm before it divides by it, and a step hands its error to the next.
+Rounding alone would allow more. But two correct optimizers also differ in conventions, such as the
+1e-6 that PyTorch adds to a norm before dividing by it, and errors carry over to later steps.
 """
 
 IDENTITY = "_error"
-"""A key with this ending is how far an identity is off, hence rounding: not to be compared."""
+"""A key with this ending is the error of an identity, hence rounding: it is not compared."""
 
 Log = Sequence[dict[str, Array]]
 
 
 def check(observation: Observation) -> Verdict:
-    """Alarm at the first step, and there at the first entry, at which the two logs differ."""
+    """Alarm at the first step at which the logs differ, with the first entry that differs."""
     answer = observation.independent["torch"]
     assert not isinstance(answer, Skipped)
     return compare_logs(observation.run.log, answer.log)
@@ -44,7 +44,7 @@ def compare_logs(actual_log: Log, expected_log: Log) -> Verdict:
         if actuals.keys() != expecteds.keys():
             return Alarm(
                 message(
-                    "step {step} logs {actual}, with PyTorch {expected}",
+                    "step {step} logs {actual}, PyTorch logs {expected}",
                     step=step,
                     actual=_names(actuals),
                     expected=_names(expecteds),
@@ -74,7 +74,7 @@ def compare_logs(actual_log: Log, expected_log: Log) -> Verdict:
     if len(actual_log) != len(expected_log):
         return Alarm(
             message(
-                "{actual} steps are logged, with PyTorch {expected}",
+                "{actual} steps are logged, PyTorch logs {expected}",
                 actual=len(actual_log),
                 expected=len(expected_log),
             )
@@ -85,7 +85,7 @@ def compare_logs(actual_log: Log, expected_log: Log) -> Verdict:
 
 
 def _coarsest(log: Log) -> float:
-    """The resolution of the coarsest floats in a log: a training is as exact as its parameters."""
+    """Return the resolution of the coarsest floats in a log: it limits a training's precision."""
     dtypes = [np.dtype(array.dtype) for snapshot in log for array in snapshot.values()]
     return max((float(np.finfo(d).eps) for d in dtypes if d.kind == "f"), default=2.0**-52)
 
@@ -96,9 +96,10 @@ def _largest(array: NumericArray) -> float:
 
 
 def _deviation(actual: NumericArray, expected: NumericArray, scale: float) -> float:
-    """How far off, relative to the largest that the key has had; whole numbers have to be equal.
+    """Return the error relative to the key's largest value so far; integers must be equal.
 
-    NaN equals NaN: a text may compute it, and then PyTorch does. Else it is infinitely far off.
+    NaN equals NaN, since a probe may compute it, and then PyTorch does too; otherwise the error is
+    infinite.
     """
     if np.array_equal(actual, expected, equal_nan=expected.dtype.kind == "f"):
         return 0.0
@@ -136,9 +137,9 @@ def _names(snapshot: dict[str, Array]) -> Message:
 
 TRAJECTORY = Diagnostic(
     name="trajectory",
-    sees="a training that takes another path than PyTorch's, from the first step on which it does",
-    blind="what PyTorch has no word for; conventions and precision below the tolerance",
-    cost="3, and PyTorch once a probe",
+    sees="a training whose log differs from PyTorch's, and the first step at which it does",
+    blind="features that PyTorch lacks; conventions and precision below the tolerance",
+    cost="3, and one run of PyTorch per probe",
     passes=lambda _: 3,
     check=check,
     library="torch",

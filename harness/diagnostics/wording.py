@@ -1,4 +1,4 @@
-"""What a probe's own text brings into the computation beside its leaves."""
+"""The numbers that a probe's own text adds to the computation besides its leaves."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from harness.pages.probe import Probe
 
 
 def brings_numbers(probe: Probe) -> bool:
-    """Whether it uses anything but its leaves, its own variables, builtins and plain numbers.
+    """Whether it uses anything besides its leaves, its own variables, builtins and plain numbers.
 
-    Then an array or a layer may be of another dtype than the leaves, and promote the output.
+    Then an array or a layer may have another dtype than the leaves, and promote the output.
     """
     names = [node for node in _walk(probe) if isinstance(node, ast.Name)]
     own = {leaf.name for leaf in probe.leaves} | set(dir(builtins))
@@ -22,7 +22,7 @@ def brings_numbers(probe: Probe) -> bool:
 
 
 def brings_non_finite(probe: Probe) -> bool:
-    """Whether it writes a NaN or an infinity down itself."""
+    """Whether its text contains a NaN or an infinity."""
     for node in _walk(probe):
         match node:
             case ast.Attribute(attr=word) | ast.Name(id=word) | ast.Constant(value=str(word)):
@@ -32,15 +32,15 @@ def brings_non_finite(probe: Probe) -> bool:
 
 
 def _walk(probe: Probe) -> Sequence[ast.AST]:
-    """Everything in the probe's body, but for its docstring and its arguments."""
+    """Return everything in the probe's body, except its docstring and its arguments."""
     return _bodies(probe.source).get(probe.function, ())
 
 
 @lru_cache(maxsize=256)
 def _bodies(source: str) -> dict[str, Sequence[ast.AST]]:
-    """The nodes of each function's body; a file is asked about once for each probe and run."""
+    """Return the nodes of each function's body, cached: it is needed for each probe and run."""
     return {
-        function.name: [node for each in function.body[1:] for node in ast.walk(each)]
+        function.name: [node for statement in function.body[1:] for node in ast.walk(statement)]
         for function in ast.parse(source).body
         if isinstance(function, ast.FunctionDef)
     }

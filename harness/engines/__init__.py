@@ -1,1 +1,1 @@
-"""Engines as text: finding, reading and loading their source, and calling engines of any style."""
+"""Engines: locating, reading and loading their source, and calling engines of any style."""

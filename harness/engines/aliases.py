@@ -13,7 +13,7 @@ LIKELY = re.compile(r"_*(un_?broadcast|unbcast|debroadcast|sum_to|reduce_to|redu
 
 
 def spellings(sources: Mapping[str, str], names: set[str]) -> tuple[str, ...]:
-    """How functions of these names are called: `Tensor.sum_to`, `sum_to`, or by an alias."""
+    """Return the names by which these functions are called: `Tensor.sum_to`, `sum_to`, an alias."""
     callees = set()
     for tree in _trees(sources):
         aliases = names | set(_aliases(tree, names))

@@ -71,7 +71,7 @@ class Engine:
     sites: tuple[Site, ...] = ()
     """The sites of the last patch, whose execution a run records."""
     foreign: bool = False
-    """Whether it is another engine than the one that the pages are written for."""
+    """Whether it differs from the engine that the pages are written for."""
     like: str | None = None
     """The variant of our engine that accumulates gradients as this one does."""
 

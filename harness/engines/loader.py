@@ -45,7 +45,7 @@ def load(
 def compile_ahead(
     root: Path, sources: Mapping[str, str], sites: Sequence[Site], hooks: Hooks = HOOKS
 ) -> None:
-    """Compile the files for `load` in advance, to the benefit of processes forked from this one."""
+    """Compile the files for `load` in advance, for the processes forked from this one."""
     finder = _MemoryFinder(root, sources, sites, hooks)
     for file in sources:
         with contextlib.suppress(SyntaxError, ValueError, RecursionError):  # `load` will raise it

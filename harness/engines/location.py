@@ -157,7 +157,7 @@ def _imports(path: Path) -> tuple[bool, set[str]]:
 
 
 def _imported(tree: ast.AST) -> Iterator[tuple[int, str, tuple[str, ...]]]:
-    """The level, module and names of each import."""
+    """Yield the level, module and names of each import."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             yield node.level, node.module or "", tuple(alias.name for alias in node.names)

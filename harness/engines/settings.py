@@ -1,4 +1,4 @@
-"""The `harness.toml`: what its author declares about an engine."""
+"""The `harness.toml`: an author's declarations about an engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SETTINGS = "harness.toml"
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table [engine] of a `harness.toml`; a survey finds what it leaves out."""
+    """The table [engine] of a `harness.toml`; a survey determines what it omits."""
 
     target: str
     root: str | None = None

@@ -33,7 +33,7 @@ class Catalogue:
 
     @cached_property
     def files(self) -> dict[str, Path]:
-        """The page file of each id. Raises PageError if two files claim one id."""
+        """The page file of each id. Raises PageError if two files have the same id."""
         files: dict[str, Path] = {}
         for path in self._markdown():
             if "." in path.stem:
@@ -71,7 +71,7 @@ class Catalogue:
         return translated
 
     def translations(self, page_id: str) -> dict[str, Path]:
-        """The files that translate a page, by language: `{"es": .../ID.es.md}`."""
+        """Return the files that translate a page, by language: `{"es": .../ID.es.md}`."""
         return self.translated.get(page_id, {})
 
     def phrases(self, language: str) -> dict[str, str]:
@@ -134,7 +134,7 @@ class Catalogue:
 
     @cached_property
     def conventions(self) -> Conventions:
-        """What the folders state in their `catalogue.toml`. Raises PageError for a wrong one."""
+        """What the folders state in their `catalogue.toml`. Raises PageError for an invalid one."""
         return read_conventions(self.roots)
 
     @cached_property
@@ -163,17 +163,17 @@ class Catalogue:
         }
 
     def probes_for(self, page: Page, wanted: Sequence[str] = ()) -> tuple[Probe, ...]:
-        """The probes that a page runs on: those it states outcomes for, or those `wanted`.
+        """Return the probes that a page runs on: those it states outcomes for, or those `wanted`.
 
         Raises UsageError for a name that is neither one of the page's own probes nor a shared one,
         and PageError for such a name in the page's front matter.
         """
-        known = self.shared_probes | _by_name(page.probes)
+        available = self.shared_probes | _by_name(page.probes)
         for name in wanted:
-            if name not in known:
-                raise unknown("probe", name, known, "leave --probe out to run the page's own")
+            if name not in available:
+                raise unknown("probe", name, available, "leave --probe out to run the page's own")
         if wanted:
-            return tuple(known[name] for name in dict.fromkeys(wanted))
+            return tuple(available[name] for name in dict.fromkeys(wanted))
         for variant in page.expect.keys() - {None}:
             if variant not in self.files:
                 raise PageError(
@@ -184,15 +184,15 @@ class Catalogue:
                 )
         names = dict.fromkeys(name for table in page.expect.values() for name in table)
         for name in names:
-            if name not in known:
+            if name not in available:
                 raise PageError(
                     page.path,
                     page.line_of("expect", name),
                     f"key `expect.{name}` names no probe",
-                    f"{nearest(name, known)}a probe is a function in `probes/*.py` or in the "
+                    f"{nearest(name, available)}a probe is a function in `probes/*.py` or in the "
                     "page's section Probes",
                 )
-        return tuple(known[name] for name in names)
+        return tuple(available[name] for name in names)
 
     def _markdown(self) -> Iterator[Path]:
         """Pages and translations."""
@@ -203,7 +203,7 @@ class Catalogue:
 
 
 def open_catalogue(folders: Iterable[Path] = ()) -> Catalogue:
-    """The catalogue of the bundled pages, the installed packages' and those in `folders`.
+    """Return the catalogue of the bundled pages, the installed packages' and those in `folders`.
 
     Raises UsageError for a folder that does not exist.
     """
@@ -259,12 +259,12 @@ def _by_name(probes: Iterable[Probe]) -> dict[str, Probe]:
     return named
 
 
-def unknown(what: str, name: str, known: Iterable[str], otherwise: str) -> UsageError:
-    """The error about a name that does not exist, with the nearest names that do."""
-    return UsageError(f"no {what} `{name}`", f"{nearest(name, known)}{otherwise}")
+def unknown(what: str, name: str, names: Iterable[str], otherwise: str) -> UsageError:
+    """Return the error about a name that does not exist, with the nearest names that do."""
+    return UsageError(f"no {what} `{name}`", f"{nearest(name, names)}{otherwise}")
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A question with the names that are near an unknown one; empty if there are none."""
-    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return a question with the names similar to an unknown one; empty if there are none."""
+    near = difflib.get_close_matches(name, list(names), n=3, cutoff=0.5)
     return f"did you mean {' or '.join(f'`{n}`' for n in near)}? " if near else ""

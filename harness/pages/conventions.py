@@ -1,7 +1,7 @@
 """The conventions of a catalogue: what the harness has to know beyond the pages themselves.
 
 Each folder of pages may state its own in `catalogue.toml`. The file names the pages that have a
-part in the harness, and the abbreviations that pages may use for their sources.
+role in the harness, and the abbreviations that pages may use for their sources.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Controls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """It is wrong everywhere: every diagnostic must raise an alarm."""
 
     def or_those(self, other: Controls) -> Controls:
-        """These controls, and the other's where there are none."""
+        """Return these controls, with missing ones taken from the other."""
         return Controls(self.no_op or other.no_op, self.sabotage or other.sabotage)
 
 
@@ -44,7 +44,7 @@ class Conventions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Abbreviations of sources, and what each stands for."""
 
     def or_those(self, other: Self) -> Conventions:
-        """These conventions, and the other's where these state nothing."""
+        """Return these conventions, with missing ones taken from the other."""
         return Conventions(
             in_place=self.in_place or other.in_place,
             unbroadcasting_probe=self.unbroadcasting_probe or other.unbroadcasting_probe,
@@ -57,13 +57,13 @@ class Conventions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return any(re.fullmatch(_pattern(form), source) for form in self.sources)
 
     def is_misspelt(self, source: str) -> bool:
-        """Whether a source begins like an abbreviation with a number, and does not end like it."""
+        """Whether a source begins like an abbreviation with a number, but does not end like it."""
         stems = [form.rstrip("N") for form in self.sources if form.endswith("N")]
         return source.startswith(tuple(stems)) and not self.is_abbreviation(source)
 
 
 def _pattern(form: str) -> str:
-    """The regular expression of an abbreviation: `N` is a number, `NNN` one of three digits."""
+    """Return an abbreviation's regular expression: `N` is a number, `NNN` one of three digits."""
     stem = form.rstrip("N")
     digits = len(form) - len(stem)
     number = {0: "", 1: r"\d+"}.get(digits, rf"\d{{{digits}}}")
@@ -71,7 +71,8 @@ def _pattern(form: str) -> str:
 
 
 def read_conventions(folders: Iterable[Path]) -> Conventions:
-    """The conventions of several folders of pages; of those that state one, the first counts.
+    """Return the conventions of several folders of pages; the first that states one takes
+    precedence.
 
     Raises PageError for a file that cannot be read.
     """
@@ -86,7 +87,7 @@ def _read(path: Path) -> Conventions:
     try:
         return msgspec.toml.decode(read_text(path), type=Conventions)
     except (ValueError, RecursionError) as error:
-        found = re.search(r"at line (\d+)", str(error))
-        line = int(found.group(1)) if found else 1
+        match = re.search(r"at line (\d+)", str(error))
+        line = int(match.group(1)) if match else 1
         remedy = f"the keys are {', '.join(Conventions.__struct_fields__)}"
-        raise PageError(str(path), line, f"it states no conventions: {error}", remedy) from None
+        raise PageError(str(path), line, f"it has invalid conventions: {error}", remedy) from None

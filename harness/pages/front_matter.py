@@ -18,7 +18,7 @@ from harness.core.vocabulary import LOSSES, OUTCOMES, Loss, Outcome, PageKind, P
 
 PerLoss = dict[Loss, Outcome | None]
 ProbeTable = dict[str, Outcome | PerLoss | None]
-"""The outcome of each probe, or one per loss; None where the author has not stated it yet."""
+"""The outcome of each probe, or one per loss; None if the author has not stated it yet."""
 
 UNSTATED = "?"
 """Stands for an outcome: run this probe, but state nothing yet. `harness check` reports it."""
@@ -34,7 +34,7 @@ ModuleName = Annotated[str, msgspec.Meta(pattern=MODULE)]
 
 
 class Pardon(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why no diagnostic catches the break, where none does."""
+    """Why no diagnostic catches the break."""
 
     reason: PardonReason
     sentence: Annotated[str, msgspec.Meta(min_length=1)]
@@ -51,7 +51,7 @@ class Claims(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PageFront(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every kind of page has."""
+    """The keys that every kind of page has."""
 
     kind: ClassVar[PageKind]
     noun: ClassVar[str]
@@ -67,7 +67,7 @@ class PatchFront(PageFront, frozen=True, kw_only=True):
     """A page with a patch, and what it expects of the patched engine."""
 
     sites: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    """How many places the patch changes; None where the page does not say."""
+    """The number of places that the patch changes; None if the page does not state it."""
     expect: dict[str, Any] = {}
 
 
@@ -130,7 +130,7 @@ class Exercise(PageFront, frozen=True, kw_only=True, tag_field="kind", tag="exer
     breaks: tuple[str, ...] = ()
     """The breaks that pass the suite, and that the answer kills."""
     kills: tuple[str, ...] = ()
-    """Breaks that the suite does catch."""
+    """Breaks that the suite catches."""
 
 
 FrontMatter = Break | TrainingBreak | Variant | Myth | Exercise | Control
@@ -217,8 +217,8 @@ class FrontReader:
         try:
             return tomllib.loads(self.toml)
         except (ValueError, RecursionError) as error:  # too long a number, too many brackets
-            found = re.search(r"at line (\d+)", str(error))
-            line = 1 + (int(found.group(1)) if found else 1)
+            match = re.search(r"at line (\d+)", str(error))
+            line = 1 + (int(match.group(1)) if match else 1)
             problem = f"the front matter is not TOML: {error}"
             raise PageError(self.path, line, problem, "see https://toml.io") from None
 
@@ -274,10 +274,10 @@ def _keys(kind: type[PageFront]) -> list[str]:
 
 
 def key_line(toml: str, key: tuple[str, ...]) -> int:
-    """The line of the file where a key of the front matter is, or the longest prefix of it.
+    """Return the line of the file with a key of the front matter, or the longest prefix of it.
 
-    The first line where there is none. Both spellings count: `[expect.variant]` then `probe = ...`,
-    and `[expect]` then `variant.probe = ...`.
+    The first line if there is none. Both spellings are recognised: `[expect.variant]` then `probe =
+    ...`, and `[expect]` then `variant.probe = ...`.
     """
     table: tuple[str, ...] = ()
     best, line = 0, 1

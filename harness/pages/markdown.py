@@ -1,4 +1,4 @@
-"""Markdown whose parts know their line in the file."""
+"""Markdown text, with the line in the file of each part."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Text:
         return self.line + start + next((i for i, row in enumerate(rows) if words in row), 0)
 
     def finding(self, line: int, problem: str, remedy: str) -> Finding:
-        """A finding in this text."""
+        """Return a finding in this text."""
         return Finding(self.path, line, problem, remedy)
 
 

@@ -33,7 +33,7 @@ from harness.pages.probe import Probe, read_probes
 Front = TypeVar("Front", bound=PageFront)
 
 LARGEST = 64 * 1024
-"""Bytes in a file of the catalogue; ten times what is read in five minutes."""
+"""Bytes in a file of the catalogue: ten times what can be read in five minutes."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
@@ -72,7 +72,7 @@ class Page:
 
     @property
     def sites(self) -> int | None:
-        """How many places the page says that its patch changes; None where it does not say."""
+        """The number of places that the patch changes; None if the page does not state it."""
         return self.front.sites if isinstance(self.front, PatchFront) else None
 
     @property
@@ -81,7 +81,7 @@ class Page:
         return self.front.transformer if isinstance(self.front, ProbedFront) else None
 
     def front_as(self, kind: type[Front]) -> Front:
-        """The front matter, which has to be of this kind. Raises UsageError where it is not."""
+        """Return the front matter, which must be of this kind. Raises UsageError if it is not."""
         if isinstance(self.front, kind):
             return self.front
         raise UsageError(
@@ -90,7 +90,7 @@ class Page:
         )
 
     def expected(self, variant: str | None, probe: str, loss: Loss | None) -> Outcome | None:
-        """The outcome that the page states for a run.
+        """Return the outcome that the page states for a run.
 
         A variant's table overrides the engine's, probe by probe.
         """
@@ -105,11 +105,11 @@ class Page:
         return key_line(self.toml, key)
 
     def diffs(self, engine: str) -> list[Fence]:
-        """The blocks that are the patch: those for this engine if there are any, else all."""
+        """Return the blocks of the patch: those for this engine if there are any, else all."""
         return self.diffs_for(engine) or [fence for fence in self._diffs if len(fence.info) == 1]
 
     def diffs_for(self, engine: str) -> list[Fence]:
-        """The blocks for this engine only."""
+        """Return the blocks for this engine only."""
         return [fence for fence in self._diffs if f"engine={engine}" in fence.info[1:]]
 
     @property
@@ -143,8 +143,8 @@ class Page:
 
     def section(self, heading: str) -> str:
         """The Markdown below a second-level heading, up to the next; empty if there is none."""
-        found = re.search(rf"^## {re.escape(heading)}\s*\n(.*?)(?=^## |\Z)", self.body, re.M | re.S)
-        return found.group(1).strip() if found else ""
+        match = re.search(rf"^## {re.escape(heading)}\s*\n(.*?)(?=^## |\Z)", self.body, re.M | re.S)
+        return match.group(1).strip() if match else ""
 
 
 def read_page(path: Path) -> Page:
@@ -174,7 +174,7 @@ def read_page(path: Path) -> Page:
 
 
 def read_title(body: str, path: str, line: int) -> str:
-    """The first heading of Markdown at `line` of its file. Raises PageError if there is none."""
+    """Return the first heading of Markdown at `line` of its file. Raises PageError without one."""
     title = re.search(r"^# +(\S.*)$", body, re.M)
     if title is None:
         raise PageError(path, line, "no title", "start the Markdown with `# The break's name`")
@@ -182,7 +182,7 @@ def read_title(body: str, path: str, line: int) -> str:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file of the catalogue. Raises PageError if it cannot be read as text."""
+    """Return the text of a file of the catalogue. Raises PageError if it cannot be read as text."""
     try:
         if path.exists() and not path.is_file():  # reading a pipe would block
             problem = "it is not a regular file"
@@ -206,15 +206,15 @@ def read_table(path: Path) -> dict[str, str]:
     try:
         return msgspec.toml.decode(read_text(path), type=dict[str, str])
     except (ValueError, RecursionError) as error:
-        found = re.search(r"at line (\d+)", str(error))
-        line = int(found.group(1)) if found else 1
+        match = re.search(r"at line (\d+)", str(error))
+        line = int(match.group(1)) if match else 1
         problem = f"it is not a TOML table of strings: {error}"
-        raise PageError(name, line, problem, 'write a line `"key" = "text"` each') from None
+        raise PageError(name, line, problem, 'write one `"key" = "text"` per line') from None
 
 
 def read_fences(body: str, body_line: int) -> Iterator[Fence]:
-    """The fenced blocks of Markdown that starts at line `body_line` of its file, in order."""
-    from markdown_it import MarkdownIt  # slow to import; listing pages does without
+    """Yield the fenced blocks of Markdown that starts at line `body_line` of its file, in order."""
+    from markdown_it import MarkdownIt  # slow to import, and not needed to list pages
 
     tokens = MarkdownIt("commonmark").parse(body)
     section = ""
@@ -227,7 +227,7 @@ def read_fences(body: str, body_line: int) -> Iterator[Fence]:
 
 
 def split_front(text: str, path: str) -> tuple[str, str, int]:
-    """Front matter, body, and the body's first line (1-based).
+    """Return the front matter, the body, and the body's first line (1-based).
 
     Raises PageError if there is no front matter.
     """

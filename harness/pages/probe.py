@@ -9,17 +9,17 @@ Its arguments are its leaves; the default says what a leaf holds, an annotation 
 
     def train(lib, x=[[0.0], [1.0]]):          # a list is the values; `lib` is the engine's module
         '''...'''
-        yield {"loss": ..., "weight": ...}     # a probe of steps yields what a person would log
+        yield {"loss": ..., "weight": ...}     # a probe of steps yields what one would log
 
     def module_norm(lib, x: np.float32 = (8, 3)):   # float64 unless a NumPy dtype is named
         '''...'''
         return lib.nn.BatchNorm1d(3)           # a module probe returns a layer, `x` is its input
 
-The name may promise something that an engine can be checked against without an answer key: a
-correct engine has to refuse `refuse_...`, and in `causal_...` the output up to a time
-(axis -2) depends on the first leaf up to that time only. An argument `resume_at=3` makes a probe of
-steps one that saves and goes on with fresh objects at that step; with None it never does, and logs
-the same. In a log, a key with a dot (`optimizer.m`) is state that an object carries.
+The name may declare a property that can be checked without an answer key: a correct engine must
+refuse `refuse_...`, and in `causal_...` the output up to a time (axis -2) depends only on the first
+leaf up to that time. With an argument `resume_at=3`, a probe of steps saves at that step and
+resumes with new objects; with None it does not, and the log is the same. In a log, a key with a dot
+(`optimizer.m`) is an object's state.
 
 Names that start with an underscore are helpers, not probes. The same text runs on every engine.
 """
@@ -57,7 +57,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Probe:
-    """A probe's text, and what can be known about it without running it."""
+    """A probe's text, and its properties that do not require running it."""
 
     name: str
     doc: str
@@ -71,7 +71,7 @@ class Probe:
     """Where `source` starts in the file at `path` (1-based)."""
     takes_lib: bool = False
     resume_at: int | None = None
-    """The step at which it saves, and goes on from what it saved."""
+    """The step at which it saves and resumes."""
 
     @cached_property
     def identity(self) -> bytes:
@@ -89,7 +89,7 @@ class Probe:
 
     @property
     def causal(self) -> bool:
-        """Whether the output up to a time depends on the first leaf up to that time only."""
+        """Whether the output up to a time depends only on the first leaf up to that time."""
         return self.name.startswith("causal-")
 
     @property
@@ -99,7 +99,7 @@ class Probe:
 
 
 def read_probes(text: str, path: str, line: int = 1) -> tuple[Probe, ...]:
-    """The probes that a Python text defines, in its order.
+    """Return the probes that a Python text defines, in order.
 
     Raises PageError, with the line in the file at `path`, for text that is not Python and for
     functions that are not probes.
@@ -114,10 +114,10 @@ def read_probes(text: str, path: str, line: int = 1) -> tuple[Probe, ...]:
 
 
 def parse_python(text: str, path: str, line: int, what: str) -> ast.Module:
-    """The syntax tree of a text that starts at `line` of the file at `path`.
+    """Return the syntax tree of a text that starts at `line` of the file at `path`.
 
-    Raises PageError, with the line, for text that is not Python, or is nested too deeply for it;
-    the message calls the text `what`.
+    Raises PageError, with the line, for text that is not Python, or is nested too deeply; the
+    message calls the text `what`.
     """
     try:
         with warnings.catch_warnings():
@@ -127,7 +127,7 @@ def parse_python(text: str, path: str, line: int, what: str) -> ast.Module:
         at = line + (getattr(error, "lineno", 1) or 1) - 1
         problem, remedy = f"the {what} is not Python: {error}", "correct the code at that line"
         raise PageError(path, at, problem, remedy) from None
-    except (RecursionError, MemoryError):  # which of the two depends on what is nested
+    except (RecursionError, MemoryError):  # which one is raised depends on the code
         problem, remedy = (
             f"the {what} is nested too deeply to be read",
             "write it with less nesting",
@@ -157,7 +157,7 @@ def _read_probe(function: ast.FunctionDef, text: str, path: str, line: int) -> P
         raise mistake(
             f"the leaf `{next(name for name in bare if name != 'lib')}` of `{function.name}` "
             "has no shape and no values",
-            "write `name=(4, 3)` for a drawn leaf, `name=[1.0, 2.0]` for given values",
+            "write `name=(4, 3)` for a drawn leaf, `name=[1.0, 2.0]` for fixed values",
         )
     leaves, resume_at = [], None
     for argument, default in zip(spec.args[first_leaf:], spec.defaults, strict=True):
@@ -173,7 +173,8 @@ def _read_probe(function: ast.FunctionDef, text: str, path: str, line: int) -> P
         dtype = _read_dtype(argument.annotation)
         if dtype is None:
             raise mistake(
-                f"the leaf `{argument.arg}` of `{function.name}` is annotated with no dtype",
+                f"the leaf `{argument.arg}` of `{function.name}` is annotated with "
+                "something that is not a dtype",
                 f"write `{argument.arg}: np.float32 = ...`; the dtypes are {', '.join(DTYPES)}",
             )
         leaves.append(replace(leaf, dtype=dtype))
@@ -198,7 +199,7 @@ def _read_probe(function: ast.FunctionDef, text: str, path: str, line: int) -> P
 
 
 def _read_leaf(name: str, default: ast.expr) -> Leaf | None:
-    """The leaf that a default value describes; None if it describes none."""
+    """Return the leaf that a default value describes; None if it describes none."""
     try:
         value = ast.literal_eval(default)
         if isinstance(value, tuple):
@@ -217,12 +218,12 @@ def _is_whole(value: object) -> TypeGuard[int]:
 
 
 def plain(text: str) -> str:
-    """The text with escapes for unpaired surrogates, which cannot be encoded."""
+    """Return the text with escapes for unpaired surrogates, which cannot be encoded."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _read_dtype(annotation: ast.expr | None) -> str | None:
-    """The dtype that an annotation such as `np.float32` names; None if it names none."""
+    """Return the dtype that an annotation such as `np.float32` names; None if it names none."""
     match annotation:
         case None:
             return "float64"

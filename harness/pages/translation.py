@@ -17,12 +17,12 @@ from harness.pages.page import Page, read_text, read_title, split_front
 
 
 def fingerprint(page: Page) -> str:
-    """The version of a page that a translation is of: 12 hex digits of the body's SHA-256."""
+    """Return the version of a page, for its translations: 12 hex digits of the body's SHA-256."""
     return hashlib.sha256(page.body.encode()).hexdigest()[:12]
 
 
 def translated(page: Page, path: Path) -> Page:
-    """The page with the title and the text of its translation at `path`.
+    """Return the page with the title and the text of its translation at `path`.
 
     Raises PageError for a file that is not text, or has no front matter or no title.
     """

@@ -87,7 +87,7 @@ def _read(file: str, text: str) -> Source:
 
 
 def _read_all(sources: Mapping[str, str]) -> dict[str, Source]:
-    """The files that can be parsed."""
+    """Return the files that can be parsed."""
     readable = {}
     for file, text in sources.items():
         with suppress(EnvironmentProblem):
@@ -107,17 +107,17 @@ def _find(hunk: Hunk, sources: Mapping[str, str]) -> list[FileMatch]:
 
 
 def _roots(alternatives: Iterable[Alternative], file: str, source: Source) -> list[Node]:
-    """The module, or the outermost definitions that the scope names."""
+    """Return the module, or the outermost definitions that the scope names."""
     in_file = [alternative for alternative in alternatives if alternative.takes_file(file)]
     if any(not alternative.path for alternative in in_file):
         return [source.root]
-    definitions = [found for alternative in in_file for found in alternative.definitions(source)]
+    definitions = [item for alternative in in_file for item in alternative.definitions(source)]
     clauses = dict.fromkeys(definition.clause for definition in definitions)
     return [clause for clause in clauses if clauses.keys().isdisjoint(clause.ancestors())]
 
 
 def _refuse_ambiguity(hunk: Hunk, matches: Sequence[FileMatch]) -> None:
-    """Raise if a name without wildcards means several definitions that contain matches."""
+    """Raise if a name without wildcards refers to several definitions that contain matches."""
     for alternative in hunk.scope.alternatives:
         lines = _definition_lines(alternative, matches) if alternative.is_exact else {}
         if len(lines) > 1:
@@ -134,7 +134,7 @@ def _refuse_ambiguity(hunk: Hunk, matches: Sequence[FileMatch]) -> None:
 def _definition_lines(
     alternative: Alternative, matches: Sequence[FileMatch]
 ) -> dict[tuple[str, str], int]:
-    """The line of each outermost definition of that name that contains a match."""
+    """Return the line of each outermost definition of that name that contains a match."""
     lines: dict[tuple[str, str], int] = {}
     for found in matches:
         if alternative.takes_file(found.file):
@@ -152,7 +152,7 @@ def _definition_lines(
 
 
 def _change(file: str, matches: Sequence[FileMatch]) -> tuple[str, list[Site]]:
-    """One file's patched text and its sites."""
+    """Return one file's patched text and its sites."""
     source = matches[0].source
     deleted = frozenset(n for found in matches for n in deleted_nodes(found.hunk, found.match))
     changes = [edit for found in matches for edit in _edits(found, deleted)]
@@ -194,7 +194,7 @@ def _splice(changes: Sequence[Edit], source: Source) -> str:
 
 
 def _moved(changes: Sequence[Edit], offset: int) -> int:
-    """The offset in the patched text of an offset in the original that no edit replaces."""
+    """Return the offset in the patched text of an original offset that no edit replaces."""
     before = [edit for edit in changes if edit.end <= offset and edit.start < offset]
     return offset + sum(len(edit.text.encode()) - (edit.end - edit.start) for edit in before)
 
@@ -254,7 +254,7 @@ def _verify(changes: Sequence[Edit], file: str, source: Source, patched: str) ->
 
 @lru_cache(maxsize=64)
 def _original_tree(text: str) -> ast.Module:
-    """The syntax tree of a file, parsed once for all patches."""
+    """Return the syntax tree of a file, parsed once for all patches."""
     return quiet_parse(text)
 
 
@@ -285,6 +285,6 @@ def _count(patch: Patch, sites: Sequence[Site]) -> None:
         f"{' '.join((site.before or site.after).split())}"
         for site in sites
     )
-    problem = f"the page promises {patch.sites} sites, and {len(sites)} matched:{listed}"
+    problem = f"the page states {patch.sites} sites, but {len(sites)} matched:{listed}"
     remedy = "correct `sites`, or narrow a scope or a pattern until only the intended places match"
     raise HunkError(patch.hunks[0].path, patch.hunks[0].line, problem, remedy)

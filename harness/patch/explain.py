@@ -1,4 +1,4 @@
-"""The error for a hunk that matches nothing, with the code that comes nearest."""
+"""The error for a hunk that matches nothing, with the nearest code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ABSENT = "no definition has this name"
 def does_not_apply(
     hunk: Hunk, texts: Mapping[str, str], read: Callable[[], Sources], find: Finder
 ) -> DoesNotApply:
-    """The error for a hunk without a match; the nearest code is searched only when it is shown."""
+    """Return the error for a hunk without a match; nearest code is only searched for display."""
     scope = hunk.scope.text or "(the whole module)"
     exists = any(hunk.scope.may_be_in(file, text) for file, text in texts.items())
     reason = f"{scope}: {'the code is not in it' if exists else ABSENT}"
@@ -36,7 +36,7 @@ def _explanation(hunk: Hunk, sources: Sources, find: Finder) -> tuple[str, str]:
     lines = [
         "this hunk matches nothing in this engine",
         f"  scope: {scope}: {_scope(hunk, sources)}",
-        *_indented("looked for", hunk.before.text().split("\n")),
+        *_indented("searched for", hunk.before.text().split("\n")),
         *_indented("the same code matches elsewhere", list(_elsewhere(hunk, sources, find))[:5]),
         *_indented("the most similar code", list(_similar(hunk, sources))),
     ]

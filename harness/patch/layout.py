@@ -59,7 +59,7 @@ class Position:
 
 
 def deleted_nodes(hunk: Hunk, match: Match) -> list[Node]:
-    """The source's nodes that a match removes without a replacement."""
+    """Return the source's nodes that a match removes without a replacement."""
     return [
         node
         for change in hunk.changes
@@ -69,7 +69,7 @@ def deleted_nodes(hunk: Hunk, match: Match) -> list[Node]:
 
 
 def edits(hunk: Hunk, match: Match, source: Source, deleted: frozenset[Node]) -> list[Edit]:
-    """The edits of one match; `deleted` holds the deleted nodes of all matches."""
+    """Return the edits of one match; `deleted` holds the deleted nodes of all matches."""
     template = Template(hunk.after, match.binding, source)
     if hunk.is_expression:
         return [_expression(hunk, match.nodes[0], template)]
@@ -106,7 +106,7 @@ def _header(hunk: Hunk, change: NewHeader, match: Match, template: Template) -> 
 
 
 def _position(change: Swap, match: Match) -> Position:
-    """The position of a change in the source."""
+    """Return the position of a change in the source."""
     if change.removed:
         nodes = [match.binding[node] for node in change.removed]
         first, last = nodes[0], nodes[-1]
@@ -195,9 +195,9 @@ class _Writer:
                 clause.header_end,
             )
             opening = self.source.newline + indent
-        kept = [self.source.slice(part[0].start, part[-1].end) for part in (left, right) if part]
-        kept.insert(bool(left), self._block(added, indent))
-        return self._edit(start, end, opening + (self.source.newline + indent).join(kept))
+        pieces = [self.source.slice(part[0].start, part[-1].end) for part in (left, right) if part]
+        pieces.insert(bool(left), self._block(added, indent))
+        return self._edit(start, end, opening + (self.source.newline + indent).join(pieces))
 
     def _block(self, added: Sequence[Node], indent: str) -> str:
         return self.template.text(added[0].begin, added[-1].end, indent)
@@ -230,7 +230,7 @@ class _Writer:
         return (behind[0], False) if behind else (before[-1] if before else None, True)
 
     def _deleted_span(self, first: Node, last: Node) -> tuple[int, int]:
-        """The span to delete: whole lines if nothing else remains on them, or a separator too."""
+        """Return the span to delete: whole lines if nothing else remains, or a separator too."""
         left = [node for node in first.mates if node.index < first.index]
         right = [node for node in last.mates if node.index > last.index]
         if any(node not in self.deleted or self._becomes_pass(node) for node in left):

@@ -46,19 +46,19 @@ class Match:
 
 
 def find_expressions(pattern: Node, root: Node) -> Iterator[Match]:
-    """The outermost expressions below a node that equal the pattern."""
+    """Yield the outermost expressions below a node that equal the pattern."""
     pending = [root]
     while pending:
         node = pending.pop()
-        found = next(_node(pattern, node, {}), None) if node.is_expression else None
-        if found is None:
+        binding = next(_node(pattern, node, {}), None) if node.is_expression else None
+        if binding is None:
             pending.extend(reversed(list(node.children())))
         else:
-            yield Match((node,), found)
+            yield Match((node,), binding)
 
 
 def find_statements(pattern: Sequence[Node], root: Node) -> Iterator[Match]:
-    """The outermost runs of statements in a module or definition that equal the pattern.
+    """Yield the outermost runs of statements in a module or definition that equal the pattern.
 
     A definition itself is a run of one statement.
     """
@@ -98,7 +98,7 @@ def _node(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
 
 
 def _recorded(pattern: Node, node: Node, binding: Binding) -> Binding:
-    """The binding with the match of a statement, clause or decorator of the pattern."""
+    """Return the binding with the match of a statement, clause or decorator of the pattern."""
     if pattern.slot in ("body", "clauses", "decorators"):
         return {**binding, pattern: node}
     return binding
@@ -134,7 +134,7 @@ def _bind(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
 
 
 def match_node(pattern: Node, node: Node) -> Binding | None:
-    """The pattern's binding to this node, or None if it does not match."""
+    """Return the pattern's binding to this node, or None if it does not match."""
     return next(_node(pattern, node, {}), None)
 
 
@@ -217,7 +217,7 @@ def is_docstring(node: Node) -> bool:
 
 
 def code_of(source: Source, bound: Node | Siblings) -> str:
-    """The text that a metavariable stands for."""
+    """Return the text that a metavariable stands for."""
     if isinstance(bound, Node):
         return source.code(bound)
     taken = bound.taken

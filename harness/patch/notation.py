@@ -40,7 +40,7 @@ class Hunk:
 
     @property
     def pattern(self) -> tuple[Node, ...]:
-        """The statements to search for, without a `...` at either end, which adds nothing."""
+        """The statements to search for, without a redundant `...` at either end."""
         body = list(self.before.body)
         while body and body[0].hole == "...":
             del body[0]
@@ -55,7 +55,7 @@ class Hunk:
 
 @dataclass(frozen=True)
 class Patch:
-    """All hunks of a page, and the number of sites that it promises."""
+    """All hunks of a page, and the number of sites that it states."""
 
     hunks: tuple[Hunk, ...]
     sites: int | None = None
@@ -83,16 +83,16 @@ def parse_patch(text: str, *, path: str, line: int, sites: int | None = None) ->
 
 
 def combine(patches: Iterable[Patch], sites: int | None = None) -> Patch:
-    """The hunks of several blocks as one patch."""
+    """Return the hunks of several blocks as one patch."""
     return Patch(tuple(hunk for patch in patches for hunk in patch.hunks), sites)
 
 
 def rename(patch: Patch, names: Names) -> Patch:
-    """The patch for an engine with other names: `names` maps ours to the engine's.
+    """Return the patch for an engine with other names: `names` maps ours to the engine's.
 
-    A dotted name replaces a bare name; where only an identifier fits (an attribute, a definition, a
-    scope), its last part does. With several spellings, code may have any of them, and the + side
-    uses the one that matched. Raises `UsageError` for an invalid name.
+    A dotted name replaces a bare name; where only an identifier is valid (an attribute, a
+    definition, a scope), its last part does. With several spellings, code may have any of them, and
+    the + side uses the one that matched. Raises `UsageError` for an invalid name.
     """
     check_names(names)
     if not names:
@@ -106,7 +106,7 @@ def _renamed(hunk: Hunk, names: Names) -> Hunk:
 
 
 def loosen(patch: Patch, names: Names) -> Patch:
-    """The patch of a portable block, for an engine with these names.
+    """Return the patch of a portable block, for an engine with these names.
 
     Code that `portable` lists as equivalent matches in any of its forms. Raises `UsageError` for an
     invalid name.
@@ -204,7 +204,7 @@ def _check_additions(hunk: Hunk) -> None:
             beside = [node for node in (change.previous, change.following) if node]
             top = hunk.before.source.root
             if not any(node in hunk.pattern or node.parent is not top for node in beside):
-                problem = "the place of these lines is not determined"
+                problem = "the position of these lines is ambiguous"
                 remedy = "write a context line directly above or below them"
                 raise hunk.error(problem, remedy, hunk.after.line_of(change.added[0]))
 

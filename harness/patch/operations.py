@@ -1,8 +1,8 @@
 """The usual names of ops in engines: `@@ op:add @@` matches `__add__`, `Add` or `add_backward`.
 
 A name may be the op's alone, in any case, or combined with a word for the part of the engine that
-implements it (`AddBackward`, `_add_vjp`, `grad_add`, `EWiseAdd`). Other combinations are other
-names: `add_module` and `AddScalar` are not the op `add`.
+implements it (`AddBackward`, `_add_vjp`, `grad_add`, `EWiseAdd`). Other combinations do not count:
+`add_module` and `AddScalar` are not the op `add`.
 """
 
 from __future__ import annotations

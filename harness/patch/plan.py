@@ -43,7 +43,7 @@ Change = Swap | NewHeader
 
 
 def plan(report: Report, before: Side, after: Side) -> tuple[Change, ...]:
-    """The changes from one side to the other; also marks the parts that the context leaves open.
+    """Return the changes from one side to the other; also marks the parts that the context omits.
 
     Raises an error made by `report` if a context line would have to move.
     """

@@ -89,7 +89,7 @@ EQUIVALENT = (
 
 
 def names_in_code(names: Names) -> dict[str, tuple[str, ...]]:
-    """The usual spellings, after an engine's own; the names of ops apply only to scopes."""
+    """Return the usual spellings after an engine's own; the names of ops apply only to scopes."""
     ours = {name: spellings(theirs) for name, theirs in names.items() if name not in OPERATIONS}
     return {**ours, **{word: (*ours.get(word, ()), *usual) for word, usual in WORDS.items()}}
 
@@ -128,7 +128,7 @@ def _accumulates(node: Node) -> bool:
 
 
 def _other_factor(node: Node) -> Node | None:
-    """The hole that a cotangent is multiplied by; two cotangents would be ambiguous."""
+    """Return the hole that a cotangent is multiplied by; two cotangents would be ambiguous."""
     parent = node.parent
     if parent is None or parent.kind != "BinaryOperation" or parent.value != ("Multiply",):
         return None
@@ -149,7 +149,7 @@ def _nodes_of(bound: Node | Siblings) -> tuple[Node, ...]:
 
 @cache
 def _form(text: str) -> Node:
-    """A form of the tables as a pattern, whose `$np` matches only modules."""
+    """Return a form of the tables as a pattern, whose `$np` matches only modules."""
     form = read_statement(text) if any(text in row for row in ACCUMULATION) else read_pattern(text)
     for node in form.walk():
         if node.hole == "np":

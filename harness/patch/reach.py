@@ -137,7 +137,7 @@ class _Marking:
             self.wrapped[node] = number
 
     def _wrappable(self, statement: ast.stmt, site: Site) -> ast.expr | None:
-        """The outermost expression inside a site, or None if it cannot be wrapped."""
+        """Return the outermost expression inside a site, or None if it cannot be wrapped."""
         pending: list[ast.AST] = [statement]
         while pending:
             node = pending.pop()
@@ -175,7 +175,7 @@ class _Marking:
                 self._insert(number, behind[0].block, behind[0].block.index(behind[0].statement))
 
     def _handler(self, site: Site) -> ast.ExceptHandler | None:
-        """The ``except`` clause that begins where the site does."""
+        """Return the ``except`` clause that begins where the site does."""
         for node in ast.walk(self.tree):
             if isinstance(node, ast.ExceptHandler) and self._offset(node) == site.start:
                 return node
@@ -303,7 +303,7 @@ def _at(place: ast.AST, new: Node) -> Node:
 
 
 def _names(site: Site) -> tuple[str, ...]:
-    """All names in a site's code, before and after the patch."""
+    """Return all names in a site's code, before and after the patch."""
     words = re.findall(r"[^\W\d]\w*", f"{site.before} {site.after}")
     return tuple(dict.fromkeys(word for word in words if not iskeyword(word)))
 

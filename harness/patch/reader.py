@@ -33,7 +33,7 @@ Parts = dict[str, Node | tuple[Node, ...] | None]
 
 
 def read_module(text: str) -> tuple[Node, str, str]:
-    """The tree of a module, its indentation unit and its line break."""
+    """Return the tree of a module, its indentation unit and its line break."""
     shift = len(BOM.encode()) if text.startswith(BOM) else 0
     module = cst.parse_module(text.removeprefix(BOM))
     wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
@@ -291,13 +291,13 @@ def _shown(part: cst.FormattedStringExpression | cst.TemplatedStringExpression) 
 
 @lru_cache(maxsize=4096)
 def _literal(code: str) -> tuple[str, str | bytes | int | float | complex]:
-    """The type and the value of a literal."""
+    """Return the type and the value of a literal."""
     value = ast.literal_eval(code)
     return type(value).__name__, value
 
 
 def _unescape(text: str, raw: bool) -> str:
-    """The value of a literal part of an f-string."""
+    """Return the value of a literal part of an f-string."""
     text = text.replace("{{", "{").replace("}}", "}")
     if raw or "\\" not in text:
         return re.sub(r"\r\n?", "\n", text)

@@ -32,11 +32,11 @@ class Template:
         text = self.text(*root.outer, self.source.indent_at(place.start))
         bound = self.binding.get(root.hole or "")
         code = bound if isinstance(bound, Node) and not root.parens else root
-        kept = len(place.parens) - _loses_parentheses(place)
+        remaining = len(place.parens) - _loses_parentheses(place)
         in_string = place.parent is not None and place.parent.kind == "Interpolation"
         spills = not place.bracketed and _spills(text)
         pairs = max(missing_pairs(code, place), spills or (in_string and text.startswith("{")))
-        return _wrapped(text, pairs - kept)
+        return _wrapped(text, pairs - remaining)
 
     def text(self, start: int, end: int, indent: str) -> str:
         """The filled text between two offsets of the template, indented by `indent`."""

@@ -40,7 +40,7 @@ class Alternative:
     """The dotted path's segments; () is the whole module, a leading "" its top level."""
 
     loose: bool = False
-    """Whether a name may mean several definitions, as a wildcard does."""
+    """Whether a name may match several definitions, like a wildcard."""
 
     @property
     def is_exact(self) -> bool:

@@ -150,7 +150,7 @@ def read_side(rows: Sequence[tuple[int, str]], margin: int, sign: str) -> Side:
 
 
 def _forms(runs: int) -> Iterator[tuple[str, ...]]:
-    """A form for each run: first the most common for all, then others for more and more of them."""
+    """Yield a form for each run: first the commonest for all, then others for more of them."""
     for others in range(runs + 1):
         for places in combinations(range(runs), others):
             for chosen in product(_RUN_FORMS[1:], repeat=others):
@@ -169,12 +169,12 @@ def quiet_parse(text: str) -> ast.Module:
             return ast.parse(text.removeprefix(BOM))
         except ValueError as error:
             raise SyntaxError(str(error)) from None
-        except (RecursionError, MemoryError):  # which of the two depends on what is nested
+        except (RecursionError, MemoryError):  # which one is raised depends on the code
             raise SyntaxError(TOO_DEEP) from None
 
 
 def make_side(code: str, rows: Sequence[int]) -> Side:
-    """A side from code with encoded metavariables. Raises `SyntaxError`."""
+    """Return a side from code with encoded metavariables. Raises `SyntaxError`."""
     quiet_parse(code)  # gives Python's messages, and is stricter than LibCST
     try:
         source = parse_source(code)
@@ -219,7 +219,7 @@ def _cut(code: str, margin: int) -> str:
 
 
 def _place_gaps(rows: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Give every gap the indentation of its block, whatever indentation it was written with."""
+    """Give every gap the indentation of its block, however it was indented."""
     placed: list[tuple[int, str]] = []
     for i, (number, code) in enumerate(rows):
         if not re.fullmatch(r"\s*\.\.\.\s*(#.*)?", code):

@@ -71,7 +71,7 @@ def _sites(file: str, before: str, after: str) -> list[Site]:
 
 
 def _statement_after(source: Source, offset: int) -> Node | None:
-    """The first statement that begins at or after an offset, or None."""
+    """Return the first statement that begins at or after an offset, or None."""
     statements = (node for node in source.root.walk() if node.slot == "body")
     following = (node for node in statements if node.start >= offset)
     return min(following, key=lambda node: node.start, default=None)

@@ -1,8 +1,8 @@
-"""The cache: results by everything that they depend on, so that nothing has to be invalidated.
+"""The cache: results stored by everything they depend on, so that none has to be invalidated.
 
 A key is a digest of the kind of result, our own code, Python, the libraries, and the facts that a
 caller names. A result is stored only if it is repeatable: not after a time limit, a signal or any
-other failure that says of itself that it may not happen again. Importing this module is cheap.
+other failure that may not happen again. Importing this module is cheap.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from harness.runs.database import Database
 Result = TypeVar("Result")
 
 LIBRARIES = ("numpy", "libcst", "torch", "autograd", "scipy")
-"""The libraries that have a part in a result."""
+"""The libraries that affect a result."""
 
 RUN_ROOMS = (
     *("core", "patch", "sandbox", "engines", "pages", "runs"),
     *("answer_key", "diagnostics"),  # what they measure in the child
 )
-"""The folders whose code has a part in a run."""
+"""The folders whose code affects a run."""
 
 
 @dataclass(frozen=True)
 class Kind(Generic[Result]):
-    """A kind of result: its name, its type, and the folders of our code that have a part in it."""
+    """A kind of result: its name, its type, and the folders of our code that affect it."""
 
     name: str
     type: Any
@@ -47,7 +47,7 @@ class Kind(Generic[Result]):
     rooms: tuple[str, ...] = ("",)
     """Folders below `harness`; the whole harness by default."""
     is_repeatable: Callable[[Result], bool] = attrgetter("repeatable")
-    """Whether the result would be the same on another day."""
+    """Whether another run would give the same result."""
 
 
 def key_of(kind: Kind[Any], facts: object) -> bytes:
@@ -58,8 +58,8 @@ def key_of(kind: Kind[Any], facts: object) -> bytes:
     kind : Kind
         What is stored under the key.
     facts : object
-        Everything that the result depends on beside our code, Python and the libraries: anything
-        that `msgspec` encodes as JSON.
+        Everything else that the result depends on, besides our code, Python and the libraries:
+        anything that `msgspec` encodes as JSON.
 
     Returns
     -------
@@ -97,7 +97,7 @@ class Cache:
         keys: Sequence[bytes],
         compute: Callable[[list[int]], Sequence[Result]],
     ) -> list[Result]:
-        """Return the result for each key; `compute` is called with the positions of the missing."""
+        """Return the result for each key; `compute` gets the positions of the missing ones."""
         results = self.get(kind, keys)
         missing = [position for position, key in enumerate(keys) if key not in results]
         if missing:
@@ -140,7 +140,7 @@ def _version(library: str) -> tuple[bool, str]:
 
 
 def _decode(row: bytes, kind: Any) -> Any:
-    """Decode a row; None if it is not what the kind says."""
+    """Return a decoded row, or None if it is not of this kind."""
     try:
         return msgspec.msgpack.decode(row, type=kind, dec_hook=from_parts)
     except (ValueError, RecursionError):

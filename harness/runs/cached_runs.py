@@ -1,7 +1,7 @@
-"""Runs through the cache: only what has not been run before is run.
+"""Cached runs: only what has not been run before is run.
 
-A run depends on the source that was executed, the probe, the loss, what was measured, Python, the
-libraries, and our own code that observes. All of that is in its key.
+A run depends on the engine's source, the probe, the loss, what was measured, Python, the libraries,
+and our own observing code. All of them are part of its key.
 """
 
 from __future__ import annotations

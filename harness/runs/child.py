@@ -1,6 +1,6 @@
 """What the child does with a task: load an engine and run probes, explore it, or run a program.
 
-Each answer is computed when the host requests it. It runs in a confined process, see
+Each reply is computed when the host requests it. The process is confined: see
 `harness.sandbox.child`.
 """
 
@@ -44,7 +44,7 @@ from harness.sandbox.frames import LARGEST_PAYLOAD, Frame
 
 
 def run_encoded_task(data: bytes, send: Send) -> Iterator[Frame]:
-    """As `run_task`, for a task that was sent to a fresh interpreter."""
+    """Like `run_task`, for a task that was sent to a fresh interpreter."""
     return run_task(decode_task(data), send)
 
 
@@ -164,7 +164,7 @@ def _import_engine(job: Job) -> ModuleType:
 
 
 def _run_covered(session: _Session, probe: Probe, loss: Loss | None) -> Run:
-    """Return a run with nothing but the functions that the import and the probe call."""
+    """Return a run that holds only the functions that the import and the probe call."""
     trial = Trial(session.library, probe)
     session.coverage.start()
     observe(trial, loss)
@@ -175,11 +175,11 @@ def _run_covered(session: _Session, probe: Probe, loss: Loss | None) -> Run:
 
 
 def _trace(session: _Session, probe: Probe, loss: Loss | None) -> Run:
-    """Return a run with nothing but the backward walk, if the engine can record it."""
+    """Return a run that holds only the backward walk, if the engine can record it."""
     try:
         trial = Trial(session.library, probe)
     except BaseException:
-        return Run(probe.name, loss)  # the run itself has failed and says so
+        return Run(probe.name, loss)  # the run itself records the failure
     return Run(probe.name, loss, trace=observe(trial, loss, traced=True).trace)
 
 
@@ -193,7 +193,7 @@ def _run(session: _Session, probe: Probe, loss: Loss | None) -> Run:
     recorder.paused = True  # what a diagnostic runs is not part of the probe
     reached = sorted(recorder.executed | session.reached)
     if job.sites and not (reached or run.failure or job.complete):
-        return Run(probe.name, loss)  # equal to the unpatched engine's run, which is known
+        return Run(probe.name, loss)  # equal to the unpatched engine's run, which is recorded
     run = msgspec.structs.replace(run, reached=reached, trail=dict(recorder.trail))
     if run.failure:
         return run
@@ -204,7 +204,7 @@ def _measure(job: Job, trial: Trial, run: Run) -> dict[str, Measured]:
     """Return the results of all measurements that apply to the probe, by name."""
     measurements = [one for one in job.measure if trial.probe.kind in one.kinds]
     results: dict[str, Measured] = {}
-    for function in dict.fromkeys(one.function for one in measurements):  # several may share it
+    for function in dict.fromkeys(item.function for item in measurements):  # several may share it
         try:
             results[function] = _import_function(function)(trial, run)
         except BaseException as error:  # what a broken engine raises here is an observation too

@@ -1,7 +1,7 @@
 """Which functions of an engine a run calls.
 
-Until a patched engine executes a site, it does the same as the unpatched one. So if the unpatched
-run calls no function that contains a site, the patched run does not either, and can be skipped.
+Until a patched engine executes a site, it behaves like the unpatched one. So if the unpatched run
+calls no function that contains a site, the patched run does not either, and can be skipped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def functions_with_sites(
 ) -> set[str] | None:
     """Return the functions of the unpatched `sources` that contain the sites of a patch.
 
-    None if a site is outside of all functions: the import executes it.
+    None if a site is outside all functions, since the import executes it.
     """
     functions: set[str] = set()
     for file in {site.file for site in sites}:
@@ -57,7 +57,7 @@ class Coverage:
         self._called: set[CodeType] = set()
 
     def start(self) -> None:
-        """Start to record, and forget what was recorded before."""
+        """Start recording, and discard what was recorded before."""
         self._called.clear()
         sys.settrace(self._trace)
 

@@ -1,9 +1,9 @@
-"""Rows of bytes by key in one SQLite file, which any number of processes share.
+"""Rows of bytes by key in one SQLite file, which any number of processes can share.
 
 The file survives a kill at any moment. A damaged file is renamed and a new one is started; a file
 that cannot be used is reported once, and rows then stay in memory. Every row has a checksum, so a
-flipped bit is a missing row. What the bytes mean is decided elsewhere: looking something up imports
-nothing else.
+row with a flipped bit counts as missing. The meaning of the bytes is defined elsewhere, so that a
+lookup imports nothing else.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Database:
         self._warned = mmap(-1, 1)  # shared with the processes that are forked from this one
 
     def read(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Return the rows that exist and whose checksum is right."""
+        """Return the rows that exist and have a valid checksum."""
         wanted = list(keys)
         rows = {key: self._rows[key] for key in wanted if key in self._rows}
         for key, row in self._select([key for key in wanted if key not in rows]):
@@ -82,7 +82,7 @@ class Database:
     def _file(self) -> _File | None:
         """The file as opened by this process; None if it cannot be used.
 
-        SQLite's connections cannot be taken across a fork, nor may they be closed there.
+        SQLite's connections can neither be used nor closed after a fork.
         """
         process = os.getpid()
         if self._path and process not in self._files:
@@ -95,16 +95,16 @@ class Database:
             if damage and (renamed := damage.rename(path)):
                 _warn(f"{damage}; it is now {renamed}, and a new one is started")
             return _open_file(path)
-        except _Damage as found:
+        except _Damage as damaged:
             if damage is None:
-                return self._open(path, found)
-            self._warn_once(found)
+                return self._open(path, damaged)
+            self._warn_once(damaged)
         except (OSError, sqlite3.Error) as error:
             self._warn_once(error)
         return None
 
     def _fail(self, file: _File, error: sqlite3.Error) -> None:
-        """Go on after an error while the file was in use: with a new file, or without one."""
+        """Continue after an error while the file was in use: with a new file, or without one."""
         if _is_damage(error):
             file.connection.close()
             damage = _Damage(file.path, file.number, error)
@@ -131,7 +131,7 @@ class _File:
 
 
 class _Damage(Exception):
-    """The file is not a cache of ours, or no longer a readable one."""
+    """The file is not one of our caches, or is no longer readable."""
 
     def __init__(self, path: Path, number: int, error: Exception) -> None:
         self.number = number

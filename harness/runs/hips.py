@@ -1,24 +1,24 @@
-"""HIPS autograd by PyTorch's names, so that it runs the texts of the probes: an independent answer.
+"""HIPS autograd under PyTorch's names, so that it runs the probes' source: an independent oracle.
 
 Every derivative is HIPS's. A tensor holds a box of `autograd.numpy`, an op is a function of
 `autograd.numpy` or a composition of several, and the walk is HIPS's `backward_pass`, down to leaves
-that keep what arrives; a graph serves for any number of walks. What HIPS lacks is lacking here too:
-nothing happens in place, no interior node keeps a gradient, there are no layers or optimizers.
+that store their cotangent; a graph can be walked any number of times. Features that HIPS lacks are
+missing here too: ops in place, gradients of interior nodes, layers and optimizers.
 
-An answer is evidence where it must be right. Elsewhere NotImplementedError says that HIPS declines:
+A gradient is evidence only where it must be right. Elsewhere NotImplementedError is raised:
 
 - at a kink, a tie or NaN in `relu`, `abs`, `clamp`, `norm`, `max`, `min`, `maximum` and `minimum`:
-  several answers are valid there, and HIPS's are not all PyTorch's (`maximum(a, 0)` has slope 1/2
-  at 0, the length of a vector of zeros NaN);
-- where a leaf's gradient is not finite: HIPS multiplies by masks, which makes 0 times infinity NaN
-  where others choose;
-- where `einsum` stretches a letter of length 1: the cotangent is not stretched, and is then wrong;
-- where a gradient does not have its leaf's shape, whatever else may be wrong.
+  several gradients are valid there, and HIPS's choice is not always PyTorch's (`maximum(a, 0)` has
+  slope 1/2 at 0, the length of a vector of zeros has NaN);
+- where a leaf's gradient is not finite: HIPS multiplies by masks, so 0 times infinity gives NaN
+  where other libraries select;
+- where `einsum` stretches a letter of length 1: the cotangent is not stretched, and so is wrong;
+- where a gradient does not have its leaf's shape.
 
-Other traps of autograd 1.9.1 are gone round. `where` does not sum over the copies of an operand:
-its operands are stretched first. `broadcast_to` cannot create axes: stretching multiplies by ones.
-`transpose` inverts negative axes wrongly: they are counted from the front. `flip` has no rule: it
-is a slice. Some rules answer float32 in float64: the leaf rounds.
+Other defects of autograd 1.9.1 are worked around. `where` does not sum over the copies of an
+operand: its operands are stretched first. `broadcast_to` cannot create axes: stretching multiplies
+by ones. `transpose` inverts negative axes wrongly: they are counted from the front. `flip` has no
+rule: it is a slice. Some rules return float64 for float32: the leaf rounds.
 """
 # ruff: noqa: A002 - PyTorch's names; no builtin of these names is used here
 
@@ -41,14 +41,14 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 Array = NDArray[Any]
 
 Traced = Any
-"""What `autograd.numpy` computes with: a box where a gradient may pass, else an array or number."""
+"""What `autograd.numpy` computes with: a box if it requires a gradient, else an array or number."""
 
 _recording = ContextVar("recording", default=True)
 
 
 @contextmanager
 def no_grad() -> Iterator[None]:
-    """Trace nothing inside."""
+    """Disable tracing inside the block."""
     token = _recording.set(False)
     try:
         yield
@@ -57,12 +57,12 @@ def no_grad() -> Iterator[None]:
 
 
 def _on_tensors(op: Callable[..., Any]) -> Callable[..., Any]:
-    """Make an op on what HIPS traces one on tensors, also those in lists and tuples."""
+    """Return an op on HIPS's boxes as an op on tensors, also those in lists and tuples."""
 
     @wraps(op)
     def method(*operands: Any, **options: Any) -> Any:
         opened = {name: _opened(option) for name, option in options.items()}
-        with np.errstate(all="ignore"):  # values are compared, gradients that are NaN declined
+        with np.errstate(all="ignore"):  # values are compared, and NaN gradients are refused
             return _wrapped(op(*map(_opened, operands), **opened))
 
     return method
@@ -75,7 +75,7 @@ def _opened(operand: Any) -> Traced:
 
 
 def _wrapped(value: Any) -> Any:
-    """Tensors; but comparisons are arrays of booleans, as there is nothing to differentiate."""
+    """Return results as tensors, but comparisons as arrays of booleans: they have no derivative."""
     if isinstance(value, tuple):
         return tuple(map(_wrapped, value))
     if not isbox(value) and np.asarray(value).dtype == np.bool_:
@@ -85,14 +85,14 @@ def _wrapped(value: Any) -> Any:
     return out
 
 
-# ----- Ops that autograd.numpy lacks, or has with a trap -----
+# ----- Ops that autograd.numpy lacks or gets wrong -----
 
 
 def _decline_unless(unique: Array, *operands: Traced) -> None:
-    """Raise NotImplementedError where a derivative is wanted and is not `unique` everywhere."""
+    """Raise NotImplementedError if a derivative is required and is not `unique` everywhere."""
     if any(map(isbox, operands)) and not np.all(unique):
         raise NotImplementedError(
-            "at a kink, a tie or NaN the derivative is a convention: HIPS autograd is not asked"
+            "at a kink, a tie or NaN the derivative is a convention: HIPS autograd is not used"
         )
 
 
@@ -124,7 +124,7 @@ def _norm(a: Traced, *, dim: Any = None, keepdim: bool = False) -> Traced:
 
 
 def _largest(a: Traced, dim: Any) -> Array:
-    """The largest scores, as constants: they cancel, in the derivative too."""
+    """Return the largest scores, as constants: they cancel, also in the derivative."""
     return np.asarray(np.max(getval(a), _axes(dim), keepdims=True, initial=-np.inf))
 
 
@@ -216,7 +216,7 @@ class Tensor:
             self.box = new_box(self.box, 0, node)  # HIPS numbers nested traces; we have one
 
     def _receive(self, cotangent: ArrayLike) -> tuple[()]:
-        """The rule of a leaf's node: keep the complete cotangent, hand on nothing."""
+        """The rule of a leaf's node: store the complete cotangent, and return none."""
         arrived = np.asarray(cotangent)
         if arrived.shape != self.shape:
             raise NotImplementedError(
@@ -224,7 +224,7 @@ class Tensor:
             )
         if not np.isfinite(arrived).all():
             raise NotImplementedError("HIPS autograd's gradient is not finite here")
-        arrived = arrived.astype(self.dtype)  # a copy: what arrives may be the caller's
+        arrived = arrived.astype(self.dtype)  # a copy, since the cotangent may be the caller's
         self.grad = arrived if self.grad is None else self.grad + arrived
         return ()
 
@@ -235,17 +235,17 @@ class Tensor:
     ) -> None:
         """Add the gradients of this tensor, weighted by `cotangent`, to the leaves' `grad`.
 
-        `cotangent` has the tensor's shape; a tensor of one element does without. Raises
-        RuntimeError for another one and where there is nothing to differentiate, and
-        NotImplementedError for what is declined.
+        `cotangent` has the tensor's shape, and is optional for a tensor of one element. Raises
+        RuntimeError for another shape and if there is nothing to differentiate, and
+        NotImplementedError as the module's docstring says.
         """
-        given = np.asarray(np.ones(self.shape) if cotangent is None else cotangent, self.dtype)
-        if given.shape != self.shape or (cotangent is None and given.size != 1):
+        start = np.asarray(np.ones(self.shape) if cotangent is None else cotangent, self.dtype)
+        if start.shape != self.shape or (cotangent is None and start.size != 1):
             raise RuntimeError(f"a tensor of shape {self.shape} needs a cotangent of that shape")
         if not self.requires_grad:
             raise RuntimeError("this was computed from nothing that requires a gradient")
-        with np.errstate(all="ignore"):  # what is not finite is declined
-            backward_pass(given, self.box._node)
+        with np.errstate(all="ignore"):  # non-finite gradients are refused
+            backward_pass(start, self.box._node)
 
     # ----- As an array -----
 
@@ -344,7 +344,7 @@ stack = _on_tensors(lambda tensors, dim=0: anp.stack(tensors, dim))
 
 @_on_tensors
 def einsum(equation: str, *operands: Traced) -> Traced:
-    """Sum of products, as `numpy.einsum`. NotImplementedError where a letter has two lengths."""
+    """Like `numpy.einsum`. Raises NotImplementedError if a letter has two lengths."""
     lengths = set()
     for term, operand in zip(equation.partition("->")[0].split(","), operands, strict=True):
         before, _, after = term.replace(" ", "").partition("...")
@@ -357,7 +357,7 @@ def einsum(equation: str, *operands: Traced) -> Traced:
 
 @_on_tensors
 def pad(input: Traced, pad: Sequence[int], value: float = 0.0) -> Traced:
-    """A frame of a constant, as `torch.nn.functional.pad`: `pad` starts with the last axis."""
+    """Pad with a constant, as `torch.nn.functional.pad` does: `pad` starts with the last axis."""
     pairs = [*zip(pad[::2], pad[1::2], strict=True)]
     widths = [(0, 0)] * (anp.ndim(input) - len(pairs)) + pairs[::-1]
     return anp.pad(input, widths, "constant", constant_values=value)
@@ -365,7 +365,7 @@ def pad(input: Traced, pad: Sequence[int], value: float = 0.0) -> Traced:
 
 @_on_tensors
 def gelu(input: Traced, approximate: str = "none") -> Traced:
-    """As `torch.nn.functional.gelu`; NotImplementedError for the exact one."""
+    """Like `torch.nn.functional.gelu`; raises NotImplementedError for the exact form."""
     if approximate != "tanh":
         raise NotImplementedError('autograd.numpy has no error function: approximate="tanh"')
     return input * (1 + anp.tanh((2 / np.pi) ** 0.5 * (input + 0.044715 * input**3))) / 2

@@ -1,4 +1,4 @@
-"""Run tasks in child processes that cannot harm this one, whatever the engine under test does.
+"""Run tasks in child processes, so that the engine under test cannot harm this one.
 
 An engine that ends its process ends only its own run: the remaining probes are run in a new child.
 """
@@ -62,7 +62,7 @@ class EngineDoesNotLoad(Exception):
 
 
 def run_isolated(job: Job, limits: Limits | None = None, *, fork: bool | None = None) -> list[Run]:
-    """Return a run for each of the job's steps, in order, whatever happens.
+    """Return a run for each of the job's steps, in order, even if the engine fails.
 
     Raises EngineDoesNotLoad if the engine cannot be imported.
     """
@@ -78,7 +78,7 @@ def run_isolated(job: Job, limits: Limits | None = None, *, fork: bool | None = 
 def run_program(
     program: Program, limits: Limits | None = None, *, fork: bool | None = None
 ) -> Printout:
-    """Return what the program prints to standard output, whatever happens."""
+    """Return what the program prints to standard output, even if it fails."""
     if limits:
         program = msgspec.structs.replace(program, limits=limits)
     return _with_worker(program, fork, partial(_collect_output, program.limits))
@@ -93,7 +93,7 @@ def run_survey(task: Survey, *, fork: bool | None = None) -> list[SurveyStep]:
 
 
 def _with_worker(task: Task, fork: bool | None, collect: Callable[[Worker], Result]) -> Result:
-    """Return what `collect` returns for a worker that does the task; the worker is ended then."""
+    """Start a worker for the task, return the result of `collect` on it, and end it."""
     with scratch_folder() as scratch:
         worker = start_worker(task, scratch, fork)
         try:
@@ -128,7 +128,7 @@ def _can_fork(task: Task) -> bool:
     return hasattr(os, "fork") and not any(name in sys.modules for name in libraries)
 
 
-# ----- What a worker answers -----
+# ----- A worker's replies -----
 
 
 def _collect_runs(job: Job, worker: Worker) -> list[Run]:
@@ -206,7 +206,7 @@ def _decode(frame: Frame | NoFrame) -> Answer:
 
 
 def _failure_of(worker: Worker, answer: Answer, limits: Limits, phase: str) -> Failure:
-    """Return the failure that an unexpected answer amounts to; may end the worker."""
+    """Return an unexpected reply as a failure; may end the worker."""
     if answer is NoFrame.LATE:
         message = f"not done after {limits.seconds:g} seconds"
         return Failure(phase, "TimeLimit", message, repeatable=False)

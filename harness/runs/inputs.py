@@ -41,9 +41,9 @@ def _drawn(probe: str, name: str, shape: tuple[int, ...], dtype: str) -> Numeric
 
 @lru_cache(maxsize=4096)
 def cotangent_for(probe: str, loss: Loss, shape: tuple[int, ...]) -> NumericArray:
-    """The cotangent that a loss hands to an output of `shape`: ones, or fixed random numbers.
+    """Return the cotangent of an output of `shape` under a loss: ones, or fixed random numbers.
 
-    Shared and read-only, as the leaves are.
+    It is shared and read-only, like the leaves.
     """
     if loss == "uniform":
         cotangent = np.ones(shape)

@@ -1,7 +1,7 @@
-"""What independent libraries answer to the same probes.
+"""Independent libraries as oracles: their runs of the same probes.
 
-They run in a child process like any engine, unpatched, and their runs are kept in the store: with
-every answer at hand the library is not even imported.
+They run in a child process like any engine, unpatched, and their runs are cached: if the cache has
+them all, the library is not even imported.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Pair = tuple[Probe, Loss | None]
 
 @dataclass(frozen=True)
 class Independent:
-    """A library that nobody here wrote, as an engine that is never patched."""
+    """An independent library, treated as an engine that is never patched."""
 
     dialect: Dialect
     install: str
     kinds: tuple[ProbeKind, ...]
-    """The probes that can be put to it."""
+    """The kinds of probes that it can run."""
 
 
 TORCH = Independent(
@@ -60,7 +60,7 @@ HIPS = Independent(
 LIBRARIES = {"torch": TORCH, "autograd": HIPS}
 
 IMPORT_LIMIT = Limits(seconds=120.0, cpu_seconds=120)
-"""A first import of PyTorch from a slow disk takes its time."""
+"""The first import of PyTorch from a slow disk takes long."""
 
 
 def why_missing(name: str) -> Message | None:
@@ -74,7 +74,7 @@ def why_missing(name: str) -> Message | None:
 def ask_library(
     name: str, pairs: Sequence[Pair], store: Cache
 ) -> dict[tuple[str, Loss | None], Run | Skipped]:
-    """The library's run of each pair, by probe name and loss, or why there is none."""
+    """Return the library's run of each pair, by probe name and loss, or why there is none."""
     library = LIBRARIES[name]
     fit = [(probe, loss) for probe, loss in pairs if probe.kind in library.kinds]
     if not fit:

@@ -1,4 +1,4 @@
-"""A program that is run as it is written; what it prints is sent to the host piece by piece."""
+"""A program that is run unchanged; what it prints is sent to the host piece by piece."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LARGEST_PIECE = 65536
 
 
 class Program(msgspec.Struct, frozen=True, tag="program"):
-    """A task: Python that prints, and its place in a file, for tracebacks."""
+    """A task: a Python program that prints, and its place in a file, for tracebacks."""
 
     source: str
     path: str

@@ -1,4 +1,4 @@
-"""What host and child send each other: a task one way, and replies as frames the other way.
+"""What host and child exchange: the host sends a task, and the child replies with frames.
 
 Everything is a plain record in msgpack, which is decoded against its type; nothing is unpickled or
 evaluated.
@@ -43,9 +43,9 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     complete: bool = False
     """Return everything that was observed even if no site was executed."""
     trailed: bool = True
-    """Record what the sites evaluate to, and not only whether they are executed."""
+    """Record the values at the sites, and not only whether they are executed."""
     covered: bool = False
-    """Record which of the engine's functions are called, and nothing else."""
+    """Record only which of the engine's functions are called."""
     limits: Limits = Limits()
 
     @property
@@ -70,7 +70,7 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
 
 
 Task = Job | Program | Survey
-"""What a child is told to do."""
+"""What a child is to do."""
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -99,7 +99,7 @@ _BYTES = {kind: byte for byte, kind in KINDS.items()}
 
 
 def encode_reply(reply: Reply) -> Frame:
-    """Return the frame of a reply. Raises what msgspec raises for a text with surrogates."""
+    """Return the frame of a reply. Raises msgspec's error for a text with surrogates."""
     return Frame(_BYTES[type(reply)], msgspec.msgpack.encode(reply))
 
 

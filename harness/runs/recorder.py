@@ -1,9 +1,9 @@
-"""The trail of a run: digests of what the patch's sites evaluated to, in the order of execution.
+"""The trail of a run: digests of the values at the patch's sites, in the order of execution.
 
-A fault that is reached has *infected* the program if something at a patched site evaluates to
-another value than at the same site of the unpatched engine. Both engines are compiled with calls of
-the recorder at the sites (see `harness.patch.reach`). So values are recorded in the frame of the
-patched function, even in a closure, and nothing is evaluated twice.
+A fault that is reached has *infected* the program if something at a patched site has another value
+than at the same site of the unpatched engine. Both engines are compiled with calls of the recorder
+at the sites (see `harness.patch.reach`). So values are recorded in the frame of the patched
+function, even in a closure, and nothing is evaluated twice.
 
 Two trails are compared name by name. A name in only one of them is a variable that the patch adds
 or removes: if its value matters, it changes other variables as well.
@@ -34,11 +34,11 @@ ENDS = 32
 
 BUDGET = 100_000
 """The number of parts that are digested in a run; after that, values are only counted. Runs that
-are equal so far exhaust it at the same place."""
+are equal up to there exhaust it at the same place."""
 
 
 class Recorder:
-    """Records what the sites do, from the last `clear` on."""
+    """Records what the sites do since the last `clear`."""
 
     def __init__(self) -> None:
         self.executed: set[int] = set()
@@ -47,7 +47,7 @@ class Recorder:
         self.paused = False
 
     def install(self, hooks: Hooks = HOOKS) -> None:
-        """Define the builtins that instrumented code calls, as far as the hooks record anything."""
+        """Define the builtins that instrumented code calls, for each hook that records anything."""
         for name, function in (
             (HOOKS.marker, self.mark if hooks.value else self.mark_only),
             (HOOKS.value, self.value),
@@ -57,7 +57,7 @@ class Recorder:
             setattr(builtins, name, function)
 
     def clear(self) -> None:
-        """Forget everything, and continue to record."""
+        """Discard everything, and continue recording."""
         self.paused = False
         self.executed.clear()
         self.trail.clear()
@@ -72,7 +72,7 @@ class Recorder:
         return True
 
     def mark_only(self, site: int) -> bool:
-        """As `mark`, for code that records nothing else about the site."""
+        """Like `mark`, for code that records nothing else about the site."""
         if not self.paused:
             self.executed.add(site)
         return True

@@ -71,7 +71,7 @@ class Process:
         try:
             self._restore()
             return result, _lasting() == self._lasting
-        except BaseException:  # what the run left behind is still active, or cannot be removed
+        except BaseException:  # what the run left is still active, or cannot be removed
             return result, False
 
     def _restore(self) -> None:
@@ -99,7 +99,7 @@ class Process:
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path)
             else:
-                os.unlink(entry.path)  # noqa: PTH108  what is there may have any name
+                os.unlink(entry.path)  # noqa: PTH108  the entries may have any name
 
     def _record(self) -> None:
         """Record the value of every name."""
@@ -114,7 +114,7 @@ class Process:
         There are thousands of names, and hardly any run changes one. Dictionaries keep their order,
         so all values are compared at once; by identity, as `==` may be the engine's.
         """
-        for name, value in self._builtins.items():  # all that follows needs them
+        for name, value in self._builtins.items():  # everything below needs them
             if _BUILTINS.get(name, self) is not value:
                 _BUILTINS[name] = value
         values = chain.from_iterable(map(methodcaller("values"), self._spaces))
@@ -150,17 +150,17 @@ def _namespaces(engine: str) -> Iterator[tuple[dict[str, Any], bool]]:
 
 def _at_work() -> set[str]:
     """Return the modules of the harness that take part in a run: a forked process has many more."""
-    found: set[str] = set()
+    names: set[str] = set()
     measuring = [name for name in sys.modules if name.startswith(_MEASURING)]
     pending = ["harness.runs.child", "harness.sandbox.child", *measuring]
     while pending:
         name = pending.pop()
-        if name in sys.modules and name not in found:
-            found.add(name)
+        if name in sys.modules and name not in names:
+            names.add(name)
             values = vars(sys.modules[name]).values()
             origins = {str(getattr(value, "__module__", "")) for value in values}
             pending += [origin for origin in origins if origin.startswith("harness.")]
-    return found
+    return names
 
 
 _MEASURING = ("harness.diagnostics.", "harness.answer_key.")
@@ -183,7 +183,7 @@ def _lists() -> Iterator[list[Any]]:
 
 
 def _settings() -> Iterator[tuple[Callable[[], Any], Callable[[Any], object]]]:
-    """Yield how to get a setting and how to set it; first those that could trace the rest."""
+    """Yield the getter and the setter of each setting; first those that could trace the rest."""
     yield sys.gettrace, sys.settrace
     yield sys.getprofile, sys.setprofile
     if hasattr(signal, "pthread_sigmask"):
@@ -216,16 +216,16 @@ class _Rounding:
     """How this thread rounds floating-point numbers, if the C library can tell (fenv.h)."""
 
     def __init__(self) -> None:
-        self._held = ctypes.create_string_buffer(256)  # more than any fenv_t
+        self._state = ctypes.create_string_buffer(256)  # more than any fenv_t
         self._library: Any = None
         with contextlib.suppress(OSError, AttributeError, TypeError):
             library = ctypes.CDLL(None)
-            library.fegetenv(self._held)
+            library.fegetenv(self._state)
             self._library = library if library.fesetenv else None
 
     def restore(self) -> None:
         if self._library:
-            self._library.fesetenv(self._held)
+            self._library.fesetenv(self._state)
 
 
 def _lasting() -> object:
@@ -237,8 +237,8 @@ def _limits() -> list[tuple[int, int]]:
     if resource is None:
         return []
     kinds = ("AS", "CORE", "DATA", "FSIZE", "NOFILE", "NPROC", "STACK")
-    known = [getattr(resource, f"RLIMIT_{kind}", None) for kind in kinds]
-    limits = [resource.getrlimit(kind) for kind in known if kind is not None]
+    available = [getattr(resource, f"RLIMIT_{kind}", None) for kind in kinds]
+    limits = [resource.getrlimit(kind) for kind in available if kind is not None]
     return [
         *limits,
         (0, resource.getrlimit(resource.RLIMIT_CPU)[1]),

@@ -1,4 +1,4 @@
-"""A trial: a probe on a library, in the process that runs both, and what is observed of it.
+"""A trial: a probe on a library, in the process that runs both, and what is observed.
 
 The same code observes the engine under test, its clean original and the independent libraries, so
 that a difference between two runs is never a difference between two observers.
@@ -32,7 +32,7 @@ from harness.runs.inputs import cotangent_for, draw
 
 
 class ReplyCache:
-    """What a library has computed for one probe, by the numbers that it was given.
+    """What a library has computed for one probe, by its inputs.
 
     The losses of a probe share it: neither the output nor the gradient for a cotangent depends on
     the loss.
@@ -49,7 +49,7 @@ _Key = tuple[tuple[str, str, tuple[int, ...], bytes], ...]
 
 
 class Trial:
-    """A probe on a library, which diagnostics may run as often as they like.
+    """A probe on a library, which diagnostics may run any number of times.
 
     `stored`, `output` and `gradients` call the library once for equal arguments, and return
     read-only copies. To check whether the library is deterministic, compare them with the run.
@@ -150,7 +150,7 @@ def observe(trial: Trial, loss: Loss | None, *, traced: bool = False) -> Run:
     try:
         with trial.library.tracing(record.trace) if traced else contextlib.nullcontext():
             observers[trial.probe.kind](trial, loss, record)
-    except BaseException as error:  # whatever a broken engine raises is an observation
+    except BaseException as error:  # anything that a broken engine raises is an observation
         failure = failure_of(record.phase, error, _probe_line(trial.probe, error), record.step)
     return Run(
         probe=trial.probe.name,
@@ -170,7 +170,7 @@ def observe(trial: Trial, loss: Loss | None, *, traced: bool = False) -> Run:
 
 
 class _Record:
-    """What has been observed so far, in a run that may yet fail."""
+    """What has been observed so far, in a run that may still fail."""
 
     def __init__(self) -> None:
         self.phase = "the leaves"
@@ -243,7 +243,7 @@ def _observe_module(trial: Trial, _: Loss | None, record: _Record) -> None:
 
 
 def _observe_test(trial: Trial, _: Loss | None, record: _Record) -> None:
-    """Call a test, of which only a failure can be observed."""
+    """Call a test; only its failure can be observed."""
     record.phase = "the test"
     trial.call({})
 
@@ -294,10 +294,10 @@ def line_within(source: str, path: str, line: int, error: BaseException) -> str:
 
     The text starts at `line` of the file `path`. The result is empty if no frame is in the text.
     """
-    lines, found, traceback = source.splitlines(), "", error.__traceback__
+    lines, line_text, traceback = source.splitlines(), "", error.__traceback__
     while traceback is not None:
         if traceback.tb_frame.f_code.co_filename == path:
             index = traceback.tb_lineno - line
-            found = lines[index].strip() if 0 <= index < len(lines) else found
+            line_text = lines[index].strip() if 0 <= index < len(lines) else line_text
         traceback = traceback.tb_next
-    return found
+    return line_text

@@ -1,5 +1,5 @@
-"""Child processes that can do no harm: start, limit, confine, exchange frames of bytes, end.
+"""Confined child processes: start and limit them, exchange frames of bytes, and end them.
 
-It knows neither engines nor probes: a child calls a function that it is given, and what the frames
-mean is up to the caller.
+Nothing here depends on engines or probes: a child calls a function that it is passed, and the
+meaning of the frames is up to the caller.
 """

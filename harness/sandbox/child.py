@@ -1,4 +1,4 @@
-"""In the child process: shed what was inherited, become confined, and answer tickets with frames.
+"""In the child process: drop what was inherited, become confined, and answer tickets with frames.
 
 A forked child calls `run_child`; a fresh interpreter calls `main`.
 """
@@ -44,11 +44,11 @@ class Pipes(NamedTuple):
     tickets: int
     frames: int
     output: int
-    """For what the child prints."""
+    """Receives what the child prints."""
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What a fresh interpreter is told to do."""
+    """What a fresh interpreter is to do."""
 
     function: str
     """`module:function`, which takes the data and a `Send` and returns an iterator of frames."""
@@ -64,7 +64,7 @@ def encode_order(order: Order) -> bytes:
 
 
 def main() -> None:
-    """Read an order from standard input, and be the child that carries it out."""
+    """Read an order from standard input, and carry it out as the child."""
     length = int.from_bytes(_read_exactly(0, 8), "big")
     order = msgspec.msgpack.decode(_read_exactly(0, length), type=Order)
     module, _, name = order.function.partition(":")
@@ -132,7 +132,7 @@ def _restore_signals() -> None:
 
 
 def _close_other_files(pipes: Pipes) -> None:
-    """Close every file but the pipes and the standard streams."""
+    """Close every file except the pipes and the standard streams."""
     previous = 2
     for descriptor in sorted(pipes):
         os.closerange(previous + 1, descriptor)
@@ -159,4 +159,4 @@ def _replace_environment(scratch: Path) -> None:
     inherited = {name: os.environ[name] for name in ALLOWED_VARIABLES if name in os.environ}
     os.environ.clear()
     os.environ |= inherited | dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(scratch))
-    tempfile.tempdir = None  # a forked child inherits the folder that its parent has determined
+    tempfile.tempdir = None  # a forked child inherits its parent's folder

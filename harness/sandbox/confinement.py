@@ -1,8 +1,8 @@
 """Confine this process: limits everywhere, and on Linux namespaces and a supervisor as well.
 
-In its namespaces, which need no privilege, a child can signal no process but its own, there is no
-network, and the file system is read-only except for the scratch folder. Where the kernel grants no
-namespaces, the limits, the process group and the search for descendants remain.
+In its namespaces, which require no privilege, a child can signal only its own processes, has no
+network, and can write only to the scratch folder. If the kernel grants no namespaces, the limits,
+the process group and the search for descendants remain.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.sandbox.supervision import continue_supervised
 
 
 def confine(scratch: Path, limits: Limits) -> None:
-    """Continue in a confined process, which can change no files but those in `scratch`.
+    """Continue in a confined process, which can change only the files in `scratch`.
 
     Returns in a new process. The present one supervises it, and ends with its exit status. Without
     namespaces, the file system is not protected, and descendants that leave the process group are

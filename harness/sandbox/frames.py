@@ -1,8 +1,8 @@
-"""Frames: how bytes travel from a child to its host.
+"""Frames: how a child sends bytes to its host.
 
 A frame is four bytes of length (big-endian) and a body: a byte for the version, a byte for the
 kind, the ticket, and the payload. The host sends a new random ticket with every request, and
-refuses a frame with another one, so that nothing is accepted that was written before its request.
+refuses a frame with another one, so that nothing written before its request is accepted.
 """
 
 from __future__ import annotations

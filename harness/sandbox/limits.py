@@ -1,4 +1,4 @@
-"""What a child process may use, and the limits of the kernel that enforce it.
+"""What a child process may use, and the kernel's limits that enforce it.
 
 They hold on every POSIX system; see setrlimit(2). On Windows only `Limits.seconds` is enforced.
 """
@@ -23,18 +23,18 @@ class Limits:
     """What a child may use."""
 
     seconds: float = 60.0
-    """Wall-clock time for each frame that is requested: it ends a child that waits."""
+    """Wall-clock seconds for each requested frame: this also ends a child that waits."""
     cpu_seconds: int = 3
-    """Processor time for each frame that is requested, in whole seconds as the kernel counts."""
+    """Processor time for each requested frame, in whole seconds as the kernel counts it."""
     memory: int = 2048 * _MIB
     """Bytes of address space, in addition to what the child starts with."""
     file_size: int = 16 * _MIB
-    """Bytes in one file, and in the whole scratch folder where that can be confined."""
+    """Bytes in one file, and in the whole scratch folder if it can be confined."""
     open_files: int = 128
     processes: int = 64
     """Processes and threads that may be started in total, not counting a few for each core."""
     namespaces: bool = True
-    """Use Linux namespaces where the kernel grants them."""
+    """Whether to use Linux namespaces where the kernel grants them."""
 
     @property
     def total_processes(self) -> int:

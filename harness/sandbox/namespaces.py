@@ -1,4 +1,4 @@
-"""Linux namespaces for a child, entered without any privilege, and the loss of all privileges.
+"""Entering Linux namespaces without privileges, and dropping all privileges.
 
 See user_namespaces(7), pid_namespaces(7), mount_setattr(2) and capabilities(7).
 """
@@ -42,8 +42,8 @@ def continue_with_one_thread() -> None:
 def namespaces_available() -> bool:
     """Whether the kernel grants everything that `enter_namespaces` requests.
 
-    A short-lived process tries it: there is no way back out of namespaces, and entering only some
-    of them would be worse than entering none.
+    A short-lived process tries it: namespaces cannot be left again, and entering only some of them
+    would be worse than entering none.
     """
     if sys.platform != "linux":
         return False

@@ -1,4 +1,4 @@
-"""Forked processes that work in parallel, and that all end at once when this one has to."""
+"""Forked processes that work in parallel, and that end when this one is ended."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Result = TypeVar("Result")
 
 
 def available_cores() -> int:
-    """The number of cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def map_in_parallel(
     function: Callable[[Item], Result], items: Sequence[Item], processes: int
 ) -> Generator[Result, None, None]:
-    """Yield the result for each item, in order; computed in this process where fork is missing.
+    """Yield the result for each item, in order; computed in this process if it cannot fork.
 
     Close the generator if it is not exhausted: that ends the work in progress.
     """

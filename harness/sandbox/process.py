@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 PATIENCE = 0.1
-"""Seconds that a process gets to end by itself, and again after SIGTERM."""
+"""Seconds to wait for a process to end by itself, and again after SIGTERM."""
 
 LONG_PATIENCE = 10.0
-"""Seconds for a process that has closed its pipe, and so is about to end, on a busy machine."""
+"""Seconds to wait for a process that has closed its pipe, and so is about to end."""
 
 
 class Process(Protocol):
@@ -50,7 +50,7 @@ class ForkedProcess:
         return self._status
 
     def _wait(self, patience: float) -> tuple[int, int]:
-        """Whether it has ended by itself (its pid or 0), and its wait status."""
+        """Return its pid if it has ended by itself, otherwise 0, and its wait status."""
         for pause in (0.0002, 0.0005, 0.001, *[0.002] * int(patience / 0.002)):
             ended, status = os.waitpid(self._pid, os.WNOHANG)
             if ended:

@@ -14,7 +14,7 @@ _PREFIX = "breaklab-"
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A new temporary folder, which is removed with everything in it at the end."""
+    """Make a temporary folder, and remove it with its contents at the end."""
     _remove_abandoned()
     folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
     try:

@@ -9,7 +9,7 @@ from types import FrameType
 
 
 class Terminated(SystemExit):
-    """This process was asked to end; the exit status says by which signal."""
+    """A signal requested that this process end; the exit status says which one."""
 
     reported = False
     """Whether the user has been told."""

@@ -1,4 +1,4 @@
-"""The supervisor: a process that waits for a child, limits what it starts, and ends with it.
+"""The supervisor: a process that waits for a child, limits its descendants, and ends with it.
 
 On Linux only; see prctl(2) and pid_namespaces(7).
 """
@@ -26,7 +26,7 @@ _WAITED_FOR = {signal.SIGCHLD, signal.SIGTERM} if sys.platform != "win32" else s
 
 
 def die_with_parent(signum: int = signal.SIGKILL) -> None:
-    """Have the kernel send this process a signal when its parent ends, for whatever reason."""
+    """Have the kernel send this process a signal when its parent ends for any reason."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signum)
 
@@ -67,7 +67,7 @@ def _supervise_in_namespace(most: int) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
     child = os.fork()
     if child:
-        _close_all_but(writer)  # or the host would not notice that the child closes a pipe
+        _close_all_but(writer)  # otherwise the host would not notice when the child closes a pipe
         status_of_child = _wait_for(child, lambda: _count_ever_started() > most)
         os.write(writer, status_of_child.to_bytes(4, "big"))
         os._exit(0)
@@ -101,7 +101,7 @@ def _close_all_but(descriptor: int | None) -> None:
 
 
 def _wait_for(child: int, too_many: Callable[[], bool]) -> int:
-    """Return the child's wait status, or that of SIGKILL if `too_many` or asked to end."""
+    """Return the child's wait status, or that of SIGKILL after `too_many` processes or SIGTERM."""
     while True:
         received = signal.sigtimedwait(_WAITED_FOR, 0.05)
         status = _reap(child)
@@ -122,7 +122,7 @@ def _reap(child: int) -> int | None:
 
 
 def _count_ever_started() -> int:
-    """The number of processes and threads ever started in this PID namespace."""
+    """Return the number of processes and threads ever started in this PID namespace."""
     try:
         return int(Path("/proc/sys/kernel/ns_last_pid").read_text(encoding="ascii"))
     except (OSError, ValueError):
@@ -130,7 +130,7 @@ def _count_ever_started() -> int:
 
 
 def _descendants() -> list[int]:
-    """The processes that descend from this one; it has adopted those whose parents have ended."""
+    """Return this process's descendants; it has adopted those whose parents have ended."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

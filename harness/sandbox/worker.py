@@ -1,4 +1,4 @@
-"""A worker: a child process as its host sees it. The host requests frames, and ends the process.
+"""A worker: the host's side of a child process. The host requests frames, and ends the process.
 
 The process is forked where possible; otherwise it is a fresh interpreter. Both run
 `harness.sandbox.child`.
@@ -35,7 +35,7 @@ START_UP = 60.0
 
 
 class NoFrame(Enum):
-    """Why a request brought no frame."""
+    """Why a request returned no frame."""
 
     LATE = "it did not arrive in time"
     REFUSED = "what arrived is not a frame, or not the one that was requested"
@@ -88,7 +88,7 @@ class Worker:
         return decode_body(body, self._ticket) or NoFrame.REFUSED
 
     def end(self) -> int:
-        """End the child and all that it has started; may be called repeatedly.
+        """End the child and all processes that it has started; may be called repeatedly.
 
         Returns its exit status, negative for a signal.
         """
@@ -121,7 +121,7 @@ class Worker:
 
 def fork_worker(work: Work, scratch: Path, limits: Limits, *, confined: bool) -> Worker:
     """Fork a worker that yields the frames of `work`."""
-    namespaces_available()  # found out once here, rather than in every child
+    namespaces_available()  # cached here, rather than determined in every child
     (tickets, request), (receive, frames), (listen, output) = os.pipe(), os.pipe(), os.pipe()
     with warnings.catch_warnings():
         # Python 3.12 warns of a fork with several threads; the only ones are NumPy's idle pool and
@@ -158,7 +158,7 @@ def spawn_worker(
     request, receive, listen = (
         _detach(stream) for stream in (process.stdin, process.stdout, process.stderr)
     )
-    with contextlib.suppress(OSError):  # it has ended already; its exit status will tell why
+    with contextlib.suppress(OSError):  # it has already ended; its exit status shows why
         write_all(request, encode_order(Order(function, data, limits, confined)))
     worker = Worker(SpawnedProcess(process), request, receive, listen)
     worker.wait_until_ready()

@@ -1,4 +1,4 @@
-"""Layers, and the modules they are."""
+"""Layers, and the `Module` that they are built on."""
 
 from minigrad.nn import initialisers
 from minigrad.nn.attention import MultiHeadAttention, causal_mask, sinusoidal_positions

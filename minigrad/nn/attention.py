@@ -1,4 +1,4 @@
-"""Attention, and where in the sequence a vector stands."""
+"""Attention, and encodings of positions in a sequence."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from minigrad.types import Array
 
 
 class MultiHeadAttention(Module):
-    """Each position of a sequence mixes the values of all, or (`causal`) of none that come later.
+    """Each position of a sequence mixes the values of all positions, or (`causal`) of none later.
 
     (batch, length, features) -> the same shape; each of the `heads` works on its share of the
-    features. Raises ValueError where they do not divide evenly. Source: Vaswani et al., Attention
-    Is All You Need, 2017, section 3.2.
+    features. Raises ValueError if they do not divide evenly. Source: Vaswani et al., Attention Is
+    All You Need, 2017, section 3.2.
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class MultiHeadAttention(Module):
 
 
 def causal_mask(length: int) -> Array:
-    """Booleans (queries, keys): where the key comes later than the query."""
+    """Return booleans (queries, keys): whether the key comes later than the query."""
     return np.triu(np.ones((length, length), bool), k=1)
 
 
 def sinusoidal_positions(length: int, features: int) -> Array:
-    """A row for each position, to add to the input: (length, features), float64.
+    """Return a row for each position, to add to the input: (length, features), float64.
 
     Even columns are sines, odd ones cosines, of wavelengths from 2 pi to 10000 * 2 pi. Source:
     Vaswani et al., Attention Is All You Need, 2017, section 3.5.

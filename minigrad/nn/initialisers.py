@@ -1,7 +1,7 @@
-"""First values of parameters: arrays to create a tensor from.
+"""Initial values of parameters: arrays to create a tensor from.
 
-`shape` is (out, in, *kernel), as of the weights in `layers`. An output adds up `fan_in` products,
-and an input goes into `fan_out` of them; both count the elements of the kernel.
+`shape` is (out, in, *kernel), as for the weights in `layers`. An output sums `fan_in` products, and
+an input is used in `fan_out` of them; both count the elements of the kernel.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ def fans(shape: Shape) -> tuple[int, int]:
 
 
 def zeros(shape: Shape) -> Array:
-    """All 0: for biases. Weights that are all equal would stay so."""
+    """All zeros, for biases. Weights that are all equal would stay equal."""
     return np.zeros(shape)
 
 
 def uniform_fan_in(shape: Shape, fan_in: int, *, rng: np.random.Generator) -> Array:
     """Uniform in ±1/sqrt(fan_in).
 
-    Source: LeCun et al., Efficient BackProp, 1998, section 4.6, which asks for a deviation of
-    1/sqrt(fan_in); with this bound it is smaller by sqrt(3), as in PyTorch's layers.
+    Source: LeCun et al., Efficient BackProp, 1998, section 4.6, which recommends a deviation of
+    1/sqrt(fan_in); this bound makes it smaller by sqrt(3), as in PyTorch's layers.
     """
     bound = 1 / math.sqrt(fan_in)
     return rng.uniform(-bound, bound, shape)

@@ -1,4 +1,4 @@
-"""Layers with weights, and activations. Weights have PyTorch's shapes and first values."""
+"""Layers with weights, and activations. Weights have PyTorch's shapes and initial values."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Embedding(Module):
         self.weight = Tensor(weight, requires_grad=True, dtype=dtype)
 
     def forward(self, symbols: Tensor | Array) -> Tensor:
-        """Look the vectors up. Raises IndexError for a symbol outside 0 ... count - 1."""
+        """Look up the vectors. Raises IndexError for a symbol outside 0 ... count - 1."""
         symbols, count = np.asarray(symbols), len(self.weight)
         if ((symbols < 0) | (symbols >= count)).any():  # a negative index would count from the end
             raise IndexError(
@@ -79,9 +79,9 @@ class Embedding(Module):
 class Conv2d(Module):
     """Kernels moved over images: (n, in_channels, h, w) -> (n, out_channels, h', w').
 
-    With `kernel` its side, `h' = (h + 2 * padding - kernel) // stride + 1`. `weight` has shape
-    (out_channels, in_channels, kernel, kernel) and `bias` (out_channels,); both start uniform in
-    ±1/sqrt(in_channels * kernel**2), as in `torch.nn.Conv2d`.
+    For kernels of side `kernel`, `h' = (h + 2 * padding - kernel) // stride + 1`. `weight` has
+    shape (out_channels, in_channels, kernel, kernel) and `bias` (out_channels,); both start uniform
+    in ±1/sqrt(in_channels * kernel**2), as in `torch.nn.Conv2d`.
     """
 
     def __init__(
@@ -124,21 +124,21 @@ class MaxPool2d(Module):
 
 
 class Dropout(Module):
-    """In training, each element is 0 with probability `p`, else divided by `1 - p`.
+    """In training, each element becomes 0 with probability `p`, else is divided by `1 - p`.
 
-    The mean stays, so that evaluation can leave the input alone. Raises ValueError unless
-    0 <= p < 1. Source: see `layer_ops.dropout`.
+    This preserves the mean, so evaluation leaves the input unchanged. Raises ValueError unless 0 <=
+    p < 1. Source: see `layer_ops.dropout`.
     """
 
     def __init__(self, p: float = 0.5, *, rng: np.random.Generator) -> None:
-        """Draw the masks, in the calls to come, from `rng`."""
+        """The masks of later calls are drawn from `rng`."""
         if not 0 <= p < 1:
             raise ValueError(f"p is {p}: dropout needs a probability from 0 to below 1")
         self.p = p
         self.rng = rng
 
     def forward(self, x: Tensor) -> Tensor:
-        """Drop in training, do nothing in evaluation."""
+        """Drop elements in training, do nothing in evaluation."""
         if not self.training:
             return x
         kept = self.rng.random(x.shape) >= self.p
@@ -176,7 +176,7 @@ class LSTMCell(Module):
     def forward(
         self, x: Tensor, state: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """(batch, features) and (h, c), both (batch, hidden), 0 at first -> the next (h, c)."""
+        """(batch, features) and (h, c), both (batch, hidden), initially 0 -> the next (h, c)."""
         if state is None:
             nothing = Tensor(np.zeros((len(x), self.hidden), x.dtype))
             state = nothing, nothing
@@ -219,7 +219,7 @@ class Sigmoid(Module):
 
 
 class GELU(Module):
-    """Elementwise x times the normal distribution function at x, or with "tanh" close to it."""
+    """Elementwise x times the normal distribution function at x; "tanh" approximates it."""
 
     def __init__(self, approximate: Literal["none", "tanh"] = "none") -> None:
         self.approximate = approximate

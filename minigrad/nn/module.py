@@ -1,4 +1,4 @@
-"""`Module`: what layers and models are, and how its parts are found."""
+"""`Module`: the base class of layers and models, and how its parts are found."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Module:
 
     Tensors that require a gradient are its parameters, NumPy arrays its buffers (what changes
     without a gradient, such as running statistics), other modules its submodules. A part has a
-    dotted name, `layers.0.weight`; one that is found twice counts once, under its first name.
+    dotted name, `layers.0.weight`; one that occurs twice counts once, under its first name.
     """
 
     training = True
-    """Whether dropout drops and batch norm looks at the batch; set by `train()` and `eval()`."""
+    """Whether dropout drops and batch norm uses the batch; set by `train()` and `eval()`."""
 
     forward: Callable[..., Any]
-    """What a subclass computes: a tensor, or several."""
+    """The computation of a subclass: it returns a tensor, or several."""
 
     def __call__(self, *inputs: Any) -> Any:
         """Compute the output."""
@@ -33,7 +33,7 @@ class Module:
     # ----- Parts -----
 
     def modules(self) -> list[Module]:
-        """This module and all that it is made of."""
+        """Return this module and all modules inside it."""
         return [part for _, part in _parts("", self, set()) if isinstance(part, Module)]
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
@@ -54,7 +54,7 @@ class Module:
     # ----- Mode -----
 
     def train(self, mode: bool = True) -> Self:
-        """Switch this module and all its submodules to training, or with False to evaluation."""
+        """Switch this module and all its submodules to training, or to evaluation if False."""
         for module in self.modules():
             module.training = mode
         return self
@@ -70,9 +70,9 @@ class Module:
         return {name: np.array(part) for name, part in self._state().items()}
 
     def load_state_dict(self, state: State) -> None:
-        """Take parameters and buffers from `state`, cast to the dtypes that are here.
+        """Load parameters and buffers from `state`, cast to the module's dtypes.
 
-        Raises KeyError for a name too few or too many and ValueError for another shape; then
+        Raises KeyError for missing or additional names and ValueError for another shape; then
         nothing has changed.
         """
         own = self._state()
@@ -92,7 +92,7 @@ class Module:
 
 
 def _parts(name: str, value: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    """`value` and everything inside it, by dotted name, in order; nothing that was `seen`."""
+    """Yield `value` and everything inside it, by dotted name, in order, except what was `seen`."""
     if id(value) in seen:
         return
     seen.add(id(value))
@@ -112,7 +112,7 @@ def _parts(name: str, value: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
 
 
 class Sequential(Module):
-    """One layer after the other; a layer may be any function of a tensor, say `Tensor.tanh`."""
+    """Layers in sequence; a layer may be any function of a tensor, such as `Tensor.tanh`."""
 
     def __init__(self, *layers: Callable[[Tensor], Tensor]) -> None:
         self.layers = layers
@@ -125,7 +125,7 @@ class Sequential(Module):
 
 
 class Residual(Module):
-    """`x + inner(x)`, where `inner` keeps the shape: the gradient has a way around it.
+    """`x + inner(x)`, where `inner` keeps the shape: the gradient can bypass it.
 
     Source: He et al., Deep Residual Learning for Image Recognition, 2016, section 3.1.
     """
@@ -134,7 +134,7 @@ class Residual(Module):
         self.inner = inner
 
     def forward(self, x: Tensor) -> Tensor:
-        """Add the input to what `inner` makes of it. Raises ValueError for another shape."""
+        """Add the input to the result of `inner`. Raises ValueError for another shape."""
         change = self.inner(x)
         if change.shape != x.shape:
             raise ValueError(f"inner must keep the shape {x.shape}, and made {change.shape}")

@@ -50,9 +50,9 @@ class BatchNorm1d(Module):
     """Mean 0 and variance 1 of each feature over the batch, then a learned scale and shift.
 
     (batch, features), at least two rows in training. There, the running statistics move by
-    `momentum` towards those of the batch; in evaluation they take their place. The batch is
-    normalised with its biased variance, and the running one takes the unbiased, as in PyTorch.
-    Source: Ioffe and Szegedy, Batch Normalization, 2015, algorithms 1 and 2.
+    `momentum` towards those of the batch; in evaluation they replace them. The batch is normalised
+    with its biased variance, and the running variance uses the unbiased one, as in PyTorch. Source:
+    Ioffe and Szegedy, Batch Normalization, 2015, algorithms 1 and 2.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class BatchNorm1d(Module):
         return (x - mean) / (variance + self.eps).sqrt() * self.weight + self.bias
 
     def _batch_statistics(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and biased variance of each feature; moves the running ones towards them."""
+        """Return mean and biased variance of each feature; update the running ones."""
         count = len(x)
         if count < 2:
             raise ValueError("a batch of one row has no variance: take more rows, or call eval()")

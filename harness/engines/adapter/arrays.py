@@ -89,7 +89,7 @@ class Adapter(Library):
         return self._permutes
 
     def wrap(self, value: Any) -> Any:
-        """The engine's tensors as `Tensor`, also in tuples and lists; other values unchanged."""
+        """Return the engine's tensors as `Tensor`, also in tuples and lists, and others as is."""
         if isinstance(value, tuple | list):
             return type(value)(map(self.wrap, value)) if type(value) in (tuple, list) else value
         return value if self.is_plain(value) else Tensor(self, value)
@@ -99,19 +99,19 @@ class Adapter(Library):
         return value is None or isinstance(value, _PLAIN)
 
     def unwrap(self, value: Any) -> Any:
-        """Each `Tensor` as the engine's own, also in tuples and lists."""
+        """Return each `Tensor` as the engine's own, also in tuples and lists."""
         if isinstance(value, tuple | list):
             return type(value)(map(self.unwrap, value))
         return value.native if isinstance(value, Tensor) else value
 
     def operand(self, value: Any) -> Any:
-        """The other operand of an operator, for the engine: an array becomes a constant."""
+        """Return the other operand of an operator, for the engine: an array becomes a constant."""
         if isinstance(value, np.ndarray):
             return super().leaf(value.astype(float))
         return self.unwrap(value)
 
     def names(self, name: str) -> list[str]:
-        """The names that the engine may use for PyTorch's `name`, the likeliest first."""
+        """Return the names that the engine may use for PyTorch's `name`, the likeliest first."""
         configured = self.dialect.names.get(name, ())
         theirs = (configured,) if isinstance(configured, str) else configured
         last = [dotted.rpartition(".")[2] for dotted in theirs]
@@ -187,7 +187,7 @@ class Tensor:
         return self.adapter.constant(self.data)
 
     def transpose(self, *axes: int) -> Any:
-        """Swap two axes, as PyTorch does; any other number of axes goes to the engine as it is."""
+        """Swap two axes, as PyTorch does; any other number of axes is passed on unchanged."""
         adapter = self.adapter
         swap = adapter.method(self.native, "swapaxes") if len(axes) == 2 else None
         if swap is not None:

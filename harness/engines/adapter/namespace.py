@@ -1,7 +1,7 @@
 """An engine as the `lib` of a probe: PyTorch's functions, a linear layer, an optimizer, two losses.
 
-What an engine may lack for a training loop is built on its own tensors: every sum and product in it
-is the engine's, so a break shows as it would in a learner's training loop.
+Parts of a training loop that an engine may lack are built on its own tensors: every sum and product
+in them is the engine's, so a break has the same effect as in a learner's training loop.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 LIBRARY_SPECIFIC = "the probe uses a feature that every library defines in its own way"
-"""How the reason begins why a probe of layers, optimizers or a tape does not run on an engine."""
+"""The start of the reason why a probe of layers, optimizers or a tape does not run on an engine."""
 
 
 class Unsupported(AttributeError):

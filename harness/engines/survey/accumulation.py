@@ -25,11 +25,11 @@ USES: tuple[Callable[..., Any], ...] = (
     lambda leaf, other: leaf * other,
     lambda leaf, other: leaf + other,
 )
-"""Uses of a leaf in a forward pass, of which the first that works is taken."""
+"""Uses of a leaf in a forward pass; the first that works is used."""
 
 
 def accumulation_of(step: SurveyStep, library: Adapter, shape: Shape) -> SurveyStep:
-    """The step with how the engine accumulates gradients of this shape."""
+    """Return the step, completed with how the engine accumulates gradients of this shape."""
     cotangent = sample(shape, 1)
     leaf, use, first = _first_backward(library, cotangent)
     initial = kind_of_gradient(_stored_gradient(library, library.leaf(sample(shape))))
@@ -55,7 +55,7 @@ def accumulation_of(step: SurveyStep, library: Adapter, shape: Shape) -> SurveyS
 def _first_backward(
     library: Adapter, cotangent: NumericArray
 ) -> tuple[Any, Callable[[Any], Any], Any]:
-    """A leaf after a backward pass, how it was used, and its gradient."""
+    """Return a leaf after a backward pass, how it was used, and its gradient."""
     other = library.leaf(sample(cotangent.shape, 2))
     failure = Exception()
     for use in USES:
@@ -73,7 +73,7 @@ def _gradient_after(library: Adapter, output: Any, leaf: Any, cotangent: Numeric
 
 
 def _stored_gradient(library: Adapter, leaf: Any) -> Any:
-    """The attribute that the gradient is read from, before any conversion."""
+    """Return the attribute that the gradient is read from, before any conversion."""
     native = leaf.native
     tensor = native.flat[0] if library.dialect.kind == "scalars" else native
     expression = library.dialect.gradient.removeprefix("None if t.grad is None else ")

@@ -127,7 +127,7 @@ class _Explorer:
         )
 
     def _failure(self) -> str:
-        """Why no dialect was found."""
+        """Return why no dialect was found."""
         for name, value in vars(self.module).items():
             if isinstance(value, type) and hasattr(value, "__enter__") and backward_methods(value):
                 method = backward_methods(value)[0]
@@ -271,7 +271,7 @@ class _Explorer:
         return tuple(modules)
 
     def _storage(self) -> tuple[str, str]:
-        """How storing data changes its shape, and the dtype in which it is stored."""
+        """Return how storing data changes its shape, and the dtype in which it is stored."""
         changed = []
         dtype = "float64"
         for shape in ((), (3,), (2, 3)):

@@ -63,7 +63,7 @@ def _parameters(function: Any) -> list[str]:
 
 
 def leaves(declared: str, name: str | None, target: Any, modules: dict[str, Any]) -> list[str]:
-    """Expressions that make a leaf: calls of the class, then of usual factory functions."""
+    """Return expressions that make a leaf: calls of the class, then of usual factory functions."""
     if declared:
         return [declared]
     makers = {name: target} | {
@@ -88,7 +88,7 @@ def _calls_of(name: str | None, maker: Any) -> list[str]:
 
 
 def values(declared: str, t: Any) -> list[str]:
-    """Expressions that may read the data of tensor `t`."""
+    """Return expressions that may read the data of tensor `t`."""
     if declared:
         return [declared]
     usual = ["data", "value", "val", "array", "values", "_data", "_value", "item()", "numpy()"]
@@ -100,7 +100,7 @@ def values(declared: str, t: Any) -> list[str]:
 
 
 def gradients(declared: str, t: Any, value: str) -> list[str]:
-    """Expressions that may read the gradient of leaf `t` after a backward pass."""
+    """Return expressions that may read the gradient of leaf `t` after a backward pass."""
     if declared:
         return [declared]
     own = [
@@ -130,9 +130,9 @@ def guarded(gradient: str) -> str:
 
 
 def uses(dialect: Dialect, leaf: str, x: NumericArray) -> list[tuple[str, NumericArray]]:
-    """Programs of a tensor `t`, each with its derivative at `x`.
+    """Return programs of a tensor `t`, each with its derivative at `x`.
 
-    The last ones use it once only, for engines that overwrite a gradient instead of adding to it.
+    The last ones use it only once, for engines that overwrite a gradient instead of adding to it.
     """
     square, twice = 2 * x, np.full_like(x, 2.0)
     forms = [("t * t", square), ("t + t", twice), ("t - -t", twice)]
@@ -155,7 +155,7 @@ def _find(modules: Iterable[str], *names: str) -> list[str]:
 
 
 def backwards(declared: str, leaf: str, target: Any, modules: Iterable[str]) -> list[str]:
-    """Expressions for the backward pass with a cotangent, or from the sum of a weighted output."""
+    """Return expressions for the backward pass with a cotangent, or from a weighted sum."""
     if declared:
         return [declared]
     differentiable = re.sub(r"\bdata\b", "cotangent", leaf)
@@ -188,7 +188,7 @@ def _with_constant(constant: str, target: Any, modules: list[str]) -> list[str]:
 
 
 def from_sums(target: Any, modules: Iterable[str]) -> list[str]:
-    """Expressions for the backward pass from the sum of a tensor, without a cotangent."""
+    """Return expressions for the backward pass from the sum of a tensor, without a cotangent."""
     sums = _sums("t", modules)
     return [f"{scalar}.{method}()" for scalar in sums for method in backward_methods(target)]
 
@@ -199,7 +199,7 @@ def _sums(tensor: str, modules: Iterable[str]) -> list[str]:
 
 
 def pulls(name: str) -> list[str]:
-    """Expressions for the pair of a function's output and its VJP."""
+    """Return expressions for the pair of a function's output and its VJP."""
     first = "(lambda out, back: (out, lambda c: back(c)[0]))"
     forms = [f"{name}(function)(data)", f"{name}(function, data)"]
     forms = [f"{form}{order}" for form in forms for order in ("[::-1]", "")]

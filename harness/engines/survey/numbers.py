@@ -11,7 +11,7 @@ from harness.core.run import NumericArray
 
 
 def sample(shape: tuple[int, ...], seed: int = 0) -> NumericArray:
-    """Reproducible random numbers."""
+    """Return reproducible random numbers."""
     return np.asarray(np.random.default_rng((20, seed)).standard_normal(shape))
 
 

@@ -25,12 +25,12 @@ OPS: dict[str, Callable[..., Any]] = {
 
 
 def reducers_of(task: Survey, library: Any) -> Iterator[tuple[Any, Reducer]]:
-    """The code of each function that sums ones((4, 3)) to (3,), and its description."""
+    """Yield the code of each function that sums ones((4, 3)) to (3,), and its description."""
     visited = set()
     files = {str(Path(task.root) / file): file for file in task.sources}
     top = task.dialect.module.partition(".")[0]
     for imported, module in list(sys.modules.items()):
-        # When the harness is tested, the same file may be imported under another name as well.
+        # In tests of the harness, the same file may also be imported under another name.
         if imported.partition(".")[0] != top or attribute_of(module, "__file__") not in files:
             continue
         for owner, name, function in functions_of(module):
@@ -80,7 +80,7 @@ def calls_of(use: Callable[..., Any], root: str, library: Any) -> list[tuple[Any
 
 
 def functions_of(module: ModuleType) -> Iterator[tuple[str, str, Any]]:
-    """The functions of a module and the methods of its classes, with the class's name."""
+    """Yield the functions of a module and the methods of its classes, with the class's name."""
     for name, value in list(vars(module).items()):
         if inspect.isfunction(value):
             yield "", name, value
@@ -94,7 +94,7 @@ def functions_of(module: ModuleType) -> Iterator[tuple[str, str, Any]]:
 
 
 def _on_blank_instance(owner: type, function: Any) -> Any:
-    """A method as a function, called on an uninitialized instance."""
+    """Return a method as a function, called on an uninitialized instance."""
 
     def call(*arguments: Any) -> Any:
         return function(object.__new__(owner), *arguments)
@@ -113,7 +113,7 @@ Reduce = Callable[[NumericArray, tuple[int, ...]], Any]
 
 
 def reducing_call(function: Any, library: Any) -> Reduce | None:
-    """A call of the function that sums an array to a shape, or None if there is none."""
+    """Return a call of the function that sums an array to a shape, or None if there is none."""
 
     def native(data: NumericArray) -> Any:
         return library.unwrap(library.leaf(data))

@@ -84,8 +84,8 @@ UNVISITED = "@@ topological_order @@\n-if node in visited:\n-    continue\n"
 
 def test_a_missing_unbroadcast_is_the_rule_of_add() -> None:
     assert divergence(ADD, UNBROADCAST) == (
-        "`add` handed operand 0 (a) a cotangent of shape (4, 3), expected (3,) "
-        "(not summed over axis 0: its sum is the correct one); what arrived at `add` was right"
+        "`add` passed operand 0 (a) a cotangent of shape (4, 3), expected (3,) "
+        "(not summed over axis 0: its sum is the correct one); what `add` received was right"
     )
 
 
@@ -95,8 +95,8 @@ def test_a_missing_unbroadcast_inside_the_graph_is_still_the_rule_of_add() -> No
     assert gradient is not None
     assert gradient.shape == (3, 5)
     assert divergence(INSIDE, UNBROADCAST) == (
-        "`add` handed operand 1 (`mean`) a cotangent of shape (3, 5), expected (3, 1) "
-        "(not summed over axis 1: its sum is the correct one); what arrived at `add` was right"
+        "`add` passed operand 1 (`mean`) a cotangent of shape (3, 5), expected (3, 1) "
+        "(not summed over axis 1: its sum is the correct one); what `add` received was right"
     )
 
 
@@ -106,8 +106,8 @@ def test_swapped_operands_are_the_rule_of_mul() -> None:
     g = cotangent.numpy()
     mine, right = ([float(f"{x:.4g}") for x in g * np.array(by)] for by in ([2, 3], [5, 7]))
     assert divergence(MUL, SWAPPED) == (
-        f"`mul` handed operand 0 (a) the cotangent {mine}, expected {right}; "
-        "what arrived at `mul` was right"
+        f"`mul` passed operand 0 (a) the cotangent {mine}, expected {right}; "
+        "what `mul` received was right"
     )
 
 
@@ -115,8 +115,8 @@ def test_tanh_with_its_input_for_its_output_is_the_rule_of_tanh() -> None:
     program = "a=(5,), b=(5,): return (a * b).tanh() + a"
     sentence = divergence(program, "@@ tanh.vjp @@\n-value**2\n+a**2")
     assert sentence is not None
-    assert sentence.startswith("`tanh` handed operand 0 (`mul`) a cotangent of shape (5,) with ")
-    assert sentence.endswith("; what arrived at `tanh` was right")
+    assert sentence.startswith("`tanh` passed operand 0 (`mul`) a cotangent of shape (5,) with ")
+    assert sentence.endswith("; what `tanh` received was right")
 
 
 @pytest.mark.parametrize(
@@ -130,18 +130,18 @@ def test_tanh_with_its_input_for_its_output_is_the_rule_of_tanh() -> None:
 def test_a_wrong_sum_of_right_terms_is_the_accumulation(then: str, counted: str) -> None:
     sentence = divergence(REUSED, ACCUMULATE + then)
     assert sentence is not None
-    assert sentence.startswith("at `exp` arrived the cotangent [")
-    assert sentence.endswith(f"; the 3 cotangents that were handed to it were right, but {counted}")
+    assert sentence.startswith("`exp` received the cotangent [")
+    assert sentence.endswith(f"; its 3 incoming cotangents were right, but {counted}")
 
 
 def test_a_cotangent_that_somebody_else_added_to_was_changed_on_its_way() -> None:
     """`add` hands the same array to both operands; the sum for one of them is made in it."""
     sentence = divergence("x=[1.0], y=[2.0]: return (x + y) + x", ACCUMULATE + IN_PLACE)
     assert sentence is not None
-    assert sentence.startswith("at the leaf y arrived the cotangent [")
+    assert sentence.startswith("the leaf y received the cotangent [")
     assert sentence.endswith(
         "(2 times the correct one); "
-        "the one cotangent that was handed to it was right, and was changed on its way"
+        "its only incoming cotangent was right, but was changed on the way"
     )
 
 
@@ -164,7 +164,7 @@ def test_an_op_that_occurs_again_is_named_by_its_place() -> None:
     sentence = divergence("x=[1.0]: return x.exp().exp()", FLIPPED)
     assert sentence is not None
     assert sentence.startswith(
-        "`exp` (number 2 of 2 from the inputs) handed "
+        "`exp` (number 2 of 2 from the inputs) passed "
         "operand 0 (`exp` (number 1 of 2 from the inputs)) the cotangent ["
     )
 
@@ -178,14 +178,14 @@ def test_a_rule_that_forgets_an_operand_is_named() -> None:
     patch = "@@ mul.vjp @@\n-return $a, $b\n+return ($a,)"
     assert run(MUL, patch).failure is not None
     assert divergence(MUL, patch) == (
-        "`mul` handed operand 1 (b) no cotangent, expected one of shape (2,); "
-        "what arrived at `mul` was right"
+        "`mul` passed operand 1 (b) no cotangent, expected one of shape (2,); "
+        "what `mul` received was right"
     )
 
 
 def test_a_walk_from_the_inputs_ends_at_the_output() -> None:
     sentence = divergence(REUSED, "@@ walk @@\n-order.pop()\n+order.pop(0)")
-    assert sentence == "the walk never visited `mul`, though `add` handed it a cotangent"
+    assert sentence == "the walk never visited `mul`, although `add` passed it a cotangent"
 
 
 def test_a_node_visited_before_its_children_is_named_with_the_child() -> None:
@@ -240,12 +240,12 @@ def test_a_leaf_of_another_dtype_is_wrong_from_the_start() -> None:
 def test_no_cotangent_is_not_a_cotangent_of_zeros() -> None:
     patch = "@@ exp.vjp @@\n-(g * value,)\n+(None,)"
     assert divergence(REUSED, patch) == (
-        "`exp` handed operand 0 (x) no cotangent, expected one of shape (2,); "
-        "what arrived at `exp` was right"
+        "`exp` passed operand 0 (x) no cotangent, expected one of shape (2,); "
+        "what `exp` received was right"
     )
     assert first_divergence(run(REUSED).trace, run(REUSED, patch).trace, {}) == (
-        "`exp` handed operand 0 (a node that the correct walk never visits) "
-        "a cotangent of shape (2,), expected none; what arrived at `exp` was right"
+        "`exp` passed operand 0 (a node that the correct walk never visits) "
+        "a cotangent of shape (2,), expected none; what `exp` received was right"
     )
 
 
@@ -255,7 +255,7 @@ def test_a_crash_leaves_what_was_wrong_before_it() -> None:
     assert run(ADD, f"{UNBROADCAST}\n{in_place}").failure is not None
     sentence = divergence(ADD, f"{UNBROADCAST}\n{in_place}")
     assert sentence is not None
-    assert sentence.startswith("`add` handed operand 0 (a) a cotangent of shape (4, 3)")
+    assert sentence.startswith("`add` passed operand 0 (a) a cotangent of shape (4, 3)")
 
 
 def test_another_operand_is_another_graph() -> None:
@@ -274,8 +274,8 @@ lib, x=[1.0, 2.0]: for step in range(3):
         (x.exp() if step == 1 else x * x * x).sum().backward()
         yield {'x': x}"""
     assert divergence(program, FLIPPED) == (
-        "in backward pass 2: `exp` handed operand 0 (x) the cotangent [-2.718, -7.389], "
-        "expected [2.718, 7.389] (the sign is flipped); what arrived at `exp` was right"
+        "in backward pass 2: `exp` passed operand 0 (x) the cotangent [-2.718, -7.389], "
+        "expected [2.718, 7.389] (the sign is flipped); what `exp` received was right"
     )
 
 
@@ -363,7 +363,7 @@ def test_a_cotangent_that_is_wrong_where_it_was_made_is_the_rule(walk, data) -> 
     numbers = data.draw(st.permutations(range(len(walk))))
     sentence = first_divergence(renumbered(planted, numbers), walk, {})
     assert sentence is not None
-    assert re.match(rf"`{step.op}` (\(.*?\) )?handed operand {operand} \(", sentence)
+    assert re.match(rf"`{step.op}` (\(.*?\) )?passed operand {operand} \(", sentence)
 
 
 def test_a_cotangent_that_was_never_passed_on_is_not_a_term() -> None:
@@ -378,7 +378,7 @@ def test_a_cotangent_that_was_never_passed_on_is_not_a_term() -> None:
     ]
     sentence = first_divergence(wrong, walk, {})
     assert sentence is not None
-    assert "the 2 cotangents that were handed to it were right" in sentence
+    assert "its 2 incoming cotangents were right" in sentence
 
 
 def test_a_graph_of_very_many_paths_is_matched_node_by_node() -> None:

@@ -122,7 +122,7 @@ WRONG: dict[str, list[Change]] = {
         ("nn/initialisers.py", "return rng.uniform(-bound, bound, shape)", "return np.zeros(shape)")
     ],
     "large weights": [("nn/initialisers.py", "bound = 1 / math", "bound = 100 / math")],
-    "bias is no parameter": [
+    "bias is not a parameter": [
         (LAYERS, "Tensor(offset, requires_grad=True, dtype=dtype)", "Tensor(offset, dtype=dtype)")
     ],
     "sum for mean": [("losses.py", "len(classes) if _is_mean(reduction) else 1", "1")],

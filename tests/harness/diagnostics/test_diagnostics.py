@@ -72,7 +72,7 @@ def test_no_gradient_where_zeros_are_due_is_right() -> None:
 
 def test_shape_compares_shapes_and_nothing_else() -> None:
     assert in_english(ask(NAMED["shape"], seen([[1.0, 2.0]]))) == alarm(
-        "a.grad has shape (1, 2), and a (2,)"
+        "a.grad has shape (1, 2), but a has shape (2,)"
     )
     assert isinstance(ask(NAMED["shape"], seen([7.0, 7.0])), Silent)
     assert isinstance(ask(NAMED["shape"], seen(None)), Alarm)
@@ -81,7 +81,7 @@ def test_shape_compares_shapes_and_nothing_else() -> None:
 def test_shape_follows_a_log_from_its_first_entry() -> None:
     grows = logged({"bias": [0.0]}, {"bias": [[0.0], [0.0]]})
     assert in_english(ask(NAMED["shape"], grows)) == alarm(
-        "bias has shape (2, 1) after step 1, it had (1,)"
+        "bias has shape (2, 1) after step 1, but had (1,) before"
     )
     assert isinstance(ask(NAMED["shape"], logged({"bias": [0.0]}, {"bias": [1.0]})), Silent)
     assert isinstance(ask(NAMED["shape"], logged()), Alarm)

@@ -212,8 +212,8 @@ RUNNING_SUM = (
     ("name", "probe", "edits", "says"),
     [
         ("crash", EXP, [EXP_RULE_CRASHES], "ValueError in the backward pass: no"),
-        ("shape", NEW_AXIS, [ADD_WITHOUT_SUM], "a.grad has shape (4, 3), and a (3,)"),
-        ("dtype", MUL, [LEAF_IN_FLOAT32], "a.grad is float32, and a float64"),
+        ("shape", NEW_AXIS, [ADD_WITHOUT_SUM], "a.grad has shape (4, 3), but a has shape (3,)"),
+        ("dtype", MUL, [LEAF_IN_FLOAT32], "a.grad is float32, but a is float64"),
         (
             "dtype",
             SINGLE,
@@ -243,12 +243,17 @@ RUNNING_SUM = (
         ("forward", VAR_FAR, [VAR_OF_SQUARES], "the output[0] is"),
         ("forward", RELU_OF_NAN, [RELU_SWALLOWS_NAN], "a number where PyTorch gives nan (1 of 2)"),
         ("second-backward", EXP, [LEAF_OVERWRITTEN], "a.grad, computed anew[0] is"),
-        ("second-backward", SHARED, [GRAPH_REMEMBERS], "a.grad, over one graph[0] is"),
+        ("second-backward", SHARED, [GRAPH_REMEMBERS], "a.grad, over the same graph[0] is"),
         ("purity", RELU, [RELU_IN_PLACE], "the run changed a"),
         ("purity", EXP, [EXP_DRAWS], "drew from NumPy's global generator"),
         ("purity", EXP, [COUNTER, EXP_COUNTS], "the second output[0] is"),
         ("aliasing", SUM, [GRADIENTS_SHARED], "a.grad and b.grad"),
-        ("metamorphic", NEW_AXIS, [MEAN_OF_COPIES], "beside the sum over tiles of a, a.grad[0]"),
+        (
+            "metamorphic",
+            NEW_AXIS,
+            [MEAN_OF_COPIES],
+            "compared with the sum over tiles of a, a.grad[0]",
+        ),
         ("metamorphic", LAYER, [MATMUL_MEAN_OF_ROWS], "the first row and the rest run apart, w"),
         ("metamorphic", EXP, [EXP_IGNORES_UPSTREAM], "for the cotangent 2c - 3d, a.grad[0]"),
         ("metamorphic", EXP, [EXP_RULE_SHIFTED], "for the cotangent 2c - 3d, a.grad[0]"),
@@ -475,7 +480,7 @@ def test_gradcheck_leaves_large_probes_to_directional() -> None:
 def test_what_differs_by_itself_is_not_compared(name: str) -> None:
     """An output that differs from call to call is `purity`'s; slopes and sums of it say nothing."""
     found = verdict(name, EXP, COUNTER, EXP_COUNTS)
-    assert in_english(found) == skipped("the same leaves give another output the second time")
+    assert in_english(found) == skipped("the same leaves give a different output the second time")
 
 
 def test_leaves_that_are_held_in_float32_get_a_step_that_float32_can_make() -> None:

@@ -184,7 +184,7 @@ def test_a_layer_that_raises_on_its_way_is_a_crash(bench: Baseline) -> None:
     assert isinstance(crash, Alarm)
     assert "in eval, first row: a batch of one row" in str(crash.message)
     assert in_english(found.verdicts["mode"]) == skipped(
-        "the run crashed, so there is nothing to look at"
+        "the run crashed, so there is nothing to check"
     )
 
 
@@ -210,7 +210,7 @@ def test_checkpoint_names_the_first_step_and_key_after_the_stop(
     verdict = heard(bench, CHECKPOINT, probe, WRONG[wrong])
     assert isinstance(verdict, Alarm)
     assert str(verdict.message).startswith(
-        "resumed at step 3, it is not the training that never stopped: "
+        "resumed at step 3, the training differs from the uninterrupted one: "
     )
     assert says in str(verdict.message)
 
@@ -236,13 +236,13 @@ def test_checkpoint_declines_a_training_that_never_stops(bench: Baseline) -> Non
         ("warmup-cosine", "warm-up from 0", "step 0 moves nothing"),
         ("accumulate-micro-batches", "mean of means", "loss_error is"),
         ("step-between-two-backwards", "steps in place", "gradient_error is"),
-        ("train-classifier", "zero weights", "layers.0.weight never moves"),
-        ("train-classifier", "large weights", "where guessing would cost 1.1"),
-        ("train-classifier", "bias is no parameter", "layers.0.bias never moves"),
-        ("train-classifier", "sum for mean", "where guessing would cost 1.1"),
+        ("train-classifier", "zero weights", "layers.0.weight never changes"),
+        ("train-classifier", "large weights", "but guessing would cost 1.1"),
+        ("train-classifier", "bias is not a parameter", "layers.0.bias never changes"),
+        ("train-classifier", "sum for mean", "but guessing would cost 1.1"),
         ("train-classifier", "rewards errors", "loss is -"),
         ("train-deep-residual", "no way around", "grad_norm_first is"),
-        ("batch-norm-running-mean", "no running mean", "running_mean never moves"),
+        ("batch-norm-running-mean", "no running mean", "running_mean never changes"),
         ("batches-of-an-epoch", "labels shuffled", "pairing_error is"),
         ("worker-draws", "one seed", "repeated_error is"),
     ],
@@ -312,9 +312,9 @@ def test_trajectory_holds_whole_numbers_exactly_and_lengths_and_names() -> None:
     assert isinstance(compare_logs(log_of({"step": 1_000_000_001}), counted), Alarm)
     assert isinstance(compare_logs(counted, counted), Silent)
     longer = compare_logs([*counted, *counted], counted)
-    assert in_english(longer) == alarm("2 steps are logged, with PyTorch 1")
+    assert in_english(longer) == alarm("2 steps are logged, PyTorch logs 1")
     assert in_english(compare_logs(log_of({"t": 1}), counted)) == alarm(
-        "step 0 logs t, with PyTorch step"
+        "step 0 logs t, PyTorch logs step"
     )
 
 
@@ -418,7 +418,7 @@ def drifts(lib, resume_at=1):
     yield {"w": [float(lib.calls[0])]}
 """
     assert in_english(resumed(text)) == alarm(
-        "the same training twice gives two logs: w at step 1 differs by up to 2"
+        "the same training gives two different logs: w at step 1 differs by up to 2"
     )
 
 
@@ -441,11 +441,11 @@ def resumes(lib, resume_at=1):
     alone = text.replace(
         '{"w": np.WITH if resume_at else np.WITHOUT}', '{"w" if resume_at else "v": 1}'
     )
-    assert "w is logged at step 1 by one of them alone" in str(in_english(resumed(alone)))
+    assert "only one of them logs w at step 1" in str(in_english(resumed(alone)))
     for only in ("if resume_at", "if not resume_at"):
         longer = text.replace('yield {"w": np.WITH', f'{only}: yield {{"w": np.WITH')
         longer = longer.replace("WITHOUT", "e").replace("WITH", "e")
-        assert "w is logged at step 1 by one of them alone" in str(in_english(resumed(longer)))
+        assert "only one of them logs w at step 1" in str(in_english(resumed(longer)))
 
 
 def test_a_training_that_fails_when_it_does_not_stop_is_an_alarm() -> None:
@@ -471,7 +471,7 @@ def test_loss_falls_has_nothing_to_follow_without_a_slope_or_two_losses(bench: B
         loss: found.verdicts["loss-falls"]
         for (_, loss), found in bench.clean(find_engine(), [flat]).items()
     }
-    assert "too short for a step" in str(verdicts["uniform"])
+    assert "too small for a step" in str(verdicts["uniform"])
     assert isinstance(verdicts["weighted"], Silent)
 
 

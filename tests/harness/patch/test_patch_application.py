@@ -158,7 +158,7 @@ def test_a_wrong_number_of_sites_lists_what_matched() -> None:
     with pytest.raises(HunkError) as caught:
         apply(f"@@ .add @@\n{SKIP}", sites=1)
     assert str(caught.value) == (
-        "page.md:7: the page promises 1 sites, and 2 matched:\n"
+        "page.md:7: the page states 1 sites, but 2 matched:\n"
         "    engine/ops.py:3 add.vjp: unbroadcast(g, a)\n"
         "    engine/ops.py:3 add.vjp: unbroadcast(g, b)\n"
         "  remedy: correct `sites`, or narrow a scope or a pattern until only"
@@ -214,7 +214,7 @@ def test_a_hunk_without_a_site_shows_its_pattern_and_similar_code() -> None:
         "  scope: ops.py::mull.vjp|Tensor.ad: no definition has this name; nearest: mul.vjp, "
     )
     assert "Tensor.add" in text
-    assert "  looked for:\n    unbroadcast($g * b, a.shape)\n" in text
+    assert "  searched for:\n    unbroadcast($g * b, a.shape)\n" in text
     assert "engine/ops.py:9: unbroadcast(g * b, a)\n" in text
     assert "\n  remedy: change the scope" in text
 
@@ -266,7 +266,7 @@ def test_an_invalid_engine_name_is_a_usage_error() -> None:
 
 def test_a_renamed_hunk_that_matches_nothing_shows_their_names() -> None:
     patch = rename(parse_patch("@@ add @@\n-f($x)\n+$x\n", path="p.md", line=1), {"f": "_f"})
-    with pytest.raises(DoesNotApply, match=r"looked for:\n    _f\(\$x\)\n"):
+    with pytest.raises(DoesNotApply, match=r"searched for:\n    _f\(\$x\)\n"):
         apply_patch(patch, ENGINE)
 
 

@@ -35,7 +35,7 @@ LONG = "x" + ".a" * 400
         (
             "@@ @@\n a()\n ...\n+b()\n",
             8,
-            "the place of these lines is not determined",
+            "the position of these lines is ambiguous",
             "write a context line",
         ),
         ("@@ -1,3 +1,3 @@\n-a\n", 5, "line numbers are not allowed", "write `@@ add.vjp @@`"),
