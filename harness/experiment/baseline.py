@@ -20,14 +20,14 @@ from harness.core.report import RunReport
 from harness.core.run import Run, TraceStep
 from harness.core.verdict import Alarm, Skipped, Verdict
 from harness.core.vocabulary import Loss
-from harness.diagnostics import DIAGNOSTICS, Diagnostic, Observation, ask
+from harness.diagnostics import DIAGNOSTICS, Diagnostic, Observation, evaluate
 from harness.engines.engine import Engine
 from harness.pages.probe import Probe
 from harness.runs.cache import Cache
 from harness.runs.cached_runs import RUNS, keys_of, run_cached
 from harness.runs.coverage import functions_with_sites
 from harness.runs.host import EngineDoesNotLoad, run_isolated
-from harness.runs.oracles import ask_library, why_missing
+from harness.runs.oracles import run_on_library, why_missing
 from harness.runs.protocol import Job
 from harness.sandbox.limits import Limits
 
@@ -229,7 +229,7 @@ class Baseline:
 
     def verdicts(self, observation: Observation) -> dict[str, Verdict]:
         """Return the verdict of every diagnostic."""
-        return {each.name: ask(each, observation) for each in self.diagnostics}
+        return {each.name: evaluate(each, observation) for each in self.diagnostics}
 
     def verdicts_beside(self, key: CleanRun, observation: Observation) -> dict[str, Verdict]:
         """As `verdicts`; a diagnostic that sees what it saw on the clean run is not run again."""
@@ -239,7 +239,7 @@ class Baseline:
         return {
             each.name: key.verdicts[each.name]
             if run.measured.get(each.name) == clean.get(each.name)
-            else ask(each, observation)
+            else evaluate(each, observation)
             for each in self.diagnostics
         }
 
@@ -260,7 +260,7 @@ class Baseline:
     ) -> dict[Pair, dict[str, Run | Skipped]]:
         """Return each oracle's run of each probe and loss, or why there is none."""
         names = sorted({each.library for each in self.diagnostics if each.library})
-        runs = {name: ask_library(name, pairs, self.cache) for name in names}
+        runs = {name: run_on_library(name, pairs, self.cache) for name in names}
         unfit = Skipped(message("the library cannot run such a probe"))
         return {
             (probe.name, loss): {
