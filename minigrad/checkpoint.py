@@ -83,7 +83,7 @@ def load(
         arrays: dict[str, Array] = dict(file)
     header = json.loads(arrays.pop(HEADER, np.array("{}")).item())
     if header.get("format") != FORMAT:
-        raise ValueError(f"{os.fspath(path)} is no {FORMAT!r}")
+        raise ValueError(f"{os.fspath(path)} is not a {FORMAT!r}")
 
     states: dict[str, dict[str, Array]] = {part: {} for part in header["parts"]}
     for name, array in arrays.items():

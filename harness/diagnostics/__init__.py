@@ -7,7 +7,7 @@ from harness.diagnostics.autograd import AUTOGRAD
 from harness.diagnostics.causality import CAUSALITY
 from harness.diagnostics.checkpoint import CHECKPOINT
 from harness.diagnostics.crash import CRASH
-from harness.diagnostics.diagnostic import Diagnostic, Observation, ask
+from harness.diagnostics.diagnostic import Diagnostic, Observation, evaluate
 from harness.diagnostics.directional import DIRECTIONAL
 from harness.diagnostics.dtype import DTYPE
 from harness.diagnostics.finite import FINITE
@@ -47,4 +47,4 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     LOSS_FALLS,
 )
 
-__all__ = ["DIAGNOSTICS", "Diagnostic", "Observation", "ask"]
+__all__ = ["DIAGNOSTICS", "Diagnostic", "Observation", "evaluate"]

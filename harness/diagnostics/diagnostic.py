@@ -58,7 +58,7 @@ class Diagnostic:
         return Measurement(self.name, function, self.kinds)
 
 
-def ask(diagnostic: Diagnostic, observation: Observation) -> Verdict:
+def evaluate(diagnostic: Diagnostic, observation: Observation) -> Verdict:
     """Return the diagnostic's verdict on this run; `Skipped` if it does not apply."""
     if observation.probe.kind not in diagnostic.kinds:
         kinds = reduce(

@@ -20,14 +20,14 @@ from harness.core.report import RunReport
 from harness.core.run import Run, TraceStep
 from harness.core.verdict import Alarm, Skipped, Verdict
 from harness.core.vocabulary import Loss
-from harness.diagnostics import DIAGNOSTICS, Diagnostic, Observation, ask
+from harness.diagnostics import DIAGNOSTICS, Diagnostic, Observation, evaluate
 from harness.engines.engine import Engine
 from harness.pages.probe import Probe
 from harness.runs.cache import Cache
 from harness.runs.cached_runs import RUNS, keys_of, run_cached
 from harness.runs.coverage import functions_with_sites
 from harness.runs.host import EngineDoesNotLoad, run_isolated
-from harness.runs.oracles import ask_library, why_missing
+from harness.runs.oracles import run_on_library, why_missing
 from harness.runs.protocol import Job
 from harness.sandbox.limits import Limits
 
@@ -229,7 +229,7 @@ class Baseline:
 
     def verdicts(self, observation: Observation) -> dict[str, Verdict]:
         """Return the verdict of every diagnostic."""
-        return {item.name: ask(item, observation) for item in self.diagnostics}
+        return {item.name: evaluate(item, observation) for item in self.diagnostics}
 
     def verdicts_beside(self, key: CleanRun, observation: Observation) -> dict[str, Verdict]:
         """Return the verdicts, reusing the clean run's verdict if a diagnostic sees the same."""
@@ -239,7 +239,7 @@ class Baseline:
         return {
             item.name: key.verdicts[item.name]
             if run.measured.get(item.name) == clean.get(item.name)
-            else ask(item, observation)
+            else evaluate(item, observation)
             for item in self.diagnostics
         }
 
@@ -260,7 +260,7 @@ class Baseline:
     ) -> dict[Pair, dict[str, Run | Skipped]]:
         """Return each oracle's run of each probe and loss, or why there is none."""
         names = sorted({item.library for item in self.diagnostics if item.library})
-        runs = {name: ask_library(name, pairs, self.cache) for name in names}
+        runs = {name: run_on_library(name, pairs, self.cache) for name in names}
         unfit = Skipped(message("the library cannot run this kind of probe"))
         return {
             (probe.name, loss): {

@@ -114,7 +114,7 @@ class Catalogue:
             wanted = next(front.noun for front in KINDS if front.kind == kind)
             raise UsageError(
                 f"`{page_id}` is {page.front.noun}, not {wanted}",
-                "`harness list` shows which pages are of which kind",
+                "`harness list` shows the kind of each page",
             )
         return page
 

@@ -86,7 +86,7 @@ class Page:
             return self.front
         raise UsageError(
             f"`{self.id}` is {self.front.noun}, not {kind.noun}",
-            "`harness list` shows which pages are of which kind",
+            "`harness list` shows the kind of each page",
         )
 
     def expected(self, variant: str | None, probe: str, loss: Loss | None) -> Outcome | None:

@@ -131,7 +131,7 @@ class _File:
 
 
 class _Damage(Exception):
-    """The file is not one of our caches, or is no longer readable."""
+    """The file is not one of our caches, or has become unreadable."""
 
     def __init__(self, path: Path, number: int, error: Exception) -> None:
         self.number = number

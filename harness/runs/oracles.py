@@ -71,7 +71,7 @@ def why_missing(name: str) -> Message | None:
     return message("{library} is not installed: {remedy}", library=name, remedy=library.install)
 
 
-def ask_library(
+def run_on_library(
     name: str, pairs: Sequence[Pair], store: Cache
 ) -> dict[tuple[str, Loss | None], Run | Skipped]:
     """Return the library's run of each pair, by probe name and loss, or why there is none."""

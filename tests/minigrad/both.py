@@ -24,6 +24,6 @@ def in_both(program: Callable[[Leaves], list[Any]], *shapes: tuple[int, ...]) ->
     ours = program([Tensor(array, requires_grad=True) for array in arrays])
     theirs = program([torch.tensor(array, requires_grad=True) for array in arrays])
     assert [x is None for x in ours] == [x is None for x in theirs]
-    for i, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
-        if mine is not None:
-            compare(f"array {i}", np.asarray(mine), np.asarray(other))
+    for i, (actual, other) in enumerate(zip(ours, theirs, strict=True)):
+        if actual is not None:
+            compare(f"array {i}", np.asarray(actual), np.asarray(other))

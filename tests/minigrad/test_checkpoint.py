@@ -39,7 +39,7 @@ class Training:
         }
 
     def run(self, epochs: int) -> list[float]:
-        seen = []
+        observed = []
         for _ in range(epochs):
             for x, y in self.loader:
                 self.optimizer.zero_grad()
@@ -49,8 +49,8 @@ class Training:
                 optim.clip_grad_norm_(self.model.parameters(), 1.0)
                 self.optimizer.step()
                 self.scheduler.step()
-                seen.append(loss.item())
-        return seen
+                observed.append(loss.item())
+        return observed
 
 
 def everything(training: Training) -> dict[str, Any]:
@@ -70,12 +70,12 @@ def test_a_resumed_training_is_the_uninterrupted_one(
     expected = whole.run(5)
 
     first = Training(optimizer, dtype, seed=0)
-    seen = first.run(2)
+    observed = first.run(2)
     checkpoint.save(tmp_path / "training.npz", 2, **first.parts())
     resumed = Training(optimizer, dtype, seed=50)
     epoch = checkpoint.load(tmp_path / "training.npz", **resumed.parts())
     assert epoch == 2
-    assert seen + resumed.run(5 - epoch) == expected
+    assert observed + resumed.run(5 - epoch) == expected
     for name, array in everything(resumed).items():
         np.testing.assert_array_equal(array, everything(whole)[name], name, strict=True)
 
@@ -84,7 +84,7 @@ def test_a_resumed_training_is_the_uninterrupted_one(
 def test_a_training_that_resumes_without_one_part_is_another(missing: str, tmp_path: Path) -> None:
     whole, first, resumed = (Training("Adam", np.float64, seed) for seed in (0, 0, 50))
     expected = whole.run(3)
-    seen = first.run(1)
+    observed = first.run(1)
     saved, wanted = first.parts(), resumed.parts()
     for parts in (saved, wanted):
         parts.pop(missing, None)
@@ -93,7 +93,7 @@ def test_a_training_that_resumes_without_one_part_is_another(missing: str, tmp_p
     checkpoint.load(tmp_path / "training.npz", **wanted)
     if missing == "dropout":
         resumed.model.layers[2].rng = rng(1)  # type: ignore[attr-defined]
-    assert seen + resumed.run(2) != expected
+    assert observed + resumed.run(2) != expected
 
 
 @pytest.mark.parametrize("kind", ["PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"])
@@ -171,7 +171,7 @@ def test_a_checkpoint_goes_back_into_the_same_parts(
 
 def test_another_file_is_no_checkpoint(tmp_path: Path) -> None:
     np.savez(tmp_path / "c.npz", weight=np.ones(3))
-    with pytest.raises(ValueError, match=r"c\.npz is no 'minigrad checkpoint 1'"):
+    with pytest.raises(ValueError, match=r"c\.npz is not a 'minigrad checkpoint 1'"):
         checkpoint.load(tmp_path / "c.npz", model=nn.ReLU())
 
 

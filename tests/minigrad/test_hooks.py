@@ -69,17 +69,17 @@ def test_a_hook_sees_and_replaces_what_torchs_sees_and_replaces(name: str, on: s
         a, b = leaves
         hidden = (a * b).exp()
         output = (hidden * a + hidden).sum()
-        seen = []
+        observed = []
 
         def hook(g: Any) -> Any:
-            seen.append(copied(g))
+            observed.append(copied(g))
             return HOOKS[name](g)
 
         hidden.retain_grad()
         {"leaf": a, "result": hidden, "output": output}[on].register_hook(hook)
         output.backward(retain_graph=True)
         output.backward()
-        return [*seen, hidden.grad, a.grad, b.grad]
+        return [*observed, hidden.grad, a.grad, b.grad]
 
     in_both(program, (2, 3), (3,))
 
@@ -127,11 +127,11 @@ def test_writing_into_the_cotangent_of_a_hook_changes_nothing() -> None:
 
 def test_a_replacement_may_be_a_number_and_gets_the_dtype_of_its_tensor() -> None:
     a = Tensor(1.0, requires_grad=True, dtype=np.float32)
-    seen: list[Array] = []
+    observed: list[Array] = []
     a.register_hook(lambda _: 3)
-    a.register_hook(seen.append)
+    a.register_hook(observed.append)
     a.exp().backward()
-    compare("cotangent", seen[0], np.array(3.0, np.float32))
+    compare("cotangent", observed[0], np.array(3.0, np.float32))
 
 
 def test_a_replacement_of_another_shape_is_refused_and_no_gradient_changes() -> None:

@@ -163,8 +163,8 @@ def test_einsum_agrees_with_torch(
     cotangent = data.draw(values(output.shape))
     output.backward(cotangent)
     expected.backward(torch.from_numpy(cotangent))
-    for mine, other in zip(ours, theirs, strict=True):
-        np.testing.assert_array_equal(mine.grad, other.grad.numpy(), strict=True)
+    for actual, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(actual.grad, other.grad.numpy(), strict=True)
 
 
 @pytest.mark.parametrize(

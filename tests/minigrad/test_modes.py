@@ -38,12 +38,12 @@ def test_no_grad_decorates() -> None:
 
 
 def test_no_grad_is_a_matter_of_one_thread() -> None:
-    seen: list[Tensor] = []
+    observed: list[Tensor] = []
     with no_grad():
-        thread = threading.Thread(target=lambda: seen.append(leaf() * 2.0))
+        thread = threading.Thread(target=lambda: observed.append(leaf() * 2.0))
         thread.start()
         thread.join()
-    assert seen[0].requires_grad
+    assert observed[0].requires_grad
 
 
 def test_what_needs_no_gradient_keeps_no_graph() -> None:

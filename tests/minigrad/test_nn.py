@@ -1,4 +1,4 @@
-"""Layers against PyTorch's, and what a module knows about its parts."""
+"""Layers compared with PyTorch's, and the parts of a module."""
 
 import inspect
 from collections.abc import Callable

@@ -271,23 +271,23 @@ def rates(schedule: Callable[[int], float], steps: int) -> list[float]:
     """The learning rate before each step."""
     optimizer = optim.SGD(twins()[0], lr=0.4)
     scheduler = optim.Scheduler(optimizer, schedule)
-    seen = []
+    observed = []
     for _ in range(steps):
-        seen.append(optimizer.lr)
+        observed.append(optimizer.lr)
         optimizer.step()
         scheduler.step()
-    return seen
+    return observed
 
 
 def torch_rates(make: Callable[[Any], Any], steps: int) -> list[float]:
     optimizer = torch.optim.SGD(twins()[1], lr=0.4)
     scheduler = make(optimizer)
-    seen = []
+    observed = []
     for _ in range(steps):
-        seen.append(optimizer.param_groups[0]["lr"])
+        observed.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
         scheduler.step()
-    return seen
+    return observed
 
 
 def test_warmup_is_torchs_linear_schedule() -> None:

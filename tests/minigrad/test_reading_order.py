@@ -46,14 +46,14 @@ def test_every_module_is_in_the_reading_order() -> None:
 
 def imports(path: Path) -> set[str]:
     """The modules of minigrad that a module imports, also where only a type checker would."""
-    found = set()
+    result = set()
     for statement in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(statement, ast.ImportFrom) and statement.module:
             for name in (f"{statement.module}.{alias.name}" for alias in statement.names):
-                found.add(name if name in MODULES else statement.module)
+                result.add(name if name in MODULES else statement.module)
         elif isinstance(statement, ast.Import):
-            found |= {alias.name for alias in statement.names}
-    return found & MODULES.keys()
+            result |= {alias.name for alias in statement.names}
+    return result & MODULES.keys()
 
 
 def dotted(path: Path) -> str:

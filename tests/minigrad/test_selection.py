@@ -1,4 +1,4 @@
-"""Comparisons, and what is chosen by them."""
+"""Comparisons, and selection by them."""
 
 import operator
 from typing import Any

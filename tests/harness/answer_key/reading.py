@@ -17,8 +17,8 @@ def read(sentence: str, broken: NumericArray, correct: NumericArray) -> Pair:
     if sentence.startswith("correct except "):
         return read_in_part(sentence.removeprefix("correct except "), broken, correct)
     for pattern, meaning in READINGS.items():
-        if found := re.fullmatch(pattern, sentence):
-            return meaning(broken, correct, *found.groups())
+        if result := re.fullmatch(pattern, sentence):
+            return meaning(broken, correct, *result.groups())
     raise AssertionError(f"nobody can read {sentence!r}")
 
 
@@ -26,9 +26,9 @@ def read_in_part(sentence: str, broken: NumericArray, correct: NumericArray) -> 
     where, _, rule = sentence.partition(": ")
     mask = region(where, broken, correct)
     one, other = read(rule, broken[mask], correct[mask]) if rule else (broken[mask], broken[mask])
-    left, right = broken.copy(), correct.copy()
-    left[mask], right[mask] = one, other
-    return left, right
+    left, expected = broken.copy(), correct.copy()
+    left[mask], expected[mask] = one, other
+    return left, expected
 
 
 def region(where: str, broken: NumericArray, correct: NumericArray) -> NumericArray:
@@ -48,10 +48,10 @@ def region(where: str, broken: NumericArray, correct: NumericArray) -> NumericAr
     }
     if where in patterns:
         return patterns[where]
-    if found := re.fullmatch(r"in (rows?|columns?|slices?) ([\d, and]+?)( of axis (\d))?", where):
-        name, lines, _, axis = found.groups()
+    if result := re.fullmatch(r"in (rows?|columns?|slices?) ([\d, and]+?)( of axis (\d))?", where):
+        name, lines, _, axis = result.groups()
         return np.isin(places[number(name, axis)], numbers(lines))
-    if found := re.fullmatch(r"in (\d+) of (\d+) entries", where):
+    if result := re.fullmatch(r"in (\d+) of (\d+) entries", where):
         wrong = ~np.isclose(broken, correct, equal_nan=True)
         assert [int(wrong.sum()), wrong.size] == numbers(where)
         return wrong
@@ -124,9 +124,8 @@ READINGS: dict[str, Callable[..., Pair]] = {
         np.sort(b, axis=None),
         np.sort(c, axis=None),
     ),
-    "the same numbers, with an axis of length 1 (too many|missing|moved)": lambda b, c, _: (
-        np.squeeze(b),
-        np.squeeze(c),
+    "the same numbers, with an (extra axis of length 1|axis of length 1 (?:missing|moved))": (
+        lambda b, c, _: (np.squeeze(b), np.squeeze(c))
     ),
     "the same numbers in the same order, in another shape": lambda b, c: (b.ravel(), c.ravel()),
     "the correct one, repeated along (.*)": lambda b, c, axes: repeated(b, c, over(axes)),
@@ -141,7 +140,7 @@ READINGS: dict[str, Callable[..., Pair]] = {
         np.squeeze(b.take(0 if which == "first" else -1, int(axis))),
         np.squeeze(c),
     ),
-    "the (first|last) slice of it along axis (.)": lambda b, c, which, axis: (
+    "the (first|last) slice of the correct one along axis (.)": lambda b, c, which, axis: (
         np.squeeze(c.take(0 if which == "first" else -1, int(axis))),
         np.squeeze(b),
     ),

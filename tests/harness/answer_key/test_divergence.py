@@ -44,8 +44,8 @@ def first_divergence(
     broken: Sequence[TraceStep], correct: Sequence[TraceStep], names: Mapping[int, str]
 ) -> str | None:
     """The divergence in English."""
-    found = answer_key.first_divergence(broken, correct, names)
-    return None if found is None else str(found)
+    outcome = answer_key.first_divergence(broken, correct, names)
+    return None if outcome is None else str(outcome)
 
 
 def divergence(program: str, patch: str) -> str | None:
@@ -104,9 +104,9 @@ def test_swapped_operands_are_the_rule_of_mul() -> None:
     cotangent = run(MUL).cotangent
     assert cotangent is not None
     g = cotangent.numpy()
-    mine, right = ([float(f"{x:.4g}") for x in g * np.array(by)] for by in ([2, 3], [5, 7]))
+    actual, expected = ([float(f"{x:.4g}") for x in g * np.array(by)] for by in ([2, 3], [5, 7]))
     assert divergence(MUL, SWAPPED) == (
-        f"`mul` passed operand 0 (a) the cotangent {mine}, expected {right}; "
+        f"`mul` passed operand 0 (a) the cotangent {actual}, expected {expected}; "
         "what `mul` received was right"
     )
 
@@ -135,7 +135,7 @@ def test_a_wrong_sum_of_right_terms_is_the_accumulation(then: str, counted: str)
 
 
 def test_a_cotangent_that_somebody_else_added_to_was_changed_on_its_way() -> None:
-    """`add` hands the same array to both operands; the sum for one of them is made in it."""
+    """`add` returns the same array for both operands; one is accumulated in place."""
     sentence = divergence("x=[1.0], y=[2.0]: return (x + y) + x", ACCUMULATE + IN_PLACE)
     assert sentence is not None
     assert sentence.startswith("the leaf y received the cotangent [")
@@ -226,7 +226,7 @@ def test_a_value_that_was_changed_after_its_use_is_not_blamed_on_its_op() -> Non
     sentence = divergence("x=[-1.0, 2.0]: return (-x).relu()", patch)
     assert sentence is not None
     assert sentence.startswith("`neg` ended with the value [1, 0], expected [1, -2]")
-    assert "what was computed from it is right" in sentence
+    assert "everything computed from it is right" in sentence
 
 
 def test_a_leaf_of_another_dtype_is_wrong_from_the_start() -> None:
@@ -349,8 +349,10 @@ def test_a_cotangent_that_is_wrong_where_it_arrives_is_the_accumulation(walk, da
     numbers = data.draw(st.permutations(range(len(walk))))
     sentence = first_divergence(renumbered(planted, numbers), walk, {})
     assert sentence is not None
-    assert sentence.startswith(f"at {f'`{step.op}`' if step.op else 'the leaf'}")
-    assert ("the one cotangent" if terms == 1 else f"the {terms} cotangents") in sentence
+    assert sentence.startswith(f"{f'`{step.op}`' if step.op else 'the leaf'}")
+    assert (
+        "its only incoming cotangent" if terms == 1 else f"its {terms} incoming cotangents"
+    ) in sentence
 
 
 @given(WALKS, st.data())
@@ -367,7 +369,7 @@ def test_a_cotangent_that_is_wrong_where_it_was_made_is_the_rule(walk, data) -> 
 
 
 def test_a_cotangent_that_was_never_passed_on_is_not_a_term() -> None:
-    """`h + h * h`, where `mul` hands its first operand none, rightly."""
+    """`h + h * h`, where `mul` correctly returns no cotangent for its first operand."""
     walk = [
         replace(step, handed=(None, step.handed[1])) if step.op == "mul" else step
         for step in run(REUSED).trace

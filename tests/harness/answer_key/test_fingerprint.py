@@ -25,8 +25,8 @@ def fingerprint(
 ) -> str | None:
     """The fingerprint in English."""
     named = {verbatim(name): size for name, size in sizes.items()}
-    found = answer_key.fingerprint(broken, correct, sizes=named)
-    return None if found is None else str(found)
+    result = answer_key.fingerprint(broken, correct, sizes=named)
+    return None if result is None else str(result)
 
 
 def normal(shape: tuple[int, ...], seed: int = 0) -> NumericArray:
@@ -34,7 +34,7 @@ def normal(shape: tuple[int, ...], seed: int = 0) -> NumericArray:
 
 
 def arrays(dims: tuple[int, int] = (1, 3), sides: tuple[int, int] = (3, 5)) -> st.SearchStrategy:
-    """Random numbers, no two alike: what is planted in them cannot come about by accident."""
+    """Distinct random numbers: a planted change cannot occur by coincidence."""
     shapes = npst.array_shapes(
         min_dims=dims[0], max_dims=dims[1], min_side=sides[0], max_side=sides[1]
     )
@@ -143,10 +143,10 @@ def test_a_permutation_of_rows_or_columns_is_named(
     axis = data.draw(st.integers(0, 1))
     order = data.draw(st.permutations(range(correct.shape[axis])))
     name = ("rows", "columns")[axis]
-    found = fingerprint(correct.take(order, axis), correct)
+    result = fingerprint(correct.take(order, axis), correct)
     listed = f"{', '.join(map(str, order[:-1]))} and {order[-1]}"
-    simpler = order == sorted(order) or (found and re.search("reversed|shifted", found))
-    assert simpler or found == f"{name} {listed} of the correct one, in this order"
+    simpler = order == sorted(order) or (result and re.search("reversed|shifted", result))
+    assert simpler or result == f"{name} {listed} of the correct one, in this order"
 
 
 @given(arrays(dims=(2, 2)), st.data())
@@ -227,7 +227,7 @@ def test_slices_and_repetitions_are_named(array: NumericArray) -> None:
     first, last = array[0], array[-1]
     assume(len(set(array.shape)) == array.ndim)
     assert fingerprint(array, first) == "its first slice along axis 0 is the correct one"
-    assert fingerprint(last, array) == "the last slice of it along axis 0"
+    assert fingerprint(last, array) == "the last slice of the correct one along axis 0"
     repeated = np.stack([array] * 2)
     assert fingerprint(repeated, array) == "the correct one, repeated along axis 0"
     assert fingerprint(array, repeated) == "not repeated along axis 0"

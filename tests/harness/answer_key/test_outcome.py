@@ -29,9 +29,9 @@ def test_equal_runs_are_disguised_and_unreached_ones_say_nothing() -> None:
 
 
 def test_a_crash_is_decided_first_and_names_phase_line_and_message() -> None:
-    seen = judge(run(failure=CRASH, a=[9.0]), run())
-    assert seen.outcome == "crash"
-    assert "ValueError in the backward pass, at `return a + b`: no" in str(seen.evidence)
+    observed = judge(run(failure=CRASH, a=[9.0]), run())
+    assert observed.outcome == "crash"
+    assert "ValueError in the backward pass, at `return a + b`: no" in str(observed.evidence)
 
 
 @pytest.mark.parametrize(
@@ -44,13 +44,17 @@ def test_a_crash_is_decided_first_and_names_phase_line_and_message() -> None:
     ],
 )
 def test_each_kind_of_corruption_is_told_apart(broken: Any, kind: str, evidence: str) -> None:
-    seen = judge(run(a=broken), run())
-    assert (seen.outcome, seen.kind, str(seen.evidence)) == ("silent-corruption", kind, evidence)
+    observed = judge(run(a=broken), run())
+    assert (observed.outcome, observed.kind, str(observed.evidence)) == (
+        "silent-corruption",
+        kind,
+        evidence,
+    )
 
 
 def test_shape_is_told_before_value() -> None:
-    seen = judge(run(output=4.0, a=[[1.0, 2.0]]), run())
-    assert seen.kind == "shape"
+    observed = judge(run(output=4.0, a=[[1.0, 2.0]]), run())
+    assert observed.kind == "shape"
 
 
 def test_a_forward_value_that_differs_is_corruption() -> None:
@@ -61,8 +65,8 @@ def test_many_entries_are_counted_and_the_first_wrong_one_is_shown() -> None:
     correct = np.arange(12.0).reshape(3, 4)
     broken = correct.copy()
     broken[1, 2:] = 0
-    seen = judge(run(a=broken), run(a=correct))
-    assert str(seen.evidence) == "a.grad[1, 2] is 0, expected 6 (2 of 12 entries are wrong)"
+    observed = judge(run(a=broken), run(a=correct))
+    assert str(observed.evidence) == "a.grad[1, 2] is 0, expected 6 (2 of 12 entries are wrong)"
 
 
 def test_rounding_is_not_a_difference_and_a_millionth_is() -> None:
@@ -90,15 +94,15 @@ def test_a_missing_gradient_is_corruption() -> None:
 
 
 def test_a_log_is_followed_to_the_first_step_that_differs() -> None:
-    seen = judge(steps(3.0, 2.0, 0.5), steps(3.0, 2.0, 1.0))
-    assert str(seen.first_divergence) == "step 2: loss"
-    assert str(seen.evidence).startswith("after step 2, ")
+    observed = judge(steps(3.0, 2.0, 0.5), steps(3.0, 2.0, 1.0))
+    assert str(observed.first_divergence) == "step 2: loss"
+    assert str(observed.evidence).startswith("after step 2, ")
 
 
 def test_a_loss_that_ends_lower_than_the_correct_one_is_still_corruption() -> None:
-    seen = judge(steps(3.0, 0.5), steps(3.0, 1.0))
-    assert (seen.outcome, seen.better_than_correct) == ("silent-corruption", True)
-    assert str(seen.evidence).endswith("the loss ends at 0.5, lower than the correct 1")
+    observed = judge(steps(3.0, 0.5), steps(3.0, 1.0))
+    assert (observed.outcome, observed.better_than_correct) == ("silent-corruption", True)
+    assert str(observed.evidence).endswith("the loss ends at 0.5, lower than the correct 1")
     assert not judge(steps(3.0, 2.0), steps(3.0, 1.0)).better_than_correct
 
 
@@ -109,9 +113,9 @@ def test_a_log_that_stops_early_is_corruption() -> None:
 
 
 def test_a_crash_after_silent_steps_says_both() -> None:
-    seen = judge(steps(3.0, 9.0, failure=CRASH), steps(3.0, 2.0, 1.0))
-    assert seen.outcome == "crash"
-    assert "Before that, silently: after step 1" in str(seen.evidence)
+    observed = judge(steps(3.0, 9.0, failure=CRASH), steps(3.0, 2.0, 1.0))
+    assert observed.outcome == "crash"
+    assert "Before that, silently: after step 1" in str(observed.evidence)
 
 
 def test_an_answer_where_the_correct_engine_refuses_is_a_lost_guard() -> None:
@@ -130,16 +134,16 @@ def test_the_headline_is_the_most_insidious_outcome() -> None:
 
 
 def test_an_input_that_was_changed_is_corruption_where_the_correct_engine_leaves_it() -> None:
-    seen = judge(run(mutated={"b": pack(1.0)}), run())
-    assert (seen.outcome, seen.kind) == ("silent-corruption", "mutated-input")
-    assert str(seen.evidence) == "b was changed by the run"
+    observed = judge(run(mutated={"b": pack(1.0)}), run())
+    assert (observed.outcome, observed.kind) == ("silent-corruption", "mutated-input")
+    assert str(observed.evidence) == "b was changed by the run"
     both = run(mutated={"b": pack(1.0)})
     assert judge(both, both).outcome == "disguised-correct"
 
 
 def test_memory_that_is_shared_is_corruption_where_the_correct_engine_keeps_it_apart() -> None:
-    seen = judge(run(shared=[("a.grad", "b.grad")]), run())
-    assert (seen.kind, str(seen.evidence)) == ("aliased", "a.grad and b.grad share memory")
+    observed = judge(run(shared=[("a.grad", "b.grad")]), run())
+    assert (observed.kind, str(observed.evidence)) == ("aliased", "a.grad and b.grad share memory")
     assert judge(run(), run(shared=[("a.grad", "b.grad")])).outcome == "disguised-correct"
 
 
@@ -150,8 +154,8 @@ def test_a_draw_from_the_global_generator_is_state() -> None:
 
 def test_what_an_object_carries_is_state() -> None:
     def log(moment: Any, weight: float = 1.0) -> Run:
-        seen = {"weight": pack(weight), "optimizer.m": pack(moment)}
-        return Run("probe", None, log=[seen], reached=[0])
+        observed = {"weight": pack(weight), "optimizer.m": pack(moment)}
+        return Run("probe", None, log=[observed], reached=[0])
 
     state = judge(log(2.0), log(1.0))
     assert (state.kind, str(state.first_divergence)) == ("state", "step 0: optimizer.m")

@@ -151,6 +151,6 @@ def test_a_trail_tells_equal_values_from_others_in_every_process() -> None:
 def test_each_stage_has_its_sentence(
     outcome: Any, trail: dict[str, int], caught_by: list[str], stage: str
 ) -> None:
-    found, why = stage_of(outcome, trail, {"0 value": 1}, caught_by)
-    assert found == stage
+    result, why = stage_of(outcome, trail, {"0 value": 1}, caught_by)
+    assert result == stage
     assert why

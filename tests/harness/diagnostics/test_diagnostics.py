@@ -7,7 +7,7 @@ import pytest
 
 from harness.core.run import Failure, Measured, Run, pack
 from harness.core.verdict import Alarm, Silent, Skipped
-from harness.diagnostics import DIAGNOSTICS, Observation, ask
+from harness.diagnostics import DIAGNOSTICS, Observation, evaluate
 from harness.diagnostics.gradcheck import MOST_ELEMENTS
 from harness.pages.probe import read_probes
 from harness.runs.host import run_isolated
@@ -21,7 +21,7 @@ GRADIENT, STEPS = read_probes(
 CRASH = Failure("the backward pass", "ValueError", "no")
 
 
-def seen(gradient: Any = (1.0, 2.0), **rest: Any) -> Observation:
+def observed(gradient: Any = (1.0, 2.0), **rest: Any) -> Observation:
     leaf, answer = pack([3.0, 4.0]), pack([1.0, 2.0])
     given: dict[str, Any] = {
         "leaves": {"a": leaf},
@@ -45,8 +45,8 @@ def logged(*snapshots: dict[str, Any]) -> Observation:
 
 @pytest.mark.parametrize("name", [name for name in NAMED if not NAMED[name].looks_at_crashes])
 def test_a_crashed_run_is_not_silence(name: str) -> None:
-    assert isinstance(ask(NAMED[name], seen(failure=CRASH)), Skipped)
-    assert isinstance(ask(NAMED["crash"], seen(failure=CRASH)), Alarm)
+    assert isinstance(evaluate(NAMED[name], observed(failure=CRASH)), Skipped)
+    assert isinstance(evaluate(NAMED["crash"], observed(failure=CRASH)), Alarm)
 
 
 @pytest.mark.parametrize("name", ["gradcheck", "torch"])
@@ -62,47 +62,51 @@ def test_a_crashed_run_is_not_silence(name: str) -> None:
     ids=["off by 1e-4", "another shape", "nan", "inf", "none"],
 )
 def test_a_wrong_gradient_is_caught(name: str, gradient: Any) -> None:
-    assert isinstance(ask(NAMED[name], seen(gradient)), Alarm)
+    assert isinstance(evaluate(NAMED[name], observed(gradient)), Alarm)
 
 
 def test_no_gradient_where_zeros_are_due_is_right() -> None:
     zeros = Measured({"a": pack([0.0, 0.0]), "error of a": pack([0.0, 0.0])})
-    assert isinstance(ask(NAMED["gradcheck"], seen(None, measured={"gradcheck": zeros})), Silent)
+    assert isinstance(
+        evaluate(NAMED["gradcheck"], observed(None, measured={"gradcheck": zeros})), Silent
+    )
 
 
 def test_shape_compares_shapes_and_nothing_else() -> None:
-    assert in_english(ask(NAMED["shape"], seen([[1.0, 2.0]]))) == alarm(
+    assert in_english(evaluate(NAMED["shape"], observed([[1.0, 2.0]]))) == alarm(
         "a.grad has shape (1, 2), but a has shape (2,)"
     )
-    assert isinstance(ask(NAMED["shape"], seen([7.0, 7.0])), Silent)
-    assert isinstance(ask(NAMED["shape"], seen(None)), Alarm)
+    assert isinstance(evaluate(NAMED["shape"], observed([7.0, 7.0])), Silent)
+    assert isinstance(evaluate(NAMED["shape"], observed(None)), Alarm)
 
 
 def test_shape_follows_a_log_from_its_first_entry() -> None:
     grows = logged({"bias": [0.0]}, {"bias": [[0.0], [0.0]]})
-    assert in_english(ask(NAMED["shape"], grows)) == alarm(
+    assert in_english(evaluate(NAMED["shape"], grows)) == alarm(
         "bias has shape (2, 1) after step 1, but had (1,) before"
     )
-    assert isinstance(ask(NAMED["shape"], logged({"bias": [0.0]}, {"bias": [1.0]})), Silent)
-    assert isinstance(ask(NAMED["shape"], logged()), Alarm)
+    assert isinstance(evaluate(NAMED["shape"], logged({"bias": [0.0]}, {"bias": [1.0]})), Silent)
+    assert isinstance(evaluate(NAMED["shape"], logged()), Alarm)
 
 
 def test_loss_falls_looks_at_the_ends_of_a_log() -> None:
     name = NAMED["loss-falls"]
-    assert isinstance(ask(name, logged({"loss": 3.0}, {"loss": 9.0}, {"loss": 1.0})), Silent)
-    assert in_english(ask(name, logged({"loss": 3.0}, {"loss": 3.5}))) == alarm(
+    assert isinstance(evaluate(name, logged({"loss": 3.0}, {"loss": 9.0}, {"loss": 1.0})), Silent)
+    assert in_english(evaluate(name, logged({"loss": 3.0}, {"loss": 3.5}))) == alarm(
         "the loss goes from 3 to 3.5"
     )
-    assert isinstance(ask(name, logged({"loss": 3.0}, {"loss": np.nan})), Alarm)
-    assert isinstance(ask(name, logged({"loss": 3.0})), Skipped)
+    assert isinstance(evaluate(name, logged({"loss": 3.0}, {"loss": np.nan})), Alarm)
+    assert isinstance(evaluate(name, logged({"loss": 3.0})), Skipped)
 
 
 def test_a_library_that_is_missing_or_fails_is_a_reason_to_skip() -> None:
-    run = seen().run
+    run = observed().run
     missing = Observation(GRADIENT, run, {"torch": skipped("torch is not installed: get it")})
-    assert in_english(ask(NAMED["torch"], missing)) == skipped("torch is not installed: get it")
+    assert in_english(evaluate(NAMED["torch"], missing)) == skipped(
+        "torch is not installed: get it"
+    )
     failed = Observation(GRADIENT, run, {"torch": Run("g", "weighted", failure=CRASH)})
-    assert isinstance(ask(NAMED["torch"], failed), Skipped)
+    assert isinstance(evaluate(NAMED["torch"], failed), Skipped)
 
 
 def test_a_diagnostic_that_compared_nothing_cannot_be_silent() -> None:
@@ -122,17 +126,19 @@ def test_gradcheck_is_blind_where_forward_and_backward_are_wrong_together() -> N
     """Twice the square, with the gradient of twice the square: consistent, and wrong."""
     text = TINY.replace("self.data**2", "2 * self.data**2").replace("= 2 * self", "= 4 * self")
     run = run_isolated(tiny_job(text, measure=(NAMED["gradcheck"].measurement,)))[1]
-    assert isinstance(ask(NAMED["gradcheck"], Observation(GRADIENT, run, {})), Silent)
+    assert isinstance(evaluate(NAMED["gradcheck"], Observation(GRADIENT, run, {})), Silent)
 
 
 def test_gradcheck_declines_large_leaves_and_a_forward_that_fails() -> None:
     large = f"def g(a=({MOST_ELEMENTS + 1},)):\n    'doc'\n    return a.square()\n"
     run = run_isolated(tiny_job(probes=large, measure=(NAMED["gradcheck"].measurement,)))[0]
-    assert "elements are more than" in str(ask(NAMED["gradcheck"], Observation(GRADIENT, run, {})))
+    assert "elements are more than" in str(
+        evaluate(NAMED["gradcheck"], Observation(GRADIENT, run, {}))
+    )
     moved = "if self.data.size == 3 and self.data[0] != 1: raise ValueError('moved')"
     text = TINY.replace("        out = Ten", f"        {moved}\n        out = Ten")
     run = run_isolated(tiny_job(text, measure=(NAMED["gradcheck"].measurement,)))[0]
-    assert "ValueError: moved" in str(ask(NAMED["gradcheck"], Observation(GRADIENT, run, {})))
+    assert "ValueError: moved" in str(evaluate(NAMED["gradcheck"], Observation(GRADIENT, run, {})))
 
 
 def test_loss_falls_follows_a_gradient_of_another_shape_as_a_hand_made_loop_would() -> None:

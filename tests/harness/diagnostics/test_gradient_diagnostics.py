@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.run import Failure, Measured, Run, pack
 from harness.core.verdict import Alarm, Silent, Skipped
-from harness.diagnostics import Observation, ask
+from harness.diagnostics import Observation, evaluate
 from harness.diagnostics.comparison import Pair, Scale, compare
 from harness.diagnostics.gradcheck import MOST_ELEMENTS
 from harness.pages.catalogue import open_catalogue
@@ -265,9 +265,9 @@ RUNNING_SUM = (
 )
 def test_a_diagnostic_catches(name: str, probe: str, edits: list[Edit], says: str) -> None:
     assert isinstance(verdict(name, probe), Silent)
-    found = verdict(name, probe, *edits)
-    assert isinstance(found, Alarm)
-    assert says in str(found.message)
+    result = verdict(name, probe, *edits)
+    assert isinstance(result, Alarm)
+    assert says in str(result.message)
 
 
 @pytest.mark.parametrize(
@@ -295,16 +295,16 @@ def test_a_diagnostic_catches(name: str, probe: str, edits: list[Edit], says: st
 )
 def test_a_diagnostic_is_blind(name: str, probe: str, edits: list[Edit]) -> None:
     """As it says of itself; that something is wrong (or may be) is shown by another one."""
-    found = verdict(name, probe, *edits)
-    assert isinstance(found, Silent)
-    assert found.compared > 0
+    result = verdict(name, probe, *edits)
+    assert isinstance(result, Silent)
+    assert result.compared > 0
 
 
 def test_autograd_declines_at_kinks() -> None:
     for probe in (RELU_AT_KINKS, ABS_AT_KINKS, TIES):
-        found = verdict("autograd", probe)
-        assert isinstance(found, Skipped)
-        assert "autograd cannot run this probe" in str(found.reason)
+        result = verdict("autograd", probe)
+        assert isinstance(result, Skipped)
+        assert "autograd cannot run this probe" in str(result.reason)
 
 
 def test_guard_takes_an_exception_for_a_refusal_and_no_death() -> None:
@@ -314,8 +314,8 @@ def test_guard_takes_an_exception_for_a_refusal_and_no_death() -> None:
     probe = read(REFUSED)
     for death in ("SIGSEGV", "TimeLimit", "ProcessExit"):
         run = Run(probe.name, "weighted", failure=Failure("the run", death, ""))
-        assert isinstance(ask(NAMED["guard"], Observation(probe, run, {})), Alarm)
-        assert isinstance(ask(NAMED["crash"], Observation(probe, run, {})), Alarm)
+        assert isinstance(evaluate(NAMED["guard"], Observation(probe, run, {})), Alarm)
+        assert isinstance(evaluate(NAMED["crash"], Observation(probe, run, {})), Alarm)
 
 
 # ----- Silence on correct engines -----
@@ -385,14 +385,14 @@ def test_no_diagnostic_accuses_a_correct_engine(engine: str) -> None:
     for probe, run in runs_of(minigrad_with(*CORRECT[engine]), [*shared, *more]):
         answers = asked_of_libraries(probe, run.loss)
         for name in NAMED.keys() - {"loss-falls"}:
-            found = ask(NAMED[name], Observation(probe, run, answers))
-            assert not isinstance(found, Alarm), (probe.name, run.loss, name, found)
-            spoke |= {name} if isinstance(found, Silent) else set()
+            result = evaluate(NAMED[name], Observation(probe, run, answers))
+            assert not isinstance(result, Alarm), (probe.name, run.loss, name, result)
+            spoke |= {name} if isinstance(result, Silent) else set()
     assert spoke == GRADIENT_DIAGNOSTICS
 
 
 GRADIENT_DIAGNOSTICS = {
-    name for name, each in NAMED.items() if "gradient" in each.kinds and name != "loss-falls"
+    name for name, item in NAMED.items() if "gradient" in item.kinds and name != "loss-falls"
 }
 
 # ----- Kinks -----
@@ -423,7 +423,7 @@ def test_torch_adds_no_two_wrong_slopes_up_to_a_right_one() -> None:
 
 
 def test_a_kink_off_the_leaf_is_not_skipped_over() -> None:
-    """The leaf is 1, what is rectified 0: elements of the leaf say nothing about kinks."""
+    """The leaf is 1, the rectified value 0: the leaf does not show the kink."""
     probe = "def p(a=[1.0, 3.0]):\n    'doc'\n    return (a - 1.0).relu()"
     assert verdict("gradcheck", probe) == Silent(1, pytest.approx(0, abs=1e-8))
     assert isinstance(verdict("torch", probe, RELU_AT_0_IS_1), Silent)
@@ -454,10 +454,10 @@ def test_a_kink_off_the_leaf_is_not_skipped_over() -> None:
 )
 def test_what_is_close_enough(actual: Any, desired: Any, verdict: type) -> None:
     pair = Pair("a.grad", np.array(actual), np.array(desired))
-    found = compare([pair], "it must be", Scale(terms=16, size=1.0))
-    assert type(found) is verdict
-    if isinstance(found, Silent):
-        assert found.compared == int((~np.isnan(pair.expected)).sum())
+    result = compare([pair], "it must be", Scale(terms=16, size=1.0))
+    assert type(result) is verdict
+    if isinstance(result, Silent):
+        assert result.compared == int((~np.isnan(pair.expected)).sum())
 
 
 def test_an_output_without_elements_has_nothing_to_measure() -> None:
@@ -470,17 +470,17 @@ def test_an_output_without_elements_has_nothing_to_measure() -> None:
 
 
 def test_gradcheck_leaves_large_probes_to_directional() -> None:
-    found = verdict("gradcheck", ABS_OF_MANY)
-    assert isinstance(found, Skipped)
-    assert f"more than the {MOST_ELEMENTS}" in str(found.reason)
+    result = verdict("gradcheck", ABS_OF_MANY)
+    assert isinstance(result, Skipped)
+    assert f"more than the {MOST_ELEMENTS}" in str(result.reason)
     assert isinstance(verdict("directional", ABS_OF_MANY), Silent)
 
 
 @pytest.mark.parametrize("name", ["gradcheck", "directional", "second-backward", "metamorphic"])
 def test_what_differs_by_itself_is_not_compared(name: str) -> None:
     """An output that differs from call to call is `purity`'s; slopes and sums of it say nothing."""
-    found = verdict(name, EXP, COUNTER, EXP_COUNTS)
-    assert in_english(found) == skipped("the same leaves give a different output the second time")
+    result = verdict(name, EXP, COUNTER, EXP_COUNTS)
+    assert in_english(result) == skipped("the same leaves give a different output the second time")
 
 
 def test_leaves_that_are_held_in_float32_get_a_step_that_float32_can_make() -> None:
@@ -495,8 +495,8 @@ def test_aliasing_writes_and_looks() -> None:
         assert numbers["a.grad|b.grad"] == change
         assert numbers["b.grad|a"] == 0
         unseen = msgspec.structs.replace(run, shared=[])
-        found = ask(NAMED["aliasing"], Observation(probe, unseen, {}))
-        assert isinstance(found, Alarm) is bool(change)
+        result = evaluate(NAMED["aliasing"], Observation(probe, unseen, {}))
+        assert isinstance(result, Alarm) is bool(change)
 
 
 def test_an_output_of_integers_has_no_slopes_and_the_wrong_dtype() -> None:
@@ -509,20 +509,20 @@ def test_finite_lets_an_infinite_slope_be_infinite_and_no_other() -> None:
     probe = "def p(a=[0.0, 4.0]):\n    'doc'\n    return a.sqrt()"
     assert isinstance(verdict("finite", probe), Silent)
     wrong = "elementwise.py", "(g / (2 * value),)", "(g / (2 * np.where(value > 1, 0, value)),)"
-    found = verdict("finite", probe, wrong)
-    assert isinstance(found, Alarm)
-    assert "(1 of 2 numbers are not finite)" in str(found.message)
+    result = verdict("finite", probe, wrong)
+    assert isinstance(result, Alarm)
+    assert "(1 of 2 numbers are not finite)" in str(result.message)
 
 
 def test_finite_lets_a_pole_be_infinite_and_takes_an_overflow_for_what_it_is() -> None:
-    found = verdict("finite", LOG_AT_0)
-    assert in_english(found) == skipped(
+    result = verdict("finite", LOG_AT_0)
+    assert in_english(result) == skipped(
         "the leaves are at a pole, where the output has to be infinite"
     )
     overflows = "def p(a=[1000.0, 1.0]):\n    'doc'\n    return a.exp()"
     assert isinstance(verdict("finite", overflows), Alarm)
-    said = "def p(a=[1.0]):\n    'doc'\n    return a * np.inf"
-    assert isinstance(verdict("finite", said), Skipped)
+    reply = "def p(a=[1.0]):\n    'doc'\n    return a * np.inf"
+    assert isinstance(verdict("finite", reply), Skipped)
 
 
 def test_the_deviation_is_relative_and_far_from_rounding() -> None:
@@ -543,7 +543,7 @@ def test_a_log_keeps_its_shapes_its_dtypes_and_stays_finite() -> None:
     def logged(name: str, *snapshots: dict[str, Any]) -> object:
         log = [{key: pack(value) for key, value in snapshot.items()} for snapshot in snapshots]
         run = Run("p", None, log=log, measured={name: Measured()})
-        return ask(NAMED[name], Observation(steps, run, {}))
+        return evaluate(NAMED[name], Observation(steps, run, {}))
 
     sound = {"w": np.ones(3), "loss": 2.0}, {"w": np.zeros(3), "loss": 1.0}
     for name in ("shape", "dtype", "finite"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
-from harness.diagnostics import Diagnostic, Observation, ask
+from harness.diagnostics import Diagnostic, Observation, evaluate
 from harness.diagnostics import mode as mode_module
 from harness.diagnostics.checkpoint import CHECKPOINT
 from harness.diagnostics.crash import CRASH
@@ -46,7 +46,7 @@ def bench() -> Baseline:
 
 @pytest.fixture(scope="module")
 def bench_with_torch(bench: Baseline) -> Baseline:
-    """Where PyTorch has been asked everything, in one process."""
+    """A cache with all results of PyTorch, computed in one process."""
     pytest.importorskip("torch")
     bench.clean(find_engine(), WATCHED)
     return bench
@@ -62,20 +62,22 @@ def heard(bench: Baseline, diagnostic: Diagnostic, probe: str, changes: list[Cha
 @pytest.mark.parametrize("variant", RIGHT)
 def test_silent_on_every_correct_engine_and_shared_probe(bench: Baseline, variant: str) -> None:
     pytest.importorskip("torch")
-    seen = bench.clean(changed(RIGHT[variant]), WATCHED)
-    assert {pair: found.run.failure for pair, found in seen.items() if found.run.failure} == {}
+    observed = bench.clean(changed(RIGHT[variant]), WATCHED)
+    assert {
+        pair: result.run.failure for pair, result in observed.items() if result.run.failure
+    } == {}
     alarms = {
         (pair[0], name): str(verdict.message)
-        for pair, found in seen.items()
-        for name, verdict in found.verdicts.items()
+        for pair, result in observed.items()
+        for name, verdict in result.verdicts.items()
         if isinstance(verdict, Alarm)
     }
     assert alarms == {}
     for diagnostic in MINE:
-        listened = [found.verdicts[diagnostic.name] for found in seen.values()]
+        listened = [result.verdicts[diagnostic.name] for result in observed.values()]
         assert any(isinstance(verdict, Silent) for verdict in listened), diagnostic.name
-    for pair, found in seen.items():
-        assert any(isinstance(verdict, Silent) for verdict in found.verdicts.values()), pair
+    for pair, result in observed.items():
+        assert any(isinstance(verdict, Silent) for verdict in result.verdicts.values()), pair
 
 
 @pytest.mark.parametrize(
@@ -169,8 +171,8 @@ def test_mode_catches_what_confuses_the_two(
     verdict = heard(bench, MODE, probe, WRONG[wrong])
     assert isinstance(verdict, Alarm)
     assert says in str(verdict.message)
-    found = bench.clean(changed(WRONG[wrong]), [SHARED[probe]])[probe, None]
-    assert rule(mode_module.read_scenario(found.run)) == verdict.message
+    result = bench.clean(changed(WRONG[wrong]), [SHARED[probe]])[probe, None]
+    assert rule(mode_module.read_scenario(result.run)) == verdict.message
 
 
 def test_every_rule_about_modes_has_an_engine_that_breaks_it() -> None:
@@ -179,11 +181,11 @@ def test_every_rule_about_modes_has_an_engine_that_breaks_it() -> None:
 
 def test_a_layer_that_raises_on_its_way_is_a_crash(bench: Baseline) -> None:
     wrong, probe = WRONG["batch statistics in evaluation"], SHARED["module-batch-norm"]
-    found = bench.clean(changed(wrong), [probe])[probe.name, None]
-    crash = ask(CRASH, Observation(probe, found.run, {}))
+    result = bench.clean(changed(wrong), [probe])[probe.name, None]
+    crash = evaluate(CRASH, Observation(probe, result.run, {}))
     assert isinstance(crash, Alarm)
     assert "in eval, first row: a batch of one row" in str(crash.message)
-    assert in_english(found.verdicts["mode"]) == skipped(
+    assert in_english(result.verdicts["mode"]) == skipped(
         "the run crashed, so there is nothing to check"
     )
 
@@ -266,10 +268,10 @@ def test_a_training_that_goes_well_elsewhere_is_not_seen_from_its_log(
 
 
 def test_trajectory_looks_at_every_shape_of_a_step_before_any_value() -> None:
-    mine = log_of({"loss": 1.0, "w": [0.0]}, {"loss": 5.0, "w": [[0.0]]})
+    actual = log_of({"loss": 1.0, "w": [0.0]}, {"loss": 5.0, "w": [[0.0]]})
     theirs = log_of({"loss": 1.0, "w": [0.0]}, {"loss": 0.5, "w": [0.0]})
     expected = alarm("at step 1, w has shape (1, 1), PyTorch's has (1,)")
-    assert in_english(compare_logs(mine, theirs)) == expected
+    assert in_english(compare_logs(actual, theirs)) == expected
 
 
 def test_trajectory_allows_for_the_coarsest_floats_and_for_the_steps() -> None:
@@ -344,16 +346,16 @@ def dropout_scenario(p: float, scale: float, seed: int) -> Scenario:
 @pytest.mark.parametrize("p", [0.1, 0.25, 0.5, 0.9])
 def test_chance_never_breaks_the_rule_about_the_mean(p: float) -> None:
     for seed in range(100):
-        right = dropout_scenario(p, 1 / (1 - p), seed)
-        assert [rule(right) for rule in mode_module.RULES] == [None] * len(mode_module.RULES)
+        correct = dropout_scenario(p, 1 / (1 - p), seed)
+        assert [rule(correct) for rule in mode_module.RULES] == [None] * len(mode_module.RULES)
         assert mode_module.training_keeps_the_mean(dropout_scenario(p, 1.0, seed)) is not None
 
 
 def test_the_rule_about_the_mean_holds_what_may_drop_alone() -> None:
-    """Where something else stands behind the dropout, the outputs are no multiples."""
-    seen = dropout_scenario(0.25, 1 / 0.75, 0)
-    behind = tuple(np.tanh(output) for output in seen.outputs)
-    assert mode_module.training_keeps_the_mean(replace(seen, outputs=behind)) is None
+    """If another layer follows the dropout, the outputs are not multiples."""
+    observed = dropout_scenario(0.25, 1 / 0.75, 0)
+    behind = tuple(np.tanh(output) for output in observed.outputs)
+    assert mode_module.training_keeps_the_mean(replace(observed, outputs=behind)) is None
 
 
 def test_the_tolerance_of_the_mean_is_not_wider_than_chance() -> None:
@@ -363,7 +365,7 @@ def test_the_tolerance_of_the_mean_is_not_wider_than_chance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "right"),
+    ("before", "after", "correct"),
     [
         (-1.0, -0.5, True),
         (-1.0, -1.5, False),
@@ -373,9 +375,9 @@ def test_the_tolerance_of_the_mean_is_not_wider_than_chance() -> None:
 )
 @pytest.mark.parametrize("statistic", ["mean", "var"])
 def test_statistics_may_come_from_either_side(
-    statistic: str, before: float, after: float, right: bool
+    statistic: str, before: float, after: float, correct: bool
 ) -> None:
-    assert (_moved(statistic, before, after) is None) == right
+    assert (_moved(statistic, before, after) is None) == correct
 
 
 def test_a_variance_may_or_may_not_count_with_bessels_correction() -> None:
@@ -386,18 +388,18 @@ def test_a_variance_may_or_may_not_count_with_bessels_correction() -> None:
 
 
 def _moved(statistic: str, before: float, after: float) -> str | None:
-    seen = dropout_scenario(0.5, 2.0, 0)
+    observed = dropout_scenario(0.5, 2.0, 0)
     states = tuple(
         {f"state.running_{statistic}": np.array([value])} for value in (before,) * 4 + (after,)
     )
     batch = np.array([[0.0], [2.0]])
-    return mode_module.statistics_approach_the_batch(replace(seen, x=batch, states=states))
+    return mode_module.statistics_approach_the_batch(replace(observed, x=batch, states=states))
 
 
 def test_a_layer_that_drops_everything_does_not_keep_the_mean() -> None:
-    said = mode_module.training_keeps_the_mean(dropout_scenario(2.0, 1.0, 0))
-    assert said is not None
-    assert str(said).startswith("in training the output is 0 times")
+    reply = mode_module.training_keeps_the_mean(dropout_scenario(2.0, 1.0, 0))
+    assert reply is not None
+    assert str(reply).startswith("in training the output is 0 times")
 
 
 # ----- checkpoint, on trainings made up -----
@@ -406,7 +408,7 @@ def test_a_layer_that_drops_everything_does_not_keep_the_mean() -> None:
 def resumed(text: str) -> Verdict:
     engine = f"{TINY}\n\ncalls = [0]\n"
     run = run_isolated(tiny_job(engine, text, measure=(CHECKPOINT.measurement,)))[0]
-    return ask(CHECKPOINT, Observation(read_probes(text, "p.py")[0], run, {}))
+    return evaluate(CHECKPOINT, Observation(read_probes(text, "p.py")[0], run, {}))
 
 
 def test_checkpoint_says_when_a_training_is_not_the_same_twice() -> None:
@@ -468,8 +470,8 @@ def test_loss_falls_has_nothing_to_follow_without_a_slope_or_two_losses(bench: B
     )
     flat: Probe = SHARED["batch-norm-in-training"]
     verdicts = {
-        loss: found.verdicts["loss-falls"]
-        for (_, loss), found in bench.clean(find_engine(), [flat]).items()
+        loss: result.verdicts["loss-falls"]
+        for (_, loss), result in bench.clean(find_engine(), [flat]).items()
     }
     assert "too small for a step" in str(verdicts["uniform"])
     assert isinstance(verdicts["weighted"], Silent)
@@ -479,8 +481,8 @@ def stepped(formula: str, values: str, *changes: Change) -> Verdict:
     """loss-falls on minigrad, rewritten or not, under the uniform loss."""
     text = f"def g(lib, a={values}):\n    'doc'\n    return {formula}\n"
     (probe,) = read_probes(text, "p.py")
-    found = Baseline(Cache(None), (LOSS_FALLS,)).clean(changed([*changes]), [probe])
-    return found[probe.name, "uniform"].verdicts["loss-falls"]
+    result = Baseline(Cache(None), (LOSS_FALLS,)).clean(changed([*changes]), [probe])
+    return result[probe.name, "uniform"].verdicts["loss-falls"]
 
 
 @pytest.mark.parametrize(
@@ -504,7 +506,7 @@ def test_loss_falls_says_nothing_at_a_kink() -> None:
 
 
 def test_loss_falls_catches_a_gradient_that_went_to_the_wrong_element() -> None:
-    """The loss stays as it is both ways."""
+    """The loss is constant in both directions."""
     loser = ("layer_ops.py", "winner = flat.argmax(-1)", "winner = flat.argmin(-1)")
     assert in_english(
         stepped("lib.nn.MaxPool2d(2)(a)", "[[[[3.0, 2.0], [1.0, 0.0]]]]", loser)

@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.run import Array, Run
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
-from harness.diagnostics import Observation, ask
+from harness.diagnostics import Observation, evaluate
 from harness.diagnostics import training_log as log_module
 from harness.diagnostics.training_log import TRAINING_LOG
 from harness.pages.probe import read_probes
@@ -188,9 +188,9 @@ LOG_ROWS: list[tuple[Callable[..., str | None], dict[str, Any], dict[str, Any], 
 def test_each_rule_about_logs_at_its_threshold(
     rule: Callable[..., str | None], bad: dict[str, Any], good: dict[str, Any], says: str
 ) -> None:
-    said = rule(log_module.read_log(log_of(*steps(**bad))))
-    assert said is not None
-    assert says in str(said)
+    text = rule(log_module.read_log(log_of(*steps(**bad))))
+    assert text is not None
+    assert says in str(text)
     assert rule(log_module.read_log(log_of(*steps(**good)))) is None
 
 
@@ -201,10 +201,10 @@ def test_every_rule_about_logs_is_tried() -> None:
 def test_training_log_asks_every_rule_and_counts_the_entries() -> None:
     (probe,) = read_probes("def s(lib):\n    'doc'\n    yield {}\n", "p.py")
 
-    def said(log: list[dict[str, Array]]) -> Verdict:
-        return ask(TRAINING_LOG, Observation(probe, Run("s", None, log=log), {}))
+    def text(log: list[dict[str, Array]]) -> Verdict:
+        return evaluate(TRAINING_LOG, Observation(probe, Run("s", None, log=log), {}))
 
     for _, bad, _, _ in LOG_ROWS:
-        assert isinstance(said(log_of(*steps(**bad))), Alarm), bad
-    assert said(log_of(*steps(loss=DOWN, w=W))) == Silent(6)
-    assert isinstance(said([]), Skipped)
+        assert isinstance(text(log_of(*steps(**bad))), Alarm), bad
+    assert text(log_of(*steps(loss=DOWN, w=W))) == Silent(6)
+    assert isinstance(text([]), Skipped)

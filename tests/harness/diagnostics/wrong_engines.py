@@ -7,7 +7,7 @@ from importlib import import_module
 from harness.core.run import Run
 from harness.core.verdict import Skipped, Verdict
 from harness.core.vocabulary import Loss
-from harness.diagnostics import DIAGNOSTICS, Observation, ask
+from harness.diagnostics import DIAGNOSTICS, Observation, evaluate
 from harness.engines.engine import Engine, find_engine
 from harness.engines.library import Library
 from harness.pages.probe import Probe, read_probes
@@ -18,7 +18,7 @@ from harness.runs.trial import Trial, observe
 from harness.sandbox.limits import Limits
 
 Edit = tuple[str, str, str]
-"""A file of minigrad, a text in it, and what stands there instead."""
+"""A file of minigrad, a text in it, and its replacement."""
 
 NAMED = {diagnostic.name: diagnostic for diagnostic in DIAGNOSTICS}
 
@@ -74,7 +74,7 @@ def read(text: str) -> Probe:
 
 
 def asked_of_libraries(probe: Probe, loss: Loss | None) -> dict[str, Run | Skipped]:
-    """What PyTorch and HIPS autograd answer, in this process; asked once."""
+    """The results of PyTorch and HIPS autograd, computed once in this process."""
     key = probe.source, probe.name, loss
     if key not in _answers:
         _answers[key] = {
@@ -92,4 +92,4 @@ def verdict(name: str, text: str, *edits: Edit, loss: Loss = "weighted") -> Verd
     probe = read(text)
     runs = runs_of(minigrad_with(*edits), [probe], [name])
     run = next(run for _, run in runs if run.loss == loss)
-    return ask(NAMED[name], Observation(probe, run, asked_of_libraries(probe, loss)))
+    return evaluate(NAMED[name], Observation(probe, run, asked_of_libraries(probe, loss)))

@@ -21,8 +21,8 @@ from harness.engines.aliases import adds_in_place, likely_names, spellings
         ("def broken(:", ()),
     ],
 )
-def test_calls_are_found_under_their_names_and_aliases(text: str, found: tuple[str, ...]) -> None:
-    assert spellings({"engine.py": text}, {"sum_to"}) == found
+def test_calls_are_found_under_their_names_and_aliases(text: str, result: tuple[str, ...]) -> None:
+    assert spellings({"engine.py": text}, {"sum_to"}) == result
 
 
 def test_an_alias_applies_only_to_its_file() -> None:

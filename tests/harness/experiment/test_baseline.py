@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.run import Array, Measured, Run, pack
 from harness.core.verdict import Alarm
-from harness.diagnostics import DIAGNOSTICS, Observation, ask
+from harness.diagnostics import DIAGNOSTICS, Observation, evaluate
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline, CleanRun
 from harness.pages.catalogue import open_catalogue
@@ -44,7 +44,7 @@ def test_a_diagnostic_looks_at_no_measurement_but_its_own(probe: str) -> None:
         for each in DIAGNOSTICS:
             own = {name: m for name, m in key.run.measured.items() if name == each.name}
             alone = msgspec.structs.replace(key.run, measured=own)
-            assert ask(each, observation(pair, alone)) == key.verdicts[each.name]
+            assert evaluate(each, observation(pair, alone)) == key.verdicts[each.name]
 
 
 @pytest.mark.parametrize("part", ["nothing", "output", "gradients", "log", "measured"])

@@ -91,7 +91,7 @@ def test_without_portable_blocks_ours_is_tried(tmp_path: Path) -> None:
 def test_the_front_matter_counts_on_ours_only(tmp_path: Path) -> None:
     page = page_of(tmp_path, front="sites = 1\n")
     assert broken(page, foreign("a = second(g)\nb = second(h)\n")) == "a = g\nb = h\n"
-    with pytest.raises(HunkError, match="promises 1 sites, and 2 matched"):
+    with pytest.raises(HunkError, match="states 1 sites, but 2 matched"):
         broken(page, replace(OURS, sources={"engine.py": "a = ours(g)\nb = ours(h)\n"}))
 
 

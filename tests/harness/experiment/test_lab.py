@@ -154,7 +154,7 @@ def test_a_claim_about_no_diagnostic_is_a_mistake_of_the_page(
 
 def test_a_pinned_number_of_sites_is_held(tmp_path: Path, engine: Engine) -> None:
     page(tmp_path, HALF, keys="sites = 2")
-    with pytest.raises(HunkError, match="promises 2 sites, and 1 matched"):
+    with pytest.raises(HunkError, match="states 2 sites, but 1 matched"):
         lab(tmp_path, engine)
 
 

@@ -1,4 +1,4 @@
-"""The catalogue: what is found, and what a name that is not there answers."""
+"""The catalogue: lookups, and the errors for names that do not exist."""
 
 import re
 from pathlib import Path
@@ -96,12 +96,12 @@ def test_a_file_of_probes_that_is_not_text_is_a_mistake(tmp_path: Path) -> None:
         _ = open_catalogue([tmp_path]).shared_probes
 
 
-@pytest.mark.parametrize("said", ["{2}", "{x}", "{", "{0.x}"])
+@pytest.mark.parametrize("text", ["{2}", "{x}", "{", "{0.x}"])
 def test_a_translation_that_asks_for_parts_that_are_not_there_is_a_mistake(
-    tmp_path: Path, said: str
+    tmp_path: Path, text: str
 ) -> None:
     (tmp_path / "probes").mkdir()
-    table = f'"plain" = "{{"\n"step {{}}" = "paso {said}"\n'
+    table = f'"plain" = "{{"\n"step {{}}" = "paso {text}"\n'
     (tmp_path / "probes" / "es.toml").write_text(table, encoding="utf-8")
     with pytest.raises(PageError, match=r"es\.toml:2: .*(?s:.*)remedy"):
         Catalogue((tmp_path,)).phrases("es")

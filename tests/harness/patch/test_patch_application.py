@@ -150,7 +150,7 @@ def test_one_hunk_without_a_site_stops_the_whole_patch() -> None:
 def test_several_blocks_are_one_patch() -> None:
     blocks = [parse_patch(f"@@ {s} @@\n{SKIP}", path="p.md", line=1) for s in ("T", "backward")]
     assert len(apply_patch(combine(blocks, 2), ENGINE).sites) == 2
-    with pytest.raises(HunkError, match="promises 3 sites, and 2 matched"):
+    with pytest.raises(HunkError, match="states 3 sites, but 2 matched"):
         apply_patch(combine(blocks, 3), ENGINE)
 
 

@@ -169,10 +169,10 @@ def test_a_damaged_store_is_put_aside_with_one_warning_and_made_anew(
     store = Cache(path)
     assert len(store.get(RUNS, KEPT)) < len(KEPT)
     store.put(RUNS, KEPT)
-    said = capsys.readouterr().err
-    assert said.count("harness:") == 1
-    assert "is damaged" in said
-    assert "runs.damaged" in said
+    text = capsys.readouterr().err
+    assert text.count("harness:") == 1
+    assert "is damaged" in text
+    assert "runs.damaged" in text
     assert (tmp_path / "runs.damaged").exists()
     assert Cache(path).get(RUNS, KEPT) == KEPT
     assert capsys.readouterr().err == ""
@@ -237,9 +237,9 @@ def test_processes_that_share_a_damaged_store_speak_of_it_once(
         file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     file.close()
     holes_in_it(path)
-    for each in (first, second, first, second):
-        each.get(RUNS, KEPT)
-        each.put(RUNS, KEPT)
+    for item in (first, second, first, second):
+        item.get(RUNS, KEPT)
+        item.put(RUNS, KEPT)
     assert Cache(path).get(RUNS, KEPT) == KEPT
     assert capfd.readouterr().err.count("harness:") == 1
 

@@ -1,4 +1,4 @@
-"""What cannot come to a patch is not run, and nobody could tell the difference."""
+"""Probes that cannot reach a patch are skipped, with the same result."""
 
 from pathlib import Path
 
@@ -97,7 +97,7 @@ def broken(tmp_path: Path, diff: str) -> Engine:
     return CLEAN.patched(put(read_page(tmp_path / "a.md"), CLEAN))
 
 
-def found(tmp_path: Path, diff: str) -> list[str] | None:
+def result(tmp_path: Path, diff: str) -> list[str] | None:
     """The names of the functions in which a patch is, None for what the import executes."""
     named = functions_with_sites(CLEAN.root, CLEAN.sources, broken(tmp_path, diff).sites)
     return None if named is None else sorted(name.rpartition(":")[2] for name in named)
@@ -119,7 +119,7 @@ def found(tmp_path: Path, diff: str) -> list[str] | None:
 def test_a_patch_is_at_home_in_the_functions_around_its_sites(
     tmp_path: Path, diff: str, names: list[str] | None
 ) -> None:
-    assert found(tmp_path, diff) == names
+    assert result(tmp_path, diff) == names
 
 
 def items_wanted(tmp_path: Path, diff: str) -> set[str]:
@@ -161,7 +161,7 @@ def test_the_lab_finds_the_same_with_and_without_selection(page: str) -> None:
     some, every = (
         run_lab(experiment, Baseline(open_cache(), select=select)) for select in (True, False)
     )
-    assert seen(some) == seen(every)
+    assert observed(some) == observed(every)
     assert {run.outcome for run in some.runs} > {"not-reached"}
 
 
@@ -176,13 +176,13 @@ def test_stages_that_selection_leaves_open_can_be_told(page: str) -> None:
     some, every = run_lab(experiment, bench), run_lab(experiment, Baseline(open_cache()))
     silent = {r.probe for r in every.runs if r.outcome == "disguised-correct" and not r.caught_by}
     assert {run.probe for run in some.runs if run.stage is None} == silent != set()
-    told = add_stages(experiment, bench, some)
-    assert stages(told) == stages(every)
+    recorded = add_stages(experiment, bench, some)
+    assert stages(recorded) == stages(every)
 
 
 def stages(report: Report) -> list[object]:
     return [(run.probe, run.loss, run.stage, run.why) for run in report.runs]
 
 
-def seen(report: Report) -> list[object]:
+def observed(report: Report) -> list[object]:
     return [(run.probe, run.loss, run.outcome, run.evidence, run.alarms) for run in report.runs]

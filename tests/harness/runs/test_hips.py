@@ -283,9 +283,9 @@ def test_a_shared_probe_agrees_with_torch_or_is_declined(name: str) -> None:
 def assert_same_run(ours: Run, theirs: Run) -> None:
     assert ours.gradients
     for name, shown in ours.leaves.items():
-        mine, other = ours.gradients[name], theirs.gradients[name]
+        actual, other = ours.gradients[name], theirs.gradients[name]
         np.testing.assert_allclose(
-            np.zeros(shown.shape) if mine is None else mine.numpy(),
+            np.zeros(shown.shape) if actual is None else actual.numpy(),
             np.zeros(shown.shape) if other is None else other.numpy(),
             1e-9 if shown.dtype == "<f8" else 1e-4,
             1e-12 if shown.dtype == "<f8" else 1e-5,

@@ -59,7 +59,7 @@ def test_runs_come_back_in_order_and_with_their_numbers(fork: bool) -> None:
     gradient = runs[0].gradients["a"]
     assert gradient is not None
     np.testing.assert_array_equal(gradient.numpy(), [2.0, 4.0, 6.0])
-    assert [float(seen["loss"].numpy()) for seen in runs[-1].log] == [1.0, 1 / 2, 1 / 3]
+    assert [float(observed["loss"].numpy()) for observed in runs[-1].log] == [1.0, 1 / 2, 1 / 3]
 
 
 def test_both_ways_observe_the_same() -> None:

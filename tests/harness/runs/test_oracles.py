@@ -13,7 +13,7 @@ from harness.runs import cached_runs
 from harness.runs import oracles as answers
 from harness.runs.cache import Cache
 from harness.runs.host import EngineDoesNotLoad
-from harness.runs.oracles import ask_library
+from harness.runs.oracles import run_on_library
 from tests.harness.verdicts import in_english, skipped
 
 TEXT = "def square(a=[1.0, 2.0]):\n    'A square.'\n    return a**2\n"
@@ -35,13 +35,13 @@ def probe_of(text: str = TEXT) -> Probe:
 
 def gradient(answer: Run | Skipped) -> list[float]:
     assert isinstance(answer, Run), answer
-    found = answer.gradients["a"]
-    assert found is not None
-    return [float(x) for x in found.numpy()]
+    result = answer.gradients["a"]
+    assert result is not None
+    return [float(x) for x in result.numpy()]
 
 
 def test_torch_runs_the_same_text() -> None:
-    answer = ask_library("torch", [(probe_of(), "uniform")], Cache(None))["square", "uniform"]
+    answer = run_on_library("torch", [(probe_of(), "uniform")], Cache(None))["square", "uniform"]
     assert gradient(answer) == [2.0, 4.0]
     assert isinstance(answer, Run)
     assert answer.output is not None
@@ -49,36 +49,36 @@ def test_torch_runs_the_same_text() -> None:
 
 
 def test_torch_trains_the_same_text() -> None:
-    answer = ask_library("torch", [(probe_of(STEPS), None)], Cache(None))["train", None]
+    answer = run_on_library("torch", [(probe_of(STEPS), None)], Cache(None))["train", None]
     assert isinstance(answer, Run)
-    assert [list(seen["w"].numpy()) for seen in answer.log] == [[0.5, 1.0], [0.25, 0.5]]
+    assert [list(observed["w"].numpy()) for observed in answer.log] == [[0.5, 1.0], [0.25, 0.5]]
 
 
 def test_torch_is_not_imported_into_this_process_for_it() -> None:
     imported = "torch" in sys.modules
-    ask_library("torch", [(probe_of(), "uniform")], Cache(None))
+    run_on_library("torch", [(probe_of(), "uniform")], Cache(None))
     assert ("torch" in sys.modules) == imported
 
 
 def test_an_oracle_run_is_cached_and_not_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = ask_library("torch", [(probe_of(), "weighted")], Cache(tmp_path / "runs"))
+    first = run_on_library("torch", [(probe_of(), "weighted")], Cache(tmp_path / "runs"))
     monkeypatch.setattr(cached_runs, "run_isolated", None)
-    assert ask_library("torch", [(probe_of(), "weighted")], Cache(tmp_path / "runs")) == first
+    assert run_on_library("torch", [(probe_of(), "weighted")], Cache(tmp_path / "runs")) == first
 
 
 def test_a_library_that_is_not_installed_is_a_reason_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(answers, "find_spec", lambda _: None)
-    (answer,) = ask_library("torch", [(probe_of(), "uniform")], Cache(None)).values()
+    (answer,) = run_on_library("torch", [(probe_of(), "uniform")], Cache(None)).values()
     assert in_english(answer) == skipped("torch is not installed: pip install 'breaklab[torch]'")
 
 
 def test_a_probe_of_another_kind_is_not_put_to_it() -> None:
     layer = probe_of("def module_m(lib, x=(2,)):\n    'A layer.'\n    return lib.nn.ReLU()\n")
-    assert ask_library("torch", [(layer, None)], Cache(None)) == {}
+    assert run_on_library("torch", [(layer, None)], Cache(None)) == {}
 
 
 def test_a_library_that_cannot_be_imported_is_not_repeatable(
@@ -88,6 +88,6 @@ def test_a_library_that_cannot_be_imported_is_not_repeatable(
         raise EngineDoesNotLoad(Failure("the import", "SIGKILL", "", repeatable=False))
 
     monkeypatch.setattr(cached_runs, "run_isolated", fail)
-    (answer,) = ask_library("torch", [(probe_of(), "uniform")], Cache(None)).values()
+    (answer,) = run_on_library("torch", [(probe_of(), "uniform")], Cache(None)).values()
     assert isinstance(answer, Skipped)
     assert not answer.repeatable

@@ -1,4 +1,4 @@
-"""Frames: what is malformed, or has another ticket, is refused."""
+"""Frames: malformed ones, and those with another ticket, are refused."""
 
 import io
 

@@ -314,7 +314,7 @@ def test_a_patch_that_does_not_fit_the_recipe_names_the_page(tmp_path: Path) -> 
     path = tmp_path / "moved.md"
     path.write_text(path.read_text().replace("recipe  =", "sites = 3\nrecipe  ="))
     catalogue = open_catalogue([tmp_path])
-    with pytest.raises(HunkError, match="promises 3 sites"):
+    with pytest.raises(HunkError, match="states 3 sites"):
         experiment(catalogue)
 
 
