@@ -157,7 +157,7 @@ def _show_map(console: Console, matrix: Matrix, verbose: bool) -> None:
     _legend(console, [f"{letters[name]} {name}" for name in names])
     console.print(
         Text(
-            "letter: catches it; capital: only this one does; ·: misses it; blank: did not run",
+            "letter: catches it; capital: it alone does; ·: misses it; blank: did not run",
             "dim",
         )
     )

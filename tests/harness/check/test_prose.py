@@ -91,7 +91,7 @@ def test_nothing_is_wrong_with_a_sound_page_a_sound_myth_and_a_variant(tmp_path:
         ("Every entry", "```diff\n-1\n```\nEvery entry", "```diff\n-1", "outside the section `The"),
         # the question
         ("What is it here?", "It is not.", "## Hypothesis", "the hypothesis asks no question"),
-        ("at 4 is 0.25", "is known", "## Hypothesis", "the hypothesis has no number"),
+        ("at 4 is 0.25", "is known", "## Hypothesis", "the hypothesis contains no number"),
         # what a template leaves
         ("Every entry", "TODO: every entry", "TODO", "`TODO` is left"),
         ('"The logarithm of p', '"FIXME The logarithm of p', "FIXME", "`FIXME` is left"),

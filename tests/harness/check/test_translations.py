@@ -63,9 +63,14 @@ def test_translated_prose_and_headings_are_free(tmp_path: Path) -> None:
             "-$g / a",
             "-$g /  a",
             "-$g",
-            "code block 1 has `-$g /  a`, but the original `-$g / a`",
+            "code block 1 has `-$g /  a`, but the original has `-$g / a`",
         ),
-        ("```diff", "```diff engine=x", "```diff", "has `diff engine=x`, but the original `diff`"),
+        (
+            "```diff",
+            "```diff engine=x",
+            "```diff",
+            "has `diff engine=x`, but the original has `diff`",
+        ),
         (
             "a.log()\n\n\n",
             "a.log()\n\n",

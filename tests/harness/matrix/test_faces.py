@@ -110,7 +110,7 @@ def test_details_name_probes_messages_and_the_least_that_shows_it() -> None:
     text = shown(everything(), verbose=True)
     assert "shape with small, large: shape on small" in text
     assert (
-        "smallest that shows it: large (40 elements) and gradcheck, 7 orders of magnitude above"
+        "smallest that shows it: large (40 elements) and gradcheck, 7 orders of\n    magnitude above noise"
         in text
     )
     assert "smallest that shows it" not in shown(everything())
