@@ -6,7 +6,7 @@ from harness.engines.aliases import adds_in_place, likely_names, spellings
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "result"),
     [
         ("g = sum_to(g, shape)", ("sum_to",)),
         ("g = Tensor.sum_to(g, shape)\nh = cls.sum_to(h, shape)", ("Tensor.sum_to", "cls.sum_to")),
