@@ -14,7 +14,7 @@ from harness.experiment.baseline import Baseline
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import Experiment
 from harness.grade.exercise import (
-    Fate,
+    SuiteFate,
     SuiteTest,
     judge_tests,
     passes,
@@ -92,7 +92,7 @@ def _check_asserting(
     Only a failed assertion counts: an exception from the engine would stop any program.
     """
     sabotage = context.catalogue.conventions.controls.sabotage
-    sabotaged: dict[str, Fate] = {}
+    sabotaged: dict[str, SuiteFate] = {}
     if sabotage is not None:
         tests = read_suite(page)
         control = context.catalogue.page(sabotage, "control")

@@ -14,7 +14,7 @@ import numpy as np
 from harness.core.message import Message, message
 from harness.core.run import Measured, NumericArray, Run, pack
 from harness.core.verdict import Skipped, Verdict
-from harness.diagnostics.comparison import Pair, Scale, compare, resolution
+from harness.diagnostics.comparison import ArrayPair, Scale, compare, resolution
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.runs.trial import Trial
 
@@ -70,11 +70,11 @@ def check(observation: Observation) -> Verdict:
     return compare(pairs, message("it must be"), Scale.of(run), resolution(run.output.numpy()))
 
 
-def _pair(name: Message, actual: NumericArray, expected: NumericArray, times: slice) -> Pair:
+def _pair(name: Message, actual: NumericArray, expected: NumericArray, times: slice) -> ArrayPair:
     """Pair both arrays at these times, or as a whole if their shapes differ."""
     if actual.shape != expected.shape:
-        return Pair(name, actual, expected)
-    return Pair(name, actual[..., times, :], expected[..., times, :])
+        return ArrayPair(name, actual, expected)
+    return ArrayPair(name, actual[..., times, :], expected[..., times, :])
 
 
 def _first_shape(run: Run) -> tuple[int, ...]:

@@ -27,7 +27,7 @@ from harness.diagnostics.diagnostic import Observation
 
 
 @dataclass(frozen=True)
-class Pair:
+class ArrayPair:
     """Two arrays that should be equal, and their name in a message."""
 
     name: Message
@@ -67,7 +67,9 @@ def resolution(*arrays: NumericArray) -> float:
     return float(max((np.finfo(dtype).eps for dtype in floats), default=np.finfo(float).eps))
 
 
-def compare(pairs: Iterable[Pair], reference: Message, scale: Scale, eps: float = 0.0) -> Verdict:
+def compare(
+    pairs: Iterable[ArrayPair], reference: Message, scale: Scale, eps: float = 0.0
+) -> Verdict:
     """Alarm at the first pair that differs; the deviation is the largest of all pairs.
 
     `reference` says where the expected numbers come from ("PyTorch gives"); `eps` is the precision
@@ -99,7 +101,7 @@ def compare(pairs: Iterable[Pair], reference: Message, scale: Scale, eps: float 
     return Silent(compared, max(deviations))
 
 
-def _differing(pair: Pair, scale: Scale, eps: float) -> tuple[NumericArray, float]:
+def _differing(pair: ArrayPair, scale: Scale, eps: float) -> tuple[NumericArray, float]:
     """Return where the pair differs by more than rounding and slack, and its relative deviation."""
     actual, expected = _wide(pair.actual), _wide(pair.expected)
     largest = _largest(expected)
@@ -125,7 +127,7 @@ def _largest(array: NumericArray) -> float:
     return float(finite.max()) if finite.size else 0.0
 
 
-def _describe(pair: Pair, wrong: NumericArray, reference: Message) -> Message:
+def _describe(pair: ArrayPair, wrong: NumericArray, reference: Message) -> Message:
     first = tuple(int(i) for i in np.argwhere(wrong)[0])
     at = f"[{', '.join(map(str, first))}]" if first else ""
     difference = message(
@@ -161,7 +163,9 @@ def compare_gradients(
         zeros = np.zeros(run.leaves[name].shape)
         actual = zeros if gradient is None else gradient.numpy()
         expected = zeros if other is None else other.numpy()
-        pairs.append(Pair(verbatim(f"{name}.grad"), actual, expected, (slack or {}).get(name, 0.0)))
+        pairs.append(
+            ArrayPair(verbatim(f"{name}.grad"), actual, expected, (slack or {}).get(name, 0.0))
+        )
     eps = resolution(run.output.numpy()) if run.output else 0.0
     return compare(pairs, reference, Scale.of(run), eps)
 

@@ -14,7 +14,7 @@ import numpy as np
 from harness.core.message import message
 from harness.core.run import Measured, NumericArray, Run
 from harness.core.verdict import Alarm, Verdict
-from harness.diagnostics.comparison import Pair, Scale, compare
+from harness.diagnostics.comparison import ArrayPair, Scale, compare
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.differences import Surroundings, Unmeasurable
 from harness.diagnostics.rounding import gradient_noise
@@ -71,7 +71,7 @@ def check(observation: Observation) -> Verdict:
             )
     numbers = run.measured["directional"].numbers
     claimed, numerical, error = (np.array(numbers[n]) for n in ("claimed", "numerical", "error"))
-    pair = Pair(message("the slope along a random direction"), claimed, numerical, error)
+    pair = ArrayPair(message("the slope along a random direction"), claimed, numerical, error)
     scale = Scale.of(run)
     size = numbers["size"] if np.isfinite(numbers["size"]) else 0.0
     return compare(

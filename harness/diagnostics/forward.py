@@ -12,7 +12,7 @@ import numpy as np
 from harness.core.message import message
 from harness.core.run import Measured, Run
 from harness.core.verdict import Alarm, Skipped, Verdict
-from harness.diagnostics.comparison import Pair, Scale, compare
+from harness.diagnostics.comparison import ArrayPair, Scale, compare
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.rounding import output_noise
 from harness.runs.trial import Trial
@@ -43,7 +43,7 @@ def check(observation: Observation) -> Verdict:
         )
     noise = run.measured["forward"].numbers["noise"]
     return compare(
-        [Pair(message("the output"), actual, expected, noise)],
+        [ArrayPair(message("the output"), actual, expected, noise)],
         message("PyTorch gives"),
         Scale.of(run),
     )

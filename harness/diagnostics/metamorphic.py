@@ -23,7 +23,7 @@ import numpy as np
 from harness.core.message import Message, message
 from harness.core.run import Measured, NumericArray, Run, pack
 from harness.core.verdict import Verdict
-from harness.diagnostics.comparison import Pair, Scale, compare, resolution
+from harness.diagnostics.comparison import ArrayPair, Scale, compare, resolution
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.rounding import gradient_noise
 from harness.runs.trial import Trial
@@ -221,10 +221,10 @@ def check(observation: Observation) -> Verdict:
     return compare(pairs, message("it must be"), Scale.of(run), resolution(run.output.numpy()))
 
 
-def _pair(key: str, measured: Measured) -> Pair:
+def _pair(key: str, measured: Measured) -> ArrayPair:
     relation, name = key.split("/")
     actual, expected = (measured.values[f"{key}/{side}"].numpy() for side in (ACTUAL, EXPECTED))
-    return Pair(_name(relation, name), actual, expected, measured.numbers[name])
+    return ArrayPair(_name(relation, name), actual, expected, measured.numbers[name])
 
 
 def _name(relation: str, leaf: str) -> Message:

@@ -13,7 +13,7 @@ import numpy as np
 from harness.core.message import message
 from harness.core.run import Measured, NumericArray, Run, pack
 from harness.core.verdict import Alarm, Verdict
-from harness.diagnostics.comparison import Pair, Scale, compare
+from harness.diagnostics.comparison import ArrayPair, Scale, compare
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.runs.trial import Trial
 
@@ -36,7 +36,7 @@ def check(observation: Observation) -> Verdict:
         return Alarm(message("the run drew from NumPy's global generator"))
     again = run.measured["purity"].values["output"].numpy()
     return compare(
-        [Pair(message("the second output"), again, run.output.numpy())],
+        [ArrayPair(message("the second output"), again, run.output.numpy())],
         message("the first"),
         Scale.of(run),
     )

@@ -16,7 +16,7 @@ import numpy as np
 from harness.core.message import Message, message
 from harness.core.run import Array, Measured, Run, pack
 from harness.core.verdict import Skipped, Verdict
-from harness.diagnostics.comparison import Pair, Scale, compare, resolution
+from harness.diagnostics.comparison import ArrayPair, Scale, compare, resolution
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.runs.trial import Trial
 
@@ -57,7 +57,7 @@ def check(observation: Observation) -> Verdict:
     if not firsts:
         return Skipped(message("no leaf has a gradient"))
     pairs = [
-        Pair(
+        ArrayPair(
             _name(way, name),
             measured[key].numpy() if key in measured else np.zeros(first.shape),
             2 * first,

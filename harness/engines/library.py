@@ -76,12 +76,3 @@ class Library:
 
     def _evaluate(self, name: str, **arguments: Any) -> Any:
         return eval(self._code[name], self._names, arguments)  # noqa: S307  dialects are code
-
-
-def open_library(dialect: Dialect, module: ModuleType) -> Library:
-    """Return the loaded module as a library that runs probes."""
-    if dialect.kind is None:
-        return Library(dialect, module)
-    from harness.engines.adapter.adapters import open_adapter  # for foreign engines only
-
-    return open_adapter(dialect, module)

@@ -27,7 +27,7 @@ from harness.pages.probe import Probe
 from harness.runs.cached_runs import run_cached
 from harness.runs.host import EngineDoesNotLoad
 
-Verdict = Literal["fits", "lacks", "differs", "bug"]
+Conformance = Literal["fits", "lacks", "differs", "bug"]
 
 LACKING = {"Unsupported", "NotImplementedError", "AttributeError", "TypeError", "NameError"}
 """The errors that are raised if something is missing, or not supported for these arguments."""
@@ -37,7 +37,7 @@ class Fit(msgspec.Struct, frozen=True):
     """How an unbroken engine fits a probe."""
 
     probe: str
-    verdict: Verdict
+    verdict: Conformance
     """fits; lacks something; differs in what a name means; bug: a wrong gradient, a crash."""
     reason: Message = msgspec.field(default=EMPTY, name="said")
     """The reason, or the evidence."""
@@ -47,7 +47,7 @@ class Fit(msgspec.Struct, frozen=True):
 
 REFUSAL = "the engine refuses this: {text}"
 
-ORDER: tuple[Verdict, ...] = ("lacks", "differs", "bug", "fits")
+ORDER: tuple[Conformance, ...] = ("lacks", "differs", "bug", "fits")
 """If the losses of a probe lead to different verdicts, the first in this order counts."""
 
 

@@ -40,7 +40,7 @@ HIDDEN = ("Answer", "Lesson")
 """Sections that are hidden until the break is killed, or on request."""
 
 
-class Fate(msgspec.Struct, frozen=True):
+class SuiteFate(msgspec.Struct, frozen=True):
     """Whether a test passes on a broken engine, and where the fault was lost if it does."""
 
     passes: bool
@@ -55,7 +55,7 @@ class SuiteTest(msgspec.Struct, frozen=True):
 
     test: str
     failure: str | None
-    on: dict[str, Fate]
+    on: dict[str, SuiteFate]
     """The fate by break: of those that must pass the suite, and of those that it kills."""
 
 
@@ -188,7 +188,7 @@ def run_suite(
     ]
 
 
-def judge_tests(experiment: Experiment, baseline: Baseline) -> dict[str, Fate]:
+def judge_tests(experiment: Experiment, baseline: Baseline) -> dict[str, SuiteFate]:
     """Return the fate of each test on a broken engine."""
     runs = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
     unnoticed = {run.probe for run in runs if run.reached and not run.failure}
@@ -197,15 +197,19 @@ def judge_tests(experiment: Experiment, baseline: Baseline) -> dict[str, Fate]:
     return {run.probe: _fate(run, trails.get((run.probe, None), {})) for run in runs}
 
 
-def _fate(run: Run, trail: Mapping[str, int]) -> Fate:
+def _fate(run: Run, trail: Mapping[str, int]) -> SuiteFate:
     if run.failure:
         by_assertion = run.failure.type == "AssertionError"
-        return Fate(False, "revealed", str(run.failure), by_assertion)
+        return SuiteFate(False, "revealed", str(run.failure), by_assertion)
     if not run.reached:
-        return Fate(True, "not-reached", "it never runs the changed code")
+        return SuiteFate(True, "not-reached", "it never runs the changed code")
     if not infected(run.trail, trail):
-        return Fate(True, "not-infected", "it runs the changed code, but here both formulas agree")
-    return Fate(True, "not-revealed", "values inside are wrong, but its assertions do not see them")
+        return SuiteFate(
+            True, "not-infected", "it runs the changed code, but here both formulas agree"
+        )
+    return SuiteFate(
+        True, "not-revealed", "values inside are wrong, but its assertions do not see them"
+    )
 
 
 # ----- What a learner does not see yet -----

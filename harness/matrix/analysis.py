@@ -10,11 +10,11 @@ from itertools import groupby
 from harness.core.report import Report, RunReport
 from harness.matrix.evaluation import Evaluation, Evaluations, gave_verdict
 from harness.matrix.records import (
+    BreakFate,
     BreakRow,
     DiagnosticRow,
     FalseAlarm,
     FamilyRow,
-    Fate,
     Witness,
 )
 
@@ -23,7 +23,7 @@ from harness.matrix.records import (
 
 def break_rows(evaluations: Evaluations) -> list[BreakRow]:
     """Return a row for each break: survivors first, then never reached, then by family and id."""
-    order: dict[Fate, int] = {"survived": 0, "never-reached": 1, "does-not-apply": 2}
+    order: dict[BreakFate, int] = {"survived": 0, "never-reached": 1, "does-not-apply": 2}
     rows = [break_row(evaluation, evaluations) for evaluation in evaluations.breaks]
     return sorted(rows, key=lambda row: (order.get(row.fate, 3), row.family, row.break_))
 
@@ -69,7 +69,7 @@ def _wrong_reasons(runs: Sequence[RunReport]) -> dict[str, str]:
     return {name: str(alarm) for run in wrong[::-1] for name, alarm in run.wrong_reason.items()}
 
 
-def _fate(report: Report, caught: bool) -> Fate:
+def _fate(report: Report, caught: bool) -> BreakFate:
     outcomes = {run.outcome for run in report.runs} - {"does-not-apply"}
     if not outcomes:
         return "does-not-apply"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.matrix.records import Step
+from harness.matrix.records import FrontierStep
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class _States:
 
 def frontier(
     caught: Mapping[str, AbstractSet[str]], passes: Mapping[str, float], breaks: int
-) -> list[Step]:
+) -> list[FrontierStep]:
     """Return every set that catches more than any set that costs no more, cheapest first.
 
     `caught` has the breaks that each diagnostic catches, `passes` its cost in forward passes over
@@ -64,7 +64,7 @@ def frontier(
         reached = front.count()[np.searchsorted(front.passes, states.passes, side="right") - 1]
         states = states.at(_count(states.caught | still) > reached)
     return [
-        Step(
+        FrontierStep(
             passes=float(cost),
             caught=int(count),
             share=int(count) / breaks,

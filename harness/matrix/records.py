@@ -13,7 +13,7 @@ from harness.core.report import EngineReport
 from harness.core.vocabulary import Loss, Outcome
 from harness.pages.front_matter import Pardon
 
-Fate = Literal["survived", "never-reached", "does-not-apply", "crashes-only", "caught"]
+BreakFate = Literal["survived", "never-reached", "does-not-apply", "crashes-only", "caught"]
 """The fate of a break, worst first.
 
 `survived`: some probe runs the patched code, and no diagnostic that ran catches it anywhere.
@@ -43,7 +43,7 @@ class BreakRow(msgspec.Struct, frozen=True):
     break_: str = msgspec.field(name="break")
     family: str
     headline: Outcome
-    fate: Fate
+    fate: BreakFate
     survived: bool
     caught_by: dict[str, list[str]]
     """The probes with which each diagnostic catches it, in the order in which they ran."""
@@ -138,7 +138,7 @@ class Cover(msgspec.Struct, frozen=True):
     solver: str
 
 
-class Step(msgspec.Struct, frozen=True):
+class FrontierStep(msgspec.Struct, frozen=True):
     """A set of diagnostics that catches more than any cheaper set."""
 
     passes: float
@@ -179,7 +179,7 @@ class Matrix(msgspec.Struct, frozen=True):
     """The fewest diagnostics that lose nothing if each runs on every probe."""
     pair_set: Cover
     """The fewest pairs `probe: diagnostic` that lose nothing."""
-    frontier: list[Step]
+    frontier: list[FrontierStep]
     differences: list[Difference] | None
     """Differences from the committed matrix; None if none is committed."""
     seconds: float

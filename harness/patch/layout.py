@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from harness.patch.match import Match, Siblings
 from harness.patch.notation import Hunk
-from harness.patch.patched import Kind
+from harness.patch.patched import SiteKind
 from harness.patch.plan import NewHeader, Swap
 from harness.patch.render import Template, replaced_span
 from harness.patch.source import Source
@@ -22,7 +22,7 @@ class Edit:
     start: int
     end: int
     text: str
-    kind: Kind
+    kind: SiteKind
     around: Node
     """A node in the definition that contains the site."""
     anchor: Node | None = None
@@ -151,7 +151,7 @@ class _Writer:
         return self.position.removed or ((beside,) if beside else ())
 
     def _edit(self, start: int, end: int, text: str) -> Edit:
-        kind: Kind = "header" if self._touched()[0].slot == "decorators" else "statements"
+        kind: SiteKind = "header" if self._touched()[0].slot == "decorators" else "statements"
         behind = not self.position.removed and self.position.after_previous
         around = self._touched()[0]
         return Edit(self.hunk, start, end, text, kind, around, beside_is_before=behind)
@@ -211,7 +211,7 @@ class _Writer:
             return Edit(self.hunk, first.begin, last.end, "pass", "deletion", first)
         anchor, before = self._anchor()
         start, end = self._deleted_span(first, last)
-        kind: Kind = "header" if first.slot == "decorators" else "deletion"
+        kind: SiteKind = "header" if first.slot == "decorators" else "deletion"
         return Edit(self.hunk, start, end, "", kind, first, anchor, before)
 
     def _becomes_pass(self, node: Node) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-Kind = Literal["expression", "statements", "header", "deletion"]
+SiteKind = Literal["expression", "statements", "header", "deletion"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Site:
     start: int
     end: int
     """UTF-8 byte offsets in the patched text."""
-    kind: Kind
+    kind: SiteKind
     anchor: int | None = None
     """If code was deleted without a replacement: the offset of the statement beside it."""
     anchor_before: bool = False
@@ -39,7 +39,7 @@ class Site:
 
     def undone(self) -> Site:
         """The place in the original text, as a site whose `after` is the original code."""
-        kind: Kind = self.kind
+        kind: SiteKind = self.kind
         if kind == "deletion":
             kind = "statements"
         elif kind == "statements" and not self.before.strip():

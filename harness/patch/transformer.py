@@ -12,7 +12,7 @@ import libcst as cst
 from libcst.metadata import MetadataWrapper
 
 from harness.core.errors import DoesNotApply
-from harness.patch.patched import Kind, Patched, Site, lines_of
+from harness.patch.patched import Patched, Site, SiteKind, lines_of
 from harness.patch.source import Source, read_source
 from harness.patch.tree import Node, scope_of
 
@@ -48,7 +48,7 @@ def _sites(file: str, before: str, after: str) -> list[Site]:
             start, text = len("".join(new[:k]).encode()), "".join(new[k:m])
             beside = _statement_after(source, start)
             scope = scope_of(beside) if beside else ""
-            kind: Kind = "statements" if text.strip() else "deletion"
+            kind: SiteKind = "statements" if text.strip() else "deletion"
             anchor = beside.start if beside and kind == "deletion" else None
             removed, begin = "".join(old[i:j]), len("".join(old[:i]).encode())
             following = _statement_after(original, begin)

@@ -14,7 +14,7 @@ from rich.progress import Progress as RichProgress
 from rich.table import Table
 from rich.text import Text
 
-from harness.matrix.records import BreakRow, Cover, Difference, Matrix, Step
+from harness.matrix.records import BreakRow, Cover, Difference, FrontierStep, Matrix
 from harness.report.terminal import STYLES
 
 MOST_PROBLEMS = 8
@@ -271,16 +271,16 @@ def _proof(cover: Cover) -> str:
     return cover.solver + ("" if cover.optimal else ", perhaps not the smallest")
 
 
-def _significant(steps: Sequence[Step]) -> list[Step]:
+def _significant(steps: Sequence[FrontierStep]) -> list[FrontierStep]:
     """Return the steps that gain enough over the previous one, and the last step."""
-    shown: list[Step] = []
+    shown: list[FrontierStep] = []
     for step in steps:
         if step is steps[-1] or step.share - (shown[-1].share if shown else 0.0) >= LEAST_GAIN:
             shown.append(step)
     return shown
 
 
-def _show_frontier(console: Console, steps: Sequence[Step]) -> None:
+def _show_frontier(console: Console, steps: Sequence[FrontierStep]) -> None:
     if not steps:
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))

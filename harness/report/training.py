@@ -13,9 +13,9 @@ from harness.report.language import Language
 from harness.report.terminal import Screen, show_diff, show_first_section, show_heading
 from harness.training.experiment import TrainingExperiment
 from harness.training.record import Band, MetricReport, TrainingReport
-from harness.training.statistics import Verdict
+from harness.training.statistics import Shift
 
-STYLES: dict[Verdict, tuple[str, str]] = {
+STYLES: dict[Shift, tuple[str, str]] = {
     "higher": ("↑", "bold magenta"),
     "lower": ("↓", "bold magenta"),
     "same": ("=", "yellow"),
@@ -23,7 +23,7 @@ STYLES: dict[Verdict, tuple[str, str]] = {
 }
 """The sign and the style of each verdict; colour is never the only difference."""
 
-Predictions = Mapping[str, Verdict]
+Predictions = Mapping[str, Shift]
 
 
 def begin_training(
@@ -84,7 +84,7 @@ def _band(band: Band) -> str:
     return f"{band.median:.3g} ({band.low:.3g}..{band.high:.3g})"
 
 
-def _verdict(verdict: Verdict, say: Language) -> Text:
+def _verdict(verdict: Shift, say: Language) -> Text:
     sign, style = STYLES[verdict]
     return Text(f"{sign} {say(verdict)}", style)
 
@@ -144,7 +144,7 @@ def _show_lesson(console: Screen, page: Page) -> None:
 def _ask(console: Screen, metrics: Sequence[str]) -> Predictions:
     """Prompt for a prediction of each metric."""
     say = console.say
-    verdicts: dict[str, Verdict] = {"l": "lower", "h": "higher", "s": "same"}
+    verdicts: dict[str, Shift] = {"l": "lower", "h": "higher", "s": "same"}
     console.print(Text(say("What do you predict?"), "bold"))
     choices = " · ".join(f"{letter} {say(word)}" for letter, word in verdicts.items())
     console.print(f"  {choices}; {say('Enter skips a metric, Ctrl-D all remaining ones')}")

@@ -20,7 +20,7 @@ from numpy.random import mtrand
 
 from harness.core.run import Failure, Measured, Run, failure_of, is_repeatable, message_of
 from harness.core.vocabulary import Loss
-from harness.engines.library import open_library
+from harness.engines.library import Library
 from harness.engines.loader import load
 from harness.engines.survey import Survey
 from harness.pages.probe import Probe
@@ -37,7 +37,7 @@ from harness.runs.protocol import (
     encode_reply,
 )
 from harness.runs.recorder import Recorder
-from harness.runs.reset import Process
+from harness.runs.reset import ProcessState
 from harness.runs.trial import ReplyCache, Trial, observe
 from harness.sandbox.child import Send
 from harness.sandbox.frames import LARGEST_PAYLOAD, Frame
@@ -119,7 +119,7 @@ class _Session:
         self.reached: set[int] = set()
         """The sites that the import executed."""
         self.cached_probe, self.cache = -1, ReplyCache()
-        self.process: Process | None = None
+        self.process: ProcessState | None = None
 
     def load(self) -> Failure | None:
         """Import the engine, and note the state to which every run is reset."""
@@ -129,14 +129,14 @@ class _Session:
         mtrand.set_bit_generator(np.random.PCG64(SEED))
         random.seed(SEED)
         try:
-            self.library = open_library(job.dialect, _import_engine(job))
+            self.library = _open_library(job)
         except BaseException as error:
             return failure_of("the import", error)
         if job.covered:
             self.called = self.coverage.stop()
         self.reached = set(self.recorder.executed)
         if job.sources:
-            self.process = Process(job.dialect.module.partition(".")[0], Path.cwd())
+            self.process = ProcessState(job.dialect.module.partition(".")[0], Path.cwd())
         self.generator = mtrand.get_bit_generator()
         self.start = self.generator.state
         return None
@@ -155,6 +155,15 @@ class _Session:
         mtrand.set_bit_generator(self.generator)
         self.generator.state = self.start
         random.seed(SEED)
+
+
+def _open_library(job: Job) -> Library:
+    module = _import_engine(job)
+    if job.dialect.kind is None:
+        return Library(job.dialect, module)
+    from harness.engines.adapter.adapters import open_library  # for foreign engines only
+
+    return open_library(job.dialect, module)
 
 
 def _import_engine(job: Job) -> ModuleType:

@@ -22,7 +22,7 @@ from harness.runs.host import EngineDoesNotLoad
 from harness.runs.protocol import Job
 from harness.sandbox.limits import Limits
 
-Pair = tuple[Probe, Loss | None]
+ProbeAndLoss = tuple[Probe, Loss | None]
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def why_missing(name: str) -> Message | None:
 
 
 def run_on_library(
-    name: str, pairs: Sequence[Pair], store: Cache
+    name: str, pairs: Sequence[ProbeAndLoss], store: Cache
 ) -> dict[tuple[str, Loss | None], Run | Skipped]:
     """Return the library's run of each pair, by probe name and loss, or why there is none."""
     library = LIBRARIES[name]

@@ -46,7 +46,7 @@ MODULES = ("builtins", "math", "msgspec", "numpy", "numpy.linalg", "numpy.random
 _BUILTINS = vars(builtins)
 
 
-class Process:
+class ProcessState:
     """The state of this process after the engine is loaded and before any probe has run."""
 
     def __init__(self, engine: str, scratch: Path) -> None:

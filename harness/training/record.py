@@ -6,7 +6,7 @@ import msgspec
 
 from harness.core.report import EngineReport, SiteReport
 from harness.core.vocabulary import Outcome
-from harness.training.statistics import Verdict
+from harness.training.statistics import Shift
 
 HIDDEN = "deployed_"
 """The prefix of metrics that are in no log: they are measured on later data."""
@@ -28,8 +28,8 @@ class MetricReport(msgspec.Struct, frozen=True):
     """False for a metric of later data, which is not in a log."""
     clean: Band
     broken: Band
-    verdict: Verdict
-    expected: Verdict | None
+    verdict: Shift
+    expected: Shift | None
     agrees: bool | None
     """None if the page states nothing."""
     effect: float

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 Sample = NDArray[np.float64]
 
-Verdict = Literal["lower", "higher", "same", "unclear"]
+Shift = Literal["lower", "higher", "same", "unclear"]
 """`same`: a difference that matters is excluded; `unclear`: these runs neither show a difference
 nor exclude one."""
 
@@ -46,7 +46,7 @@ class Comparison:
     """The 90 % confidence interval of A."""
     p: float
 
-    def verdict(self, adjusted_p: float) -> Verdict:
+    def verdict(self, adjusted_p: float) -> Shift:
         """Return what the runs show, from the p value corrected for the number of metrics."""
         if adjusted_p <= LEVEL and abs(self.effect - 0.5) >= MATTERS:
             return "higher" if self.effect > 0.5 else "lower"

@@ -9,14 +9,16 @@ from harness.engines.adapter.functional import FunctionalAdapter
 from harness.engines.adapter.namespace import Namespace
 from harness.engines.adapter.scalars import ScalarAdapter
 from harness.engines.engine import Dialect
+from harness.engines.library import Library
 
 ADAPTERS = {"arrays": Adapter, "scalars": ScalarAdapter, "functional": FunctionalAdapter}
 """How an engine computes: with arrays, with single numbers, or by transforming functions."""
 
 
-def open_adapter(dialect: Dialect, module: ModuleType) -> Adapter:
+def open_library(dialect: Dialect, module: ModuleType) -> Library:
     """Return the loaded module as a library that runs probes."""
-    assert dialect.kind is not None
+    if dialect.kind is None:
+        return Library(dialect, module)
     adapter = ADAPTERS[dialect.kind](dialect, module)
     adapter.module = Namespace(adapter)
     return adapter

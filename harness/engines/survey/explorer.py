@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 
 from harness.core.run import NumericArray, failure_of, message_of
+from harness.engines.adapter.adapters import open_library
 from harness.engines.adapter.calling import attribute_of
 from harness.engines.engine import Dialect
-from harness.engines.library import open_library
 from harness.engines.loader import load
 from harness.engines.survey.accumulation import accumulation_of
 from harness.engines.survey.forms import (

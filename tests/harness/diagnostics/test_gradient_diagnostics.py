@@ -9,7 +9,7 @@ import pytest
 from harness.core.run import Failure, Measured, Run, pack
 from harness.core.verdict import Alarm, Silent, Skipped
 from harness.diagnostics import Observation, evaluate
-from harness.diagnostics.comparison import Pair, Scale, compare
+from harness.diagnostics.comparison import ArrayPair, Scale, compare
 from harness.diagnostics.gradcheck import MOST_ELEMENTS
 from harness.pages.catalogue import open_catalogue
 from tests.harness.diagnostics.wrong_engines import (
@@ -453,7 +453,7 @@ def test_a_kink_off_the_leaf_is_not_skipped_over() -> None:
     ],
 )
 def test_what_is_close_enough(actual: Any, desired: Any, verdict: type) -> None:
-    pair = Pair("a.grad", np.array(actual), np.array(desired))
+    pair = ArrayPair("a.grad", np.array(actual), np.array(desired))
     result = compare([pair], "it must be", Scale(terms=16, size=1.0))
     assert type(result) is verdict
     if isinstance(result, Silent):

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.engines.adapter.adapters import open_library
 from harness.engines.adapter.calling import call
 from harness.engines.adapter.optimizer import assign
 from harness.engines.adapter.unsupported import Unsupported
 from harness.engines.engine import Dialect
-from harness.engines.library import open_library
 from tests.harness.engines.texts import SCALAR, SOUND, changed
 
 HERE = Dialect(

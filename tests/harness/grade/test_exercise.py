@@ -16,7 +16,13 @@ from harness.core.finding import Finding
 from harness.diagnostics import DIAGNOSTICS
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
-from harness.grade.exercise import ExerciseReport, Fate, read_suite, run_exercise, without_answer
+from harness.grade.exercise import (
+    ExerciseReport,
+    SuiteFate,
+    read_suite,
+    run_exercise,
+    without_answer,
+)
 from harness.grade.submission import LARGEST_LEAF, check_soundness, read_submission
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import LARGEST, Page, read_page
@@ -135,7 +141,7 @@ def test_that_looks_away(lib):
         "test_that_looks_away": (True, "not-revealed"),
     }
     killed = report.suite[0].on["mul-ignore-upstream"], report.suite[1].on["mul-ignore-upstream"]
-    assert killed[0] == Fate(True, "not-infected", killed[0].why)
+    assert killed[0] == SuiteFate(True, "not-infected", killed[0].why)
     assert (killed[1].passes, killed[1].stage) == (False, "revealed")
     assert killed[1].why.startswith("AssertionError in the test, at `assert np.allclose")
     assert report.agrees

@@ -5,7 +5,7 @@ import pytest
 from harness.core.vocabulary import Outcome
 from harness.matrix.build import build_matrix
 from harness.matrix.evaluation import Size
-from harness.matrix.records import BreakRow, Fate, Matrix
+from harness.matrix.records import BreakFate, BreakRow, Matrix
 from tests.harness.matrix.made import ALL, diagnostic, evaluation, evaluations, seen
 
 
@@ -27,7 +27,7 @@ def row(*runs, pardon: str = "") -> BreakRow:  # type: ignore[no-untyped-def]
         ([], "", "does-not-apply"),
     ],
 )
-def test_the_fate_of_a_break(outcomes: list[Outcome], by: str, fate: Fate) -> None:
+def test_the_fate_of_a_break(outcomes: list[Outcome], by: str, fate: BreakFate) -> None:
     found = row(*(seen(by=by if i == 0 else "", outcome=o) for i, o in enumerate(outcomes)))
     assert (found.fate, found.survived) == (fate, fate == "survived")
 
