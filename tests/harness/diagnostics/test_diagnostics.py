@@ -132,7 +132,7 @@ def test_gradcheck_is_blind_where_forward_and_backward_are_wrong_together() -> N
 def test_gradcheck_declines_large_leaves_and_a_forward_that_fails() -> None:
     large = f"def g(a=({MOST_ELEMENTS + 1},)):\n    'doc'\n    return a.square()\n"
     run = run_isolated(tiny_job(probes=large, measure=(NAMED["gradcheck"].measurement,)))[0]
-    assert "elements are more than" in str(
+    assert "elements exceed the limit" in str(
         evaluate(NAMED["gradcheck"], Observation(GRADIENT, run, {}))
     )
     moved = "if self.data.size == 3 and self.data[0] != 1: raise ValueError('moved')"

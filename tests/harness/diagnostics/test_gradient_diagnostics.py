@@ -218,7 +218,7 @@ RUNNING_SUM = (
             "dtype",
             SINGLE,
             [TANH_WIDENS],
-            "the output is float64, and NumPy promotes the leaves to float32",
+            "the output is float64, but NumPy promotes the leaves to float32",
         ),
         ("finite", NORM_AT_0, [NORM_AT_0_IS_NAN], "a.grad holds nan"),
         ("finite", SOFTMAX_LARGE, [LOGITS_NOT_SHIFTED], "the output holds nan"),
@@ -259,7 +259,7 @@ RUNNING_SUM = (
         ("metamorphic", EXP, [EXP_RULE_SHIFTED], "for the cotangent 2c - 3d, a.grad[0]"),
         ("metamorphic", EXP, [EXP_RULE_DIVIDES], "for a cotangent of zeros, a.grad[0]"),
         ("guard", REFUSED, [INTEGERS_TAKEN], "accepts what a correct engine refuses"),
-        ("causality", ATTENTION, [MASK_IGNORED], "from time 1, the output[0, 0]"),
+        ("causality", ATTENTION, [MASK_IGNORED], "from time 1 on, the output[0, 0]"),
         ("causality", RUNNING_SUM, [MATMUL_NOT_TRANSPOSED], "the gradient from time 1 of"),
     ],
 )

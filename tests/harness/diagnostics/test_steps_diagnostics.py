@@ -117,7 +117,7 @@ MODE_ROWS: list[tuple[Callable[[Scenario], str | None], str, str, str]] = [
         mode_module.evaluation_is_deterministic,
         "module-dropout",
         "dropout in evaluation",
-        "two outputs",
+        "two different outputs",
     ),
     (
         mode_module.evaluation_changes_nothing,
@@ -130,7 +130,7 @@ MODE_ROWS: list[tuple[Callable[[Scenario], str | None], str, str, str]] = [
         mode_module.rows_stand_alone,
         "module-layer-norm",
         "row alone has another shape",
-        "a row alone gives (3,), in its batch (1, 3)",
+        "a row gives (3,) alone, but (1, 3) in its batch",
     ),
     (mode_module.training_comes_back, "module-dropout", "dropout off for good", "stays in"),
     (
@@ -158,8 +158,18 @@ MODE_ROWS: list[tuple[Callable[[Scenario], str | None], str, str, str]] = [
         "state.running_var moves away",
     ),
     (mode_module.what_is_dropped_changes, "module-dropout", "one mask", "the same elements"),
-    (mode_module.training_keeps_the_mean, "module-dropout", "no inverse scale", "output is 0.7"),
-    (mode_module.training_keeps_the_mean, "module-dropout", "keeps a share of p", "output is 0.3"),
+    (
+        mode_module.training_keeps_the_mean,
+        "module-dropout",
+        "no inverse scale",
+        "the output in training is 0.7",
+    ),
+    (
+        mode_module.training_keeps_the_mean,
+        "module-dropout",
+        "keeps a share of p",
+        "the output in training is 0.3",
+    ),
     (mode_module.training_keeps_the_mean, "module-dropout", "negates what it keeps", "-0.99"),
 ]
 
@@ -235,7 +245,7 @@ def test_checkpoint_declines_a_training_that_never_stops(bench: Baseline) -> Non
         ("sgd-momentum", "rebinds", "the loss is 64"),
         ("clip-gradients", "no clipping", "step 0: a gradient of 14 is clipped to 14, expected 6"),
         ("clip-gradients", "squared norm", "step 0: a gradient of 195 is clipped to"),
-        ("warmup-cosine", "warm-up from 0", "step 0 moves nothing"),
+        ("warmup-cosine", "warm-up from 0", "step 0 changes no parameter"),
         ("accumulate-micro-batches", "mean of means", "loss_error is"),
         ("step-between-two-backwards", "steps in place", "gradient_error is"),
         ("train-classifier", "zero weights", "layers.0.weight never changes"),
@@ -399,7 +409,7 @@ def _moved(statistic: str, before: float, after: float) -> str | None:
 def test_a_layer_that_drops_everything_does_not_keep_the_mean() -> None:
     reply = mode_module.training_keeps_the_mean(dropout_scenario(2.0, 1.0, 0))
     assert reply is not None
-    assert str(reply).startswith("in training the output is 0 times")
+    assert str(reply).startswith("on average, the output in training is 0 times")
 
 
 # ----- checkpoint, on trainings made up -----
