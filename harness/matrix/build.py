@@ -82,6 +82,6 @@ def _problems(
         breaks = len({difference.break_ for difference in differences})
         problems.append(
             f"{breaks} {'break is' if breaks == 1 else 'breaks are'} not as committed; "
-            f"once you understand the difference, run `{ACCEPT}`"
+            f"once you know why, run `{ACCEPT}`"
         )
     return problems

@@ -316,7 +316,7 @@ def test_the_command_prints_a_line_a_page_and_a_summary(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     first, last = done.stdout.splitlines()
     assert re.fullmatch(r"passed log-slope-one  on minigrad  \d+\.\d s", first)
-    assert last.startswith("1 page: holds")
+    assert last.startswith("1 page: passes")
 
 
 def test_the_command_prints_every_finding_with_place_and_remedy(tmp_path: Path) -> None:

@@ -360,7 +360,7 @@ def test_the_check_of_all_pages_runs_one_tier_or_the_other(
         return PageCheck(page_id, "", [], [], 0)
 
     monkeypatch.setattr("harness.check.pages.check_page", note)
-    monkeypatch.setattr("harness.check.pages._prepare_bench", lambda *_: None)
+    monkeypatch.setattr("harness.check.pages._prepare_baseline", lambda *_: None)
     list(check_pages(context_of(catalogue), training=True))
     many = set(asked)
     asked.clear()
