@@ -1,4 +1,4 @@
-"""What all tests share: a home folder that begins empty, a store in it, and Hypothesis profiles.
+"""What all tests share: an empty home folder with a cache in it, and Hypothesis profiles.
 
 See `tests/README.md` for the tiers and for what is shared.
 """
