@@ -13,7 +13,7 @@ from typing import Protocol
 PATIENCE = 0.1
 """Seconds to wait for a process to end by itself, and again after SIGTERM."""
 
-LONG_PATIENCE = 10.0
+LONG_PATIENCE = 5.0
 """Seconds to wait for a process that has closed its pipe, and so is about to end."""
 
 
