@@ -1,8 +1,6 @@
 """Draw mutants of the harness by a seed, and run the tests of the default tier on each.
 
-    python -m tests.strength [--seed N] [--count N] [--jobs N]
-
-The results are appended to a file of JSON lines, and a measurement that was stopped resumes.
+Results are appended to a file of JSON lines, so that a measurement that was stopped resumes.
 """
 
 from __future__ import annotations
@@ -12,7 +10,8 @@ import json
 import multiprocessing
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.pool import Pool
@@ -24,25 +23,21 @@ from tests.strength.trial import Baseline, copy_repository, import_libraries, ru
 
 ROOT = Path(__file__).parents[2]
 
-OTHERS = {
-    "answer_key": (),
-    "diagnostics": (),
-    "patch": (),
-}
-"""The folders of `tests/harness` whose tests follow, for a mutant of each room."""
+OTHERS = ("experiment", "runs", "check", "matrix", "report", "cli", "../fuzz")
+"""The folders of `tests/harness` whose tests follow those of the mutant's own room."""
 
 
 def main() -> int:
-    """Run what is asked for, and print the summary."""
+    """Show mutants, or run the tests on them."""
     parser = argparse.ArgumentParser(prog="python -m tests.strength", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--results", type=Path, help="the file of JSON lines")
+    parser.add_argument("--count", type=int, default=300, help="how many mutants are drawn")
+    parser.add_argument("--jobs", type=int, default=2, help="how many are run at a time")
     parser.add_argument("--list", action="store_true", help="only list the mutants")
-    parser.add_argument("--show", type=int, metavar="K", help="only show a mutant as a diff")
+    parser.add_argument("--show", type=int, metavar="K", help="only show mutant K as a diff")
     parser.add_argument("--room-only", action="store_true", help="only the tests of its own room")
     parser.add_argument("--again", action="store_true", help="run the survivors again")
+    parser.add_argument("--results", type=Path, help="default: strength-SEED.jsonl in TMPDIR")
     options = parser.parse_args()
     drawn = draw(ROOT, options.count, options.seed)
     if options.show is not None:
@@ -51,32 +46,37 @@ def main() -> int:
         for number, mutant in enumerate(drawn):
             print(f"{number:4} {mutant.path} {mutant.operator}")
     else:
-        measure(drawn, options)
+        path = options.results or Path(tempfile.gettempdir()) / f"strength-{options.seed}.jsonl"
+        others = () if options.room_only else OTHERS
+        _report(drawn, _measure(drawn, path, others, options.jobs, again=options.again), path)
     return 0
 
 
-def measure(drawn: Sequence[Mutant], options: argparse.Namespace) -> None:
-    """Run the tests on every mutant that has no result, and write the survivors' diffs."""
-    path = options.results or Path(tempfile.gettempdir()) / f"strength-{options.seed}.jsonl"
-    results = read(path)
-    if options.again:
-        results = {mutant: result for mutant, result in results.items() if result.killed}
-    most = 1 if options.room_only else sys.maxsize
+def _measure(
+    drawn: Sequence[Mutant], path: Path, others: Sequence[str], jobs: int, *, again: bool
+) -> Mapping[Mutant, Result]:
+    """Return the results at `path`, with those added that were missing."""
+    results = {item.mutant: item for item in read(path).values() if item.killed or not again}
     import_libraries()
-    with tempfile.TemporaryDirectory(prefix="breaklab-strength-") as folder:
-        with multiprocessing.get_context("fork").Pool(options.jobs, _copy, (folder,)) as pool:
-            baseline = measure_baseline(pool, path.with_suffix(".baseline.json"), drawn)
-            todo = list(_todo(drawn, results, baseline, most))
-            print(f"{len(drawn)} mutants, {len(drawn) - len(todo)} have a result", flush=True)
-            for result in pool.imap_unordered(partial(_run, baseline=baseline), todo):
-                results[result.mutant] = result
-                append(path, result)
-                place, test = drawn.index(result.mutant), result.test.rpartition("/")[2][:90]
-                print(
-                    f"{place:4} {result.verdict:8} {result.seconds:5.0f} s "
-                    f"{result.mutant.path}  {test}",
-                    flush=True,
-                )
+    context = multiprocessing.get_context("fork")
+    with (
+        tempfile.TemporaryDirectory(prefix="breaklab-strength-") as folder,
+        context.Pool(jobs, _copy, (folder,)) as pool,
+    ):
+        baseline = _baseline(pool, path.with_suffix(".baseline.json"), [*ROOMS, *others])
+        tasks = list(_tasks(drawn, results, baseline, others))
+        print(f"{len(tasks)} of {len(drawn)} mutants are run", flush=True)
+        for result in pool.imap_unordered(partial(_run, baseline=baseline), tasks):
+            results[result.mutant] = result
+            append(path, result)
+            number, test = drawn.index(result.mutant), result.test.rpartition("/")[2][:60]
+            status = f"{number:4} {result.verdict:8} {result.seconds:5.0f} s"
+            print(f"{status} {result.mutant.path}  {test}", flush=True)
+    return results
+
+
+def _report(drawn: Sequence[Mutant], results: Mapping[Mutant, Result], path: Path) -> None:
+    """Print the summary, and write the survivors' diffs beside the results."""
     found = [results[mutant] for mutant in drawn if mutant in results]
     survivors = path.with_suffix(".survivors.diff")
     survivors.write_text(
@@ -102,47 +102,37 @@ class Task:
 
     mutant: Mutant
     stages: list[list[str]]
-    before: int = 0
+    survived: int = 0
     """How many groups it has survived already."""
     seconds: float = 0.0
 
 
-def _todo(
-    drawn: Sequence[Mutant], results: dict[Mutant, Result], baseline: Baseline, most: int
+def _tasks(
+    drawn: Sequence[Mutant],
+    results: Mapping[Mutant, Result],
+    baseline: Baseline,
+    others: Sequence[str],
 ) -> Iterator[Task]:
     for mutant in drawn:
-        stages, result = stages_of(mutant, baseline)[:most], results.get(mutant)
+        stages, result = _stages(mutant, baseline, others), results.get(mutant)
         if result is None:
             yield Task(mutant, stages)
         elif not result.killed and result.stages < len(stages):
             yield Task(mutant, stages[result.stages :], result.stages, result.seconds)
 
 
-def _run(task: Task, baseline: Baseline) -> Result:
-    """Run one group after another until one kills the mutant."""
-    copy, seconds = _copies[0], task.seconds
-    for number, files in enumerate(task.stages, task.before + 1):
-        trial = run_mutant(copy, task.mutant, files, baseline, copy / "log.txt")
-        seconds += trial.seconds
-        if trial.verdict != "survived":
-            return Result(task.mutant, trial.verdict, trial.test, seconds, number)
-    return Result(task.mutant, "survived", "", seconds, task.before + len(task.stages))
-
-
-def stages_of(mutant: Mutant, baseline: Baseline) -> list[list[str]]:
-    """Return the test modules for a mutant in two groups: those of its room, and others."""
-    costs: dict[str, float] = {}
-    for test, seconds in baseline.durations.items():
-        module = test.partition("::")[0]
-        costs[module] = costs.get(module, 0.0) + seconds
+def _stages(mutant: Mutant, baseline: Baseline, others: Sequence[str]) -> list[list[str]]:
+    """The test modules of the mutant's own room, then all others: the likeliest to kill first."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for test, duration in baseline.durations.items():
+        seconds[test.partition("::")[0]] += duration
     stem = Path(mutant.path).stem
 
     def order(module: str) -> tuple[bool, float]:
-        return stem not in Path(module).stem, costs.get(module, 0.0)
+        return stem not in Path(module).stem, seconds[module]
 
-    own = sorted(test_modules((mutant.room,)), key=order)
-    others = sorted(test_modules(OTHERS[mutant.room]), key=lambda module: costs.get(module, 0.0))
-    return [own, others] if others else [own]
+    groups = (test_modules((mutant.room,)), test_modules(others))
+    return [sorted(modules, key=order) for modules in groups if modules]
 
 
 def test_modules(folders: Sequence[str]) -> list[str]:
@@ -154,26 +144,10 @@ def test_modules(folders: Sequence[str]) -> list[str]:
     ]
 
 
-# ----- Processes -----
-
+# ----- In a process of the pool -----
 
 _copies: list[Path] = []
-"""In a worker: its copy of the repository."""
-
-
-def measure_baseline(pool: Pool, path: Path, drawn: Sequence[Mutant]) -> Baseline:
-    """Return what the tests do without a mutation, from `path` if it is there."""
-    durations, failed = json.loads(path.read_text()) if path.exists() else ({}, [])
-    rooms = {mutant.room for mutant in drawn}
-    wanted = set(test_modules([*rooms, *(name for room in rooms for name in OTHERS[room])]))
-    missing = sorted(wanted - {test.partition("::")[0] for test in durations})
-    for times, failures in pool.imap_unordered(_run_module, missing):
-        durations |= times
-        failed += failures
-    path.write_text(json.dumps([durations, failed], indent=1))
-    for test in failed:
-        print(f"left out, since it fails without a mutation: {test}")
-    return Baseline(durations, failed)
+"""This process's copy of the repository."""
 
 
 def _copy(folder: str) -> None:
@@ -181,13 +155,38 @@ def _copy(folder: str) -> None:
     copy_repository(ROOT, _copies[0])
 
 
+def _run(task: Task, baseline: Baseline) -> Result:
+    """Run one group after another until one kills the mutant."""
+    copy, seconds = _copies[0], task.seconds
+    for number, files in enumerate(task.stages, task.survived + 1):
+        trial = run_mutant(copy, task.mutant, files, baseline, copy / "log.txt")
+        seconds += trial.seconds
+        if trial.verdict != "survived":
+            return Result(task.mutant, trial.verdict, trial.test, seconds, number)
+    return Result(task.mutant, "survived", "", seconds, task.survived + len(task.stages))
+
+
 def _run_module(module: str) -> tuple[dict[str, float], list[str]]:
+    """Return what the tests of a module take without a mutation, and which of them fail."""
     copy = _copies[0]
-    trial = run_tests(copy, [module], Baseline({}, ()), copy / "log.txt", first=False)
+    trial = run_tests(copy, [module], Baseline({}, ()), copy / "log.txt")
     if trial.verdict != "survived" and not trial.failed:  # else every mutant would seem killed
         raise RuntimeError(f"{module} cannot be run:\n{(copy / 'log.txt').read_text()[-2000:]}")
-    print(f"{trial.seconds:5.0f} s {module} {len(trial.failed)} failed", flush=True)
+    print(f"{trial.seconds:5.0f} s {module}", flush=True)
     return trial.durations or {module: 0.0}, trial.failed
+
+
+def _baseline(pool: Pool, path: Path, folders: Sequence[str]) -> Baseline:
+    """Return what the tests do without a mutation, from `path` if it is there."""
+    durations, failed = json.loads(path.read_text()) if path.exists() else ({}, [])
+    missing = set(test_modules(folders)) - {test.partition("::")[0] for test in durations}
+    for times, failures in pool.imap_unordered(_run_module, sorted(missing)):
+        durations |= times
+        failed += failures
+    path.write_text(json.dumps([durations, failed], indent=1))
+    for test in failed:
+        print(f"left out, since it fails without a mutation: {test}")
+    return Baseline(durations, failed)
 
 
 if __name__ == "__main__":

@@ -150,13 +150,12 @@ def _code(node: ast.AST) -> Iterator[ast.AST]:
         if name in skipped:
             continue
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and not isinstance(child, ast.JoinedStr):
-                if not _is_docstring(child):
-                    yield from _code(child)
+            if isinstance(child, ast.AST) and not _is_text(child):
+                yield from _code(child)
 
 
-def _is_docstring(node: ast.AST) -> bool:
-    return (
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.JoinedStr) or (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)

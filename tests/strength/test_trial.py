@@ -72,7 +72,7 @@ def test_a_mutant_that_does_not_end_is_stopped(
 
 def test_the_baseline_names_the_tests_that_fail_without_a_mutation(repository: Path) -> None:
     log = repository / "log.txt"
-    found = run_tests(repository, ["tests/test_small.py"], EMPTY, log, first=False)
+    found = run_tests(repository, ["tests/test_small.py"], EMPTY, log)
     assert found.failed == ["tests/test_small.py::test_that_fails_anyhow"]
     assert len(found.durations) == 3
 

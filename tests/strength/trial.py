@@ -104,24 +104,27 @@ def run_mutant(
     source = path.read_bytes()
     path.write_bytes(mutant.apply(source))
     try:
-        return run_tests(root, files, baseline, log)
+        return run_tests(root, files, baseline, log, path.stem)
     finally:
         path.write_bytes(source)
 
 
 def run_tests(
-    root: Path, files: Sequence[str], baseline: Baseline, log: Path, *, first: bool = True
+    root: Path, files: Sequence[str], baseline: Baseline, log: Path, stem: str | None = None
 ) -> Trial:
-    """Return what the tests in `files` do, up to the first failure if `first`."""
-    options = [*(["-x"] if first else []), *(f"--deselect={test}" for test in baseline.failed)]
+    """Return what the tests in `files` do; with a stem, those that name it first, up to a failure.
+
+    `stem` is the name of the mutated module.
+    """
+    options = [*(["-x"] if stem else []), *(f"--deselect={test}" for test in baseline.failed)]
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="strength-", ignore_cleanup_errors=True) as scratch:
-        plugin = partial(_Plugin, baseline.durations)
+        plugin = partial(_Plugin, baseline.durations, stem)
         pid, pipe = _fork(
             lambda end: _run_pytest(root, [*options, *files], scratch, log, plugin(end))
         )
         with pipe:
-            trial = _watch(pipe, baseline, limited=first)
+            trial = _watch(pipe, baseline, limited=bool(stem))
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
@@ -149,9 +152,7 @@ def _fork(work: Callable[[int], None]) -> tuple[int, BinaryIO]:
 # ----- In the forked process -----
 
 
-def _run_pytest(
-    root: Path, arguments: list[str], scratch: str, log: Path, plugin: _Plugin
-) -> None:
+def _run_pytest(root: Path, arguments: list[str], scratch: str, log: Path, plugin: _Plugin) -> None:
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     for descriptor in (1, 2):
         os.dup2(output, descriptor)
@@ -177,10 +178,11 @@ def _move(root: Path, scratch: str) -> None:
 
 
 class _Plugin:
-    """Runs quick tests first, reports each, and keeps Hypothesis from shrinking what fails."""
+    """Orders the tests, reports each, and keeps Hypothesis from shrinking what fails."""
 
-    def __init__(self, durations: Mapping[str, float], end: int) -> None:
+    def __init__(self, durations: Mapping[str, float], stem: str | None, end: int) -> None:
         self._durations = durations
+        self._names = {stem, stem.replace("_", "-")} if stem else set()
         self._end = end
 
     def send(self, kind: str, subject: Any, seconds: float = 0.0) -> None:
@@ -195,13 +197,17 @@ class _Plugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """All quick tests of the modules first; a module's tests stay together, as its fixtures."""
+        """Begin with the tests that name the mutated module, then all quick ones.
+
+        Within these groups a test module's tests stay together, since they share fixtures.
+        """
         modules = list(dict.fromkeys(item.path for item in items))
         places = {module: place for place, module in enumerate(modules)}
 
-        def order(item: pytest.Item) -> tuple[bool, int, float]:
-            seconds = self._durations.get(item.nodeid, 0.0)
-            return seconds > QUICK, places[item.path], seconds
+        def order(item: pytest.Item) -> tuple[bool, bool, int, float]:
+            seconds, test = self._durations.get(item.nodeid, 0.0), item.nodeid.rpartition("/")[2]
+            is_near = any(name in test for name in self._names)
+            return not is_near, seconds > QUICK, places[item.path], seconds
 
         items.sort(key=order)
 

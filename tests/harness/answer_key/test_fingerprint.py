@@ -308,6 +308,12 @@ def test_where_the_correct_one_is_zero_is_a_place_too() -> None:
     )
 
 
+def test_where_the_correct_one_is_not_zero_is_a_place_too() -> None:
+    correct = np.array([[1.0, 0.0, -2.0], [3.0, 4.0, 0.0]])
+    name, is_informative = region_named(correct != 0, correct)
+    assert (str(name), is_informative) == ("where the correct one is not zero", True)
+
+
 def test_a_region_without_a_pattern_is_not_described() -> None:
     mask = np.array([[True, False, True], [False, True, True]])
     name, is_informative = region_named(mask, np.ones((2, 3)))

@@ -114,6 +114,12 @@ def test_a_diagnostic_that_compared_nothing_cannot_be_silent() -> None:
         Silent(compared=0)
 
 
+@pytest.mark.parametrize(("name", "compared"), [("shape", 4), ("dtype", 4), ("finite", 4)])
+def test_a_silent_diagnostic_counts_the_entries_of_the_log(name: str, compared: int) -> None:
+    log = logged({"loss": 3.0, "w": 1.0}, {"loss": 2.0, "w": 1.5})
+    assert NAMED[name].check(log) == Silent(compared)
+
+
 def test_gradcheck_measures_the_derivative_of_the_engines_own_forward_pass() -> None:
     run = run_isolated(tiny_job(measure=(NAMED["gradcheck"].measurement,)))[1]
     assert run.cotangent is not None

@@ -327,6 +327,12 @@ def test_a_site_has_its_place_code_and_definition(patched: Callable[..., Patched
     assert (second.before, second.after) == ("", "\n        c()")
 
 
+def test_a_context_header_over_several_lines_keeps_its_comment(patch_file: PatchFile) -> None:
+    source = "if (a or  # why\n        b):\n    c()\n"
+    hunk = "@@ @@\n if (a or\n         b):\n-    c()\n+    d()\n"
+    assert patch_file(hunk, source) == source.replace("c()", "d()")
+
+
 def test_the_diff_is_that_of_the_real_code(patched: Callable[..., Patched]) -> None:
     result = patched("@@ @@\n-b($x)\n+c($x)\n", "a()\nb(1)  # b\nd()")
     assert result.diff() == (

@@ -1,0 +1,38 @@
+"""What the text of a probe says about the numbers in it."""
+
+import pytest
+
+from harness.diagnostics.wording import brings_non_finite, brings_numbers
+from harness.pages.probe import Probe, read_probes
+
+
+def probe(body: str) -> Probe:
+    return read_probes(f"def p(a=(3,)):\n    'np.inf'\n    {body}\n", "probes.py")[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("return a + 2.5", False),
+        ("return abs(a)", False),
+        ("b = a + 1; return b * a", False),
+        ("return a + np.ones(3)", True),
+        ("b = lib.tensor([1.0]); return a * b", True),
+    ],
+)
+def test_a_probe_brings_numbers_with_a_name_that_is_not_its_own(body: str, expected: bool) -> None:
+    assert brings_numbers(probe(body)) is expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("return a / 0.0", False),
+        ("return a + np.info", False),
+        ("return a + np.nan", True),
+        ("return a + inf", True),
+        ("return a + float('-INF')", True),
+    ],
+)
+def test_a_probe_brings_what_is_not_finite_if_it_writes_it(body: str, expected: bool) -> None:
+    assert brings_non_finite(probe(body)) is expected
