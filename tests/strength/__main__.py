@@ -19,7 +19,14 @@ from pathlib import Path
 
 from tests.strength.mutants import ROOMS, Mutant, draw
 from tests.strength.results import Result, append, read, summary
-from tests.strength.trial import Baseline, copy_repository, import_libraries, run_mutant, run_tests
+from tests.strength.trial import (
+    Baseline,
+    Speed,
+    copy_repository,
+    import_libraries,
+    run_mutant,
+    run_tests,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,7 +42,13 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="how many are run at a time")
     parser.add_argument("--list", action="store_true", help="only list the mutants")
     parser.add_argument("--show", type=int, metavar="K", help="only show mutant K as a diff")
-    parser.add_argument("--room-only", action="store_true", help="only the tests of its own room")
+    parser.add_argument(
+        "--stages",
+        type=int,
+        choices=(1, 2, 3),
+        default=3,
+        help="stop after the quick tests of the mutant's room (1), or all tests of its room (2)",
+    )
     parser.add_argument("--again", action="store_true", help="run the survivors again")
     parser.add_argument("--results", type=Path, help="default: strength-SEED.jsonl in TMPDIR")
     options = parser.parse_args()
@@ -47,24 +60,27 @@ def main() -> int:
             print(f"{number:4} {mutant.path} {mutant.operator}")
     else:
         path = options.results or Path(tempfile.gettempdir()) / f"strength-{options.seed}.jsonl"
-        others = () if options.room_only else OTHERS
-        _report(drawn, _measure(drawn, path, others, options.jobs, again=options.again), path)
+        results = {item.mutant: item for item in read(path).values()}
+        if options.again:
+            results = {mutant: item for mutant, item in results.items() if item.killed}
+        _measure(drawn, results, path, options.stages, options.jobs)
+        _report(drawn, results, path)
     return 0
 
 
 def _measure(
-    drawn: Sequence[Mutant], path: Path, others: Sequence[str], jobs: int, *, again: bool
-) -> Mapping[Mutant, Result]:
-    """Return the results at `path`, with those added that were missing."""
-    results = {item.mutant: item for item in read(path).values() if item.killed or not again}
+    drawn: Sequence[Mutant], results: dict[Mutant, Result], path: Path, stages: int, jobs: int
+) -> None:
+    """Add the results that are missing, here and at `path`."""
     import_libraries()
     context = multiprocessing.get_context("fork")
     with (
         tempfile.TemporaryDirectory(prefix="breaklab-strength-") as folder,
         context.Pool(jobs, _copy, (folder,)) as pool,
     ):
-        baseline = _baseline(pool, path.with_suffix(".baseline.json"), [*ROOMS, *others])
-        tasks = list(_tasks(drawn, results, baseline, others))
+        folders = [*ROOMS, *(OTHERS if stages > 2 else ())]
+        baseline = _baseline(pool, path.with_suffix(".baseline.json"), folders)
+        tasks = list(_tasks(drawn, results, baseline, stages))
         print(f"{len(tasks)} of {len(drawn)} mutants are run", flush=True)
         for result in pool.imap_unordered(partial(_run, baseline=baseline), tasks):
             results[result.mutant] = result
@@ -72,7 +88,6 @@ def _measure(
             number, test = drawn.index(result.mutant), result.test.rpartition("/")[2][:60]
             status = f"{number:4} {result.verdict:8} {result.seconds:5.0f} s"
             print(f"{status} {result.mutant.path}  {test}", flush=True)
-    return results
 
 
 def _report(drawn: Sequence[Mutant], results: Mapping[Mutant, Result], path: Path) -> None:
@@ -97,42 +112,45 @@ def _diff(mutant: Mutant) -> str:
 
 
 @dataclass(frozen=True)
+class Stage:
+    """Tests that a mutant has to survive."""
+
+    files: list[str]
+    speed: Speed
+
+
+@dataclass(frozen=True)
 class Task:
-    """The groups of test modules that a mutant still has to survive."""
+    """The stages that a mutant still has to survive."""
 
     mutant: Mutant
-    stages: list[list[str]]
+    stages: list[Stage]
     survived: int = 0
-    """How many groups it has survived already."""
+    """How many it has survived already."""
     seconds: float = 0.0
 
 
 def _tasks(
-    drawn: Sequence[Mutant],
-    results: Mapping[Mutant, Result],
-    baseline: Baseline,
-    others: Sequence[str],
+    drawn: Sequence[Mutant], results: Mapping[Mutant, Result], baseline: Baseline, most: int
 ) -> Iterator[Task]:
     for mutant in drawn:
-        stages, result = _stages(mutant, baseline, others), results.get(mutant)
+        stages, result = _stages(mutant, baseline)[:most], results.get(mutant)
         if result is None:
             yield Task(mutant, stages)
         elif not result.killed and result.stages < len(stages):
             yield Task(mutant, stages[result.stages :], result.stages, result.seconds)
 
 
-def _stages(mutant: Mutant, baseline: Baseline, others: Sequence[str]) -> list[list[str]]:
-    """The test modules of the mutant's own room, then all others: the likeliest to kill first."""
+def _stages(mutant: Mutant, baseline: Baseline) -> list[Stage]:
+    """The tests of the mutant's own room, first the quick ones, then the others."""
     seconds: defaultdict[str, float] = defaultdict(float)
     for test, duration in baseline.durations.items():
         seconds[test.partition("::")[0]] += duration
-    stem = Path(mutant.path).stem
-
-    def order(module: str) -> tuple[bool, float]:
-        return stem not in Path(module).stem, seconds[module]
-
-    groups = (test_modules((mutant.room,)), test_modules(others))
-    return [sorted(modules, key=order) for modules in groups if modules]
+    own, others = (
+        sorted(test_modules(folders), key=lambda module: seconds[module])
+        for folders in ((mutant.room,), OTHERS)
+    )
+    return [Stage(own, "quick"), Stage(own, "slow"), Stage(others, "any")]
 
 
 def test_modules(folders: Sequence[str]) -> list[str]:
@@ -156,10 +174,11 @@ def _copy(folder: str) -> None:
 
 
 def _run(task: Task, baseline: Baseline) -> Result:
-    """Run one group after another until one kills the mutant."""
+    """Run one stage after another until one kills the mutant."""
     copy, seconds = _copies[0], task.seconds
-    for number, files in enumerate(task.stages, task.survived + 1):
-        trial = run_mutant(copy, task.mutant, files, baseline, copy / "log.txt")
+    for number, stage in enumerate(task.stages, task.survived + 1):
+        files, log = stage.files, copy / "log.txt"
+        trial = run_mutant(copy, task.mutant, files, baseline, log, stage.speed)
         seconds += trial.seconds
         if trial.verdict != "survived":
             return Result(task.mutant, trial.verdict, trial.test, seconds, number)

@@ -22,7 +22,7 @@ class Result:
     """The test that failed or took too long; empty if the modules could not be imported."""
     seconds: float
     stages: int
-    """How many groups of tests were run."""
+    """How many stages were run."""
 
     @property
     def killed(self) -> bool:

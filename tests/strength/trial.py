@@ -44,7 +44,7 @@ SLOWER = 5.0
 GRACE = 30.0
 """and how many seconds longer."""
 
-QUICK = 0.5
+QUICK = 0.2
 """Seconds of a test that is run before all slower ones."""
 
 Verdict = Literal["killed", "timeout", "survived"]
@@ -93,33 +93,47 @@ def copy_repository(root: Path, folder: Path) -> None:
                 shutil.copy(path, folder)
 
 
+Speed = Literal["quick", "slow", "any"]
+
+
 def run_mutant(
-    root: Path, mutant: Mutant, files: Sequence[str], baseline: Baseline, log: Path
+    root: Path,
+    mutant: Mutant,
+    files: Sequence[str],
+    baseline: Baseline,
+    log: Path,
+    speed: Speed = "any",
 ) -> Trial:
     """Return what the tests in `files` do on the mutant, in the copy of the repository at `root`.
 
-    They end at the first failure. The copy is restored.
+    They end at the first failure. The copy is restored. Tests that name the mutated module come
+    first, and count as quick.
     """
     path = root / mutant.path
     source = path.read_bytes()
     path.write_bytes(mutant.apply(source))
     try:
-        return run_tests(root, files, baseline, log, path.stem)
+        return run_tests(root, files, baseline, log, path.stem, speed)
     finally:
         path.write_bytes(source)
 
 
 def run_tests(
-    root: Path, files: Sequence[str], baseline: Baseline, log: Path, stem: str | None = None
+    root: Path,
+    files: Sequence[str],
+    baseline: Baseline,
+    log: Path,
+    stem: str | None = None,
+    speed: Speed = "any",
 ) -> Trial:
-    """Return what the tests in `files` do; with a stem, those that name it first, up to a failure.
+    """Return what the tests in `files` do: all of them, or with a stem up to the first failure.
 
     `stem` is the name of the mutated module.
     """
     options = [*(["-x"] if stem else []), *(f"--deselect={test}" for test in baseline.failed)]
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="strength-", ignore_cleanup_errors=True) as scratch:
-        plugin = partial(_Plugin, baseline.durations, stem)
+        plugin = partial(_Plugin, baseline.durations, stem, speed)
         pid, pipe = _fork(
             lambda end: _run_pytest(root, [*options, *files], scratch, log, plugin(end))
         )
@@ -180,8 +194,11 @@ def _move(root: Path, scratch: str) -> None:
 class _Plugin:
     """Orders the tests, reports each, and keeps Hypothesis from shrinking what fails."""
 
-    def __init__(self, durations: Mapping[str, float], stem: str | None, end: int) -> None:
+    def __init__(
+        self, durations: Mapping[str, float], stem: str | None, speed: Speed, end: int
+    ) -> None:
         self._durations = durations
+        self._speed = speed
         self._names = {stem, stem.replace("_", "-")} if stem else set()
         self._end = end
 
@@ -197,19 +214,27 @@ class _Plugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Begin with the tests that name the mutated module, then all quick ones.
+        """Begin with the tests that name the mutated module, and leave out the other speed.
 
-        Within these groups a test module's tests stay together, since they share fixtures.
+        A test module's tests stay together otherwise, since they share fixtures.
         """
         modules = list(dict.fromkeys(item.path for item in items))
         places = {module: place for place, module in enumerate(modules)}
 
-        def order(item: pytest.Item) -> tuple[bool, bool, int, float]:
-            seconds, test = self._durations.get(item.nodeid, 0.0), item.nodeid.rpartition("/")[2]
-            is_near = any(name in test for name in self._names)
-            return not is_near, seconds > QUICK, places[item.path], seconds
+        def is_near(item: pytest.Item) -> bool:
+            return any(name in item.nodeid.rpartition("/")[2] for name in self._names)
+
+        def order(item: pytest.Item) -> tuple[bool, int, float]:
+            return not is_near(item), places[item.path], self._durations.get(item.nodeid, 0.0)
 
         items.sort(key=order)
+        if self._speed != "any":
+            items[:] = [
+                item
+                for item in items
+                if (is_near(item) or self._durations.get(item.nodeid, 0.0) <= QUICK)
+                == (self._speed == "quick")
+            ]
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.send("start", nodeid)

@@ -361,6 +361,20 @@ def test_chance_never_breaks_the_rule_about_the_mean(p: float) -> None:
         assert mode_module.training_keeps_the_mean(dropout_scenario(p, 1.0, seed)) is not None
 
 
+@pytest.mark.parametrize("size", [1e-6, 1e6])
+def test_a_row_alone_is_compared_relative_to_the_largest_output(size: float) -> None:
+    scenario = dropout_scenario(0.5, 2.0, 0)
+
+    def verdict(error: float) -> Any:
+        outputs = list(scenario.outputs)
+        outputs[mode_module.EVAL] = np.array([[size, 0.0], [size, 0.0]])
+        outputs[mode_module.FIRST_ROW] = np.array([[size, size * error]])
+        return mode_module.rows_stand_alone(replace(scenario, outputs=tuple(outputs)))
+
+    assert verdict(1e-12) is None
+    assert verdict(1e-6) is not None
+
+
 def test_the_rule_about_the_mean_holds_what_may_drop_alone() -> None:
     """If another layer follows the dropout, the outputs are not multiples."""
     observed = dropout_scenario(0.25, 1 / 0.75, 0)

@@ -157,6 +157,11 @@ def test_nothing_is_put_before_an_import_from_the_future() -> None:
     assert names["__doc__"] == "Doc."
 
 
+def test_marked_code_inherits_no_import_from_the_future() -> None:
+    source = "def f(x: int):\n    return a\n"
+    run_marked("@@ @@\n-a\n+x\n", source, "assert f.__annotations__ == {'x': int}")
+
+
 def test_a_changed_docstring_stays_a_docstring() -> None:
     marks, names = run_marked('@@ @@\n-"a"\n+"b"\n', 'def f():\n    "a"\n    return 1\n', "f()")
     assert marks == [0]
