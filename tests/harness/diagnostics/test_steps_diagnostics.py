@@ -290,7 +290,8 @@ def test_trajectory_allows_for_the_coarsest_floats_and_for_the_steps() -> None:
     mixed = log_of({"w": 1.0, "v": np.float32(1.0)}, {"w": 1.0, "v": np.float32(1.0)})
     rounded = log_of({"w": 1.0 + 1e-4, "v": 1.0}, {"w": 1.0, "v": 1.0})
     assert isinstance(compare_logs(mixed, rounded), Silent)
-    for exact, slack in ((double, 5e-7), (single, 1.6e-3)):
+    whole = log_of({"w": [1]}, {"w": [1]})
+    for exact, slack in ((double, 5e-7), (whole, 5e-7), (single, 1.6e-3)):
         for step, error, verdict in (
             (0, 0.9 * slack, Silent),
             (0, 1.5 * slack, Alarm),
