@@ -246,7 +246,7 @@ class _Played:
     def __init__(self, player: threading.Thread) -> None:
         self.player = player
 
-    def end(self) -> int:
+    def end(self, patience: float = 0.0) -> int:  # noqa: ARG002 - the protocol's argument
         return 0
 
 

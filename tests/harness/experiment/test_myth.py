@@ -252,13 +252,13 @@ def test_nothing_is_found_on_a_sound_myth(tmp_path: Path) -> None:
         ),
         (
             myth_that("import json\nimport yaml.nodes", "1\n"),
-            "imports yaml, which not everybody",
+            "imports yaml, which may not be installed",
             "import yaml",
             1,
         ),
         (
             myth_that("from yaml import nodes", "1\n"),
-            "imports yaml, which not everybody",
+            "imports yaml, which may not be installed",
             "from yaml",
             1,
         ),

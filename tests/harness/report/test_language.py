@@ -22,7 +22,7 @@ from harness.pages.page import Page
 from harness.report.language import ENGLISH, VARIABLES, open_language, read_translations
 from harness.runs.cache import open_cache
 from harness.training.experiment import Crash
-from harness.training.statistics import Verdict
+from harness.training.statistics import Shift
 from tests.harness.report.templates import ROOT, templates_in
 
 CATALOGUE = open_catalogue()
@@ -44,11 +44,7 @@ RENDERERS = [
 ]
 
 VOCABULARY = {
-    *(
-        word
-        for words in (Outcome, Stage, Loss, PageKind, Verdict, Crash)
-        for word in get_args(words)
-    ),
+    *(word for words in (Outcome, Stage, Loss, PageKind, Shift, Crash) for word in get_args(words)),
     *KINDS,
     "guard-lost",
 }
