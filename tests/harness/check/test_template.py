@@ -24,6 +24,8 @@ from harness.pages.page import Page, read_page
 from harness.runs.cache import open_cache
 from tests.harness.command import harness
 
+pytestmark = pytest.mark.usefixtures("without_oracles")
+
 PATCH = ["--scope", "add", "--before", "unbroadcast($g, $s)", "--after", "$g"]
 
 

@@ -9,6 +9,8 @@ import pytest
 from tests.harness.command import harness
 from tests.harness.engines.texts import SOUND, written
 
+pytestmark = pytest.mark.usefixtures("without_oracles")
+
 CLOSURES = (Path(__file__).parents[2] / "engines" / "closures.py").read_text(encoding="utf-8")
 Done = subprocess.CompletedProcess[str]
 

@@ -38,6 +38,8 @@ from tests.harness.sound_exercise import (
 )
 from tests.harness.sound_page import write_page
 
+pytestmark = pytest.mark.usefixtures("without_oracles")
+
 ID = "equal-factors"
 CATALOGUE, ENGINE = open_catalogue(), find_engine()
 ALONE = [each for each in DIAGNOSTICS if not each.library]
