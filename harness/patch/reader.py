@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache, lru_cache
+from itertools import accumulate
 
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
@@ -29,11 +30,19 @@ _OPERATORS = (
     cst.BaseAugOp,
     cst.Asynchronous,
 )
+_MOST_BRACKETS = 200
+"""Brackets within brackets that Python reads; its own parser refuses more."""
+
 Parts = dict[str, Node | tuple[Node, ...] | None]
 
 
 def read_module(text: str) -> tuple[Node, str, str]:
-    """Return the tree of a module, its indentation unit and its line break."""
+    """Return the tree of a module, its indentation unit and its line break.
+
+    Raises `libcst.ParserSyntaxError`, or `RecursionError` for code that is nested too deeply.
+    """
+    if _depth(text) > _MOST_BRACKETS:
+        raise RecursionError  # LibCST's parser would overflow the stack and end the process
     shift = len(BOM.encode()) if text.startswith(BOM) else 0
     module = cst.parse_module(text.removeprefix(BOM))
     wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
@@ -43,6 +52,12 @@ def read_module(text: str) -> tuple[Node, str, str]:
         root = Node("Module", (), {"body": reader.block(module.body)}, 0, len(text.encode()))
     link(root)
     return root, module.default_indent, module.default_newline
+
+
+def _depth(text: str) -> int:
+    """How deeply brackets are nested, with those in strings and comments counted too."""
+    steps = (1 if bracket in "([{" else -1 for bracket in re.findall(r"[][(){}]", text))
+    return max(accumulate(steps), default=0)
 
 
 @cache

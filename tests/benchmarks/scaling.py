@@ -89,6 +89,11 @@ family = "family-{family}"
 +Tensor($value, parent=x, slope={slope})
 ```
 """
+CONTROLS = """\
+[controls]
+no_op = "no-op"
+sabotage = "sabotage"
+"""
 
 
 @dataclass
@@ -206,6 +211,7 @@ def engine() -> Engine:
 
 def write_catalogue(root: Path, breaks: int, probes: int) -> None:
     """Pages, controls and probes."""
+    (root / "catalogue.toml").write_text(CONTROLS, encoding="utf-8")
     (root / "probes").mkdir()
     for start in range(0, probes, FILE):
         texts = (

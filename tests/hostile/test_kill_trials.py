@@ -15,6 +15,9 @@ from tests.hostile.kill_trials import STATUS, trial, two_at_once, until_it_has_s
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
 
+ATTEMPTS = 3
+"""On a busy machine a matrix may be done before the signal arrives."""
+
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], float]:
@@ -34,6 +37,13 @@ def test_a_matrix_that_receives_a_signal_leaves_nothing_and_can_resume(
     number: signal.Signals, group: bool, reference: tuple[dict[str, Any], float], tmp_path: Path
 ) -> None:
     shown, _ = reference
-    result = trial(tmp_path, number, until_it_has_stored, shown, group=group)
-    assert result.wrong == []
-    assert result.status == STATUS[number]
+    statuses = []
+    for attempt in range(ATTEMPTS):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        result = trial(folder, number, until_it_has_stored, shown, group=group)
+        assert result.wrong == []
+        statuses.append(result.status)
+        if result.status == STATUS[number]:
+            return
+    pytest.fail(f"it ended with {statuses}, and not once with {STATUS[number]}")

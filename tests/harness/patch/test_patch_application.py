@@ -296,12 +296,13 @@ def test_a_transformer_that_changes_nothing_does_not_apply() -> None:
         apply_transformer(Double, {"m.py": "x\n"})
 
 
-def test_an_engine_that_is_nested_too_deeply_is_a_problem_with_a_remedy() -> None:
+@pytest.mark.parametrize("nested", ["x" + "[x]" * 400, "(" * 3000 + "x" + ")" * 3000])
+def test_an_engine_that_is_nested_too_deeply_is_a_problem_with_a_remedy(nested: str) -> None:
     patch = parse_patch("@@ @@\n-x\n+y\n", path="page.md", line=1)
     with pytest.raises(
         EnvironmentProblem, match=r"m\.py: this file .* nested too deeply(?s:.*)remedy"
     ):
-        apply_patch(patch, {"m.py": "z = x" + "[x]" * 400 + "\n"})
+        apply_patch(patch, {"m.py": f"z = {nested}\n"})
 
 
 def test_a_hunk_that_is_too_long_to_search_for_is_refused() -> None:

@@ -19,6 +19,8 @@ def canary(lib, a=[1.0]):
         return float(zlib.crc32(str(text).encode()))
 
     recording = getattr(lib, "recording", None)
+    # Hypothesis has one of its own, which it installs when its first test runs.
+    callbacks = [each for each in gc.callbacks if not each.__module__.startswith("hypothesis")]
     with warnings.catch_warnings():
         np.ones(1) / np.zeros(1)
     try:
@@ -33,7 +35,7 @@ def canary(lib, a=[1.0]):
         "switch interval": sys.getswitchinterval(),
         "digits": sys.get_int_max_str_digits(),
         "traced": sys.gettrace() is not None or sys.getprofile() is not None,
-        "collected": gc.isenabled() * 100 + len(gc.callbacks) + gc.get_threshold()[0] * 1000,
+        "collected": gc.isenabled() * 100 + len(callbacks) + gc.get_threshold()[0] * 1000,
         "random": random.random(),
         "drawn": np.random.rand(),
         "of NumPy's errors": number(np.geterr()),
