@@ -147,6 +147,21 @@ def _describe(pair: ArrayPair, wrong: NumericArray, reference: Message) -> Messa
     )
 
 
+def check_shapes(run: Run) -> Alarm | None:
+    """Return an alarm about the first gradient whose shape is not that of its leaf."""
+    for name, gradient in run.gradients.items():
+        if gradient is not None and gradient.shape != run.leaves[name].shape:
+            return Alarm(
+                message(
+                    "{leaf}.grad has shape {actual}, but {leaf} has shape {expected}",
+                    leaf=name,
+                    actual=gradient.shape,
+                    expected=run.leaves[name].shape,
+                )
+            )
+    return None
+
+
 def compare_gradients(
     run: Run,
     others: Mapping[str, Array | None],

@@ -13,8 +13,8 @@ import numpy as np
 
 from harness.core.message import message
 from harness.core.run import Measured, NumericArray, Run
-from harness.core.verdict import Alarm, Verdict
-from harness.diagnostics.comparison import ArrayPair, Scale, compare
+from harness.core.verdict import Verdict
+from harness.diagnostics.comparison import ArrayPair, Scale, check_shapes, compare
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.differences import Surroundings, Unmeasurable
 from harness.diagnostics.rounding import gradient_noise
@@ -59,16 +59,8 @@ def _claim(gradient: NumericArray, direction: NumericArray) -> tuple[float, floa
 def check(observation: Observation) -> Verdict:
     """Alarm if the gradient's slope differs from the measured one, or cannot be computed."""
     run = observation.run
-    for name, gradient in run.gradients.items():
-        if gradient and gradient.shape != run.leaves[name].shape:
-            return Alarm(
-                message(
-                    "{leaf}.grad has shape {actual}, but {leaf} has shape {expected}",
-                    leaf=name,
-                    actual=gradient.shape,
-                    expected=run.leaves[name].shape,
-                )
-            )
+    if alarm := check_shapes(run):
+        return alarm
     numbers = run.measured["directional"].numbers
     claimed, numerical, error = (np.array(numbers[n]) for n in ("claimed", "numerical", "error"))
     pair = ArrayPair(message("the slope along a random direction"), claimed, numerical, error)

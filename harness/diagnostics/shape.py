@@ -10,6 +10,7 @@ from __future__ import annotations
 from harness.core.message import message
 from harness.core.run import Run
 from harness.core.verdict import Alarm, Silent, Verdict
+from harness.diagnostics.comparison import check_shapes
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 
 
@@ -20,20 +21,9 @@ def check(observation: Observation) -> Verdict:
 
 
 def _check_gradients(run: Run) -> Verdict:
-    compared = 0
-    for name, gradient in run.gradients.items():
-        if gradient is None:
-            continue
-        compared += 1
-        if gradient.shape != run.leaves[name].shape:
-            return Alarm(
-                message(
-                    "{leaf}.grad has shape {actual}, but {leaf} has shape {expected}",
-                    leaf=name,
-                    actual=gradient.shape,
-                    expected=run.leaves[name].shape,
-                )
-            )
+    if alarm := check_shapes(run):
+        return alarm
+    compared = sum(gradient is not None for gradient in run.gradients.values())
     return Silent(compared) if compared else Alarm(message("no leaf has a gradient"))
 
 

@@ -13,8 +13,7 @@ from typing import Self
 
 import msgspec
 
-from harness.core.errors import PageError
-from harness.pages.page import read_text
+from harness.pages.page import read_toml
 
 FILE = "catalogue.toml"
 
@@ -77,17 +76,9 @@ def read_conventions(folders: Iterable[Path]) -> Conventions:
     Raises PageError for a file that cannot be read.
     """
     conventions = Conventions()
+    remedy = f"the keys are {', '.join(Conventions.__struct_fields__)}"
     for path in (folder / FILE for folder in folders):
         if path.is_file():
-            conventions = conventions.or_those(_read(path))
+            stated = read_toml(path, Conventions, "it has invalid conventions", remedy)
+            conventions = conventions.or_those(stated)
     return conventions
-
-
-def _read(path: Path) -> Conventions:
-    try:
-        return msgspec.toml.decode(read_text(path), type=Conventions)
-    except (ValueError, RecursionError) as error:
-        match = re.search(r"at line (\d+)", str(error))
-        line = int(match.group(1)) if match else 1
-        remedy = f"the keys are {', '.join(Conventions.__struct_fields__)}"
-        raise PageError(str(path), line, f"it has invalid conventions: {error}", remedy) from None

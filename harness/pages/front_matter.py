@@ -217,8 +217,7 @@ class FrontReader:
         try:
             return tomllib.loads(self.toml)
         except (ValueError, RecursionError) as error:  # too long a number, too many brackets
-            match = re.search(r"at line (\d+)", str(error))
-            line = 1 + (int(match.group(1)) if match else 1)
+            line = 1 + line_of_error(error)
             problem = f"the front matter is not TOML: {error}"
             raise PageError(self.path, line, problem, "see https://toml.io") from None
 
@@ -271,6 +270,12 @@ def _kind_named(name: object) -> type[PageFront] | None:
 def _keys(kind: type[PageFront]) -> list[str]:
     first, *rest = kind.__struct_fields__
     return [first, "kind", *rest]
+
+
+def line_of_error(error: Exception) -> int:
+    """Return the line that a TOML parser names in its error, or 1."""
+    match = re.search(r"at line (\d+)", str(error))
+    return int(match.group(1)) if match else 1
 
 
 def key_line(toml: str, key: tuple[str, ...]) -> int:

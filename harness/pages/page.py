@@ -27,10 +27,12 @@ from harness.pages.front_matter import (
     ProbedFront,
     ProbeTable,
     key_line,
+    line_of_error,
 )
 from harness.pages.probe import Probe, read_probes
 
 Front = TypeVar("Front", bound=PageFront)
+_Table = TypeVar("_Table")
 
 LARGEST = 64 * 1024
 """Bytes in a file of the catalogue: ten times what can be read in five minutes."""
@@ -200,16 +202,19 @@ def read_text(path: Path) -> str:
     return text
 
 
+def read_toml(path: Path, kind: type[_Table], problem: str, remedy: str) -> _Table:
+    """Read a TOML file. Raises PageError, with the line and this problem, if it is not a `kind`."""
+    try:
+        return msgspec.toml.decode(read_text(path), type=kind)
+    except (ValueError, RecursionError) as error:
+        line = line_of_error(error)
+        raise PageError(str(path), line, f"{problem}: {error}", remedy) from None
+
+
 def read_table(path: Path) -> dict[str, str]:
     """Read a TOML file of strings. Raises PageError, with the line, if it is anything else."""
-    name = str(path)
-    try:
-        return msgspec.toml.decode(read_text(path), type=dict[str, str])
-    except (ValueError, RecursionError) as error:
-        match = re.search(r"at line (\d+)", str(error))
-        line = int(match.group(1)) if match else 1
-        problem = f"it is not a TOML table of strings: {error}"
-        raise PageError(name, line, problem, 'write one `"key" = "text"` per line') from None
+    problem, remedy = "it is not a TOML table of strings", 'write one `"key" = "text"` per line'
+    return read_toml(path, dict[str, str], problem, remedy)
 
 
 def read_fences(body: str, body_line: int) -> Iterator[Fence]:

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 from harness.engines.engine import Dialect, Engine
+from harness.experiment.patching import put
+from harness.pages.page import read_page
 from harness.pages.probe import Probe, read_probes
 from harness.runs.protocol import Job
 
@@ -43,8 +45,27 @@ def steps(lib, a=[1.0]):
 '''
 
 
+PAGE = """+++
+id = "a"
+kind = "break"
+family = "f"
++++
+# A
+
+```diff
+{diff}
+```
+"""
+
+
 def tiny_engine(text: str = TINY) -> Engine:
     return Engine("tiny", Dialect(module="tiny"), Path("/nowhere"), {"tiny.py": text})
+
+
+def patched(engine: Engine, diff: str, folder: Path) -> Engine:
+    """The engine with the diff of a page that is written into the folder."""
+    (folder / "a.md").write_text(PAGE.format(diff=diff), encoding="utf-8")
+    return engine.patched(put(read_page(folder / "a.md"), engine))
 
 
 def tiny_probes(text: str = PROBES) -> tuple[Probe, ...]:

@@ -10,23 +10,10 @@ import pytest
 from harness.answer_key.stage import infected, stage_of
 from harness.engines.engine import Dialect, Engine
 from harness.experiment.baseline import Baseline
-from harness.experiment.patching import put
-from harness.pages.page import read_page
 from harness.pages.probe import Probe, read_probes
 from harness.runs.cache import Cache
 from harness.runs.recorder import Recorder
-
-PAGE = """+++
-id = "a"
-kind = "break"
-family = "f"
-+++
-# A
-
-```diff
-{diff}
-```
-"""
+from tests.harness.tiny import patched
 
 ENGINE = """\
 import numpy as np
@@ -60,8 +47,7 @@ BENCH = Baseline(Cache(None), diagnostics=())
 
 
 def broken(tmp_path: Path, diff: str) -> Engine:
-    (tmp_path / "a.md").write_text(PAGE.format(diff=diff), encoding="utf-8")
-    return CLEAN.patched(put(read_page(tmp_path / "a.md"), CLEAN))
+    return patched(CLEAN, diff, tmp_path)
 
 
 def probe_of(body: str) -> tuple[Probe, ...]:

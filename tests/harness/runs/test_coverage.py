@@ -8,24 +8,12 @@ from harness.core.report import Report
 from harness.engines.engine import Dialect, Engine, find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.lab import add_stages, run_lab
-from harness.experiment.patching import prepare, put
+from harness.experiment.patching import prepare
 from harness.pages.catalogue import open_catalogue
-from harness.pages.page import read_page
 from harness.pages.probe import read_probes
 from harness.runs.cache import Cache, open_cache
 from harness.runs.coverage import functions_with_sites
-
-PAGE = """+++
-id = "a"
-kind = "break"
-family = "f"
-+++
-# A
-
-```diff
-{diff}
-```
-"""
+from tests.harness.tiny import patched
 
 ENGINE = """\
 def shift(n=1 + 1):
@@ -93,8 +81,7 @@ def to_the_end_of_the_stack(lib, a=[1.0]):
 
 
 def broken(tmp_path: Path, diff: str) -> Engine:
-    (tmp_path / "a.md").write_text(PAGE.format(diff=diff), encoding="utf-8")
-    return CLEAN.patched(put(read_page(tmp_path / "a.md"), CLEAN))
+    return patched(CLEAN, diff, tmp_path)
 
 
 def result(tmp_path: Path, diff: str) -> list[str] | None:
