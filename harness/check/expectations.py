@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 
 from harness.check.runner import Context
 from harness.core.errors import BreaklabError
@@ -14,7 +13,7 @@ from harness.experiment.lab import run_lab
 from harness.experiment.patching import check_blocks, prepare
 from harness.pages.front_matter import Break, Pardon, Variant
 from harness.pages.page import Page
-from harness.runs.oracles import LIBRARIES
+from harness.runs.oracles import why_missing
 
 
 def check_probed_page(page: Page, context: Context) -> Iterator[Finding | Report]:
@@ -180,8 +179,7 @@ def _claim_remedy(claim: ClaimReport) -> str:
 def _missing_library(diagnostic: str) -> str | None:
     """Return the library that a diagnostic compares with, if it is not installed."""
     library = {entry.name: entry.library for entry in DIAGNOSTICS}.get(diagnostic)
-    module = LIBRARIES[library].dialect.module if library else None
-    return library if module and find_spec(module) is None else None
+    return library if library and why_missing(library) else None
 
 
 def _check_alarms(page: Page, reports: Sequence[Report]) -> Iterator[Finding]:

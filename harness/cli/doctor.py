@@ -26,12 +26,11 @@ def doctor(
     """Examine an engine without a break: how it is built, its bugs, and which breaks apply."""
     from harness.doctor.diagnosis import diagnose
     from harness.engines.settings import nearest_settings
-    from harness.experiment.baseline import Baseline
     from harness.report.doctor import show_diagnosis
 
     session = Session(breaks, json=json, cached=not no_cache)
     name = engine or nearest_settings(Path()) or "minigrad:Tensor"
-    diagnosis = diagnose(str(name), session.catalogue, Baseline(session.cache))
+    diagnosis = diagnose(str(name), session.catalogue, session.baseline)
     if json:
         print_json(diagnosis)
     else:

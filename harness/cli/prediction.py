@@ -84,8 +84,6 @@ def show_score(console: Screen, predictions: Mapping[str, Outcome], report: Repo
 
     A probe that ends differently under its two losses is predicted right by either.
     """
-    if not predictions:
-        return
     say, count = console.say, 0
     console.print(Text(f"\n{say('Your predictions')}", "bold"))
     for name, predicted in predictions.items():

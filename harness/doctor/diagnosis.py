@@ -18,7 +18,7 @@ from harness.engines.survey import Reducer
 from harness.experiment.baseline import Baseline
 from harness.experiment.conformance import REFUSAL, Fit, fit
 from harness.experiment.exploration import Exploration, explore
-from harness.experiment.patching import put
+from harness.experiment.patching import put, site_reports
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Break
 from harness.pages.page import Page
@@ -257,7 +257,7 @@ def _applications(
         except BreaklabError as error:  # for example, if the patched source is not valid Python
             yield Application(page.id, [], [], error.problem.splitlines()[0])
             continue
-        sites = [SiteReport(site.file, site.line, site.scope) for site in patched.sites]
+        sites = site_reports(patched.sites)
         fitting, lacking = _split(page, exploration, fits, catalogue, baseline)
         reason = "" if fitting else f"no probe of the page can run on it: {lacking}"
         yield Application(page.id, sites, fitting, reason)

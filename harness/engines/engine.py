@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from harness.core.errors import EnvironmentProblem
+from harness.core.report import EngineReport
 
 if TYPE_CHECKING:  # reading an engine does not need LibCST
     from harness.patch import Names, Patched, Site
@@ -78,6 +79,14 @@ class Engine:
     def patched(self, patch: Patched) -> Engine:
         """The engine after a patch."""
         return replace(self, sources=patch.sources, sites=patch.sites)
+
+    def without_sites(self) -> Engine:
+        """The engine, of which a run records no sites."""
+        return replace(self, sites=())
+
+    def report(self, variant: str | None) -> EngineReport:
+        """The engine, for reports, with the id of the variant that is in it."""
+        return EngineReport(self.name, variant, self.foreign, self.like)
 
 
 def find_engine(name: str = "minigrad") -> Engine:

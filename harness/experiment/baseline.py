@@ -7,7 +7,7 @@ diagnostics on the clean engine. Every run goes through the cache.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -139,7 +139,7 @@ class Baseline:
         if self.cache.get(RUNS, plain_keys):
             return
         trails = msgspec.structs.replace(self.job(unpatched, probes), measure=())
-        traces = _traces_only(self.job(replace(unpatched, sites=()), probes))
+        traces = _traces_only(self.job(unpatched.without_sites(), probes))
         everything = msgspec.structs.replace(
             plain, sites=unpatched.sites, traces=traces.traces, complete=True
         )
@@ -210,7 +210,7 @@ class Baseline:
 
     def _coverage(self, clean: Engine, probes: Sequence[Probe]) -> list[frozenset[str] | None]:
         """Return the functions that the clean engine calls, for each probe and loss."""
-        job = self.job(replace(clean, sites=()), probes)
+        job = self.job(clean.without_sites(), probes)
         job = msgspec.structs.replace(job, measure=(), covered=True)
         keys = keys_of(job)
         missing = [position for position, key in enumerate(keys) if key not in self._called]
@@ -288,7 +288,7 @@ class Baseline:
 
     def _clean_job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
         """Return the job for the answer key, which also samples gradients at kinks."""
-        job = self.job(replace(engine, sites=()), probes)
+        job = self.job(engine.without_sites(), probes)
         return msgspec.structs.replace(job, measure=(*job.measure, MEASUREMENT))
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 import msgspec
@@ -81,7 +80,7 @@ def _fit_all(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dic
 
 
 def _clean_runs(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dict[Pair, Run]:
-    job = baseline.job(replace(engine, sites=()), probes)
+    job = baseline.job(engine.without_sites(), probes)
     try:
         runs = run_cached(msgspec.structs.replace(job, measure=(MEASUREMENT,)), baseline.cache)
     except EngineDoesNotLoad as error:

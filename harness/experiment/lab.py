@@ -14,7 +14,7 @@ import msgspec
 
 from harness.answer_key.outcome import Judgement, judge
 from harness.answer_key.stage import stage_of
-from harness.core.report import EngineReport, Report, RunReport
+from harness.core.report import Report, RunReport
 from harness.core.run import Run
 from harness.core.vocabulary import Outcome, headline
 from harness.diagnostics import Observation
@@ -94,7 +94,7 @@ def report_absence(page: Page, engine: Engine, variant: str | None) -> Report:
         schema=1,
         break_=page.id,
         kind=page.front.kind,
-        engine=EngineReport(engine.name, variant, engine.foreign, engine.like),
+        engine=engine.report(variant),
         sites=[],
         diff="",
         headline="does-not-apply",
@@ -160,7 +160,7 @@ def _explain_all(
     """Return the reports with what wrong arrays look like and where they come from."""
     wrong = _probes_with(experiment, judgements, {"silent-corruption", "crash"})
     broken = baseline.traces(experiment.broken, wrong)
-    clean = baseline.traces(replace(experiment.clean, sites=()), wrong)
+    clean = baseline.traces(experiment.clean.without_sites(), wrong)
     explained = []
     for report in reports:
         pair = (report.probe, report.loss)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from harness.patch import (
     ABSENT,
     Patch,
     Patched,
+    Site,
     apply_patch,
     apply_transformer,
     combine,
@@ -60,7 +61,7 @@ class Experiment:
     @property
     def engine(self) -> EngineReport:
         """The engine, for reports."""
-        return EngineReport(self.clean.name, self.variant, self.clean.foreign, self.clean.like)
+        return self.clean.report(self.variant)
 
     def expected(self, probe: str, loss: Loss | None) -> Outcome | None:
         """Return the outcome that the page states for engines with this kind of accumulation."""
@@ -75,7 +76,7 @@ class Experiment:
     @property
     def sites(self) -> list[SiteReport]:
         """Where the engine is patched, for reports."""
-        return [SiteReport(site.file, site.line, site.scope) for site in self.broken.sites]
+        return site_reports(self.broken.sites)
 
 
 def prepare(
@@ -91,7 +92,7 @@ def prepare(
     Raises PageError and HunkError for a page that cannot be used, DoesNotApply if the engine has no
     site, UsageError for unknown probes.
     """
-    clean = engine if variant is None else engine.patched(put(variant, engine))
+    clean = clean_engine(engine, variant)
     patched = put(page, clean)
     return Experiment(
         page=page,
@@ -101,6 +102,16 @@ def prepare(
         diff=patched.diff(),
         probes=catalogue.probes_for(page, probes),
     )
+
+
+def clean_engine(engine: Engine, variant: Page | None) -> Engine:
+    """Return the engine that a break is put into: this one, or a variant of it."""
+    return engine if variant is None else engine.patched(put(variant, engine))
+
+
+def site_reports(sites: Iterable[Site]) -> list[SiteReport]:
+    """Return the sites, for reports."""
+    return [SiteReport(site.file, site.line, site.scope) for site in sites]
 
 
 def put(page: Page, engine: Engine) -> Patched:

@@ -113,7 +113,7 @@ def plan_matrix(
     planner = _Planner(catalogue, engine, variant, key, common, cache)
     ours = not engine.foreign
     return Plan(
-        engine=EngineReport(engine.name, on, engine.foreign, engine.like),
+        engine=engine.report(on),
         controls=planner.entries(p for p in pages if isinstance(p.front, Control) and ours),
         variants=planner.entries(
             p for p in pages if isinstance(p.front, Variant) and ours and not variant

@@ -6,25 +6,20 @@ and our own observing code. All of them are part of its key.
 
 from __future__ import annotations
 
-import msgspec
-
 from harness.core.run import Run
 from harness.runs.cache import RUN_ROOMS, Cache, Kind, key_of
 from harness.runs.host import run_isolated
 from harness.runs.inputs import SEED
 from harness.runs.protocol import Job
-from harness.sandbox.limits import Limits
 
 RUNS: Kind[Run] = Kind("run", Run, RUN_ROOMS)
 
 
-def run_cached(job: Job, cache: Cache, limits: Limits | None = None) -> list[Run]:
+def run_cached(job: Job, cache: Cache) -> list[Run]:
     """Return the run of each of the job's steps, in order.
 
     Raises EngineDoesNotLoad if something had to be run and the engine did not load.
     """
-    if limits:
-        job = msgspec.structs.replace(job, limits=limits)
     return cache.fetch(RUNS, keys_of(job), lambda missing: run_isolated(job.only(missing)))
 
 

@@ -61,13 +61,11 @@ class EngineDoesNotLoad(Exception):
         super().__init__(str(failure))
 
 
-def run_isolated(job: Job, limits: Limits | None = None, *, fork: bool | None = None) -> list[Run]:
+def run_isolated(job: Job, *, fork: bool | None = None) -> list[Run]:
     """Return a run for each of the job's steps, in order, even if the engine fails.
 
     Raises EngineDoesNotLoad if the engine cannot be imported.
     """
-    if limits:
-        job = msgspec.structs.replace(job, limits=limits)
     runs: list[Run] = []
     while len(runs) < len(job.steps):
         rest = job.only(range(len(runs), len(job.steps)))

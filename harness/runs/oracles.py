@@ -86,8 +86,8 @@ def run_on_library(
     items = tuple((place[probe.name], loss) for probe, loss in fit)
     runs: Sequence[Run | Skipped]
     try:
-        job = Job(library.dialect, "", {}, (), probes, items)
-        runs = run_cached(job, store, IMPORT_LIMIT)
+        job = Job(library.dialect, "", {}, (), probes, items, limits=IMPORT_LIMIT)
+        runs = run_cached(job, store)
     except EngineDoesNotLoad as error:
         reason = message(
             "{library} cannot be imported: {failure}", library=name, failure=error.failure.sentence

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from harness.core.run import Failure, failure_of
-from harness.runs.trial import line_within
+from harness.runs.trial import compile_at, line_within
 from harness.sandbox.limits import Limits
 
 LARGEST_PIECE = 65536
@@ -49,7 +49,7 @@ def execute(program: Program, send: Callable[[Output], None]) -> ProgramEnd:
     )
     sys.stdout = out
     try:
-        code = compile("\n" * (program.line - 1) + program.source, program.path, "exec")
+        code = compile_at(program.source, program.path, program.line)
         exec(code, {"__name__": "__main__"})  # noqa: S102  running it is the purpose
         out.flush()
     except BaseException as error:

@@ -56,7 +56,8 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
 
     def only(self, positions: Iterable[int]) -> Job:
         """Return the job with the steps at these positions only."""
-        steps = [self.steps[position] for position in positions]
+        every = self.steps
+        steps = [every[position] for position in positions]
         return msgspec.structs.replace(
             self,
             items=tuple((index, loss) for index, loss, traced in steps if not traced),

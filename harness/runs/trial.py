@@ -58,7 +58,7 @@ class Trial:
     def __init__(self, library: Library, probe: Probe, cache: ReplyCache | None = None) -> None:
         self.library, self.probe, self._cache = library, probe, cache or ReplyCache()
         names: dict[str, Any] = {"__name__": "probes"}
-        exec(_compiled(probe.source, probe.path, probe.line), names)  # noqa: S102  a probe is code
+        exec(compile_at(probe.source, probe.path, probe.line), names)  # noqa: S102  a probe is code
         self.function: Callable[..., Any] = names[probe.function]
 
     def leaves(self, values: Mapping[str, NumericArray]) -> dict[str, Any]:
@@ -128,7 +128,8 @@ def _copy(array: NumericArray) -> NumericArray:
 
 
 @lru_cache(maxsize=1024)
-def _compiled(source: str, path: str, line: int) -> CodeType:
+def compile_at(source: str, path: str, line: int) -> CodeType:
+    """Compile code whose first line is at line `line` of the file `path`."""
     return compile("\n" * (line - 1) + source, path, "exec")
 
 

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
@@ -23,7 +23,7 @@ from harness.core.run import message_of
 from harness.sandbox.confinement import confine
 from harness.sandbox.frames import TICKET_SIZE, Frame, write_frame
 from harness.sandbox.limits import Limits, restart_cpu_limit
-from harness.sandbox.supervision import die_with_parent
+from harness.sandbox.supervision import close_all_but, die_with_parent
 
 Send = Callable[[Frame], None]
 """Sends a frame with the ticket of the last request, in addition to the frame that answers it."""
@@ -67,11 +67,17 @@ def main() -> None:
     """Read an order from standard input, and carry it out as the child."""
     length = int.from_bytes(_read_exactly(0, 8), "big")
     order = msgspec.msgpack.decode(_read_exactly(0, length), type=Order)
-    module, _, name = order.function.partition(":")
-    work = partial(getattr(importlib.import_module(module), name), order.data)
+    work = partial(import_function(order.function), order.data)
     os.write(1, bytes(4))  # an empty frame: the interpreter has started
     pipes = Pipes(os.dup(0), os.dup(1), os.dup(2))
     run_child(work, pipes, Path.cwd(), order.limits, confined=order.confined)
+
+
+def import_function(name: str) -> Callable[..., Any]:
+    """Import `module:function`, such as `harness.diagnostics.gradcheck:measure`."""
+    module, _, attribute = name.partition(":")
+    function: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+    return function
 
 
 def run_child(
@@ -86,7 +92,7 @@ def run_child(
     try:
         _restore_signals()
         die_with_parent()
-        _close_other_files(pipes)
+        close_all_but(0, 1, 2, *pipes)
         _redirect_streams(pipes.output)
         _replace_environment(scratch)
         if confined:
@@ -129,15 +135,6 @@ def _restore_signals() -> None:
     """Undo what the command line does on a request to end."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
-
-
-def _close_other_files(pipes: Pipes) -> None:
-    """Close every file except the pipes and the standard streams."""
-    previous = 2
-    for descriptor in sorted(pipes):
-        os.closerange(previous + 1, descriptor)
-        previous = descriptor
-    os.closerange(previous + 1, os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else 256)
 
 
 def _redirect_streams(output: int) -> None:

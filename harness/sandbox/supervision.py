@@ -59,7 +59,7 @@ def _supervise_in_namespace(most: int) -> None:
     reader, writer = os.pipe()
     first = os.fork()
     if first:
-        _close_all_but(reader)
+        close_all_but(reader)
         status = os.read(reader, 4)
         os.waitpid(first, 0)
         exit_with(int.from_bytes(status, "big") if status else signal.SIGKILL)
@@ -67,7 +67,7 @@ def _supervise_in_namespace(most: int) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
     child = os.fork()
     if child:
-        _close_all_but(writer)  # otherwise the host would not notice when the child closes a pipe
+        close_all_but(writer)  # otherwise the host would not notice when the child closes a pipe
         status_of_child = _wait_for(child, lambda: _count_ever_started() > most)
         os.write(writer, status_of_child.to_bytes(4, "big"))
         os._exit(0)
@@ -83,7 +83,7 @@ def _supervise_descendants(most: int) -> None:
     die_with_parent(signal.SIGTERM)  # `_wait_for` returns on it, so that descendants can be killed
     child = os.fork()
     if child:
-        _close_all_but(None)
+        close_all_but()
         status = _wait_for(child, lambda: len(_descendants()) > most)
         _kill_descendants()
         exit_with(status)
@@ -91,13 +91,14 @@ def _supervise_descendants(most: int) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _WAITED_FOR)
 
 
-def _close_all_but(descriptor: int | None) -> None:
-    last = os.sysconf("SC_OPEN_MAX")
-    if descriptor is None:
-        os.closerange(0, last)
-    else:
-        os.closerange(0, descriptor)
-        os.closerange(descriptor + 1, last)
+def close_all_but(*kept: int) -> None:
+    """Close every file of the process except these descriptors."""
+    previous = -1
+    for descriptor in sorted(kept):
+        if descriptor:  # os.closerange(0, 0) closes every file
+            os.closerange(previous + 1, descriptor)
+        previous = descriptor
+    os.closerange(previous + 1, os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else 256)
 
 
 def _wait_for(child: int, too_many: Callable[[], bool]) -> int:

@@ -12,7 +12,7 @@ import msgspec
 from harness.core.errors import EnvironmentProblem, PageError
 from harness.core.report import EngineReport, SiteReport
 from harness.engines.engine import Engine
-from harness.experiment.patching import put
+from harness.experiment.patching import clean_engine, site_reports
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import TrainingBreak
 from harness.pages.page import Page
@@ -50,7 +50,7 @@ class TrainingExperiment:
     @property
     def sites(self) -> list[SiteReport]:
         """Where recipe and engine are patched, for reports."""
-        return [SiteReport(site.file, site.line, site.scope) for site in self.broken.sites]
+        return site_reports(self.broken.sites)
 
 
 def prepare_training(
@@ -68,8 +68,7 @@ def prepare_training(
         )
     expectation = read_expectation(page)
     recipe = find_recipe(page, catalogue.roots)
-    bare = engine if variant is None else engine.patched(put(variant, engine))
-    clean = recipe.beside(bare)
+    clean = recipe.beside(clean_engine(engine, variant))
     patched = _put(page, recipe, clean)
     return TrainingExperiment(
         page=page,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from functools import partial
 
 import msgspec
 import numpy as np
@@ -74,8 +73,8 @@ def run_both(
 
     Raises EnvironmentProblem if the clean engine fails with a seed.
     """
-    jobs = [_job(recipe, engine, seeds) for engine in (clean, broken)]
-    first, second = _run_cached(jobs, cache, limits)
+    jobs = [_job(recipe, engine, seeds, limits) for engine in (clean, broken)]
+    first, second = _run_cached(jobs, cache)
     for run in first:
         if run.failure or not run.log:
             why = run.failure or "it logs nothing"
@@ -95,11 +94,11 @@ def run_both(
 def reaches(recipe: Recipe, broken: Engine, seed: int, cache: Cache) -> bool:
     """Whether one run of the recipe executes the patched code."""
     job = msgspec.structs.replace(_job(recipe, broken, [seed]), sites=broken.sites)
-    ((run,),) = _run_cached([job], cache, LIMITS)
+    ((run,),) = _run_cached([job], cache)
     return bool(run.reached)
 
 
-def _job(recipe: Recipe, engine: Engine, seeds: Sequence[int]) -> Job:
+def _job(recipe: Recipe, engine: Engine, seeds: Sequence[int], limits: Limits = LIMITS) -> Job:
     """Return the job for these seeds, without recording sites, which would slow the runs down."""
     return Job(
         dialect=engine.dialect,
@@ -108,13 +107,14 @@ def _job(recipe: Recipe, engine: Engine, seeds: Sequence[int]) -> Job:
         sites=(),
         probes=tuple(recipe.probe(seed) for seed in seeds),
         items=tuple((index, None) for index in range(len(seeds))),
+        limits=limits,
     )
 
 
 # ----- One process per core -----
 
 
-def _run_cached(jobs: Sequence[Job], cache: Cache, limits: Limits) -> list[list[Run]]:
+def _run_cached(jobs: Sequence[Job], cache: Cache) -> list[list[Run]]:
     """Like `run_cached`, for several jobs; the missing runs are distributed over the cores."""
     keys = [keys_of(job) for job in jobs]
     runs_by_key = cache.get(RUNS, [key for job_keys in keys for key in job_keys])
@@ -124,11 +124,9 @@ def _run_cached(jobs: Sequence[Job], cache: Cache, limits: Limits) -> list[list[
         for part in range(available_cores()):
             share = missing_items[part :: available_cores()]
             if share:
-                items = tuple(job.items[i] for i in share)
-                piece = msgspec.structs.replace(job, items=items)
-                pieces.append(([job_keys[i] for i in share], piece))
-    work, missing = partial(_run, limits=limits), [piece for _, piece in pieces]
-    with closing(map_in_parallel(work, missing, min(available_cores(), len(missing)))) as results:
+                pieces.append(([job_keys[i] for i in share], job.only(share)))
+    missing = [piece for _, piece in pieces]
+    with closing(map_in_parallel(_run, missing, min(available_cores(), len(missing)))) as results:
         for (job_keys, _), runs in zip(pieces, results, strict=True):
             fresh = dict(zip(job_keys, runs, strict=True))
             cache.put(RUNS, fresh)
@@ -136,9 +134,9 @@ def _run_cached(jobs: Sequence[Job], cache: Cache, limits: Limits) -> list[list[
     return [[runs_by_key[key] for key in job_keys] for job_keys in keys]
 
 
-def _run(job: Job, limits: Limits) -> list[Run]:
+def _run(job: Job) -> list[Run]:
     try:
-        return run_isolated(job, limits)
+        return run_isolated(job)
     except EngineDoesNotLoad as error:
         failure: Failure = error.failure
         return [Run(job.probes[index].name, None, failure=failure) for index, _ in job.items]

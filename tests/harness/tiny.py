@@ -7,6 +7,7 @@ from harness.experiment.patching import put
 from harness.pages.page import read_page
 from harness.pages.probe import Probe, read_probes
 from harness.runs.protocol import Job
+from harness.sandbox.limits import Limits
 
 TINY = '''\
 import numpy as np
@@ -72,8 +73,13 @@ def tiny_probes(text: str = PROBES) -> tuple[Probe, ...]:
     return read_probes(text, "probes.py")
 
 
-def tiny_job(text: str = TINY, probes: str = PROBES, measure: tuple[str, ...] = ()) -> Job:
+def tiny_job(
+    text: str = TINY,
+    probes: str = PROBES,
+    measure: tuple[str, ...] = (),
+    limits: Limits = Limits(),  # noqa: B008  frozen
+) -> Job:
     engine, read = tiny_engine(text), tiny_probes(probes)
     items = tuple((i, loss) for i, probe in enumerate(read) for loss in probe.losses)
     sources = dict(engine.sources)
-    return Job(engine.dialect, str(engine.root), sources, (), read, items, measure)
+    return Job(engine.dialect, str(engine.root), sources, (), read, items, measure, limits=limits)

@@ -107,11 +107,11 @@ def settings(sample: str) -> dict[str, Any]:
     return found
 
 
-def job(text: str, root: Path) -> Job:
+def job(text: str, root: Path, limits: Limits = Limits()) -> Job:  # noqa: B008  frozen
     """The attacked probe, one that is not attacked, and one that inspects the process."""
     probes = read_probes(PROBES, "probes.py")
     items = ((0, "weighted"), (1, "weighted"), (2, None))
-    return Job(Dialect("tiny"), str(root), {"tiny.py": text}, (), probes, items)
+    return Job(Dialect("tiny"), str(root), {"tiny.py": text}, (), probes, items, limits=limits)
 
 
 @cache
@@ -119,7 +119,7 @@ def unharmed(fork: bool, namespaces: bool) -> list[Run]:
     """What the other two probes show where nobody attacks."""
     limits = Limits(namespaces=namespaces, seconds=SECONDS)
     text = f"def attack(tensor):\n    pass\n\n\n{TINY}"
-    return run_isolated(job(text, Path("/nowhere")), limits, fork=fork)[1:]
+    return run_isolated(job(text, Path("/nowhere"), limits), fork=fork)[1:]
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def test_an_attack_affects_only_its_own_run(
     before = contents(playground / "field")
     generous = {"seconds": SECONDS, "cpu_seconds": CPU_SECONDS}
     limits = Limits(**(generous | said.get("LIMITS", {})), namespaces=namespaces)
-    runs = run_isolated(job(engine(sample), playground / "field" / "engine"), limits, fork=fork)
+    runs = run_isolated(job(engine(sample), playground / "field" / "engine", limits), fork=fork)
     attacked, *others = runs
     kind = attacked.failure.type if attacked.failure else None
     assert kind in ends or "any" in ends, attacked.failure

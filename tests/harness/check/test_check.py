@@ -18,6 +18,7 @@ from harness.core.report import Report
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.pages.catalogue import Catalogue, open_catalogue
+from harness.runs import oracles
 from harness.runs.cache import open_cache
 from tests.harness.command import harness
 from tests.harness.reports import report_of, report_with, run_of
@@ -242,11 +243,12 @@ def test_what_differs_is_not_equivalent(tmp_path: Path) -> None:
 def test_without_a_library_what_it_would_decide_is_only_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observed, "find_spec", lambda _module: None)
+    monkeypatch.setattr(oracles, "find_spec", lambda _module: None)
     warnings = [
         finding for finding in checked(tmp_path, NOWHERE).findings if not finding.exit_status
     ]
     assert any("no diagnostic catches it here" in finding.problem for finding in warnings)
+    assert any(finding.remedy == "install autograd, torch to decide" for finding in warnings)
 
 
 def test_a_claim_that_could_be_held_nowhere_is_found(tmp_path: Path) -> None:

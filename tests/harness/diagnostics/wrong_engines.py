@@ -63,8 +63,9 @@ def runs_of(
         tuple(probes),
         items,
         tuple(m for name in measure if (m := NAMED[name].measurement)),
+        limits=Limits(seconds=600),
     )
-    runs = run_isolated(job, Limits(seconds=600))
+    runs = run_isolated(job)
     return [(probes[i], run) for (i, _), run in zip(items, runs, strict=True)]
 
 

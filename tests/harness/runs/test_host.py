@@ -87,7 +87,7 @@ def test_an_abnormal_end_is_that_runs_failure_and_the_others_go_on(
     fork: bool, does: str, type_: str, repeatable: bool
 ) -> None:
     limits = Limits(seconds=5) if type_ == "TimeLimit" else Limits(cpu_seconds=1)
-    runs = run_isolated(tiny_job(backward_that(does)), limits, fork=fork)
+    runs = run_isolated(tiny_job(backward_that(does), limits=limits), fork=fork)
     failures = [run.failure and (run.failure.type, run.failure.repeatable) for run in runs]
     assert failures == [*[(type_, repeatable)] * 2, None, None, None]
 
@@ -103,7 +103,7 @@ def test_what_a_broken_engine_prints_stays_out_of_the_terminal(
     fork: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     does = "print('garbage'); os.write(1, b'more'); os.write(2, b'and more')"
-    runs = run_isolated(tiny_job(backward_that(does)), PATIENT, fork=fork)
+    runs = run_isolated(tiny_job(backward_that(does), limits=PATIENT), fork=fork)
     assert [run.failure for run in runs] == [None] * 5
     assert capfd.readouterr() == ("", "")
 
@@ -122,7 +122,7 @@ def test_what_a_broken_engine_prints_stays_out_of_the_terminal(
 def test_an_engine_that_does_not_load_says_why(fork: bool, text: str, words: str) -> None:
     limits = Limits(seconds=5) if "sleep" in text else Limits(cpu_seconds=1)
     with pytest.raises(EngineDoesNotLoad, match=words):
-        run_isolated(tiny_job(text), limits, fork=fork)
+        run_isolated(tiny_job(text, limits=limits), fork=fork)
 
 
 LEFT_BEHIND = {
@@ -145,7 +145,7 @@ def test_no_process_and_no_file_is_left(
     (tmp_path / "scratch").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
     limits = replace(PATIENT, namespaces=namespaces)
-    runs = run_isolated(tiny_job(backward_that(does)), limits, fork=fork)
+    runs = run_isolated(tiny_job(backward_that(does), limits=limits), fork=fork)
     assert [run.failure for run in runs] == [None] * 5
     assert list((tmp_path / "scratch").iterdir()) == []
     deadline = time.monotonic() + 60
@@ -164,7 +164,7 @@ def is_running(mark: str) -> bool:
 
 
 def test_a_second_process_that_goes_on_as_the_first_is_not_believed(fork: bool) -> None:
-    runs = run_isolated(tiny_job(backward_that("os.fork()")), PATIENT, fork=fork)
+    runs = run_isolated(tiny_job(backward_that("os.fork()"), limits=PATIENT), fork=fork)
     types = [run.failure.type if run.failure else None for run in runs]
     assert set(types) <= {None, "ForgedResult"}
     assert types[2:] == [None] * 3
