@@ -34,7 +34,7 @@ def sample_nearby(trial: Trial, run: Run) -> Measured:
     """Return the gradients at points near the leaves; nothing if they all agree, the usual case."""
     assert run.cotangent is not None
     rng = np.random.default_rng(0)
-    values = {name: leaf.numpy() for name, leaf in run.leaves.items()}
+    values = run.values()
     gradients_of: dict[str, list[NumericArray]] = {name: [] for name in values}
     for _ in range(POINTS):
         moved = {name: _move(value, rng) for name, value in values.items()}

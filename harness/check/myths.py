@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from harness.check.runner import Context
 from harness.core.finding import Finding
 from harness.experiment.myth import (
+    SECTION,
     MythReport,
     find_exhibit,
     lines,
     missing_library,
-    programs,
     run_myth,
 )
 from harness.pages.page import Page
@@ -31,7 +31,7 @@ def check_myth(page: Page, context: Context) -> Iterator[Finding]:
 
     Raises PageError if there are several programs.
     """
-    if not programs(page):
+    if not page.programs(SECTION):
         return  # the check of the prose reports it
     exhibit = find_exhibit(page)
     yield from _check_source(page, exhibit.program)

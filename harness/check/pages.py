@@ -81,13 +81,15 @@ def check_pages(
     catalogue = context.catalogue
     for page_id in ids:
         catalogue.path(page_id)
-    many_seeded = catalogue.many_seeded
-    if not ids and not training:
+    everything = not ids and not training
+    if everything:
         _prepare_baseline(context)
-    everything = sorted(many_seeded if training else catalogue.files.keys() - many_seeded)
-    for page_id in ids or everything:
+        ids = sorted(catalogue.files.keys() - catalogue.many_seeded)
+    elif not ids:
+        ids = sorted(catalogue.many_seeded)
+    for page_id in ids:
         yield check_page(page_id, context)
-    if not ids and not training:
+    if everything:
         for page_id in sorted(catalogue.translated.keys() - catalogue.files.keys()):
             yield _check_orphans(page_id, context)
 

@@ -13,7 +13,7 @@ from markdown_it.token import Token
 
 from harness.check.links import check_links, check_sources
 from harness.core.finding import Finding
-from harness.core.vocabulary import PageKind
+from harness.core.vocabulary import PageKind, shortened
 from harness.pages.conventions import Conventions
 from harness.pages.markdown import Heading, Text
 from harness.pages.page import Page
@@ -114,11 +114,8 @@ def _check_section(page: Page, text: Text, heading: Heading) -> Iterator[Finding
     if not page.section(heading.text):
         remedy = "write it; `harness show ID` shows how another page does it"
         yield text.finding(heading.line, f"the section `{heading.text}` is empty", remedy)
-    needs = "python" if heading.text in PYTHON_SECTIONS else None
-    if needs and not any(
-        fence.section == heading.text and fence.info[:1] == (needs,) for fence in page.fences
-    ):
-        problem = f"the section `{heading.text}` has no ```{needs} block"
+    if heading.text in PYTHON_SECTIONS and not page.programs(heading.text):
+        problem = f"the section `{heading.text}` has no ```python block"
         yield text.finding(heading.line, problem, "write one, or remove the section")
 
 
@@ -130,8 +127,9 @@ def _check_blocks(page: Page) -> Iterator[Finding]:
     of_diffs = [name for name in order if name in ("The break", "On other engines")]
     homes = {"diff": of_diffs, "python": of_python}
     for fence in page.fences:
-        home = " or ".join(homes.get(fence.info[0], [])) if fence.info else ""
-        if home and fence.section not in home.split(" or "):
+        allowed = homes.get(fence.info[0]) if fence.info else None
+        if allowed and fence.section not in allowed:
+            home = " or ".join(allowed)
             remedy = f"move it to `## {home}`, or indent it by four spaces instead of fencing it"
             problem = f"a ```{fence.info[0]} block outside the section `{home}`"
             yield Finding(page.path, fence.line - 1, problem, remedy)
@@ -183,7 +181,7 @@ def check_leftovers(text: Text) -> Iterator[Finding]:
 
 def _html(text: Text, token: Token, tag: str) -> Finding:
     first = tag.strip().splitlines()[0]
-    shown = first if len(first) <= 60 else f"{first[:59]}…"
+    shown = shortened(first, 60)
     if tag.lstrip().startswith("<!--"):
         problem, remedy = f"the comment `{shown}` is left", "do what it says, then delete it"
     else:

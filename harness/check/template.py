@@ -15,6 +15,7 @@ from harness.check.prose import optional_sections, sections_of
 from harness.check.runner import Context
 from harness.core.errors import BreaklabError, UsageError
 from harness.core.report import Report, RunReport
+from harness.core.vocabulary import shortened
 from harness.diagnostics import DIAGNOSTICS, Diagnostic
 from harness.experiment.baseline import Baseline
 from harness.experiment.lab import run_lab
@@ -128,16 +129,12 @@ def _observed(report: Report, mark: str) -> Iterator[str]:
         if len({run.outcome for run in runs}) > 1:
             value = "{ " + ", ".join(f'{run.loss} = "{UNSTATED}"' for run in runs) + " }"
         outcomes = ", ".join(dict.fromkeys(_outcome(run) for run in runs))
-        yield f"{mark}{probe} = {value}  # observed: {outcomes}; {_short(str(runs[-1].evidence))}"
+        evidence = shortened(" ".join(str(runs[-1].evidence).split()), 100)
+        yield f"{mark}{probe} = {value}  # observed: {outcomes}; {evidence}"
 
 
 def _outcome(run: RunReport) -> str:
     return f"{run.outcome} ({run.kind})" if run.kind else run.outcome
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 100 else f"{line[:99]}…"
 
 
 def _observed_claims(report: Report) -> tuple[str, str]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.message import Message, message, verbatim
-from harness.core.vocabulary import Loss, visible
+from harness.core.vocabulary import Loss, shortened, visible
 
 NumericArray = NDArray[Any]
 
@@ -227,6 +227,10 @@ class Run(msgspec.Struct, frozen=True):
     measured: dict[str, Measured] = {}
     seconds: float = 0.0
 
+    def values(self) -> dict[str, NumericArray]:
+        """Return the leaves as NumPy arrays, by name."""
+        return {name: leaf.numpy() for name, leaf in self.leaves.items()}
+
     @property
     def repeatable(self) -> bool:
         """Whether another run would give the same result, so that this one may be cached."""
@@ -253,4 +257,4 @@ def message_of(error: BaseException) -> str:
         text = visible(" ".join(str(error)[:LONGEST_MESSAGE].split()))
     except BaseException:
         return "(its message cannot be printed)"
-    return text if len(text) <= 300 else text[:299] + "…"
+    return shortened(text, 300)

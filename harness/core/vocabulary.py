@@ -45,3 +45,8 @@ def visible(text: str) -> str:
     return "".join(
         c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
     )
+
+
+def shortened(text: str, most: int) -> str:
+    """Return the text, cut to this many characters; the last one shows that it was cut."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

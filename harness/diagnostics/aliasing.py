@@ -21,7 +21,7 @@ def measure(trial: Trial, run: Run) -> Measured:
     """Count the elements of `other` that change with a gradient, by `gradient|other`."""
     assert run.cotangent is not None
     library, cotangent = trial.library, run.cotangent.numpy().copy()
-    leaves, output = trial.forward({name: leaf.numpy() for name, leaf in run.leaves.items()})
+    leaves, output = trial.forward(run.values())
     library.backward(output, cotangent)
     gradients = {f"{name}.grad": library.gradient(leaf) for name, leaf in leaves.items()}
     shown = {name: library.value(leaf) for name, leaf in leaves.items()}

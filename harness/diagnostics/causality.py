@@ -29,7 +29,7 @@ def measure(trial: Trial, run: Run) -> Measured:
     times = _times(leaf.shape, run.output.shape)
     if not times:
         return Measured(problem=f"{name} has no future: one time step, or no axis for it")
-    values = {leaf_name: array.numpy() for leaf_name, array in run.leaves.items()}
+    values = run.values()
     other = np.random.default_rng(0).standard_normal(leaf.shape).astype(leaf.dtype)
     measured = {}
     for t in times:

@@ -25,7 +25,7 @@ def measure(trial: Trial, run: Run) -> Measured:
     """Measure the log of the same training without the interruption, and again with it."""
     if trial.probe.resume_at is None:
         return Measured(problem="the probe never saves and resumes: it has no `resume_at`")
-    values = {name: leaf.numpy() for name, leaf in run.leaves.items()}
+    values = run.values()
     straight = _flat(STRAIGHT, trial.steps(values, resume_at=None))
     return Measured({**straight, **_flat(AGAIN, trial.steps(values))})
 

@@ -67,7 +67,7 @@ class Surroundings:
         assert run.output is not None
         assert run.cotangent is not None
         self._trial = trial
-        self._leaves = {name: leaf.numpy() for name, leaf in run.leaves.items()}
+        self._leaves = run.values()
         flat = [leaf.astype(np.float64).ravel() for leaf in self._leaves.values()]
         self.x: Vector = np.concatenate([*flat, np.zeros(0)])
         ends = [0, *np.cumsum([leaf.size for leaf in self._leaves.values()]).tolist()]

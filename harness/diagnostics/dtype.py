@@ -23,7 +23,7 @@ def measure(trial: Trial, run: Run) -> Measured:
     """Return an empty array for each leaf, with the dtype in which the engine stores it."""
     if trial.probe.kind == "steps":
         return Measured()  # the log says it all
-    stored = trial.stored({name: leaf.numpy() for name, leaf in run.leaves.items()})
+    stored = trial.stored(run.values())
     return Measured({name: pack(np.empty(0, value.dtype)) for name, value in stored.items()})
 
 

@@ -61,7 +61,7 @@ class _Engine:
         assert run.output is not None
         assert run.cotangent is not None
         self.trial = trial
-        self.values = {name: leaf.numpy() for name, leaf in run.leaves.items()}
+        self.values = run.values()
         self.output, self.cotangent = run.output.numpy(), run.cotangent.numpy()
         self.observed = self._filled(
             self.values, {name: g.numpy() for name, g in run.gradients.items() if g}

@@ -20,7 +20,7 @@ from harness.runs.trial import Trial
 
 def measure(trial: Trial, run: Run) -> Measured:
     """Measure the output of a second forward pass."""
-    values = {name: leaf.numpy() for name, leaf in run.leaves.items()}
+    values = run.values()
     return Measured({"output": pack(trial.output(values))})
 
 

@@ -25,7 +25,7 @@ UNITS = 64
 
 def precision(trial: Trial, run: Run) -> float:
     """Return the coarsest machine epsilon of the leaves (passed and stored) and the output."""
-    leaves = {name: leaf.numpy() for name, leaf in run.leaves.items()}
+    leaves = run.values()
     stored = trial.stored(leaves).values()
     return resolution(*leaves.values(), *stored, *([run.output.numpy()] if run.output else []))
 
@@ -36,8 +36,7 @@ def gradient_noise(trial: Trial, run: Run) -> dict[str, float]:
     eps, rng = precision(trial, run), np.random.default_rng(0)
     cotangent = rng.standard_normal(run.output.shape)
     here, there = (
-        trial.gradients(values, cotangent)[1]
-        for values in ({name: leaf.numpy() for name, leaf in run.leaves.items()}, _nudged(run, eps))
+        trial.gradients(values, cotangent)[1] for values in (run.values(), _nudged(run, eps))
     )
     return {name: _noise(here[name], there[name], eps) for name in run.leaves}
 

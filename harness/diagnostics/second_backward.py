@@ -27,7 +27,7 @@ ANEW, SAME = "anew", "same"
 def measure(trial: Trial, run: Run) -> Measured:
     """Return each leaf's gradient after the second backward, by `way/leaf`."""
     assert run.cotangent is not None
-    values = {name: leaf.numpy() for name, leaf in run.leaves.items()}
+    values = run.values()
     cotangent = run.cotangent.numpy()
     leaves, output = trial.forward(values)
     trial.library.backward(output, cotangent.copy())

@@ -65,5 +65,5 @@ def _trees(sources: Mapping[str, str]) -> Iterator[ast.Module]:
     for text in sources.values():
         try:
             yield quiet_parse(text)
-        except (SyntaxError, ValueError, RecursionError):
+        except SyntaxError:
             continue

@@ -147,17 +147,17 @@ def _import_root(path: Path) -> Path:
 
 def _imports(path: Path) -> tuple[bool, set[str]]:
     """Whether a file has relative imports, and the top-level modules of its absolute imports."""
-    try:
-        tree = quiet_parse(read_source(path))
-    except (SyntaxError, ValueError, RecursionError):
-        return False, set()
-    imports = list(_imported(tree))
+    imports = list(_imported(path))
     absolute = {name.partition(".")[0] for level, name, _ in imports if not level}
     return any(level for level, _, _ in imports), absolute
 
 
-def _imported(tree: ast.AST) -> Iterator[tuple[int, str, tuple[str, ...]]]:
-    """Yield the level, module and names of each import."""
+def _imported(path: Path) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+    """Yield the level, module and names of each import; none if the file cannot be parsed."""
+    try:
+        tree = quiet_parse(read_source(path))
+    except (SyntaxError, ValueError):  # ValueError: it is not in the encoding that it declares
+        return
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             yield node.level, node.module or "", tuple(alias.name for alias in node.names)
@@ -271,12 +271,8 @@ def _reachable(root: Path, module: str) -> set[Path]:
         if path is None or path in reached or path.stat().st_size > LARGEST:
             continue
         reached.add(path)
-        try:
-            tree = quiet_parse(read_source(path))
-        except (SyntaxError, ValueError, RecursionError):
-            continue
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        for level, imported, names in _imported(tree):
+        for level, imported, names in _imported(path):
             home = package.split(".")[: len(package.split(".")) - level + 1] if level else []
             start = ".".join([*filter(None, home), *filter(None, [imported])])
             pending += [start, *(f"{start}.{item}".lstrip(".") for item in names)]

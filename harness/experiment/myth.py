@@ -101,7 +101,7 @@ def find_exhibit(page: Page) -> Exhibit:
 
     Raises PageError unless there is exactly one program.
     """
-    blocks = programs(page)
+    blocks = page.programs(SECTION)
     if len(blocks) != 1:
         problem = f"{len(blocks)} ```python blocks below `## {SECTION}`"
         line = blocks[1].line if blocks else page.body_line
@@ -111,13 +111,6 @@ def find_exhibit(page: Page) -> Exhibit:
     says = [fence for fence in following if fence.info == ("text",) and fence.section == SECTION]
     program = Program(code.text, page.path, code.line, page.front_as(Myth).needs)
     return Exhibit(program, says[0] if says else None)
-
-
-def programs(page: Page) -> list[Fence]:
-    """Return the `python` blocks of the section; a valid page has one."""
-    return [
-        fence for fence in page.fences if fence.section == SECTION and fence.info[:1] == ("python",)
-    ]
 
 
 def missing_library(program: Program) -> EnvironmentProblem | None:

@@ -131,8 +131,7 @@ def read_suite(page: Page) -> tuple[Probe, ...]:
     """
     tests = tuple(
         test
-        for fence in page.fences
-        if fence.section == "The suite" and fence.info[:1] == ("python",)
+        for fence in page.programs("The suite")
         for test in _read_tests(fence.text, page.path, fence.line)
     )
     refuse_duplicates(tests)
@@ -146,8 +145,7 @@ def read_answer(page: Page) -> tuple[Probe, ...]:
     """Return the probes of the page's section `Answer`."""
     return tuple(
         probe
-        for fence in page.fences
-        if fence.section == "Answer" and fence.info[:1] == ("python",)
+        for fence in page.programs("Answer")
         for probe in read_probes(fence.text, page.path, fence.line)
     )
 

@@ -128,10 +128,17 @@ class Page:
         """The page's own probes: the `python` blocks of its section Probes."""
         return tuple(
             probe
-            for fence in self.fences
-            if fence.info[:1] == ("python",) and fence.section == "Probes"
+            for fence in self.programs("Probes")
             for probe in read_probes(fence.text, self.path, fence.line)
         )
+
+    def programs(self, section: str) -> list[Fence]:
+        """Return the `python` blocks of a section."""
+        return [
+            fence
+            for fence in self.fences
+            if fence.section == section and fence.info[:1] == ("python",)
+        ]
 
     @cached_property
     def fences(self) -> tuple[Fence, ...]:

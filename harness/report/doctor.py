@@ -10,11 +10,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from harness.core.vocabulary import shortened
 from harness.doctor.diagnosis import Application, Diagnosis
 from harness.engines.adapter.unsupported import LIBRARY_SPECIFIC
 from harness.experiment.conformance import Fit
 from harness.patch import ABSENT
-from harness.report.terminal import Screen
+from harness.report.terminal import Screen, counted
 
 _LACKING = re.compile(r"the engine has no `(\w+)`")
 
@@ -24,7 +25,7 @@ LONGEST = 140
 
 def show_diagnosis(console: Screen, diagnosis: Diagnosis) -> None:
     """Print the whole diagnosis."""
-    heading = (diagnosis.engine, "bold"), f", {_count(diagnosis.files, 'file')}\n"
+    heading = (diagnosis.engine, "bold"), f", {counted(diagnosis.files, 'file')}\n"
     console.print(Text.assemble(*heading))
     console.print(Text("How breaklab calls it", "bold"))
     _show_table(console, diagnosis.interface.items())
@@ -44,10 +45,6 @@ def show_diagnosis(console: Screen, diagnosis: Diagnosis) -> None:
     console.print(Text("harness.toml", "bold"), "to save and edit:\n")
     for line in diagnosis.settings.splitlines():
         console.print(Text(f"  {line}" if line else ""), soft_wrap=True)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _say(console: Screen, text: str | Text, indent: int = 2) -> None:
@@ -72,8 +69,8 @@ def _show_reasons(console: Screen, title: str, pairs: list[tuple[str, str]]) -> 
         return
     _say(console, title)
     for reason, names in sorted(by_reason.items(), key=lambda pair: (-len(pair[1]), pair[0])):
-        bounded = reason if len(reason) <= LONGEST else f"{reason[: LONGEST - 1]}…"
-        _say(console, Text.assemble(bounded, (f": {', '.join(names)}", "dim")), 4)
+        cut = shortened(reason, LONGEST)
+        _say(console, Text.assemble(cut, (f": {', '.join(names)}", "dim")), 4)
 
 
 def _show_probes(console: Screen, fits: list[Fit]) -> None:
@@ -122,7 +119,7 @@ def _show_breaks(console: Screen, breaks: list[Application]) -> None:
     _say(console, f"{len(usable)} of {len(breaks)} can be used: harness break ID --engine ...")
     _show_table(
         console,
-        [(i.break_, f"{_places(i)}; {_count(len(i.probes), 'probe')}") for i in usable],
+        [(i.break_, f"{_places(i)}; {counted(len(i.probes), 'probe')}") for i in usable],
     )
     if unjudged:
         _say(console, f"{len(unjudged)} have a site, but no probe that can judge them:")

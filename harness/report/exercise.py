@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.markdown import Markdown
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -13,7 +12,7 @@ from harness.grade.exercise import ExerciseReport, passes
 from harness.grade.submission import Attack
 from harness.pages.page import Page
 from harness.pages.probe import Probe
-from harness.report.terminal import Screen, show_runs
+from harness.report.terminal import Screen, show_runs, show_section
 
 
 def show_exercise(
@@ -42,8 +41,7 @@ def _show_heading(console: Screen, report: ExerciseReport) -> None:
 
 def _show_section(console: Screen, page: Page, heading: str) -> None:
     if text := page.section(heading):
-        console.print(Text(heading, "bold"))
-        console.print(Padding(Markdown(text), (0, 0, 1, 2)))
+        show_section(console, heading, text)
 
 
 def _show_suite(console: Screen, report: ExerciseReport) -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 from harness.check.pages import PageCheck
 from harness.core.finding import Finding
 from harness.core.report import Report
-from harness.report.terminal import Screen, outcome_text
+from harness.report.terminal import Screen, counted, outcome_text
 
 
 def show_check(console: Console, check: PageCheck) -> None:
@@ -36,7 +36,7 @@ def show_comparison(console: Screen, report: Report) -> None:
     line = outcome_text(report.headline)
     line.append(f"  {report.break_}", "bold")
     if report.sites:
-        line.append(f"  {len(report.sites)} site{'s' * (len(report.sites) != 1)}", "dim")
+        line.append(f"  {counted(len(report.sites), 'site')}", "dim")
     if stated:
         line.append(f"  {same} of {stated} runs as the page says")
     elif report.left_out:
@@ -73,10 +73,10 @@ def show_summary(console: Console, checks: Sequence[PageCheck], seconds: float) 
     """Print how many pages pass, in the last line."""
     failed = sum(check.exit_status != 0 for check in checks)
     findings = sum(len(check.findings) for check in checks)
-    pages = f"{len(checks)} page{'s' * (len(checks) != 1)}"
+    pages = counted(len(checks), "page")
     verdict = f"{failed} of them fail" if failed else "all pass"
     if len(checks) == 1:
         verdict = "fails" if failed else "passes"
-    listed = f", {findings} finding{'s' * (findings != 1)}" if findings else ""
+    listed = f", {counted(findings, 'finding')}" if findings else ""
     console.print(Text(f"{pages}: {verdict}{listed}", "bold red" if failed else "green"), end="")
     console.print(Text(f"  {seconds:.1f} s", "dim"))

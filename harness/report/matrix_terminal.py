@@ -14,8 +14,9 @@ from rich.progress import Progress as RichProgress
 from rich.table import Table
 from rich.text import Text
 
+from harness.core.vocabulary import shortened
 from harness.matrix.records import BreakRow, Cover, Difference, FrontierStep, Matrix
-from harness.report.terminal import STYLES
+from harness.report.terminal import STYLES, counted
 
 MOST_PROBLEMS = 8
 """The number of problems that the last lines list; the others are counted."""
@@ -191,8 +192,7 @@ def _letters() -> Iterable[str]:
 
 
 def _line(row: BreakRow, letters: dict[str, str], room: int) -> Text:
-    name = row.break_ if len(row.break_) <= room else row.break_[: room - 1] + "…"
-    line = Text.assemble(_sign(row), " ", name.ljust(room), " ")
+    line = Text.assemble(_sign(row), " ", shortened(row.break_, room).ljust(room), " ")
     for index, (diagnostic, letter) in enumerate(letters.items()):
         if index and index % 5 == 0:
             line.append(" ")
@@ -218,7 +218,7 @@ def _show_details(console: Console, row: BreakRow) -> None:
             if witness.margin is None
             else f", {witness.margin:.0f} orders of magnitude above noise"
         )
-        elements = _count(witness.elements, "element")
+        elements = counted(witness.elements, "element")
         least = f"{witness.probe} ({elements}) and {witness.diagnostic}{margin}"
         _item(console, Text(f"smallest that shows it: {least}", "cyan"), indent=4)
 
@@ -262,7 +262,7 @@ def _show_smallest_sets(console: Console, matrix: Matrix) -> None:
         ("diagnostic", matrix.diagnostic_set),
         ("pair", matrix.pair_set),
     ):
-        console.print(Text(f"  {_count(len(cover.chosen), what)}, {_proof(cover)}:"))
+        console.print(Text(f"  {counted(len(cover.chosen), what)}, {_proof(cover)}:"))
         _item(console, Text(", ".join(cover.chosen) or "none"), indent=6)
     console.print()
 
@@ -306,10 +306,6 @@ def _show_verdict(console: Console, matrix: Matrix) -> None:
         console.print(
             Text(f"{verdict}; no false alarm.", "green"), Text(f"{matrix.seconds:.1f} s", "dim")
         )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 def _item(console: Console, text: Text, indent: int = 2) -> None:

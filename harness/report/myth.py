@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 
 from harness.experiment.myth import MythReport
+from harness.report.terminal import show_section
 
 STYLES = {"-": "red", "+": "green", " ": ""}
 
@@ -16,7 +16,7 @@ STYLES = {"-": "red", "+": "green", " ": ""}
 def show_myth(console: Console, report: MythReport) -> None:
     """Print the whole myth."""
     console.print(Text.assemble((report.title, "bold"), f"\n{report.myth}, a myth\n"))
-    _show_section(console, "The claim", report.claim)
+    _show_stated(console, "The claim", report.claim)
     console.print(Text("The program", "bold"))
     if console.is_terminal:
         code = Syntax(report.program.rstrip(), "python", theme="ansi_dark")
@@ -24,9 +24,9 @@ def show_myth(console: Console, report: MythReport) -> None:
     else:
         _show_rows(console, report.program.splitlines())
     _show_printed(console, report)
-    _show_section(console, "What happens", report.explanation)
-    _show_section(console, "When it would be true", report.when_true)
-    _show_section(console, "Lesson", report.lesson)
+    _show_stated(console, "What happens", report.explanation)
+    _show_stated(console, "When it would be true", report.when_true)
+    _show_stated(console, "Lesson", report.lesson)
 
 
 def _show_printed(console: Console, report: MythReport) -> None:
@@ -54,7 +54,6 @@ def _show_rows(console: Console, rows: list[str]) -> None:
     console.print()
 
 
-def _show_section(console: Console, heading: str, markdown: str) -> None:
+def _show_stated(console: Console, heading: str, markdown: str) -> None:
     if markdown:
-        console.print(Text(heading, "bold"))
-        console.print(Padding(Markdown(markdown), (0, 0, 1, 2)))
+        show_section(console, heading, markdown)

@@ -53,6 +53,11 @@ def outcome_text(outcome: Outcome, say: Language = ENGLISH) -> Text:
     return Text(f"{sign} {say(outcome)}", style)
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number of things: `1 page`, `2 pages`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def show_heading(console: Screen, page: Page, engine: EngineReport) -> None:
     """Print the title of a page, and the engine."""
     say = console.say
@@ -65,11 +70,16 @@ def show_heading(console: Screen, page: Page, engine: EngineReport) -> None:
 
 def show_first_section(console: Console, page: Page) -> None:
     """Print the first section of a page, in any language."""
-    from rich.markdown import Markdown  # slow to import, and only needed interactively
-
     if heading := next(iter(page.headings), None):
-        console.print(Text(heading, "bold"))
-        console.print(Padding(Markdown(page.section(heading)), (0, 0, 1, 2)))
+        show_section(console, heading, page.section(heading))
+
+
+def show_section(console: Console, heading: str, markdown: str) -> None:
+    """Print a section: its heading, and its Markdown indented."""
+    from rich.markdown import Markdown  # slow to import, and not needed by most commands
+
+    console.print(Text(heading, "bold"))
+    console.print(Padding(Markdown(markdown), (0, 0, 1, 2)))
 
 
 def show_diff(console: Screen, diff: str, sites: Sequence[SiteReport]) -> None:
@@ -277,7 +287,7 @@ def show_list(console: Console, pages: Sequence[Page]) -> None:
 
 def _totals(pages: Sequence[Page]) -> Iterator[str]:
     kinds = Counter(page.front.kind for page in pages)
-    yield ", ".join(f"{count} {kind}{'s' * (count != 1)}" for kind, count in kinds.items())
+    yield ", ".join(counted(count, kind) for kind, count in kinds.items())
     families = Counter(page.front.family for page in pages if page.front.kind == "break")
     if families:
         yield "breaks: " + ", ".join(f"{family} {n}" for family, n in sorted(families.items()))

@@ -10,7 +10,13 @@ from rich.text import Text
 
 from harness.pages.page import Page
 from harness.report.language import Language
-from harness.report.terminal import Screen, show_diff, show_first_section, show_heading
+from harness.report.terminal import (
+    Screen,
+    show_diff,
+    show_first_section,
+    show_heading,
+    show_section,
+)
 from harness.training.experiment import TrainingExperiment
 from harness.training.record import Band, MetricReport, TrainingReport
 from harness.training.statistics import Shift
@@ -129,13 +135,10 @@ def _one_run(report: TrainingReport, say: Language) -> str:
 
 
 def _show_lesson(console: Screen, page: Page) -> None:
-    from rich.markdown import Markdown  # slow to import
-
     headings = list(page.headings)
     lesson = next((item for item in headings if item in ("Lesson", console.say("Lesson"))), None)
     if lesson:
-        console.print(Text(lesson, "bold"))
-        console.print(Padding(Markdown(page.section(lesson)), (0, 0, 1, 2)))
+        show_section(console, lesson, page.section(lesson))
 
 
 # ----- The learner's prediction -----
