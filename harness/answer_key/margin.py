@@ -1,4 +1,4 @@
-"""The distance of two arrays: whether it exceeds rounding, and how far it exceeds the noise."""
+"""The distance between two arrays: does it exceed rounding, and by how much the noise?"""
 
 from __future__ import annotations
 

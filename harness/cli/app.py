@@ -1,7 +1,8 @@
 """The commands and the exit statuses.
 
 Exit status: 0 as the page says; 1 not as the page says; 2 wrong usage or an unreadable page; 3 a
-problem of the environment. An error is one message on standard error with its remedy.
+problem of the environment; 128 plus the signal's number after a signal, such as 130 after Ctrl-C.
+An error is one message on standard error with its remedy.
 
 Only the module of the called command is imported, and commands import what they need inside their
 functions, so that `harness list` starts at once, and a cached report is shown without NumPy or

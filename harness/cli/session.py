@@ -105,7 +105,7 @@ class Session:
 
         if self.engine_name is not None:
             raise UsageError(
-                f"`{page.id}` is a whole training with minigrad's layers and optimizers",
+                f"`{page.id}` is a complete training run with minigrad's layers and optimizers",
                 "leave --engine out",
             )
         return OpenContext(self.catalogue, find_engine(), self.baseline)

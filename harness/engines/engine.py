@@ -119,7 +119,14 @@ def _dialect(name: str) -> Dialect:
 
 
 def read_source(path: Path) -> str:
-    """The text of a Python file, decoded as it declares, with its line ends unchanged."""
+    """The text of a Python file, decoded as it declares, with its line ends unchanged.
+
+    Raises SyntaxError for an encoding that Python does not read, UnicodeDecodeError for text that
+    is not in the encoding that it declares.
+    """
     raw = path.read_bytes()
     encoding, _ = tokenize.detect_encoding(BytesIO(raw).readline)
-    return TextIOWrapper(BytesIO(raw), encoding, newline="").read()
+    try:
+        return TextIOWrapper(BytesIO(raw), encoding, newline="").read()
+    except LookupError as error:  # such as rot13, which does not encode text as bytes
+        raise SyntaxError(str(error)) from None

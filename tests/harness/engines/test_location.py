@@ -152,6 +152,7 @@ ENVIRONMENT = {
     "a name that the harness needs": ("numpy:ndarray", "harness itself needs"),
     "a file that cannot be imported": ("./my-tensor.py:T", "not a valid module name"),
     "another encoding": ("latin.py:Tensor", "UTF-8"),
+    "an encoding of text as text": ("rot13.py:Tensor", "UTF-8"),
 }
 
 
@@ -162,6 +163,7 @@ def bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         written(tmp_path, SOUND, file)
     written(tmp_path, "", "plain/thing.txt")
     (tmp_path / "latin.py").write_bytes("# größer\n".encode("latin-1"))
+    written(tmp_path, "# coding: rot13\n", "rot13.py")
     written(tmp_path, "target: x", "bad.toml")
     written(tmp_path, "[engine]\n", "empty.toml")
     written(tmp_path, '[engine]\ntarget = "tensor.py:T"\nclass = "T"\n', "typo.toml")
