@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from harness.core.message import Message
@@ -88,6 +90,9 @@ class Report(msgspec.Struct, frozen=True):
     """Diagnostics that could not run because a library is not installed."""
     left_out: dict[str, Message] = {}
     """Probes that cannot be used to judge a foreign engine, and why."""
+    path: Literal["swapped", "reloaded"] | None = None
+    """How the patch got into the engine: the code of functions was replaced in a loaded engine, or
+    the patched text was loaded. None if nothing was run."""
 
     @property
     def repeatable(self) -> bool:

@@ -225,6 +225,9 @@ class Run(msgspec.Struct, frozen=True):
     """The engine's functions that the import or the run called, if requested and known: see
     `harness.runs.coverage`."""
     measured: dict[str, Measured] = {}
+    swapped: bool = False
+    """Whether the engine was patched by replacing the code of its functions, and not by loading
+    the patched text."""
     seconds: float = 0.0
 
     def values(self) -> dict[str, NumericArray]:

@@ -73,6 +73,8 @@ class Engine:
     """The sites of the last patch, whose execution a run records."""
     foreign: bool = False
     """Whether it differs from the engine that the pages are written for."""
+    base: Mapping[str, str] = field(default_factory=dict)
+    """The sources without any patch, if it is our own engine; else empty."""
     like: str | None = None
     """The variant of our engine that accumulates gradients as this one does."""
 
@@ -105,7 +107,7 @@ def find_engine(name: str = "minigrad") -> Engine:
         path.relative_to(folder.parent).as_posix(): read_source(path)
         for path in sorted(folder.rglob("*.py"))
     }
-    return Engine(name, _dialect(name), folder.parent, sources)
+    return Engine(name, _dialect(name), folder.parent, sources, base=sources)
 
 
 def _dialect(name: str) -> Dialect:

@@ -6,7 +6,6 @@ original path, so tracebacks show its lines.
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -21,6 +20,9 @@ from types import CodeType, ModuleType
 from harness.patch import Site
 from harness.patch.reach import HOOKS, Hooks, compile_marked
 
+Codes = Mapping[str, CodeType]
+"""The code of each file of an engine, by its path below the root."""
+
 
 def load(
     module: str,
@@ -34,31 +36,47 @@ def load(
     The sites call `hooks`. Earlier imports of the package are dropped. Raises what the import
     raises.
     """
+    return _load(module, _MemoryFinder(root, sources, sites, hooks))
+
+
+def load_codes(module: str, root: Path, sources: Mapping[str, str], codes: Codes) -> ModuleType:
+    """Like `load`, with files that are already compiled."""
+    return _load(module, _MemoryFinder(root, sources, (), HOOKS, codes))
+
+
+def _load(module: str, finder: _MemoryFinder) -> ModuleType:
     sys.dont_write_bytecode = True
     top = module.partition(".")[0]
     for name in [name for name in sys.modules if name.partition(".")[0] == top]:
         del sys.modules[name]
-    sys.meta_path.insert(0, _MemoryFinder(root, sources, sites, hooks))
+    sys.meta_path.insert(0, finder)
     return importlib.import_module(module)
 
 
-def compile_ahead(
+def compile_files(
     root: Path, sources: Mapping[str, str], sites: Sequence[Site], hooks: Hooks = HOOKS
-) -> None:
-    """Compile the files for `load` in advance, for the processes forked from this one."""
+) -> Codes:
+    """Compile the files as `load` does, and keep the code for later calls of either.
+
+    Raises SyntaxError, ValueError or RecursionError for a file that cannot be compiled.
+    """
     finder = _MemoryFinder(root, sources, sites, hooks)
-    for file in sources:
-        with contextlib.suppress(SyntaxError, ValueError, RecursionError):  # `load` will raise it
-            finder.code(file)
+    return {file: finder.code(file) for file in sources}
 
 
 class _MemoryFinder(importlib.abc.MetaPathFinder):
     """Finds only the modules whose text was passed in."""
 
     def __init__(
-        self, root: Path, sources: Mapping[str, str], sites: Sequence[Site], hooks: Hooks
+        self,
+        root: Path,
+        sources: Mapping[str, str],
+        sites: Sequence[Site],
+        hooks: Hooks,
+        codes: Codes | None = None,
     ) -> None:
         self.root, self.sources, self.sites, self.hooks = root, sources, sites, hooks
+        self.codes = codes or {}
 
     def find_spec(
         self, name: str, _path: object = None, _target: ModuleType | None = None
@@ -77,13 +95,15 @@ class _MemoryFinder(importlib.abc.MetaPathFinder):
     def code(self, file: str) -> CodeType:
         text, path = self.sources[file], str(self.root / file)
         linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+        if file in self.codes:
+            return self.codes[file]
         numbered = [pair for pair in enumerate(self.sites) if pair[1].file == file]
-        return _compiled(text, path, tuple(numbered), self.hooks)
+        return _compiled(text, path, tuple(numbered), self.hooks if numbered else HOOKS)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _compiled(text: str, path: str, sites: tuple[tuple[int, Site], ...], hooks: Hooks) -> CodeType:
-    """A file's code, compiled once for all engines that share the file, also across a fork."""
+    """A file's code, compiled once for all engines that share the file."""
     return compile_marked(text, path, sites, hooks)
 
 

@@ -284,6 +284,8 @@ class Baseline:
                 measurement for item in self.diagnostics if (measurement := item.measurement)
             ),
             limits=self.limits or Limits(),
+            base=dict(engine.base),
+            alone=engine.foreign,
         )
 
     def _clean_job(self, engine: Engine, probes: Sequence[Probe]) -> Job:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import msgspec
 
@@ -42,7 +43,8 @@ def run_lab(experiment: Experiment, baseline: Baseline) -> Report:
     reports = _describe_all(experiment, baseline, runs, judgements, keys)
     if baseline.explain:
         reports = _explain_all(experiment, baseline, reports, judgements, keys)
-    return _report(experiment, baseline, reports, time.perf_counter() - start)
+    report = _report(experiment, baseline, reports, time.perf_counter() - start)
+    return msgspec.structs.replace(report, path=_path(runs))
 
 
 def usable(experiment: Experiment, baseline: Baseline) -> Experiment:
@@ -175,6 +177,12 @@ def _probes_with(
     """Return the probes on which the break has one of these outcomes."""
     names = {probe for (probe, _), judgement in judgements.items() if judgement.outcome in outcomes}
     return [probe for probe in experiment.probes if probe.name in names]
+
+
+def _path(runs: Sequence[Run]) -> Literal["swapped", "reloaded"] | None:
+    """Return how the patch got into the engine."""
+    reached = [run.swapped for run in runs if run.reached or run.failure]
+    return None if not reached else "swapped" if all(reached) else "reloaded"
 
 
 def _report(

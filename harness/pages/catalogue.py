@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -146,8 +146,9 @@ class Catalogue:
     @cached_property
     def shared_probes(self) -> dict[str, Probe]:
         """The probes that every page may use, by name."""
+        bundled = _package_folder("breaks") / "probes"
         probes = (
-            probe
+            replace(probe, shared=path.parent == bundled)
             for path, text in self.probe_texts.items()
             for probe in read_probes(text, str(path))
         )

@@ -72,6 +72,8 @@ class Probe:
     takes_lib: bool = False
     resume_at: int | None = None
     """The step at which it saves and resumes."""
+    shared: bool = False
+    """Whether it is one of the bundled catalogue's shared probes, not of a page or a person."""
 
     @cached_property
     def identity(self) -> bytes:

@@ -6,10 +6,13 @@ Each reply is computed when the host requests it. The process is confined: see
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import random
+import threading
 import warnings
 from collections.abc import Iterator
+from contextvars import copy_context
 from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
@@ -21,46 +24,95 @@ from numpy.random import mtrand
 from harness.core.run import Failure, Measured, Run, failure_of, is_repeatable, message_of
 from harness.core.vocabulary import Loss
 from harness.engines.library import Library
-from harness.engines.loader import load
+from harness.engines.loader import compile_files, load
 from harness.engines.survey import Survey
+from harness.engines.swapping import Loaded
 from harness.pages.probe import Probe
 from harness.runs.coverage import Coverage
 from harness.runs.inputs import SEED
 from harness.runs.program import Program, ProgramEnd, execute
 from harness.runs.protocol import (
+    EngineLoaded,
     Job,
-    Loaded,
     Reply,
-    RestartNeeded,
     Task,
     decode_task,
     encode_reply,
 )
 from harness.runs.recorder import Recorder
-from harness.runs.reset import ProcessState
-from harness.runs.trial import ReplyCache, Trial, observe
-from harness.sandbox.child import Send, import_function
+from harness.runs.trial import ReplyCache, Trial, compile_at, observe
+from harness.sandbox.child import Send, Work, compute_in_forks, import_function
 from harness.sandbox.frames import LARGEST_PAYLOAD, Frame
+from harness.sandbox.host import Prepare
+
+OUR_ENGINE: dict[str, Loaded] = {}
+"""In a host: our own engine, loaded once, by its module."""
 
 
-def run_encoded_task(data: bytes, send: Send) -> Iterator[Frame]:
+def open_host(*libraries: str) -> Prepare:
+    """In a host: import the libraries, and return what prepares a task for a child.
+
+    Only installed libraries are imported here, and only the unpatched files of our own engine are
+    executed here; everything else is only compiled.
+    """
+    _ignore_warnings()
+    for library in libraries:
+        with contextlib.suppress(BaseException):  # the child reports it
+            importlib.import_module(library)
+    return _prepare
+
+
+def _prepare(data: bytes) -> Work:
+    task = decode_task(data)
+    if isinstance(task, Job):
+        _prepare_job(task)
+    return partial(run_task, task, forks=True)
+
+
+def _prepare_job(job: Job) -> None:
+    for measurement in job.measure:
+        _import_function(measurement.function)
+    for probe in job.probes:
+        with contextlib.suppress(*_COMPILING):
+            compile_at(probe.source, probe.path, probe.line)
+    with contextlib.suppress(*_COMPILING):
+        compile_files(Path(job.root), job.sources, job.sites, job.hooks)
+    module = job.dialect.module
+    if job.base and module not in OUR_ENGINE:
+        _seed_everything()
+        with contextlib.suppress(BaseException):  # the child reports it
+            OUR_ENGINE[module] = Loaded(module, Path(job.root), job.base)
+
+
+_COMPILING = SyntaxError, ValueError, RecursionError, MemoryError
+"""What compiling a text may raise; the child reports it."""
+
+
+def run_encoded_task(data: bytes, send: Send) -> Iterator[Frame | None]:
     """Like `run_task`, for a task that was sent to a fresh interpreter."""
-    return run_task(decode_task(data), send)
+    return run_task(decode_task(data), send, forks=False)
 
 
-def run_task(task: Task, send: Send) -> Iterator[Frame]:
-    """Yield the frames that answer a task; what a program prints goes to `send` meanwhile."""
-    # A forked child inherits settings that may turn NumPy's warnings into exceptions.
-    warnings.simplefilter("ignore")
-    np.seterr(all="warn")
+def run_task(task: Task, send: Send, *, forks: bool) -> Iterator[Frame | None]:
+    """Yield the frames that answer a task; what a program prints goes to `send` meanwhile.
+
+    With `forks`, runs are computed in forks of this process where they could change it.
+    """
+    _ignore_warnings()
     if isinstance(task, Program):
         yield encode_or_fail(execute(task, lambda printed: send(encode_reply(printed))))
-        return
-    if isinstance(task, Survey):
+    elif isinstance(task, Survey):
         from harness.engines.survey.explorer import survey  # only a few tasks need it
 
-    for reply in survey(task) if isinstance(task, Survey) else run_job(task):
-        yield encode_or_fail(reply)
+        for reply in survey(task):
+            yield encode_or_fail(reply)
+    else:
+        yield from run_job(task, send, forks=forks)
+
+
+def _ignore_warnings() -> None:
+    warnings.simplefilter("ignore")
+    np.seterr(all="warn")
 
 
 def encode_or_fail(reply: Reply) -> Frame:
@@ -87,22 +139,23 @@ def _replacement(reply: Reply, failure: Failure) -> Reply:
 # ----- A job -----
 
 
-def run_job(job: Job) -> Iterator[Loaded | Run | RestartNeeded]:
-    """Load the engine, and run the items in order; each run starts when it is requested.
+def run_job(job: Job, send: Send, *, forks: bool) -> Iterator[Frame | None]:
+    """Load the engine, and run the steps in order; each run starts when it is requested.
 
-    The working directory is emptied after every run.
+    With `forks`, each run starts from the engine as it was loaded if `job.alone`, and so does the
+    first run after a failure. Otherwise the caller has to start another process for it.
     """
     session = _Session(job)
     failure = session.load()
-    yield Loaded(failure)
+    forks = forks and threading.active_count() == 1  # a fork would lack the engine's threads
+    yield encode_reply(EngineLoaded(failure, forks))
     if failure:
         return
-    for index, loss, traced in job.steps:
-        run, restored = session.run(index, loss, traced)
-        yield run
-        if not restored:
-            yield RestartNeeded()
-            return
+    if forks:
+        yield from compute_in_forks(len(job.steps), session.step, send, job.limits)
+        return
+    for position in range(len(job.steps)):
+        yield session.step(position)[0]
 
 
 class _Session:
@@ -113,57 +166,77 @@ class _Session:
             _import_function(measurement.function)  # before any of the engine's code runs
         self.job, self.recorder = job, Recorder()
         self.recorder.install(job.hooks)
+        self.steps = job.steps
         self.coverage = Coverage({str(Path(job.root) / file) for file in job.sources})
         self.called: list[str] | None = None
         """The functions that the import called."""
         self.reached: set[int] = set()
         """The sites that the import executed."""
+        self.swapped = False
         self.cached_probe, self.cache = -1, ReplyCache()
-        self.process: ProcessState | None = None
 
     def load(self) -> Failure | None:
-        """Import the engine, and note the state to which every run is reset."""
+        """Import the engine, and note the state of the random numbers."""
         job = self.job
         if job.covered:
             self.coverage.start()
-        mtrand.set_bit_generator(np.random.PCG64(SEED))
-        random.seed(SEED)
         try:
-            self.library = _open_library(job)
+            self.library = self._open_library()
         except BaseException as error:
             return failure_of("the import", error)
         if job.covered:
             self.called = self.coverage.stop()
         self.reached = set(self.recorder.executed)
-        if job.sources:
-            self.process = ProcessState(job.dialect.module.partition(".")[0], Path.cwd())
         self.generator = mtrand.get_bit_generator()
         self.start = self.generator.state
         return None
 
-    def run(self, index: int, loss: Loss | None, traced: bool) -> tuple[Run, bool]:
-        """Return the run of an item, and whether the process could be reset after it."""
-        self._seed()
+    def step(self, position: int) -> tuple[Frame, bool]:
+        """Return the frame of a step, and whether the next one needs another process."""
+        index, loss, traced = self.steps[position]
+        following = self.steps[min(position + 1, len(self.steps) - 1)][0]
+        mtrand.set_bit_generator(self.generator)
+        self.generator.state = self.start
+        random.seed(SEED)
         self.recorder.clear()
         if index != self.cached_probe:
             self.cached_probe, self.cache = index, ReplyCache()
         run = _run_covered if self.job.covered else _trace if traced else _run
-        call = partial(run, self, self.job.probes[index], loss)
-        return self.process.isolate(call) if self.process else (call(), True)
+        # Many settings are context variables, such as NumPy's error handling.
+        result = copy_context().run(run, self, self.job.probes[index], loss)
+        if self.swapped:
+            result = msgspec.structs.replace(result, swapped=True)
+        ends = result.failure is not None or not self.job.may_share(index, following)
+        return encode_or_fail(result), ends
 
-    def _seed(self) -> None:
-        mtrand.set_bit_generator(self.generator)
-        self.generator.state = self.start
-        random.seed(SEED)
+    def _open_library(self) -> Library:
+        job = self.job
+        module = self._swapped_engine()
+        if module is None:
+            _seed_everything()
+            module = _import_engine(job)
+        if job.dialect.kind is None:
+            return Library(job.dialect, module)
+        from harness.engines.adapter.adapters import open_library  # for foreign engines only
+
+        return open_library(job.dialect, module)
+
+    def _swapped_engine(self) -> ModuleType | None:
+        """Return the engine that the host has loaded, with the patch; None if it cannot be used."""
+        job = self.job
+        loaded = OUR_ENGINE.get(job.dialect.module)
+        if loaded is None or job.covered or loaded.sources != job.base:
+            return None
+        codes = compile_files(Path(job.root), job.sources, job.sites, job.hooks)
+        if not loaded.swap(codes):
+            return None
+        self.swapped = job.sources != job.base
+        return loaded.module
 
 
-def _open_library(job: Job) -> Library:
-    module = _import_engine(job)
-    if job.dialect.kind is None:
-        return Library(job.dialect, module)
-    from harness.engines.adapter.adapters import open_library  # for foreign engines only
-
-    return open_library(job.dialect, module)
+def _seed_everything() -> None:
+    mtrand.set_bit_generator(np.random.PCG64(SEED))
+    random.seed(SEED)
 
 
 def _import_engine(job: Job) -> ModuleType:

@@ -5,10 +5,11 @@ An engine that ends its process ends only its own run: the remaining probes are 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
-import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -19,30 +20,29 @@ import msgspec
 
 from harness.core.run import Failure, Run
 from harness.core.vocabulary import visible
-from harness.engines.loader import compile_ahead
 from harness.engines.survey import ATTEMPT_MARKER, STEPS, Survey, SurveyStep
-from harness.runs.child import run_encoded_task, run_task
 from harness.runs.program import Output, Program, ProgramEnd
 from harness.runs.protocol import (
+    EngineLoaded,
     Job,
-    Loaded,
     Reply,
-    RestartNeeded,
     Task,
     decode_reply,
     encode_task,
 )
 from harness.sandbox.frames import Frame
+from harness.sandbox.hosts import Opening
 from harness.sandbox.limits import Limits
 from harness.sandbox.scratch import scratch_folder
-from harness.sandbox.worker import NoFrame, Worker, fork_worker, spawn_worker
+from harness.sandbox.worker import NoFrame, Worker, hosted_worker, spawn_worker
 
 MOST_PRINTED = 8_000
 """Bytes; a program that prints more is stopped."""
 
-Result = TypeVar("Result")
+MOST_LATE = {"TimeLimit": 2, "ProcessorTimeLimit": 10}
+"""After so many runs that reach a limit, the other runs of a job are not waited for."""
 
-_TIME_LIMITS = {"TimeLimit", "ProcessorTimeLimit"}
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,33 @@ class EngineDoesNotLoad(Exception):
 def run_isolated(job: Job, *, fork: bool | None = None) -> list[Run]:
     """Return a run for each of the job's steps, in order, even if the engine fails.
 
-    Raises EngineDoesNotLoad if the engine cannot be imported.
+    The probes that a page or a person brings come last, so that they cannot change the runs of
+    shared probes. Raises EngineDoesNotLoad if the engine cannot be imported.
     """
-    runs: list[Run] = []
-    while len(runs) < len(job.steps):
-        rest = job.only(range(len(runs), len(job.steps)))
-        runs += _with_worker(rest, fork, partial(_collect_runs, rest))
-    return runs
+    runs: dict[int, Run] = {}
+    late: Counter[str] = Counter()
+    pending = sorted(range(len(job.steps)), key=lambda at: not job.probes[job.steps[at][0]].shared)
+    while pending and not _reached_limit(late):
+        rest = job.only(pending)
+        done = _with_worker(rest, fork, partial(_collect_runs, rest))
+        late.update(run.failure.type for run in done if run.failure)
+        runs |= zip(pending, done, strict=False)
+        del pending[: len(done)]
+    runs |= {position: _not_waited_for(job, position, late) for position in pending}
+    return [runs[position] for position in range(len(job.steps))]
+
+
+def _reached_limit(late: Counter[str]) -> str | None:
+    return next((kind for kind, most in MOST_LATE.items() if late[kind] >= most), None)
+
+
+def _not_waited_for(job: Job, position: int, late: Counter[str]) -> Run:
+    """Return a run that was not made, since it would probably take too long as well."""
+    index, loss, _ = job.steps[position]
+    kind = _reached_limit(late) or ""
+    reason = f"not run, since {late[kind]} other runs did not end in time"
+    failure = Failure("the run", kind, reason, repeatable=False)
+    return Run(job.probes[index].name, loss, failure=failure)
 
 
 def run_program(
@@ -91,39 +111,62 @@ def run_survey(task: Survey, *, fork: bool | None = None) -> list[SurveyStep]:
 
 
 def _with_worker(task: Task, fork: bool | None, collect: Callable[[Worker], Result]) -> Result:
-    """Start a worker for the task, return the result of `collect` on it, and end it."""
-    with scratch_folder() as scratch:
-        worker = start_worker(task, scratch, fork)
+    """Start a worker for the task, return the result of `collect` on it, and end it.
+
+    If the worker's host ends meanwhile, that is done once more.
+    """
+    with contextlib.suppress(_HostLost):
+        return _with_one_worker(task, fork, collect, last=False)
+    return _with_one_worker(task, fork, collect, last=True)
+
+
+def _with_one_worker(
+    task: Task, fork: bool | None, collect: Callable[[Worker], Result], *, last: bool
+) -> Result:
+    forks = hasattr(os, "fork") if fork is None else fork
+    with contextlib.nullcontext() if forks else scratch_folder() as scratch:
+        worker = start_worker(task, scratch)
         try:
             return collect(worker)
         finally:
             worker.end()
+            if worker.lost and not last:
+                raise _HostLost
 
 
-def start_worker(task: Task, scratch: Path, fork: bool | None) -> Worker:
-    """Start a worker for a task; it is forked where possible, unless `fork` says otherwise.
-
-    An installed library, which is never patched, is trusted and not confined.
-    """
-    confined = isinstance(task, Program) or bool(task.sources)
-    if not (_can_fork(task) if fork is None else fork):
-        name = f"{run_encoded_task.__module__}:{run_encoded_task.__name__}"
-        return spawn_worker(name, encode_task(task), scratch, task.limits, confined=confined)
-    if isinstance(task, Job):
-        compile_ahead(Path(task.root), task.sources, task.sites, task.hooks)
-    return fork_worker(partial(run_task, task), scratch, task.limits, confined=confined)
+class _HostLost(Exception):
+    """The host of a worker has ended before the worker."""
 
 
-def _can_fork(task: Task) -> bool:
-    """Whether no library that the task imports is loaded here, where it may have started threads.
+def start_worker(task: Task, scratch: Path | None = None) -> Worker:
+    """Start a worker for a task: in a fork, or in a fresh interpreter in the folder `scratch`."""
+    if scratch:
+        name = f"{_CHILD}:run_encoded_task"
+        return spawn_worker(name, encode_task(task), scratch, task.limits)
+    forks = len(task.steps) if isinstance(task, Job) else 0
+    opening = Opening(f"{_CHILD}:open_host", _libraries(task))
+    return hosted_worker(opening, encode_task(task), task.limits, forks)
 
-    They would be missing in the child, and PyTorch would wait for them forever.
+
+_CHILD = "harness.runs.child"
+
+
+def _libraries(task: Task) -> tuple[str, ...]:
+    """Return the libraries to import in the host of a task, and not in each child.
+
+    That is worth a host of its own from the second task on that needs them.
     """
     if isinstance(task, Program):
-        libraries = task.needs
+        needed = tuple(sorted({"torch", "autograd"} & set(task.needs)))
     else:
-        libraries = () if task.sources else (task.dialect.module,)
-    return hasattr(os, "fork") and not any(name in sys.modules for name in libraries)
+        needed = () if task.sources else (task.dialect.module,)
+    if needed in _needed_before:
+        return needed
+    _needed_before.add(needed)
+    return ()
+
+
+_needed_before: set[tuple[str, ...]] = set()
 
 
 # ----- A worker's replies -----
@@ -133,20 +176,27 @@ def _collect_runs(job: Job, worker: Worker) -> list[Run]:
     """Return the child's runs; the last one is a failure if the child has ended early.
 
     A child that ends abnormally after its first run may do so because of an earlier one, unless it
-    is a time limit. Then the run is left out, to be repeated in a new child.
+    is a time limit. Then the run is left out, to be repeated in a new child. So are the runs after
+    one that may have changed the process.
     """
     answer = _request(worker, job.limits)
-    if not isinstance(answer, Loaded) or answer.failure:
-        reported = answer.failure if isinstance(answer, Loaded) else None
+    if not isinstance(answer, EngineLoaded) or answer.failure:
+        reported = answer.failure if isinstance(answer, EngineLoaded) else None
         raise EngineDoesNotLoad(reported or _failure_of(worker, answer, job.limits, "the import"))
     runs: list[Run] = []
+    forks, previous = answer.forks, None
     for index, loss, _ in job.steps:
-        probe, answer = job.probes[index].name, _request(worker, job.limits)
-        if runs and isinstance(answer, RestartNeeded):
+        if (
+            not forks
+            and previous is not None
+            and (runs[-1].failure or not job.may_share(previous, index))
+        ):
             return runs
+        previous = index
+        probe, answer = job.probes[index].name, _request(worker, job.limits)
         if not (isinstance(answer, Run) and (answer.probe, answer.loss) == (probe, loss)):
             failure = _failure_of(worker, answer, job.limits, "the run")
-            if not runs or failure.type in _TIME_LIMITS:
+            if not runs or failure.type in MOST_LATE:
                 runs.append(Run(probe, loss, failure=failure))
             return runs
         runs.append(answer)

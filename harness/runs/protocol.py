@@ -47,22 +47,34 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     covered: bool = False
     """Record only which of the engine's functions are called."""
     limits: Limits = Limits()
+    base: dict[str, str] = {}
+    """The unpatched files of our own engine, which a host has loaded already; else empty."""
+    alone: bool = False
+    """Run every probe in a process of its own: the engine may keep anything between two runs."""
+
+    selection: tuple[int, ...] | None = None
+    """The positions of the steps to run, in order, if it is not all of them."""
 
     @property
     def steps(self) -> tuple[tuple[int, Loss | None, bool], ...]:
         """Everything to run, in order: the index of a probe, a loss, and whether it is a trace."""
-        runs = tuple((index, loss, False) for index, loss in self.items)
-        return runs + tuple((index, loss, True) for index, loss in self.traces)
+        every = tuple((index, loss, False) for index, loss in self.items)
+        every += tuple((index, loss, True) for index, loss in self.traces)
+        return every if self.selection is None else tuple(every[at] for at in self.selection)
 
     def only(self, positions: Iterable[int]) -> Job:
-        """Return the job with the steps at these positions only."""
-        every = self.steps
-        steps = [every[position] for position in positions]
-        return msgspec.structs.replace(
-            self,
-            items=tuple((index, loss) for index, loss, traced in steps if not traced),
-            traces=tuple((index, loss) for index, loss, traced in steps if traced),
-        )
+        """Return the job with the steps at these positions only, in this order."""
+        known = self.selection
+        selection = tuple(at if known is None else known[at] for at in positions)
+        return msgspec.structs.replace(self, selection=selection)
+
+    def may_share(self, one: int, other: int) -> bool:
+        """Whether the probes with these indices may run in one process, one after the other.
+
+        A shared probe leaves our own engine as it was, unless it fails.
+        """
+        shared = self.probes[one].shared and self.probes[other].shared
+        return one == other or (shared and not self.alone)
 
     @property
     def hooks(self) -> Hooks:
@@ -74,22 +86,19 @@ Task = Job | Program | Survey
 """What a child is to do."""
 
 
-class Loaded(msgspec.Struct, frozen=True):
+class EngineLoaded(msgspec.Struct, frozen=True):
     """The first reply to a job: the import of the engine has succeeded or failed."""
 
     failure: Failure | None = None
+    forks: bool = False
+    """Whether a failed run leaves the process as it was, since it ran in a fork."""
 
 
-class RestartNeeded(msgspec.Struct, frozen=True):
-    """Instead of a run: an earlier run changed the process in a way that cannot be undone."""
-
-
-Reply = Loaded | Run | RestartNeeded | Output | ProgramEnd | SurveyStep
+Reply = EngineLoaded | Run | Output | ProgramEnd | SurveyStep
 
 KINDS: dict[bytes, type[Reply]] = {
-    b"L": Loaded,
+    b"L": EngineLoaded,
     b"R": Run,
-    b"S": RestartNeeded,
     b"P": Output,
     b"E": ProgramEnd,
     b"V": SurveyStep,

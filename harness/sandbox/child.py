@@ -1,6 +1,6 @@
 """In the child process: drop what was inherited, become confined, and answer tickets with frames.
 
-A forked child calls `run_child`; a fresh interpreter calls `main`.
+A child of the host calls `run_child`; a fresh interpreter calls `main`.
 """
 
 from __future__ import annotations
@@ -11,56 +11,25 @@ import importlib
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 
 from harness.core.run import message_of
 from harness.sandbox.confinement import confine
-from harness.sandbox.frames import TICKET_SIZE, Frame, write_frame
+from harness.sandbox.frames import TICKET_SIZE, Frame, Order, Pipes, write_frame
 from harness.sandbox.limits import Limits, restart_cpu_limit
-from harness.sandbox.supervision import close_all_but, die_with_parent
+from harness.sandbox.supervision import close_all_but, die_with_parent, exit_with
 
 Send = Callable[[Frame], None]
 """Sends a frame with the ticket of the last request, in addition to the frame that answers it."""
 
-Work = Callable[[Send], Iterator[Frame]]
-"""What a child does: each frame is computed when it is requested."""
-
-ALLOWED_VARIABLES = {
-    *("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "SYSTEMROOT"),
-    *(f"{library}_NUM_THREADS" for library in ("OMP", "OPENBLAS", "MKL")),
-}
-"""The environment variables that a child inherits."""
-
-
-class Pipes(NamedTuple):
-    """The child's ends of its pipes, as file descriptors."""
-
-    tickets: int
-    frames: int
-    output: int
-    """Receives what the child prints."""
-
-
-class Order(msgspec.Struct, frozen=True):
-    """What a fresh interpreter is to do."""
-
-    function: str
-    """`module:function`, which takes the data and a `Send` and returns an iterator of frames."""
-    data: bytes
-    limits: Limits
-    confined: bool
-
-
-def encode_order(order: Order) -> bytes:
-    """Return an order as `main` reads it: eight bytes of length (big-endian), then msgpack."""
-    data = msgspec.msgpack.encode(order)
-    return len(data).to_bytes(8, "big") + data
+Work = Callable[[Send], Iterator[Frame | None]]
+"""What a child does: each frame is computed when it is requested. None stands for a frame that was
+sent already."""
 
 
 def main() -> None:
@@ -70,7 +39,7 @@ def main() -> None:
     work = partial(import_function(order.function), order.data)
     os.write(1, bytes(4))  # an empty frame: the interpreter has started
     pipes = Pipes(os.dup(0), os.dup(1), os.dup(2))
-    run_child(work, pipes, Path.cwd(), order.limits, confined=order.confined)
+    run_child(work, pipes, order.limits, partial(confine, Path.cwd(), order.limits))
 
 
 def import_function(name: str) -> Callable[..., Any]:
@@ -81,12 +50,11 @@ def import_function(name: str) -> Callable[..., Any]:
 
 
 def run_child(
-    work: Work, pipes: Pipes, scratch: Path, limits: Limits, *, confined: bool
+    work: Work, pipes: Pipes, limits: Limits, confine_process: Callable[[], None]
 ) -> NoReturn:
-    """Answer tickets with the frames of `work`, in `scratch`, and end the process.
+    """Answer tickets with the frames of `work`, in the present folder, and end the process.
 
-    Standard input is empty, and standard output and error go to `pipes.output`. Unless `confined`,
-    the work is trusted: it is not limited, except in processor time.
+    Standard input is empty, and standard output and error go to `pipes.output`.
     """
     status = 1
     try:
@@ -94,11 +62,7 @@ def run_child(
         die_with_parent()
         close_all_but(0, 1, 2, *pipes)
         _redirect_streams(pipes.output)
-        _replace_environment(scratch)
-        if confined:
-            confine(scratch, limits)
-        else:
-            os.chdir(scratch)
+        confine_process()
         serve(work, pipes, limits)
         status = 0
     except BaseException as error:  # such as from work that patches this module
@@ -114,10 +78,54 @@ def serve(work: Work, pipes: Pipes, limits: Limits) -> None:
     while True:
         ticket = _read_exactly(pipes.tickets, TICKET_SIZE)
         restart_cpu_limit(limits)
-        answer = next(frames, None)
-        if answer is None:
+        try:
+            answer = next(frames)
+        except StopIteration:
             return
-        write_frame(pipe, answer, ticket)
+        if answer is not None:
+            write_frame(pipe, answer, ticket)
+
+
+Step = Callable[[int], tuple[Frame, bool]]
+"""Returns the frame of a step, and whether the process that computed it has to end."""
+
+
+def compute_in_forks(count: int, step: Step, send: Send, limits: Limits) -> Iterator[Frame | None]:
+    """Yield the frames of the steps 0 to `count`, each computed in a fork of this process.
+
+    A fork also computes the following steps, until one says that the process has to end. So this
+    process remains as it is. If a fork ends in any other way, so does this process.
+    """
+    position = 0
+    while position < count:
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)  # what the fork leaves behind may hold the other end
+        fork = os.fork()
+        if fork == 0:
+            os.close(reader)
+            die_with_parent()
+            restart_cpu_limit(limits)
+            for current in range(position, count):
+                frame, last = step(current)
+                if last or current == count - 1:
+                    send(frame)
+                    os.write(writer, _DONE)
+                    os._exit(0)
+                os.write(writer, _STEP)
+                yield frame
+        os.close(writer)
+        status = os.waitpid(fork, 0)[1]
+        steps = b""
+        with contextlib.suppress(BlockingIOError):
+            steps = os.read(reader, 65536)
+        os.close(reader)
+        if not steps.endswith(_DONE):
+            exit_with(status)
+        position += len(steps)
+        yield None
+
+
+_STEP, _DONE = b".", b"!"
 
 
 def _read_exactly(descriptor: int, count: int) -> bytes:
@@ -149,11 +157,3 @@ def _redirect_streams(output: int) -> None:
     sys.stdout = os.fdopen(1, "w", buffering=1, errors="backslashreplace", closefd=False)
     sys.stderr = sys.stdout
     faulthandler.disable()
-
-
-def _replace_environment(scratch: Path) -> None:
-    """Hide the user's environment, and point to the scratch folder instead."""
-    inherited = {name: os.environ[name] for name in ALLOWED_VARIABLES if name in os.environ}
-    os.environ.clear()
-    os.environ |= inherited | dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(scratch))
-    tempfile.tempdir = None  # a forked child inherits its parent's folder

@@ -16,9 +16,11 @@ from harness.sandbox.namespaces import (
     continue_with_one_thread,
     drop_privileges,
     enter_namespaces,
+    mount_own_proc,
     namespaces_available,
 )
-from harness.sandbox.supervision import continue_supervised
+from harness.sandbox.seccomp import refuse_system_calls
+from harness.sandbox.supervision import continue_as_first_process, continue_supervised
 
 
 def confine(scratch: Path, limits: Limits) -> None:
@@ -35,5 +37,20 @@ def confine(scratch: Path, limits: Limits) -> None:
             enter_namespaces(scratch, limits)
         continue_supervised(isolated, limits.total_processes)
         drop_privileges()
+        refuse_system_calls()
     os.chdir(scratch)
     limit_resources(limits)
+
+
+def confine_host(scratch: Path, limits: Limits, control: int) -> bool:
+    """Continue as the first process of new namespaces; return whether the kernel grants them.
+
+    The process keeps its privileges within them, so that it can give each child a scratch folder of
+    its own, and the descriptor `control`.
+    """
+    if sys.platform != "linux" or not limits.namespaces or not namespaces_available():
+        return False
+    enter_namespaces(scratch, limits)
+    continue_as_first_process(control)
+    mount_own_proc()
+    return True

@@ -1,4 +1,4 @@
-"""Frames: how a child sends bytes to its host.
+"""What processes exchange: frames from a child, orders to a child or a host.
 
 A frame is four bytes of length (big-endian) and a body: a byte for the version, a byte for the
 kind, the ticket, and the payload. The host sends a new random ticket with every request, and
@@ -8,8 +8,13 @@ refuses a frame with another one, so that nothing written before its request is 
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Iterator
 from typing import IO, NamedTuple
+
+import msgspec
+
+from harness.sandbox.limits import Limits
 
 VERSION = 3
 """The version of this layout."""
@@ -77,3 +82,52 @@ def write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+# ----- Orders -----
+
+
+class Pipes(NamedTuple):
+    """The child's ends of its pipes, as file descriptors."""
+
+    tickets: int
+    frames: int
+    output: int
+    """Receives what the child prints."""
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What a fresh interpreter is to do."""
+
+    function: str
+    """`module:function`, which takes the data and a `Send` and returns an iterator of frames."""
+    data: bytes
+    limits: Limits
+
+
+class HostOrder(msgspec.Struct, frozen=True):
+    """The first message to a host: what it is to import, and how it is to be confined."""
+
+    function: str
+    """`module:function`, which takes the arguments and returns a `harness.sandbox.host.Prepare`."""
+    arguments: tuple[str, ...]
+    limits: Limits
+
+
+class TaskOrder(msgspec.Struct, frozen=True):
+    """A message to a host: what a new child is to do."""
+
+    data: bytes
+    limits: Limits
+    forks: int
+    """How often the child may fork by itself, in addition to its limit on processes."""
+
+
+ORDER, KILL = b"O", b"K"
+"""The kinds of messages to a host: an order, and the request to kill the child."""
+
+HEADER = struct.Struct("!cI")
+"""The kind of a message to a host, and the length of the order in bytes."""
+
+ANSWER = struct.Struct("!I")
+"""What a host answers to a task: 0 when the child is forked, and its wait status when it ended."""

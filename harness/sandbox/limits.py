@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +41,25 @@ class Limits:
     def total_processes(self) -> int:
         """`processes`, plus those for NumPy's linear algebra: a few threads for each core."""
         return self.processes + 4 * (os.cpu_count() or 1)
+
+
+ALLOWED_VARIABLES = {
+    *("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "SYSTEMROOT"),
+    *(f"{library}_NUM_THREADS" for library in ("OMP", "OPENBLAS", "MKL")),
+}
+"""The environment variables that a child inherits."""
+
+
+def child_environment(scratch: Path) -> dict[str, str]:
+    """Return the environment of a new interpreter that works in the folder `scratch`.
+
+    It imports from where this one does. `/proc` shows the environment with which a process was
+    started, so the user's variables must not be in it to begin with.
+    """
+    inherited = {name: os.environ[name] for name in ALLOWED_VARIABLES if name in os.environ}
+    path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
+    folders = dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(scratch))
+    return inherited | folders | {"PYTHONPATH": path}
 
 
 def limit_resources(limits: Limits) -> None:

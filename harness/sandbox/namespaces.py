@@ -18,7 +18,8 @@ from harness.sandbox.limits import Limits
 from harness.sandbox.supervision import die_with_parent, exit_with
 
 _NEWNS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
-_MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_PRIVATE = 0x2, 0x4, 0x1000, 0x4000, 0x40000
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_BIND = 0x1, 0x2, 0x4, 0x1000
+_MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _SYS_MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 442, -100, 0x8000
 _ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 0x1, 0x2, 0x4
 _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _CAPABILITY_VERSION = 24, 38, 0x20080522
@@ -82,6 +83,27 @@ def enter_namespaces(scratch: Path, limits: Limits) -> None:
     _set_attributes(libc, writable, 0, 0, _ATTR_RDONLY)
     for path in devices:
         _set_attributes(libc, path, 0, 0, _ATTR_NODEV)
+
+
+def mount_own_proc() -> None:
+    """Show only the processes of this PID namespace in `/proc`, if the kernel allows it.
+
+    The first process of the namespace has to do it. Other processes of the user, with their
+    environment, are hidden.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mount(b"proc", b"/proc", b"proc", _MS_RDONLY | _MS_NOSUID | _MS_NODEV, None)
+
+
+def enter_own_scratch(scratch: Path, limits: Limits) -> None:
+    """Give this process an empty scratch folder and System V objects of its own.
+
+    It has to be in the namespaces of `enter_namespaces` already, and to have its privileges.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    _check(libc.unshare(_NEWNS | _NEWIPC))
+    size = f"size={limits.file_size},nr_inodes=4096".encode()
+    _check(libc.mount(b"tmpfs", os.fsencode(scratch), b"tmpfs", _MS_NOSUID | _MS_NODEV, size))
 
 
 def drop_privileges() -> None:

@@ -15,16 +15,21 @@ _PREFIX = "breaklab-"
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
     """Make a temporary folder, and remove it with its contents at the end."""
-    _remove_abandoned()
-    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+    folder = make_scratch_folder()
     try:
         yield folder
     finally:
-        _remove(folder)
+        remove_folder(folder)
 
 
-def _remove(folder: Path) -> None:
-    """Remove a folder, however deeply nested, without following links."""
+def make_scratch_folder() -> Path:
+    """Make a temporary folder, which this process has to remove."""
+    remove_abandoned()
+    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+
+
+def empty_folder(folder: Path) -> None:
+    """Remove everything in a folder, however deeply nested, without following links."""
     pending = [folder]
     with contextlib.suppress(OSError):
         for current in pending:
@@ -36,16 +41,23 @@ def _remove(folder: Path) -> None:
                     pending.append(path.rename(folder / os.urandom(8).hex()))
                 else:
                     path.unlink()
-        for current in reversed(pending):
+        for current in reversed(pending[1:]):
             current.rmdir()
 
 
+def remove_folder(folder: Path) -> None:
+    """Remove a folder with its contents."""
+    empty_folder(folder)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
 @cache
-def _remove_abandoned() -> None:
+def remove_abandoned() -> None:
     """Remove, once, the folders of processes that were killed before they could do so."""
     if not Path("/proc/self").exists():
         return
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
         if owner.isdigit() and not Path(f"/proc/{owner}").exists():
-            _remove(folder)
+            remove_folder(folder)

@@ -20,7 +20,7 @@ try:
 except ImportError:  # not on Windows
     resource = None  # type: ignore[assignment]
 
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
 
 _WAITED_FOR = {signal.SIGCHLD, signal.SIGTERM} if sys.platform != "win32" else set()
 
@@ -29,6 +29,62 @@ def die_with_parent(signum: int = signal.SIGKILL) -> None:
     """Have the kernel send this process a signal when its parent ends for any reason."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signum)
+
+
+def make_untraceable() -> None:
+    """Keep other processes of the user from reading and writing the memory of this one.
+
+    That holds for its forks too.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0)
+
+
+def adopt_descendants() -> None:
+    """Become the parent of every descendant whose own parent ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def continue_as_first_process(kept: int) -> None:
+    """Return in a new process, the first one of its PID namespace; this one ends with it.
+
+    The new process keeps only the standard streams and the descriptor `kept`.
+    """
+    first = os.fork()
+    if first:
+        close_all_but()
+        exit_with(os.waitpid(first, 0)[1])
+    die_with_parent()
+    close_all_but(0, 1, 2, kept)
+
+
+def count_processes(isolated: bool) -> int:
+    """Return a number that grows with the descendants of this process.
+
+    If this is the first process of a PID namespace (`isolated`), it counts all that were ever
+    started; otherwise those that exist.
+    """
+    return _count_ever_started() if isolated else len(_descendants())
+
+
+def end_others(isolated: bool) -> None:
+    """Kill every descendant of this process, which adopts them all, and wait for them.
+
+    If it is the first one of its PID namespace (`isolated`), these are all other processes there.
+    """
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return
+    if isolated and os.getpid() == 1:
+        os.kill(-1, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                os.waitpid(-1, 0)
+    elif sys.platform == "linux":
+        _kill_descendants()
 
 
 def continue_supervised(isolated: bool, most: int) -> None:
@@ -78,7 +134,7 @@ def _supervise_in_namespace(most: int) -> None:
 
 
 def _supervise_descendants(most: int) -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    adopt_descendants()
     signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
     die_with_parent(signal.SIGTERM)  # `_wait_for` returns on it, so that descendants can be killed
     child = os.fork()

@@ -1,7 +1,7 @@
 """A worker: the host's side of a child process. The host requests frames, and ends the process.
 
-The process is forked where possible; otherwise it is a fresh interpreter. Both run
-`harness.sandbox.child`.
+The process is a fork of a host where processes can fork; otherwise it is a fresh interpreter. Both
+run `harness.sandbox.child`.
 """
 
 from __future__ import annotations
@@ -12,23 +12,26 @@ import queue
 import subprocess
 import sys
 import threading
-import warnings
 from enum import Enum
 from pathlib import Path
 from typing import IO
 
+import msgspec
+
 from harness.core.vocabulary import visible
-from harness.sandbox.child import Order, Pipes, Work, encode_order, run_child
-from harness.sandbox.frames import Frame, decode_body, new_ticket, read_bodies, write_all
-from harness.sandbox.limits import Limits
-from harness.sandbox.namespaces import namespaces_available
-from harness.sandbox.process import (
-    LONG_PATIENCE,
-    PATIENCE,
-    ForkedProcess,
-    Process,
-    SpawnedProcess,
+from harness.sandbox.frames import (
+    Frame,
+    Order,
+    Pipes,
+    TaskOrder,
+    decode_body,
+    new_ticket,
+    read_bodies,
+    write_all,
 )
+from harness.sandbox.hosts import HostedProcess, Opening, start_child
+from harness.sandbox.limits import Limits, child_environment
+from harness.sandbox.process import LONG_PATIENCE, PATIENCE, Process, SpawnedProcess
 
 START_UP = 60.0
 """Seconds that a fresh interpreter may take to start, on a busy machine."""
@@ -57,6 +60,11 @@ class Worker:
         ]
         for reader in self._readers:
             reader.start()
+
+    @property
+    def lost(self) -> bool:
+        """Whether the host ended before the child, so that the child's status is unknown."""
+        return self._process.lost
 
     @property
     def last_output(self) -> str:
@@ -119,50 +127,54 @@ class Worker:
                 self._output = (self._output + piece)[-2000:]
 
 
-def fork_worker(work: Work, scratch: Path, limits: Limits, *, confined: bool) -> Worker:
-    """Fork a worker that yields the frames of `work`."""
-    namespaces_available()  # cached here, rather than determined in every child
+def hosted_worker(opening: Opening, data: bytes, limits: Limits, forks: int = 0) -> Worker:
+    """Start a worker in a fork of a host with this opening, which is started if none is idle.
+
+    It yields the frames of the task `data`, and may fork `forks` times in addition to its limit.
+    Raises EnvironmentProblem if no host can be started.
+    """
     (tickets, request), (receive, frames), (listen, output) = os.pipe(), os.pipe(), os.pipe()
-    with warnings.catch_warnings():
-        # Python 3.12 warns of a fork with several threads; the only ones are NumPy's idle pool and
-        # the readers of workers, and the child uses neither.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
-    if pid == 0:
-        with contextlib.suppress(BaseException):
-            os.setsid()  # away from the user's terminal
-            run_child(work, Pipes(tickets, frames, output), scratch, limits, confined=confined)
-        os._exit(1)
-    for descriptor in (tickets, frames, output):
-        os.close(descriptor)
-    return Worker(ForkedProcess(pid), request, receive, listen)
+    pipes = Pipes(tickets, frames, output)
+    try:
+        host = start_child(opening, TaskOrder(data, limits, forks), pipes)
+    except BaseException:
+        for descriptor in (request, receive, listen):
+            os.close(descriptor)
+        raise
+    finally:
+        for descriptor in pipes:
+            os.close(descriptor)
+    return Worker(HostedProcess(host), request, receive, listen)
 
 
-def spawn_worker(
-    function: str, data: bytes, scratch: Path, limits: Limits, *, confined: bool
-) -> Worker:
+def spawn_worker(function: str, data: bytes, scratch: Path, limits: Limits) -> Worker:
     """Start a fresh interpreter as a worker that yields the frames of a function.
 
     `function` is `module:function`; the function is called with `data` and a `Send`.
     """
-    path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
     process = subprocess.Popen(
         [sys.executable, "-B", "-c", "from harness.sandbox.child import main; main()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=scratch,
-        env=os.environ | {"PYTHONPATH": path},
+        env=child_environment(scratch),
         start_new_session=True,
     )
     request, receive, listen = (
         _detach(stream) for stream in (process.stdin, process.stdout, process.stderr)
     )
     with contextlib.suppress(OSError):  # it has already ended; its exit status shows why
-        write_all(request, encode_order(Order(function, data, limits, confined)))
+        write_all(request, _encode(Order(function, data, limits)))
     worker = Worker(SpawnedProcess(process), request, receive, listen)
     worker.wait_until_ready()
     return worker
+
+
+def _encode(order: Order) -> bytes:
+    """Return an order as `harness.sandbox.child.main` reads it: eight bytes of length first."""
+    data = msgspec.msgpack.encode(order)
+    return len(data).to_bytes(8, "big") + data
 
 
 def _detach(stream: IO[bytes] | None) -> int:

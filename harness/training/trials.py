@@ -108,6 +108,7 @@ def _job(recipe: Recipe, engine: Engine, seeds: Sequence[int], limits: Limits = 
         probes=tuple(recipe.probe(seed) for seed in seeds),
         items=tuple((index, None) for index in range(len(seeds))),
         limits=limits,
+        base=dict(engine.base),
     )
 
 
@@ -139,4 +140,4 @@ def _run(job: Job) -> list[Run]:
         return run_isolated(job)
     except EngineDoesNotLoad as error:
         failure: Failure = error.failure
-        return [Run(job.probes[index].name, None, failure=failure) for index, _ in job.items]
+        return [Run(job.probes[index].name, None, failure=failure) for index, _, _ in job.steps]

@@ -88,7 +88,7 @@ def test_only_what_is_missing_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
     isolated = cached_runs.run_isolated
 
     def counted(job: Job, *rest: Any) -> list[Run]:
-        ran.extend(job.items)
+        ran.extend((index, loss) for index, loss, _ in job.steps)
         return isolated(job, *rest)
 
     monkeypatch.setattr(cached_runs, "run_isolated", counted)

@@ -16,7 +16,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder in which scratch folders are made."""
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    scratch._remove_abandoned.cache_clear()
+    scratch.remove_abandoned.cache_clear()
     return tmp_path / "tmp"
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.sandbox.child import ALLOWED_VARIABLES, Send
+from harness.sandbox.child import Send, Work
 from harness.sandbox.frames import Frame
-from harness.sandbox.limits import Limits
-from harness.sandbox.worker import NoFrame, Worker, fork_worker, spawn_worker
+from harness.sandbox.hosts import Opening
+from harness.sandbox.limits import ALLOWED_VARIABLES, Limits
+from harness.sandbox.worker import NoFrame, Worker, hosted_worker, spawn_worker
 
 SECONDS = 60.0
 Function = Callable[[bytes, Send], Iterator[Frame]]
@@ -28,17 +29,22 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
 
     def start(function: Function, data: bytes = b"", limits: Limits | None = None) -> Worker:
         if request.param == "forked":
-            work = partial(function, data)
-            worker = fork_worker(work, tmp_path, limits or Limits(), confined=True)
+            opening = Opening(f"{__name__}:opened", (function.__name__,))
+            worker = hosted_worker(opening, data, limits or Limits())
         else:
             name = f"{__name__}:{function.__name__}"
-            worker = spawn_worker(name, data, tmp_path, limits or Limits(), confined=True)
+            worker = spawn_worker(name, data, tmp_path, limits or Limits())
         workers.append(worker)
         return worker
 
     yield start
     for worker in workers:
         worker.end()
+
+
+def opened(name: str) -> Callable[[bytes], Work]:
+    """In a host: what prepares tasks for this function of the module."""
+    return lambda data: partial(globals()[name], data)
 
 
 def three(data: bytes, send: Send) -> Iterator[Frame]:
@@ -50,10 +56,10 @@ def three(data: bytes, send: Send) -> Iterator[Frame]:
 def surroundings(_data: bytes, _send: Send) -> Iterator[Frame]:
     """What the child can see of its host, and whether it can write here."""
     Path("file").write_text("x", encoding="utf-8")
-    for text in (str(Path.cwd()), " ".join(os.environ)):
-        yield Frame(b"=", text.encode())
-    status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    yield Frame(b"=", str([len(row.split()) - 1 for row in status if row[:5] == "NSpid"]).encode())
+    shown = Path("/proc/self/environ").read_bytes().split(b"\0")
+    for names in (os.environ, [entry.decode().partition("=")[0] for entry in shown if entry]):
+        yield Frame(b"=", " ".join(names).encode())
+    yield Frame(b"=", str(Path("/proc/self/ns/user").readlink()).encode())
 
 
 def wait(_data: bytes, _send: Send) -> Iterator[Frame]:
@@ -92,28 +98,30 @@ def test_a_child_that_waits_for_a_request_exits_when_it_is_ended(start: Start) -
     assert worker.end() == 0
 
 
-def test_a_child_sees_its_scratch_folder_and_a_few_variables(start: Start, tmp_path: Path) -> None:
+def test_a_child_sees_a_few_variables_also_where_the_system_shows_them(start: Start) -> None:
     worker = start(surroundings)
-    folder, variables, _ = (worker.request(SECONDS) for _ in range(3))
-    assert isinstance(folder, Frame)
-    assert isinstance(variables, Frame)
-    assert folder.payload.decode() == str(tmp_path)
-    allowed = ALLOWED_VARIABLES | {"HOME", "TMPDIR", "XDG_CACHE_HOME"}
-    assert set(variables.payload.decode().split()) <= allowed
+    allowed = ALLOWED_VARIABLES | {"HOME", "TMPDIR", "XDG_CACHE_HOME", "LC_CTYPE"}
+    for _ in range(2):
+        variables = worker.request(SECONDS)
+        assert isinstance(variables, Frame)
+        assert "HOME" in variables.payload.decode().split()
+        assert set(variables.payload.decode().split()) <= allowed
 
 
 def test_a_child_has_namespaces_of_its_own_where_the_kernel_grants_them(start: Start) -> None:
     """Also a fresh interpreter, although NumPy has started threads there."""
-    depths = []
+    spaces = []
     for namespaces in (True, False):
         worker = start(surroundings, limits=Limits(namespaces=namespaces))
         frame = [worker.request(SECONDS) for _ in range(3)][-1]
         assert isinstance(frame, Frame)
-        depths.append(int(frame.payload.strip(b"[]")))
+        spaces.append(frame.payload.decode())
         worker.end()
+    ours = str(Path("/proc/self/ns/user").readlink())
     command = ["unshare", "-U", "true"]
     if subprocess.run(command, check=False, capture_output=True).returncode == 0:
-        assert depths[0] == depths[1] + 1
+        assert spaces[0] != ours
+    assert spaces[1] == ours
 
 
 def test_a_late_frame_is_late_and_the_child_is_killed(start: Start) -> None:

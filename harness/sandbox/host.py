@@ -1,0 +1,162 @@
+"""In the host: a confined process that has imported what tasks need, and forks a child for each.
+
+The host runs no foreign code itself, so a child starts in milliseconds from a process that is as it
+was for the first one. On Linux it is the first process of a PID namespace: a child cannot signal
+it, and whatever a child leaves behind ends with it. See `harness.sandbox.worker` for the other side
+of its socket.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from harness.sandbox.child import Work, import_function, run_child
+from harness.sandbox.confinement import confine_host
+from harness.sandbox.frames import (
+    ANSWER,
+    HEADER,
+    KILL,
+    HostOrder,
+    Pipes,
+    TaskOrder,
+)
+from harness.sandbox.limits import Limits, limit_resources
+from harness.sandbox.namespaces import drop_privileges, enter_own_scratch
+from harness.sandbox.scratch import empty_folder
+from harness.sandbox.seccomp import refuse_system_calls
+from harness.sandbox.supervision import (
+    adopt_descendants,
+    count_processes,
+    die_with_parent,
+    end_others,
+    make_untraceable,
+)
+
+Prepare = Callable[[bytes], Work]
+"""Turns a task into what a child does; called in the host, and must not run foreign code."""
+
+
+def main() -> None:
+    """Serve tasks from the socket whose descriptor is the first argument."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    order = msgspec.msgpack.decode(_receive(control)[1], type=HostOrder)
+    _Host(control, order).serve()
+
+
+class _Host:
+    """The process that serves tasks one after the other."""
+
+    def __init__(self, control: socket.socket, order: HostOrder) -> None:
+        self.control, self.scratch = control, Path.cwd()
+        die_with_parent()
+        self.isolated = confine_host(self.scratch, order.limits, control.fileno())
+        make_untraceable()
+        adopt_descendants()
+        self.ended, wake = os.pipe()
+        for end in (self.ended, wake):
+            os.set_blocking(end, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self.prepare: Prepare = import_function(order.function)(*order.arguments)
+        gc.collect()
+        gc.freeze()  # the collector would otherwise copy every page in every child
+
+    def serve(self) -> NoReturn:
+        """Serve one task after the other until the socket is closed."""
+        while True:
+            kind, payload, descriptors = _receive(self.control)
+            if kind == KILL:  # the child had ended meanwhile
+                continue
+            order = msgspec.msgpack.decode(payload, type=TaskOrder)
+            status = self._run(order, Pipes(*descriptors))
+            self.control.sendall(ANSWER.pack(status))
+
+    def _run(self, order: TaskOrder, pipes: Pipes) -> int:
+        """Run a task in a child, and return the child's wait status."""
+        try:
+            work = self.prepare(order.data)
+        except Exception as error:  # the child reports it
+            work = partial(_fail, error)
+        before = count_processes(self.isolated)
+        child = os.fork()
+        if child == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            with contextlib.suppress(BaseException):
+                os.setsid()
+                run_child(work, pipes, order.limits, partial(self._confine_child, order.limits))
+            os._exit(1)
+        for descriptor in pipes:
+            os.close(descriptor)
+        self.control.sendall(ANSWER.pack(0))
+        status = self._wait(child, before + order.limits.total_processes + order.forks)
+        end_others(self.isolated)
+        if not self.isolated:
+            empty_folder(self.scratch)
+        return status
+
+    def _confine_child(self, limits: Limits) -> None:
+        if self.isolated:
+            enter_own_scratch(self.scratch, limits)
+        drop_privileges()
+        refuse_system_calls()
+        os.chdir(self.scratch)
+        limit_resources(limits)
+
+    def _wait(self, child: int, most: int) -> int:
+        """Return the child's wait status, or that of SIGKILL if it was to be killed."""
+        while True:
+            ready, _, _ = select.select([self.control, self.ended], [], [], 0.05)
+            if self.ended in ready:
+                os.read(self.ended, 4096)
+            status = _reap(child)
+            if status is not None:
+                return status
+            if self.control in ready and _receive(self.control)[0] == KILL:
+                return signal.SIGKILL  # the wait status of a signal is its number
+            if count_processes(self.isolated) > most:
+                return signal.SIGKILL
+
+
+def _fail(error: Exception, _send: object) -> NoReturn:
+    raise error
+
+
+def _reap(child: int) -> int | None:
+    """Reap all processes that have ended, and return the child's wait status if it is one."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return None
+        if pid == child:
+            return status
+        if pid == 0:
+            return None
+
+
+def _receive(control: socket.socket) -> tuple[bytes, bytes, list[int]]:
+    """Return the kind, the payload and the descriptors of a message; exit if there is none."""
+    header, descriptors, _, _ = socket.recv_fds(control, HEADER.size, len(Pipes._fields))
+    if len(header) < HEADER.size:
+        os._exit(0)
+    kind, length = HEADER.unpack(header)
+    payload = bytearray()
+    while len(payload) < length:
+        piece = control.recv(length - len(payload))
+        if not piece:
+            os._exit(0)
+        payload += piece
+    return kind, bytes(payload), list(descriptors)

@@ -1,0 +1,230 @@
+"""Hosts, as the process that starts them sees them: start one, have it fork children, and end it.
+
+A host serves one child at a time. It is kept for the next task with the same opening, and ends with
+the process that started it. See `harness.sandbox.host` for what happens in the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing import util
+
+import msgspec
+
+from harness.core.errors import EnvironmentProblem
+from harness.core.vocabulary import shortened, visible
+from harness.sandbox.frames import (
+    ANSWER,
+    HEADER,
+    KILL,
+    ORDER,
+    HostOrder,
+    Pipes,
+    TaskOrder,
+)
+from harness.sandbox.limits import Limits, child_environment
+from harness.sandbox.process import LONG_PATIENCE, PATIENCE
+from harness.sandbox.scratch import make_scratch_folder, remove_folder
+
+START_UP = 120.0
+"""Seconds that a host may take to start and to import libraries, on a busy machine."""
+
+MOST_TASKS = 2000
+"""A host is replaced after this many tasks, before it runs out of process numbers."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a host imports when it starts."""
+
+    function: str
+    """`module:function`, which takes the arguments and returns a `harness.sandbox.host.Prepare`."""
+    arguments: tuple[str, ...] = ()
+
+
+class HostLost(Exception):
+    """A host has ended, or does not answer; the text is the last that it printed."""
+
+
+class Host:
+    """A process that forks a child for each task, and the socket that leads to it."""
+
+    def __init__(self, opening: Opening, limits: Limits) -> None:
+        self.owner, self.tasks = os.getpid(), 0
+        self.key = _key(opening, limits)
+        self.scratch = make_scratch_folder()
+        self.control, theirs = socket.socketpair()
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, "-BP", "-c", _MAIN, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                cwd=self.scratch,
+                env=child_environment(self.scratch),
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        except BaseException:
+            self.control.close()
+            remove_folder(self.scratch)
+            raise
+        finally:
+            theirs.close()
+        order = HostOrder(opening.function, opening.arguments, limits)
+        with contextlib.suppress(OSError):  # it has already ended, as the first task will find
+            self._send(order)
+
+    def start_child(self, order: TaskOrder, pipes: Pipes) -> None:
+        """Fork a child with these ends of its pipes. Raises HostLost."""
+        self.tasks += 1
+        try:
+            self._send(order, pipes)
+        except OSError as error:
+            raise self._lost() from error
+        self.receive(START_UP)
+
+    def receive(self, seconds: float) -> int:
+        """Return the status in the next answer. Raises HostLost, or TimeoutError."""
+        self.control.settimeout(seconds)
+        answer = b""
+        while len(answer) < ANSWER.size:
+            try:
+                piece = self.control.recv(ANSWER.size - len(answer))
+            except TimeoutError:
+                raise
+            except OSError:
+                piece = b""
+            if not piece:
+                raise self._lost()
+            answer += piece
+        return int(ANSWER.unpack(answer)[0])
+
+    def kill_child(self) -> None:
+        """Have the child killed; its status still arrives."""
+        with contextlib.suppress(OSError):
+            self.control.settimeout(LONG_PATIENCE)
+            self.control.sendall(HEADER.pack(KILL, 0))
+
+    def close(self) -> None:
+        """End the host, and with it everything that it has started."""
+        self.control.close()
+        if self.owner != os.getpid():  # a fork must leave its parent's hosts alone
+            return
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(PATIENCE)  # it ends when its socket is closed
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.kill()
+        self.process.wait()
+        if self.process.stderr:
+            self.process.stderr.close()
+        remove_folder(self.scratch)
+
+    def _send(self, order: HostOrder | TaskOrder, pipes: tuple[int, ...] = ()) -> None:
+        data = msgspec.msgpack.encode(order)
+        self.control.settimeout(START_UP)
+        socket.send_fds(self.control, [HEADER.pack(ORDER, len(data))], pipes)
+        self.control.sendall(data)
+
+    def _lost(self) -> HostLost:
+        """Close the host, and return the error that says what it printed last."""
+        self.process.kill()
+        printed = self.process.stderr.read() if self.process.stderr else b""
+        self.close()
+        lines = visible(printed.decode(errors="backslashreplace")).split("\n")
+        return HostLost(shortened(next((line for line in reversed(lines) if line), ""), 300))
+
+
+_MAIN = "from harness.sandbox.host import main; main()"
+
+_idle: dict[object, list[Host]] = defaultdict(list)
+"""The hosts that wait for a task, by what they have imported and how they are confined."""
+
+
+def _key(opening: Opening, limits: Limits) -> object:
+    return os.getpid(), opening, limits.namespaces, limits.file_size, tuple(sys.path)
+
+
+def start_child(opening: Opening, order: TaskOrder, pipes: Pipes) -> Host:
+    """Have a host fork a child, and return the host.
+
+    A host that ended while it was idle is replaced. Raises EnvironmentProblem if none starts.
+    """
+    waiting = _idle[_key(opening, order.limits)]
+    while waiting:
+        host = waiting.pop()
+        with contextlib.suppress(HostLost, TimeoutError):
+            host.start_child(order, pipes)
+            return host
+    try:
+        _close_hosts_at_exit(os.getpid())
+        host = Host(opening, order.limits)
+        host.start_child(order, pipes)
+    except (OSError, HostLost) as error:
+        raise EnvironmentProblem(
+            f"the process that runs engines could not be started: {error}",
+            "check the limits on processes, memory and open files (`ulimit -a`)",
+        ) from error
+    return host
+
+
+@cache
+def _close_hosts_at_exit(_process: int) -> None:
+    """Arrange it once for each process; those of a pool do not call what `atexit` has."""
+    util.Finalize(None, close_hosts, exitpriority=100)
+
+
+def close_hosts() -> None:
+    """End all hosts of this process that have no child."""
+    for host in _idle_hosts():
+        host.close()
+    _idle.clear()
+
+
+def _idle_hosts() -> list[Host]:
+    return [host for hosts in _idle.values() for host in hosts if host.owner == os.getpid()]
+
+
+class HostedProcess:
+    """A child of a host; once it has ended, the host is idle again."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._status: int | None = None
+        self.lost = False
+
+    def end(self, patience: float = PATIENCE) -> int:
+        """See `Process.end`."""
+        if self._status is None:
+            try:
+                status = self._wait(patience)
+                self._status = os.waitstatus_to_exitcode(status)
+                self._release()
+            except (HostLost, TimeoutError):
+                self._host.close()
+                self._status, self.lost = -signal.SIGKILL, True
+            except BaseException:  # such as Ctrl-C: the child must not go on
+                self._host.close()
+                raise
+        return self._status
+
+    def _wait(self, patience: float) -> int:
+        with contextlib.suppress(TimeoutError):
+            return self._host.receive(patience)
+        self._host.kill_child()
+        return self._host.receive(LONG_PATIENCE)
+
+    def _release(self) -> None:
+        if self._host.tasks < MOST_TASKS:
+            _idle[self._host.key].append(self._host)
+        else:
+            self._host.close()
