@@ -40,6 +40,7 @@ from harness.runs.protocol import (
     encode_reply,
 )
 from harness.runs.recorder import Recorder
+from harness.runs.state import EngineState
 from harness.runs.trial import ReplyCache, Trial, compile_at, observe
 from harness.sandbox.child import Send, Work, compute_in_forks, import_function
 from harness.sandbox.frames import LARGEST_PAYLOAD, Frame
@@ -142,20 +143,23 @@ def _replacement(reply: Reply, failure: Failure) -> Reply:
 def run_job(job: Job, send: Send, *, forks: bool) -> Iterator[Frame | None]:
     """Load the engine, and run the steps in order; each run starts when it is requested.
 
-    With `forks`, each run starts from the engine as it was loaded if `job.alone`, and so does the
-    first run after a failure. Otherwise the caller has to start another process for it.
+    Where a run needs the engine as it was loaded, it is computed in another fork of this process;
+    without forks, the process ends, and the caller starts another one. See `_Session.step`.
     """
     session = _Session(job)
     failure = session.load()
     forks = forks and threading.active_count() == 1  # a fork would lack the engine's threads
-    yield encode_reply(EngineLoaded(failure, forks))
+    yield encode_reply(EngineLoaded(failure))
     if failure:
         return
     if forks:
         yield from compute_in_forks(len(job.steps), session.step, send, job.limits)
         return
     for position in range(len(job.steps)):
-        yield session.step(position)[0]
+        frame, last = session.step(position)
+        yield frame
+        if last:
+            return
 
 
 class _Session:
@@ -187,12 +191,17 @@ class _Session:
         if job.covered:
             self.called = self.coverage.stop()
         self.reached = set(self.recorder.executed)
+        self.state = EngineState(job.dialect.module.partition(".")[0])
         self.generator = mtrand.get_bit_generator()
         self.start = self.generator.state
         return None
 
     def step(self, position: int) -> tuple[Frame, bool]:
-        """Return the frame of a step, and whether the next one needs another process."""
+        """Return the frame of a step, and whether the next one needs another process.
+
+        That is so after a failure, after a change of the engine's variables, and between probes of
+        which one could affect the other.
+        """
         index, loss, traced = self.steps[position]
         following = self.steps[min(position + 1, len(self.steps) - 1)][0]
         mtrand.set_bit_generator(self.generator)
@@ -206,8 +215,12 @@ class _Session:
         result = copy_context().run(run, self, self.job.probes[index], loss)
         if self.swapped:
             result = msgspec.structs.replace(result, swapped=True)
-        ends = result.failure is not None or not self.job.may_share(index, following)
-        return encode_or_fail(result), ends
+        stays = (
+            result.failure is None
+            and self.job.may_share(index, following)
+            and self.state.is_unchanged()
+        )
+        return encode_or_fail(result), not stays
 
     def _open_library(self) -> Library:
         job = self.job

@@ -176,23 +176,15 @@ def _collect_runs(job: Job, worker: Worker) -> list[Run]:
     """Return the child's runs; the last one is a failure if the child has ended early.
 
     A child that ends abnormally after its first run may do so because of an earlier one, unless it
-    is a time limit. Then the run is left out, to be repeated in a new child. So are the runs after
-    one that may have changed the process.
+    is a time limit. Then the run is left out, to be repeated in a new child. A child that cannot
+    fork also ends where the next run needs a new one.
     """
     answer = _request(worker, job.limits)
     if not isinstance(answer, EngineLoaded) or answer.failure:
         reported = answer.failure if isinstance(answer, EngineLoaded) else None
         raise EngineDoesNotLoad(reported or _failure_of(worker, answer, job.limits, "the import"))
     runs: list[Run] = []
-    forks, previous = answer.forks, None
     for index, loss, _ in job.steps:
-        if (
-            not forks
-            and previous is not None
-            and (runs[-1].failure or not job.may_share(previous, index))
-        ):
-            return runs
-        previous = index
         probe, answer = job.probes[index].name, _request(worker, job.limits)
         if not (isinstance(answer, Run) and (answer.probe, answer.loss) == (probe, loss)):
             failure = _failure_of(worker, answer, job.limits, "the run")

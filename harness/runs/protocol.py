@@ -90,8 +90,6 @@ class EngineLoaded(msgspec.Struct, frozen=True):
     """The first reply to a job: the import of the engine has succeeded or failed."""
 
     failure: Failure | None = None
-    forks: bool = False
-    """Whether a failed run leaves the process as it was, since it ran in a fork."""
 
 
 Reply = EngineLoaded | Run | Output | ProgramEnd | SurveyStep

@@ -1,0 +1,54 @@
+"""Whether a run has changed the engine's own variables, so that the next run could differ.
+
+That is for broken engines, not for code that hides what it changes: a value within an object that a
+module refers to is not seen.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection
+from itertools import chain
+from operator import is_, methodcaller
+from types import ModuleType
+from typing import Any
+
+
+class EngineState:
+    """The variables of an engine's modules and classes, as they are now."""
+
+    def __init__(self, engine: str) -> None:
+        """Record the variables of the top-level module `engine` and of all below it."""
+        modules = [
+            vars(module)
+            for name, module in list(sys.modules.items())
+            if name.partition(".")[0] == engine and isinstance(module, ModuleType)
+        ]
+        classes = {
+            value: None
+            for names in modules
+            for value in names.values()
+            if isinstance(value, type) and str(value.__module__).partition(".")[0] == engine
+        }
+        self._spaces = [*modules, *map(vars, classes)]
+        self._values = self._current()
+        self._lengths = list(map(_length, self._values))
+
+    def is_unchanged(self) -> bool:
+        """Whether every variable is the object that it was, and holds as many things."""
+        values = self._current()
+        return (
+            len(values) == len(self._values)
+            and all(map(is_, values, self._values))
+            and list(map(_length, values)) == self._lengths
+        )
+
+    def _current(self) -> list[Any]:
+        return list(chain.from_iterable(map(methodcaller("values"), self._spaces)))
+
+
+def _length(value: object) -> int:
+    return len(value) if type(value) in _CONTAINERS else 0  # type: ignore[arg-type]
+
+
+_CONTAINERS: Collection[type] = {list, dict, set}
