@@ -7,22 +7,24 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import pairwise
 
 import libcst as cst
 
-from harness.core.errors import EnvironmentProblem, HunkError
-from harness.patch.explain import does_not_apply
+from harness.core.errors import DoesNotApply, EnvironmentProblem, HunkError
 from harness.patch.layout import Edit, deleted_nodes, edits
 from harness.patch.match import Match, find_expressions, find_statements
 from harness.patch.notation import Hunk, Patch
 from harness.patch.patched import Patched, Site
+from harness.patch.reader import read_source
 from harness.patch.render import UnfitBinding
 from harness.patch.scope import Alternative
 from harness.patch.side import TOO_DEEP, quiet_parse
-from harness.patch.source import Source, read_source
-from harness.patch.tree import Node, scope_of
+from harness.patch.tree import Node, Source, scope_of
+
+ABSENT = "no definition has this name"
+"""The reason why a hunk matches nothing if its scope does not exist in the engine."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +48,7 @@ def apply_patch(patch: Patch, sources: Mapping[str, str]) -> Patched:
     for hunk in patch.hunks:
         hunk_matches = _find(hunk, sources)
         if not hunk_matches:
-            raise does_not_apply(hunk, sources, partial(_read_all, sources), find_matches)
+            raise _does_not_apply(hunk, sources)
         _refuse_ambiguity(hunk, hunk_matches)
         matches += hunk_matches
     changed, sites = dict(sources), list[Site]()
@@ -114,6 +116,20 @@ def _roots(alternatives: Iterable[Alternative], file: str, source: Source) -> li
     definitions = [item for alternative in in_file for item in alternative.definitions(source)]
     clauses = dict.fromkeys(definition.clause for definition in definitions)
     return [clause for clause in clauses if clauses.keys().isdisjoint(clause.ancestors())]
+
+
+def _does_not_apply(hunk: Hunk, sources: Mapping[str, str]) -> DoesNotApply:
+    """Return the error for a hunk without a match; nearest code is only searched for display."""
+
+    def explanation() -> tuple[str, str]:
+        from harness.patch.explain import explain  # slow, and few errors are displayed
+
+        return explain(hunk, _read_all(sources))
+
+    scope = hunk.scope.text or "(the whole module)"
+    exists = any(hunk.scope.may_be_in(file, text) for file, text in sources.items())
+    reason = f"{scope}: {'the code is not in it' if exists else ABSENT}"
+    return DoesNotApply(reason, explanation, (hunk.path, hunk.line))
 
 
 def _refuse_ambiguity(hunk: Hunk, matches: Sequence[FileMatch]) -> None:

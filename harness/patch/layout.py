@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.patch.match import Match, Siblings
-from harness.patch.notation import Hunk
+from harness.patch.notation import Hunk, NewHeader, Swap
 from harness.patch.patched import SiteKind
-from harness.patch.plan import NewHeader, Swap
 from harness.patch.render import Template, replaced_span
-from harness.patch.source import Source
-from harness.patch.tree import Node
+from harness.patch.tree import Node, Source
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.patch.source import Source
-from harness.patch.tree import DEFINITIONS, Node, same_code
+from harness.patch.tree import DEFINITIONS, Node, Source, same_code
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,9 +16,8 @@ from itertools import combinations, islice, product
 
 import libcst as cst
 
-from harness.patch.reader import BOM
-from harness.patch.source import Source, parse_source
-from harness.patch.tree import Node
+from harness.patch.reader import parse_source
+from harness.patch.tree import BOM, Node, Source
 
 _HOLE, _RUN, _GAP = "__hole_", "__run_", "__gap__"
 _RUN_FORMS = ("*{0}", "**{0}", "{0}", "{0}={0}")
