@@ -9,6 +9,8 @@ hides too much nor any other error.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from harness.core.message import Message, message
@@ -16,7 +18,9 @@ from harness.core.run import Measured, NumericArray, Run, pack
 from harness.core.verdict import Skipped, Verdict
 from harness.diagnostics.comparison import ArrayPair, Scale, compare, resolution
 from harness.diagnostics.diagnostic import Diagnostic, Observation
-from harness.runs.trial import Trial
+
+if TYPE_CHECKING:
+    from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:

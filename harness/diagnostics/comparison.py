@@ -8,7 +8,7 @@ within float32's digits) and on the size of what was summed. Two things are acce
   output: n rounding errors of either sign add up to some sqrt(n) of them (Higham, Accuracy and
   Stability of Numerical Algorithms, section 2.8).
 
-What an ill-conditioned probe needs beyond that is measured (see `rounding`) and passed as slack.
+What an ill-conditioned probe needs beyond that is measured (see `differences`) and passed as slack.
 Bugs deviate by a tenth or more, so the probe decides, not the tolerance.
 """
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from typing import TYPE_CHECKING
 
 from harness.core.message import message, verbatim
 from harness.core.run import Measured, Measurement, Run
 from harness.core.verdict import Alarm, Skipped, Verdict
 from harness.pages.probe import Probe, ProbeKind
-from harness.runs.trial import Trial
+
+if TYPE_CHECKING:
+    from harness.runs.trial import Trial
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,18 @@ the leaves once more. A gradient that was rounded and widened again has the righ
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from harness.core.message import message
 from harness.core.run import Measured, Run, pack
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
-from harness.diagnostics.wording import brings_numbers
 from harness.pages.probe import Probe
-from harness.runs.trial import Trial
+
+if TYPE_CHECKING:
+    from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:
@@ -55,7 +58,7 @@ def _check_output(probe: Probe, run: Run, expected: np.dtype[np.generic]) -> Ala
     assert run.output is not None
     dtype = np.dtype(run.output.dtype)
     promoted = np.result_type(dtype, expected) == dtype and dtype.kind == "f"
-    if dtype == expected or (promoted and brings_numbers(probe)):
+    if dtype == expected or (promoted and probe.brings_numbers):
         return None
     return Alarm(
         message(

@@ -11,6 +11,8 @@ NaN. A probe that itself contains NaN or infinity is skipped.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from harness.core.message import Message, message, verbatim
@@ -18,8 +20,9 @@ from harness.core.run import Array, Measured, NumericArray, Run, pack
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.differences import Surroundings, Unmeasurable
-from harness.diagnostics.wording import brings_non_finite
-from harness.runs.trial import Trial
+
+if TYPE_CHECKING:
+    from harness.runs.trial import Trial
 
 OUTPUT = message("the output")
 
@@ -63,7 +66,7 @@ def _is_at_a_pole(trial: Trial, run: Run) -> bool:
 def check(observation: Observation) -> Verdict:
     """Alarm at the first NaN or infinity without a reason."""
     run = observation.run
-    text_is_finite = not brings_non_finite(observation.probe)
+    text_is_finite = not observation.probe.brings_non_finite
     if observation.probe.kind == "steps":
         if text_is_finite:
             return _check_log(run)

@@ -7,6 +7,8 @@ costs one forward pass, to estimate the rounding error.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from harness.core.message import message
@@ -14,8 +16,10 @@ from harness.core.run import Measured, Run
 from harness.core.verdict import Alarm, Skipped, Verdict
 from harness.diagnostics.comparison import ArrayPair, Scale, compare
 from harness.diagnostics.diagnostic import Diagnostic, Observation
-from harness.diagnostics.rounding import output_noise
-from harness.runs.trial import Trial
+from harness.diagnostics.differences import output_noise
+
+if TYPE_CHECKING:
+    from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:

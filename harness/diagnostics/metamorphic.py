@@ -17,6 +17,7 @@ three (and two forward passes) more for each leaf that broadcasts, and about eig
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,8 +26,10 @@ from harness.core.run import Measured, NumericArray, Run, pack
 from harness.core.verdict import Verdict
 from harness.diagnostics.comparison import ArrayPair, Scale, compare, resolution
 from harness.diagnostics.diagnostic import Diagnostic, Observation
-from harness.diagnostics.rounding import gradient_noise
-from harness.runs.trial import Trial
+from harness.diagnostics.differences import gradient_noise
+
+if TYPE_CHECKING:
+    from harness.runs.trial import Trial
 
 Values = Mapping[str, NumericArray]
 Gradients = dict[str, NumericArray]

@@ -8,6 +8,8 @@ neither a change of an interior value that is not shown nor errors that change n
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from harness.core.message import message
@@ -15,7 +17,9 @@ from harness.core.run import Measured, NumericArray, Run, pack
 from harness.core.verdict import Alarm, Verdict
 from harness.diagnostics.comparison import ArrayPair, Scale, compare
 from harness.diagnostics.diagnostic import Diagnostic, Observation
-from harness.runs.trial import Trial
+
+if TYPE_CHECKING:
+    from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:

@@ -9,7 +9,7 @@ passes, and one and two more for the same graph.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from harness.core.run import Array, Measured, Run, pack
 from harness.core.verdict import Skipped, Verdict
 from harness.diagnostics.comparison import ArrayPair, Scale, compare, resolution
 from harness.diagnostics.diagnostic import Diagnostic, Observation
-from harness.runs.trial import Trial
+
+if TYPE_CHECKING:
+    from harness.runs.trial import Trial
 
 ANEW, SAME = "anew", "same"
 """The two ways: over a graph computed anew, and over the same graph."""

@@ -14,13 +14,16 @@ from functools import cached_property
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.core.errors import EnvironmentProblem, PageError, UsageError
 from harness.core.vocabulary import PageKind
-from harness.pages.conventions import Conventions, read_conventions
 from harness.pages.front_matter import KINDS, TrainingBreak
 from harness.pages.page import Page, read_page, read_table, read_text
 from harness.pages.probe import Probe, read_probes
+
+if TYPE_CHECKING:
+    from harness.pages.conventions import Conventions
 
 ENTRY_POINTS = "breaklab.breaks"
 
@@ -135,6 +138,8 @@ class Catalogue:
     @cached_property
     def conventions(self) -> Conventions:
         """What the folders state in their `catalogue.toml`. Raises PageError for an invalid one."""
+        from harness.pages.conventions import read_conventions  # few commands need them
+
         return read_conventions(self.roots)
 
     @cached_property

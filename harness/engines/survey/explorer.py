@@ -20,6 +20,7 @@ from harness.engines.adapter.adapters import open_library
 from harness.engines.adapter.calling import attribute_of
 from harness.engines.engine import Dialect
 from harness.engines.loader import load
+from harness.engines.survey import ATTEMPT_MARKER, STEPS, Survey, SurveyFailed, SurveyStep
 from harness.engines.survey.accumulation import accumulation_of
 from harness.engines.survey.forms import (
     ARRAY_ATTRIBUTES,
@@ -36,7 +37,6 @@ from harness.engines.survey.forms import (
     values,
 )
 from harness.engines.survey.numbers import can_import, same, sample
-from harness.engines.survey.record import ATTEMPT_MARKER, STEPS, Survey, SurveyFailed, SurveyStep
 from harness.engines.survey.unbroadcasting import OPS, calls_of, only_by, reducers_of
 
 
