@@ -16,7 +16,7 @@ import numpy as np
 from harness.core.message import Message, message
 from harness.core.run import Measured, NumericArray, Run, pack
 from harness.core.verdict import Skipped, Verdict
-from harness.diagnostics.comparison import ArrayPair, Scale, compare, resolution
+from harness.diagnostics.comparison import ArrayPair, compare_in
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def check(observation: Observation) -> Verdict:
             name = message("the gradient from time {t} of the output before it", t=t)
             zeros = np.zeros(_first_shape(run))
             pairs.append(_pair(name, array.numpy(), zeros, slice(int(t), None)))
-    return compare(pairs, message("it must be"), Scale.of(run), resolution(run.output.numpy()))
+    return compare_in(run, pairs, message("it must be"))
 
 
 def _pair(name: Message, actual: NumericArray, expected: NumericArray, times: slice) -> ArrayPair:

@@ -15,7 +15,7 @@ Bugs deviate by a tenth or more, so the probe decides, not the tolerance.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,7 +57,7 @@ class Scale:
         """Return the scale of a gradient run that did not fail."""
         leaves = sum(math.prod(leaf.shape) for leaf in run.leaves.values())
         output = math.prod(run.output.shape) if run.output else 0
-        size = _largest(run.cotangent.numpy()) if run.cotangent else 0.0
+        size = largest(run.cotangent.numpy()) if run.cotangent else 0.0
         return cls(max(leaves + output, 16), max(size, 1.0))
 
 
@@ -101,11 +101,17 @@ def compare(
     return Silent(compared, max(deviations))
 
 
+def compare_in(run: Run, pairs: Iterable[ArrayPair], reference: Message) -> Verdict:
+    """Compare arrays of a run on its scale, in the precision of its output."""
+    eps = resolution(run.output.numpy()) if run.output else 0.0
+    return compare(pairs, reference, Scale.of(run), eps)
+
+
 def _differing(pair: ArrayPair, scale: Scale, eps: float) -> tuple[NumericArray, float]:
     """Return where the pair differs by more than rounding and slack, and its relative deviation."""
     actual, expected = _wide(pair.actual), _wide(pair.expected)
-    largest = _largest(expected)
-    cancelled = 64 * math.sqrt(scale.terms) * eps * max(largest, scale.size)
+    height = largest(expected)
+    cancelled = 64 * math.sqrt(scale.terms) * eps * max(height, scale.size)
     looked_at = pair.is_compared
     slack = np.where(looked_at, pair.slack, 0.0)
     close = np.isclose(actual, expected, rtol=math.sqrt(eps), atol=cancelled + slack)
@@ -113,7 +119,7 @@ def _differing(pair: ArrayPair, scale: Scale, eps: float) -> tuple[NumericArray,
         error = np.where(actual == expected, 0.0, np.abs(actual - expected))
     error = np.where(np.isnan(error), np.inf, error)[looked_at]
     # If everything expected may be rounding, it does not determine a scale.
-    size = largest if largest > cancelled + slack.max(initial=0.0) else scale.size
+    size = height if height > cancelled + slack.max(initial=0.0) else scale.size
     return looked_at & ~close, float(error.max(initial=0.0) / size)
 
 
@@ -122,7 +128,8 @@ def _wide(array: NumericArray) -> NumericArray:
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
-def _largest(array: NumericArray) -> float:
+def largest(array: NumericArray) -> float:
+    """Return the largest absolute value of the finite entries; 0 if there are none."""
     finite = np.abs(_wide(array)[np.isfinite(_wide(array))])
     return float(finite.max()) if finite.size else 0.0
 
@@ -181,8 +188,24 @@ def compare_gradients(
         pairs.append(
             ArrayPair(verbatim(f"{name}.grad"), actual, expected, (slack or {}).get(name, 0.0))
         )
-    eps = resolution(run.output.numpy()) if run.output else 0.0
-    return compare(pairs, reference, Scale.of(run), eps)
+    return compare_in(run, pairs, reference)
+
+
+def check_log(run: Run, violation: Callable[[str, int, Array, Array], Message | None]) -> Verdict:
+    """Alarm at the first logged value that violates a rule.
+
+    `violation` gets the entry, the step, the value, and the entry's previous value; at first, that
+    is the value itself.
+    """
+    previous: dict[str, Array] = {}
+    compared = 0
+    for step, snapshot in enumerate(run.log):
+        for name, array in snapshot.items():
+            if problem := violation(name, step, array, previous.get(name, array)):
+                return Alarm(problem)
+            previous[name] = array
+            compared += 1
+    return Silent(compared) if compared else Alarm(message("the log is empty"))
 
 
 def compare_with_library(observation: Observation, diagnostic: str, reference: Message) -> Verdict:

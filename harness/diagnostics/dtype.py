@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.core.message import message
-from harness.core.run import Measured, Run, pack
+from harness.core.message import Message, message
+from harness.core.run import Array, Measured, Run, pack
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.diagnostics.comparison import check_log
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.pages.probe import Probe
 
@@ -34,7 +35,7 @@ def check(observation: Observation) -> Verdict:
     """Alarm at the first wrong dtype."""
     run = observation.run
     if observation.probe.kind == "steps":
-        return _check_log(run)
+        return check_log(run, _changed_dtype)
     dtypes = {name: np.dtype(leaf.dtype) for name, leaf in run.measured["dtype"].values.items()}
     if not dtypes or any(dtype.kind != "f" for dtype in dtypes.values()):
         return Skipped(message("not every leaf holds floating-point numbers"))
@@ -69,24 +70,17 @@ def _check_output(probe: Probe, run: Run, expected: np.dtype[np.generic]) -> Ala
     )
 
 
-def _check_log(run: Run) -> Verdict:
-    first: dict[str, np.dtype[np.generic]] = {}
-    compared = 0
-    for step, snapshot in enumerate(run.log):
-        for name, array in snapshot.items():
-            dtype = np.dtype(array.dtype)
-            if first.setdefault(name, dtype) != dtype:
-                return Alarm(
-                    message(
-                        "{entry} is {actual} after step {step}, but was {expected} before",
-                        entry=name,
-                        actual=dtype,
-                        step=step,
-                        expected=first[name],
-                    )
-                )
-            compared += 1
-    return Silent(compared) if compared else Alarm(message("the log is empty"))
+def _changed_dtype(name: str, step: int, array: Array, before: Array) -> Message | None:
+    actual, expected = np.dtype(array.dtype), np.dtype(before.dtype)
+    if actual == expected:
+        return None
+    return message(
+        "{entry} is {actual} after step {step}, but was {expected} before",
+        entry=name,
+        actual=actual,
+        step=step,
+        expected=expected,
+    )
 
 
 DTYPE = Diagnostic(

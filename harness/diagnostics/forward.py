@@ -14,7 +14,7 @@ import numpy as np
 from harness.core.message import message
 from harness.core.run import Measured, Run
 from harness.core.verdict import Alarm, Skipped, Verdict
-from harness.diagnostics.comparison import ArrayPair, Scale, compare
+from harness.diagnostics.comparison import ArrayPair, compare_in
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.differences import output_noise
 
@@ -46,11 +46,8 @@ def check(observation: Observation) -> Verdict:
             )
         )
     noise = run.measured["forward"].numbers["noise"]
-    return compare(
-        [ArrayPair(message("the output"), actual, expected, noise)],
-        message("PyTorch gives"),
-        Scale.of(run),
-    )
+    pair = ArrayPair(message("the output"), actual, expected, noise)
+    return compare_in(run, [pair], message("PyTorch gives"))
 
 
 FORWARD = Diagnostic(

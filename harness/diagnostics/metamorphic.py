@@ -24,7 +24,7 @@ import numpy as np
 from harness.core.message import Message, message
 from harness.core.run import Measured, NumericArray, Run, pack
 from harness.core.verdict import Verdict
-from harness.diagnostics.comparison import ArrayPair, Scale, compare, resolution
+from harness.diagnostics.comparison import ArrayPair, compare_in, resolution
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.differences import gradient_noise
 
@@ -219,9 +219,8 @@ def check(observation: Observation) -> Verdict:
     relations = [
         key.removesuffix(f"/{ACTUAL}") for key in measured.values if key.endswith(f"/{ACTUAL}")
     ]
-    assert run.output is not None
     pairs = [_pair(key, measured) for key in relations]
-    return compare(pairs, message("it must be"), Scale.of(run), resolution(run.output.numpy()))
+    return compare_in(run, pairs, message("it must be"))
 
 
 def _pair(key: str, measured: Measured) -> ArrayPair:

@@ -15,7 +15,7 @@ import numpy as np
 from harness.core.message import message
 from harness.core.run import Measured, NumericArray, Run, pack
 from harness.core.verdict import Alarm, Verdict
-from harness.diagnostics.comparison import ArrayPair, Scale, compare
+from harness.diagnostics.comparison import ArrayPair, compare_in
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 
 if TYPE_CHECKING:
@@ -39,11 +39,8 @@ def check(observation: Observation) -> Verdict:
     if run.generator_moved:
         return Alarm(message("the run drew from NumPy's global generator"))
     again = run.measured["purity"].values["output"].numpy()
-    return compare(
-        [ArrayPair(message("the second output"), again, run.output.numpy())],
-        message("the first"),
-        Scale.of(run),
-    )
+    pair = ArrayPair(message("the second output"), again, run.output.numpy())
+    return compare_in(run, [pair], message("the first"))
 
 
 def _is_changed(before: NumericArray, after: NumericArray) -> bool:

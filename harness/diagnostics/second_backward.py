@@ -16,7 +16,7 @@ import numpy as np
 from harness.core.message import Message, message
 from harness.core.run import Array, Measured, Run, pack
 from harness.core.verdict import Skipped, Verdict
-from harness.diagnostics.comparison import ArrayPair, Scale, compare, resolution
+from harness.diagnostics.comparison import ArrayPair, compare_in
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 
 if TYPE_CHECKING:
@@ -68,9 +68,7 @@ def check(observation: Observation) -> Verdict:
         for name, first in firsts.items()
         for key in [f"{way}/{name}"]
     ]
-    assert run.output is not None
-    eps = resolution(run.output.numpy())
-    return compare(pairs, message("twice the first is"), Scale.of(run), eps)
+    return compare_in(run, pairs, message("twice the first is"))
 
 
 def _name(way: str, leaf: str) -> Message:

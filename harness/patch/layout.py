@@ -31,29 +31,18 @@ class Edit:
     """Whether the added code follows `around`."""
 
 
-@dataclass(frozen=True)
-class Position:
-    """The place of a change: the siblings `nodes[start:end]` are replaced."""
+@dataclass(frozen=True, eq=False)
+class Position(Siblings):
+    """The place of a change: the siblings that are replaced."""
 
-    nodes: tuple[Node, ...]
-    start: int
-    end: int
-    after_previous: bool
+    after_previous: bool = False
+    """If there are none: whether the new code belongs to the sibling before this place."""
 
     @property
-    def removed(self) -> tuple[Node, ...]:
-        """The siblings that are replaced."""
-        return self.nodes[self.start : self.end]
-
-    @property
-    def left(self) -> Node | None:
-        """The sibling before them."""
-        return self.nodes[self.start - 1] if self.start else None
-
-    @property
-    def right(self) -> Node | None:
-        """The sibling after them."""
-        return self.nodes[self.end] if self.end < len(self.nodes) else None
+    def touched(self) -> tuple[Node, ...]:
+        """The siblings that are replaced, or else the one that the new code is written beside."""
+        beside = self.start - 1 if self.after_previous else self.start
+        return self.taken or self.nodes[beside : beside + 1]
 
 
 def deleted_nodes(hunk: Hunk, match: Match) -> list[Node]:
@@ -62,7 +51,7 @@ def deleted_nodes(hunk: Hunk, match: Match) -> list[Node]:
         node
         for change in hunk.changes
         if isinstance(change, Swap) and not change.added
-        for node in _position(change, match).removed
+        for node in _position(change, match).taken
     ]
 
 
@@ -110,15 +99,15 @@ def _position(change: Swap, match: Match) -> Position:
         first, last = nodes[0], nodes[-1]
         assert isinstance(first, Node)
         assert isinstance(last, Node)
-        return Position(first.siblings(), first.index, last.index + 1, after_previous=False)
+        return Position(first.siblings(), first.index, last.index + 1)
     before = match.binding.get(change.previous) if change.previous else None
     behind = match.binding.get(change.following) if change.following else None
     if isinstance(before, Node):
         return Position(before.siblings(), before.index + 1, before.index + 1, after_previous=True)
     if isinstance(behind, Node):
         if change.added[0].slot == "decorators" and behind.slot == "clauses":
-            return Position((behind,), 0, 0, after_previous=False)
-        return Position(behind.siblings(), behind.index, behind.index, after_previous=False)
+            return Position((behind,), 0, 0)
+        return Position(behind.siblings(), behind.index, behind.index)
     gap = before or behind
     assert isinstance(gap, Siblings)
     place = gap.end if before else gap.start
@@ -139,30 +128,26 @@ class _Writer:
         if not added:
             return self._deletion()
         small = all(node.kind != "Compound" for node in added)
-        shared = any(len(node.mates) > 1 or node.suite for node in self._touched())
+        shared = any(len(node.mates) > 1 or node.suite for node in self.position.touched)
         if shared and added[0].slot == "body":
             return self._inline(added) if small else self._broken_line(added)
         return self._lines(added)
 
-    def _touched(self) -> tuple[Node, ...]:
-        beside = self.position.left if self.position.after_previous else self.position.right
-        return self.position.removed or ((beside,) if beside else ())
-
     def _edit(self, start: int, end: int, text: str) -> Edit:
-        kind: SiteKind = "header" if self._touched()[0].slot == "decorators" else "statements"
-        behind = not self.position.removed and self.position.after_previous
-        around = self._touched()[0]
+        kind: SiteKind = "header" if self.position.touched[0].slot == "decorators" else "statements"
+        behind = not self.position.taken and self.position.after_previous
+        around = self.position.touched[0]
         return Edit(self.hunk, start, end, text, kind, around, beside_is_before=behind)
 
     # ----- additions and replacements -----
 
     def _lines(self, added: Sequence[Node]) -> Edit:
         """Write statements, clauses or decorators on lines of their own."""
-        node = self._touched()[0]
+        node = self.position.touched[0]
         indent = self.source.indent_at(node.begin)
         text = self._block(added, indent)
-        if self.position.removed:
-            return self._edit(self.position.removed[0].begin, self.position.removed[-1].end, text)
+        if self.position.taken:
+            return self._edit(self.position.taken[0].begin, self.position.taken[-1].end, text)
         if self.position.after_previous:
             end = self.source.line_end(node.end)
             return self._edit(end, end, self.source.newline + indent + text)
@@ -172,16 +157,16 @@ class _Writer:
     def _inline(self, added: Sequence[Node]) -> Edit:
         """Write simple statements on a shared line, or after a colon."""
         text = "; ".join(self.template.text(node.start, node.end, "") for node in added)
-        if self.position.removed:
-            return self._edit(self.position.removed[0].start, self.position.removed[-1].end, text)
-        node = self._touched()[0]
+        if self.position.taken:
+            return self._edit(self.position.taken[0].start, self.position.taken[-1].end, text)
+        node = self.position.touched[0]
         if self.position.after_previous:
             return self._edit(node.end, node.end, f"; {text}")
         return self._edit(node.start, node.start, f"{text}; ")
 
     def _broken_line(self, added: Sequence[Node]) -> Edit:
         """Write compound statements at a shared line, which is split into several."""
-        position, touched = self.position, self._touched()
+        position, touched = self.position, self.position.touched
         left = [node for node in touched[0].mates if node.index < position.start]
         right = [node for node in touched[-1].mates if node.index >= position.end]
         start, end = touched[0].mates[0].start, touched[-1].mates[-1].end
@@ -203,7 +188,7 @@ class _Writer:
     # ----- deletions -----
 
     def _deletion(self) -> Edit:
-        removed = self.position.removed
+        removed = self.position.taken
         first, last = removed[0], removed[-1]
         if self._becomes_pass(first):
             return Edit(self.hunk, first.begin, last.end, "pass", "deletion", first)
@@ -219,7 +204,7 @@ class _Writer:
         return node.slot == "body" and node.index == 0 and nested and emptied
 
     def _anchor(self) -> tuple[Node | None, bool]:
-        first = self.position.removed[0]
+        first = self.position.taken[0]
         if first.slot != "body":
             return first.parent, False
         nodes = self.position.nodes

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 
 from harness.core.errors import HunkError
 from harness.patch.scope import Names, Scope, parse_scope
-from harness.patch.side import Side, UnreadableSide, read_side
+from harness.patch.side import GAP_LINE, Side, UnreadableSide, indent_of, read_side
 from harness.patch.tree import DEFINITIONS, Node
 
 _HEADER = re.compile(r"@@(?P<scope>.*?)(?:@@(?P<rest>.*))?")
-_GAP = re.compile(r"\s*\.\.\.\s*(#.*)?")
 
 
 @dataclass(frozen=True)
@@ -175,14 +174,14 @@ def _hunk(path: str, number: int, scope: Scope, rows: Sequence[tuple[int, str]])
 
 def _split(path: str, line: int, row: str) -> tuple[str, str]:
     """A row's prefix and code; the code of a gap is an indented ``...``."""
-    if _GAP.fullmatch(row):
+    if GAP_LINE.fullmatch(row):
         return " ", row.removeprefix(" ")
     prefix, code = row[0], row[1:]
     if prefix not in " -+":
         problem = f"`{row.strip()}` begins with neither a space, `-`, `+` nor `@@`"
         remedy = "begin context lines with a space, removed ones with `-`, added ones with `+`"
         raise HunkError(path, line, problem, remedy)
-    if prefix in "-+" and _GAP.fullmatch(code):
+    if prefix in "-+" and GAP_LINE.fullmatch(code):
         problem = f"`{prefix}...`: `...` stands for unchanged statements"
         remedy = "begin this line with a space; write out the statements to remove or add"
         raise HunkError(path, line, problem, remedy)
@@ -191,8 +190,8 @@ def _split(path: str, line: int, row: str) -> tuple[str, str]:
 
 def _margin(side: Sequence[tuple[int, str]]) -> int:
     """The indentation of a side's first statement."""
-    codes = [code for _, code in side if not _GAP.fullmatch(code)]
-    return len(codes[0]) - len(codes[0].lstrip()) if codes else 0
+    codes = [code for _, code in side if not GAP_LINE.fullmatch(code)]
+    return indent_of(codes[0]) if codes else 0
 
 
 def checked(path: str, number: int, scope: Scope, before: Side, after: Side) -> Hunk:
