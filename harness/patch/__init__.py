@@ -5,9 +5,9 @@
 `breaks/README.md` describes the notation, and `tests/harness/patch` shows it by example.
 """
 
-from harness.patch.apply import ABSENT, apply_patch
+from harness.patch.apply import ABSENT, Patched, apply_patch
+from harness.patch.layout import Site
 from harness.patch.notation import Hunk, Patch, combine, loosen, parse_patch, rename
-from harness.patch.patched import Patched, Site
 from harness.patch.scope import Names
 
 __all__ = [

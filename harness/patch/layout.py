@@ -1,15 +1,65 @@
-"""From changed statements to changed bytes: lines, separators, one-line suites, empty blocks."""
+"""From changed statements to changed bytes: lines, separators, one-line suites, empty blocks.
+
+An edit replaces bytes of the original text; a site is its place in the patched text.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from harness.patch.match import Match, Siblings
 from harness.patch.notation import Hunk, NewHeader, Swap
-from harness.patch.patched import SiteKind
 from harness.patch.render import Template, replaced_span
-from harness.patch.tree import Node, Source
+from harness.patch.tree import Node, Source, scope_of
+
+SiteKind = Literal["expression", "statements", "header", "deletion"]
+
+
+@dataclass(frozen=True)
+class Site:
+    """A changed place; replacing the bytes `start:end` by `before` undoes the change."""
+
+    file: str
+    line: int
+    """1-based, in the patched text."""
+    scope: str
+    """The dotted name of the innermost definition around it; "" for the module."""
+    before: str
+    after: str
+    start: int
+    end: int
+    """UTF-8 byte offsets in the patched text."""
+    kind: SiteKind
+    anchor: int | None = None
+    """If code was deleted without a replacement: the offset of the statement beside it."""
+    anchor_before: bool = False
+    """Whether that statement came before the deleted code."""
+    origin: tuple[int, int] = (0, 0)
+    """The span of `before` in the original text, in bytes."""
+    origin_anchor: int | None = None
+    """If code was only added: the offset of the statement beside it in the original text."""
+    origin_anchor_before: bool = False
+    """Whether that statement came before the added code."""
+
+    def undone(self) -> Site:
+        """The place in the original text, as a site whose `after` is the original code."""
+        kind: SiteKind = self.kind
+        if kind == "deletion":
+            kind = "statements"
+        elif kind == "statements" and not self.before.strip():
+            kind = "deletion"
+        return replace(
+            self,
+            before=self.after,
+            after=self.before,
+            start=self.origin[0],
+            end=self.origin[1],
+            kind=kind,
+            anchor=self.origin_anchor,
+            anchor_before=self.origin_anchor_before,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,3 +271,52 @@ class _Writer:
         line_goes = not first.suite and all(node in self.deleted for node in right)
         start = self.source.line_start(first.begin) if line_goes and not left else first.begin
         return start, right[0].start if right else self.source.next_line(last.end)
+
+
+# ----- The patched text -----
+
+
+def splice(changes: Sequence[Edit], source: Source) -> str:
+    """Return the patched text of a file; the edits are in order and do not overlap."""
+    pieces, at = [], 0
+    for edit in changes:
+        pieces += [source.data[at : edit.start], edit.text.encode()]
+        at = edit.end
+    return b"".join([*pieces, source.data[at:]]).decode()
+
+
+def _moved(changes: Sequence[Edit], offset: int) -> int:
+    """Return the offset in the patched text of an original offset that no edit replaces."""
+    before = [edit for edit in changes if edit.end <= offset and edit.start < offset]
+    return offset + sum(len(edit.text.encode()) - (edit.end - edit.start) for edit in before)
+
+
+def sites_of(changes: Sequence[Edit], file: str, source: Source, patched: str) -> list[Site]:
+    """Return the places in the patched text of a file, in order."""
+    sites, growth, data = [], 0, patched.encode()
+    for edit in changes:
+        start, length = edit.start + growth, len(edit.text.encode())
+        growth += length - (edit.end - edit.start)
+        blank = length - len(edit.text.lstrip().encode())
+        sites.append(
+            Site(
+                file,
+                1 + _breaks(data[: start + (blank if blank < length else 0)]),
+                scope_of(edit.around),
+                source.slice(edit.start, edit.end),
+                edit.text,
+                start,
+                start + length,
+                edit.kind,
+                None if edit.anchor is None else _moved(changes, edit.anchor.start),
+                edit.anchor_before,
+                (edit.start, edit.end),
+                edit.around.start,
+                edit.beside_is_before,
+            )
+        )
+    return sites
+
+
+def _breaks(data: bytes) -> int:
+    return data.count(b"\n") + data.count(b"\r") - data.count(b"\r\n")

@@ -24,7 +24,7 @@ from keyword import iskeyword
 from types import CodeType
 from typing import TypeVar
 
-from harness.patch.patched import Site
+from harness.patch.layout import Site
 from harness.patch.tree import BOM, line_starts
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
