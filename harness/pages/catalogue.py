@@ -114,11 +114,7 @@ class Catalogue:
         """
         page = read_page(self.path(page_id, kind or "page"))
         if kind is not None and page.front.kind != kind:
-            wanted = next(front.noun for front in KINDS if front.kind == kind)
-            raise UsageError(
-                f"`{page_id}` is {page.front.noun}, not {wanted}",
-                "`harness list` shows the kind of each page",
-            )
+            raise page.is_not(next(front.noun for front in KINDS if front.kind == kind))
         return page
 
     def pages(self) -> tuple[list[Page], list[PageError]]:
