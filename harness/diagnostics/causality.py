@@ -3,8 +3,7 @@
 Axis -2 of the first leaf is time. For a few times t, the leaf is replaced by other numbers from t
 on: the output before t must not change. With a cotangent that is zero from t on, the leaf's
 gradient must also be zero there, so that the backward pass does not leak either. At most three
-times are tried, which costs three forward passes and three of both. It detects neither a mask that
-hides too much nor any other error.
+times are tried, which costs three forward passes and three of both.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ import numpy as np
 from harness.core.message import Message, message
 from harness.core.run import Measured, NumericArray, Run, pack
 from harness.core.verdict import Skipped, Verdict
-from harness.diagnostics.comparison import ArrayPair, compare_in
-from harness.diagnostics.diagnostic import Diagnostic, Observation
+from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, compare_in
 
 if TYPE_CHECKING:
     from harness.runs.trial import Trial

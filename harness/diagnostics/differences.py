@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.run import Array, Measured, NumericArray, Run, pack
-from harness.diagnostics.comparison import resolution
+from harness.diagnostics.diagnostic import resolution
 
 if TYPE_CHECKING:
     from harness.runs.trial import Trial

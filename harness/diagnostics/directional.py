@@ -16,8 +16,14 @@ import numpy as np
 from harness.core.message import message
 from harness.core.run import Measured, NumericArray, Run
 from harness.core.verdict import Verdict
-from harness.diagnostics.comparison import ArrayPair, Scale, check_shapes, compare
-from harness.diagnostics.diagnostic import Diagnostic, Observation
+from harness.diagnostics.diagnostic import (
+    ArrayPair,
+    Diagnostic,
+    Observation,
+    Scale,
+    check_shapes,
+    compare,
+)
 from harness.diagnostics.differences import Surroundings, Unmeasurable, gradient_noise
 
 if TYPE_CHECKING:

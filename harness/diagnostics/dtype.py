@@ -15,8 +15,7 @@ import numpy as np
 from harness.core.message import Message, message
 from harness.core.run import Array, Measured, Run, pack
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
-from harness.diagnostics.comparison import check_log
-from harness.diagnostics.diagnostic import Diagnostic, Observation
+from harness.diagnostics.diagnostic import Diagnostic, Observation, check_log
 from harness.pages.probe import Probe
 
 if TYPE_CHECKING:
@@ -87,8 +86,6 @@ DTYPE = Diagnostic(
     name="dtype",
     sees="a gradient, an output or a logged value that loses or gains precision",
     blind="wrong values; numbers that were rounded and widened again",
-    cost="3, the run itself",
-    passes=lambda _: 3,
     check=check,
     measure=measure,
     kinds=("gradient", "steps"),

@@ -18,8 +18,7 @@ import numpy as np
 from harness.core.message import Message, message, verbatim
 from harness.core.run import Array, Measured, NumericArray, Run, pack
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
-from harness.diagnostics.comparison import check_log
-from harness.diagnostics.diagnostic import Diagnostic, Observation
+from harness.diagnostics.diagnostic import Diagnostic, Observation, check_log
 from harness.diagnostics.differences import Surroundings, Unmeasurable
 
 if TYPE_CHECKING:
@@ -131,8 +130,6 @@ FINITE = Diagnostic(
     name="finite",
     sees="NaN and infinity where the leaves and the slopes are finite",
     blind="wrong numbers that are finite",
-    cost="3, the run itself",
-    passes=lambda _: 3,
     check=check,
     measure=measure,
     kinds=("gradient", "steps"),

@@ -1,8 +1,7 @@
 """`forward`: the probe's output against PyTorch's, in shape and value.
 
 The only check of the forward pass itself: finite differences compare the gradient with what the
-engine computes, right or wrong. It does not check gradients, nor probes that PyTorch cannot run. It
-costs one forward pass, to estimate the rounding error.
+engine computes, right or wrong. It costs one forward pass, to estimate the rounding error.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ import numpy as np
 from harness.core.message import message
 from harness.core.run import Measured, Run
 from harness.core.verdict import Alarm, Skipped, Verdict
-from harness.diagnostics.comparison import ArrayPair, compare_in
-from harness.diagnostics.diagnostic import Diagnostic, Observation
+from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, compare_in
 from harness.diagnostics.differences import output_noise
 
 if TYPE_CHECKING:

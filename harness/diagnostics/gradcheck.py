@@ -17,8 +17,7 @@ import numpy as np
 from harness.core.message import message
 from harness.core.run import Measured, Run, pack
 from harness.core.verdict import Skipped, Verdict
-from harness.diagnostics.comparison import compare_gradients
-from harness.diagnostics.diagnostic import Diagnostic, Observation
+from harness.diagnostics.diagnostic import Diagnostic, Observation, compare_gradients
 from harness.diagnostics.differences import Surroundings, Unmeasurable, gradient_noise
 
 if TYPE_CHECKING:

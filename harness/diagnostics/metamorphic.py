@@ -24,8 +24,13 @@ import numpy as np
 from harness.core.message import Message, message
 from harness.core.run import Measured, NumericArray, Run, pack
 from harness.core.verdict import Verdict
-from harness.diagnostics.comparison import ArrayPair, compare_in, resolution
-from harness.diagnostics.diagnostic import Diagnostic, Observation
+from harness.diagnostics.diagnostic import (
+    ArrayPair,
+    Diagnostic,
+    Observation,
+    compare_in,
+    resolution,
+)
 from harness.diagnostics.differences import gradient_noise
 
 if TYPE_CHECKING:

@@ -2,8 +2,7 @@
 
 The leaves and the cotangent keep their values, nothing is drawn from NumPy's global generator, and
 a second forward pass agrees with the first one. (Up to rounding: a linear algebra library may sum
-in another order if an array lies elsewhere in memory.) It costs that one forward pass. It detects
-neither a change of an interior value that is not shown nor errors that change nothing.
+in another order if an array lies elsewhere in memory.)
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ import numpy as np
 from harness.core.message import message
 from harness.core.run import Measured, NumericArray, Run, pack
 from harness.core.verdict import Alarm, Verdict
-from harness.diagnostics.comparison import ArrayPair, compare_in
-from harness.diagnostics.diagnostic import Diagnostic, Observation
+from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, compare_in
 
 if TYPE_CHECKING:
     from harness.runs.trial import Trial

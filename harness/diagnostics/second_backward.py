@@ -2,9 +2,8 @@
 
 The second pass walks a graph computed anew from the same leaves and, if the library can retain a
 graph, in another trial the same graph. Gradients add up only in the leaves: this detects an
-overwritten leaf, a gradient left in an interior node, and a graph that keeps state. It cannot
-detect a gradient that is wrong in the same way each time. It costs two forward and two backward
-passes, and one and two more for the same graph.
+overwritten leaf, a gradient left in an interior node, and a graph that keeps state. It costs two
+forward and two backward passes, and one and two more for the same graph.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ import numpy as np
 from harness.core.message import Message, message
 from harness.core.run import Array, Measured, Run, pack
 from harness.core.verdict import Skipped, Verdict
-from harness.diagnostics.comparison import ArrayPair, compare_in
-from harness.diagnostics.diagnostic import Diagnostic, Observation
+from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, compare_in
 
 if TYPE_CHECKING:
     from harness.runs.trial import Trial

@@ -1,8 +1,7 @@
 """`shape`: the one-line invariant `leaf.grad.shape == leaf.shape`.
 
 In a log of steps, which has no gradients, the invariant is that every logged value keeps its first
-shape. It costs nothing beyond the run, and detects neither wrong values nor a wrong shape that
-another rule has corrected.
+shape. A wrong shape that another rule has corrected is not detected.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ from __future__ import annotations
 from harness.core.message import Message, message
 from harness.core.run import Array
 from harness.core.verdict import Alarm, Silent, Verdict
-from harness.diagnostics.comparison import check_log, check_shapes
-from harness.diagnostics.diagnostic import Diagnostic, Observation
+from harness.diagnostics.diagnostic import Diagnostic, Observation, check_log, check_shapes
 
 
 def check(observation: Observation) -> Verdict:
@@ -41,8 +39,6 @@ SHAPE = Diagnostic(
     name="shape",
     sees="a gradient whose shape is not that of its leaf, a parameter that changes its shape",
     blind="wrong values of the right shape; lengths that agree by coincidence",
-    cost="3, the run itself",
-    passes=lambda _: 3,
     check=check,
     kinds=("gradient", "steps"),
 )

@@ -13,8 +13,7 @@ import numpy as np
 from harness.core.message import Message, message, verbatim
 from harness.core.run import Array, NumericArray
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
-from harness.diagnostics.comparison import largest
-from harness.diagnostics.diagnostic import Diagnostic, Observation
+from harness.diagnostics.diagnostic import Diagnostic, Observation, largest
 
 KEPT_DIGITS = 0.4
 """The share of a dtype's digits in which two logs must agree: 5e-7 in float64, 2e-3 in float32.
