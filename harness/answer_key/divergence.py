@@ -6,16 +6,19 @@ then, along the walk, which node was visited, what it received and what it passe
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import zip_longest
 
 import numpy as np
+from msgspec.structs import replace
 
+from harness.answer_key.agreement import agree, wrong_entries
 from harness.answer_key.fingerprint import fingerprint
-from harness.answer_key.graph import Graph, match, passed_on, walks
-from harness.answer_key.margin import agree, wrong_entries
 from harness.answer_key.naming import format_distinct
-from harness.core.message import Message, message
+from harness.core.message import Message, message, verbatim
 from harness.core.run import Array, NumericArray, TraceStep
 
 
@@ -28,7 +31,7 @@ def first_divergence(
     `correct`. Several backward passes are compared in turn. None also if either trace is empty,
     as that of an engine that cannot record its walk.
     """
-    passes = walks(broken), walks(correct)
+    passes = _walks(broken), _walks(correct)
     for number, (actual, expected) in enumerate(zip(*passes, strict=False), start=1):
         for divergence in _divergences(actual, expected, names):
             if len(passes[1]) == 1:
@@ -49,8 +52,8 @@ def _divergences(
     broken: list[TraceStep], correct: list[TraceStep], names: Mapping[int, str]
 ) -> Iterator[Message]:
     """Yield what is wrong, the earliest first; later differences may follow from it."""
-    graph = Graph({step.index: step for step in correct}, names)
-    matched, difference = match(broken, graph)
+    graph = _Graph({step.index: step for step in correct}, names)
+    matched, difference = _match(broken, graph)
     if difference:
         yield message("the graph is different: {difference}", difference=difference)
     visits = [step for step in matched if step.index in graph.steps]
@@ -58,10 +61,122 @@ def _divergences(
     yield from _wrong_cotangents(visits, graph)
 
 
+# ----- The graph -----
+
+
+def _walks(steps: Sequence[TraceStep]) -> list[list[TraceStep]]:
+    """Split a trace into backward passes; a node that received nothing starts a new one."""
+    passes: list[list[TraceStep]] = []
+    awaited: set[int] = set()
+    for step in steps:
+        if step.index not in awaited:
+            passes.append([])
+            awaited = set()
+        passes[-1].append(step)
+        awaited.discard(step.index)
+        awaited.update(index for index, _ in _passed_on(step))
+    return passes
+
+
+def _passed_on(step: TraceStep) -> list[tuple[int, Array]]:
+    """Return the cotangents that a node passed on, each with the index of its parent."""
+    pairs = zip(step.parents, step.handed, strict=False)
+    return [(index, array) for index, array in pairs if index is not None and array is not None]
+
+
+@dataclass(frozen=True)
+class _Graph:
+    """The correct walk by its indices, outputs first, and the names of its leaves."""
+
+    steps: dict[int, TraceStep]
+    names: Mapping[int, str]
+
+    def name(self, index: int) -> Message:
+        """Return a leaf's name, or a result's op, numbered if the op occurs more than once."""
+        step = self.steps.get(index)
+        if step is None:
+            return message("a node that the correct walk never visits")
+        if not step.op:
+            if name := self.names.get(index):
+                return message("the leaf {name}", name=name)
+            return message("the leaf of shape {shape}", shape=step.value.shape)
+        same = sorted(other.index for other in self.steps.values() if other.op == step.op)
+        if len(same) == 1:
+            return verbatim(f"`{step.op}`")
+        return message(
+            "`{op}` (number {number} of {count} from the inputs)",
+            op=step.op,
+            number=same.index(index) + 1,
+            count=len(same),
+        )
+
+    @cached_property
+    def users(self) -> Mapping[int, list[int]]:
+        """The nodes that pass each node a cotangent, in the order of the walk."""
+        users: defaultdict[int, list[int]] = defaultdict(list)
+        for step in self.steps.values():
+            for index in dict(_passed_on(step)):
+                users[index].append(step.index)
+        return users
+
+
+def _match(broken: list[TraceStep], graph: _Graph) -> tuple[list[TraceStep], Message | None]:
+    """Return the broken walk with the indices of the correct one, and where the graphs differ.
+
+    Nodes are matched from the output down, operand by operand, so that the engines may number
+    their nodes and order their walks differently. A node without a counterpart is left out.
+    """
+    steps = {step.index: step for step in broken}
+    numbers: dict[int | None, int] = {}
+    twins: dict[int, int] = {}
+    pairs: deque[tuple[Message, int | None, int | None]] = deque()
+    pairs.append((message("the output"), broken[0].index, next(iter(graph.steps))))
+    difference = None
+    while pairs and not difference:
+        place, here, there = pairs.popleft()
+        kinds = _kind(here, steps), _kind(there, graph.steps)
+        if None not in kinds and kinds[0] != kinds[1]:
+            difference = message(
+                "{array} is {actual}, expected {expected}",
+                array=place,
+                actual=kinds[0],
+                expected=kinds[1],
+            )
+        if here is None or there is None:
+            continue
+        is_matched = there in twins
+        if twins.setdefault(there, here) != here or numbers.setdefault(here, there) != there:
+            difference = difference or message(
+                "{place} is a different node in the correct graph", place=place
+            )
+        elif not is_matched and None not in kinds:
+            parents = zip_longest(steps[here].parents, graph.steps[there].parents)
+            name = graph.name(there)
+            pairs.extend(
+                (message("operand {operand} of {node}", operand=i, node=name), *pair)
+                for i, pair in enumerate(parents)
+            )
+    return [_renumbered(step, numbers) for step in broken if step.index in numbers], difference
+
+
+def _kind(index: int | None, steps: Mapping[int, TraceStep]) -> Message | None:
+    """Return what a node is; None if the walk never visited it."""
+    if index is None:
+        return message("cut off from the walk")
+    if index not in steps:
+        return None
+    op = steps[index].op
+    return message("the result of `{op}`", op=op) if op else message("a leaf")
+
+
+def _renumbered(step: TraceStep, numbers: Mapping[int | None, int]) -> TraceStep:
+    return replace(step, index=numbers[step.index], parents=tuple(map(numbers.get, step.parents)))
+
+
 # ----- The forward pass -----
 
 
-def _wrong_values(visits: list[TraceStep], graph: Graph) -> Iterator[Message]:
+def _wrong_values(visits: list[TraceStep], graph: _Graph) -> Iterator[Message]:
     """Yield the wrong values, inputs first; the operands of the first one are right."""
     wrong = {
         step.index: _unlike(VALUE, step.value, graph.steps[step.index].value) for step in visits
@@ -95,7 +210,7 @@ def _wrong_values(visits: list[TraceStep], graph: Graph) -> Iterator[Message]:
 # ----- The backward pass -----
 
 
-def _wrong_cotangents(visits: list[TraceStep], graph: Graph) -> Iterator[Message]:
+def _wrong_cotangents(visits: list[TraceStep], graph: _Graph) -> Iterator[Message]:
     """Yield what is wrong at each visit, in the order of the walk; then the nodes never visited."""
     visited, done = {step.index for step in visits}, set[int]()
     for step in visits:
@@ -120,12 +235,12 @@ def _wrong_cotangents(visits: list[TraceStep], graph: Graph) -> Iterator[Message
             )
 
 
-def _wrong_arrival(step: TraceStep, visits: list[TraceStep], graph: Graph) -> Iterator[Message]:
+def _wrong_arrival(step: TraceStep, visits: list[TraceStep], graph: _Graph) -> Iterator[Message]:
     """Yield how a received cotangent is wrong, although those passed to the node are right."""
     wrong = _unlike(COTANGENT, step.cotangent, graph.steps[step.index].cotangent)
     if not wrong:
         return
-    pairs = [pair for visit in visits for pair in passed_on(visit)]
+    pairs = [pair for visit in visits for pair in _passed_on(visit)]
     handed = [array.numpy() for index, array in pairs if index == step.index]
     if not handed:
         yield message("the walk starts from {difference}", difference=wrong)
@@ -155,7 +270,7 @@ def _mistaken_sum(actual: NumericArray, terms: Sequence[NumericArray]) -> Messag
     return message("they do not add up to that")
 
 
-def _wrong_rule(step: TraceStep, graph: Graph) -> Iterator[Message]:
+def _wrong_rule(step: TraceStep, graph: _Graph) -> Iterator[Message]:
     """Yield each wrong cotangent that an op's rule passed on, although its own was right."""
     expected = graph.steps[step.index]
     pairs = zip_longest(step.handed, expected.handed)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.answer_key.margin import agree, deviation, rounding_of, widened, wrong_entries
+from harness.answer_key.agreement import agree, deviation, rounding_of, widened, wrong_entries
 from harness.answer_key.naming import axes_named, factor_named, listed, region_named, slices_named
 from harness.core.message import Message, message
 from harness.core.run import NumericArray

@@ -1,21 +1,25 @@
-"""The outcome: what a break did to a probe, judged against the answer key.
+"""The outcome: what a break did to a probe, judged against the answer key; and its stage.
 
 Decided in this order: did it crash; does anything observable differ (shape, then dtype, then
 values, then memory and state), and by more than another choice at a kink; did the patched code run.
+
+The stage is how far the fault got before it was lost or noticed, after the RIPR model of mutation
+testing (Ammann and Offutt): a fault must be *reached*, *infect* the state, *propagate* to something
+observable, and be *revealed* by a check. Where it was lost explains why a bug hides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from harness.answer_key.agreement import is_subgradient
 from harness.answer_key.naming import format_distinct
-from harness.answer_key.subgradient import is_subgradient
-from harness.core.message import Message, message, verbatim
+from harness.core.message import EMPTY, Message, message, verbatim
 from harness.core.run import Array, Failure, NumericArray, Run, own_name
-from harness.core.vocabulary import Outcome
+from harness.core.vocabulary import Outcome, Stage
 
 
 @dataclass(frozen=True)
@@ -134,9 +138,7 @@ def _differences(run: Run, key: Run, siblings: Sequence[Run] = ()) -> list[_Diff
         *_unlike_output(run, key),
         *_unlike_gradients(run, key, siblings),
         *_unlike_log(run, key),
-        *_unlike_inputs(run, key),
-        *_unlike_sharing(run, key),
-        *_unlike_generator(run, key),
+        *_unlike_effects(run, key),
     ]
     return sorted(differences, key=lambda difference: KINDS.index(difference.kind))
 
@@ -200,22 +202,15 @@ def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
         yield _Difference("value", evidence)
 
 
-def _unlike_inputs(run: Run, key: Run) -> Iterator[_Difference]:
-    """Yield the inputs that the run changes and the correct engine does not."""
+def _unlike_effects(run: Run, key: Run) -> Iterator[_Difference]:
+    """Yield what the run changes, shares or draws, and the correct engine does not."""
     for name in run.mutated.keys() - key.mutated.keys():
         evidence = message("{name} was changed by the run", name=name)
         yield _Difference("mutated-input", evidence, verbatim(name))
-
-
-def _unlike_sharing(run: Run, key: Run) -> Iterator[_Difference]:
-    """Yield gradients that share memory with another array, but not on the correct engine."""
     for name, other in run.shared:
         if (name, other) not in key.shared:
             evidence = message("{one} and {other} share memory", one=name, other=own_name(other))
             yield _Difference("aliased", evidence, verbatim(name))
-
-
-def _unlike_generator(run: Run, key: Run) -> Iterator[_Difference]:
     if run.generator_moved and not key.generator_moved:
         yield _Difference("state", message("numbers were drawn from NumPy's global generator"))
 
@@ -296,26 +291,27 @@ def _value_evidence(
     )
 
 
-def _last_losses(run: Run, key: Run) -> tuple[float, float] | None:
-    """Return the last losses of two logs, if both log a single number."""
+def _different_endings(run: Run, key: Run) -> tuple[float, float] | None:
+    """Return the last losses of two logs, if both log a number and three digits of it differ."""
     if not (run.log and key.log and "loss" in run.log[-1] and "loss" in key.log[-1]):
         return None
     losses = run.log[-1]["loss"].numpy(), key.log[-1]["loss"].numpy()
     if any(loss.size != 1 for loss in losses):
         return None
-    return losses[0].item(), losses[1].item()
+    actual, expected = (loss.item() for loss in losses)
+    return None if _digits(actual) == _digits(expected) else (actual, expected)
 
 
 def _is_better(run: Run, key: Run) -> bool:
-    """Whether the loss ends lower, compared in three digits so that rounding does not count."""
-    losses = _last_losses(run, key)
-    return losses is not None and losses[0] < losses[1] and _digits(losses[0]) != _digits(losses[1])
+    """Whether the loss ends lower."""
+    losses = _different_endings(run, key)
+    return losses is not None and losses[0] < losses[1]
 
 
 def _with_ending(difference: Message, run: Run, key: Run) -> Message:
     """Return the difference, and how the losses end if they end differently."""
-    losses = _last_losses(run, key)
-    if losses is None or _digits(losses[0]) == _digits(losses[1]):
+    losses = _different_endings(run, key)
+    if losses is None:
         return difference
     actual, expected = map(_digits, losses)
     if losses[0] < losses[1]:
@@ -335,3 +331,41 @@ def _with_ending(difference: Message, run: Run, key: Run) -> Message:
 
 def _digits(loss: float) -> str:
     return f"{loss:.3g}"
+
+
+# ----- The stage -----
+
+
+def stage_of(
+    outcome: Outcome,
+    trail: Mapping[str, int],
+    clean: Mapping[str, int] | None,
+    caught_by: Sequence[str],
+) -> tuple[Stage | None, Message]:
+    """Return the stage, and the sentence that explains it to a learner.
+
+    `trail` is that of the run, `clean` that of the unpatched engine at the same sites; if the
+    stage depends on `clean` and it is None, the stage is None and the sentence empty.
+    """
+    if caught_by:
+        return "revealed", message("noticed by {diagnostics}", diagnostics=", ".join(caught_by))
+    if outcome == "not-reached":
+        return "not-reached", message("your probe never runs this line")
+    if outcome == "disguised-correct" and clean is None:
+        return None, EMPTY
+    if outcome == "disguised-correct" and not infected(trail, clean or {}):
+        return "not-infected", message("it ran, but on this input both formulas agree")
+    if outcome == "disguised-correct":
+        return "not-propagated", message("wrong inside, but cancelled on the way out")
+    if outcome == "convention":
+        choice = message("another valid choice at a kink: there is nothing to reveal")
+        return "not-revealed", choice
+    return "not-revealed", message("wrong, but no check that was run noticed it")
+
+
+def infected(trail: Mapping[str, int], clean: Mapping[str, int]) -> bool:
+    """Whether two runs of the same probe differ in what was evaluated at a patched site."""
+    events = {key for key in trail.keys() | clean.keys() if " " in key}
+    return any(
+        trail.get(key, 0) != clean.get(key, 0) for key in events | (trail.keys() & clean.keys())
+    )

@@ -25,7 +25,7 @@ def doctor(
 ) -> int:
     """Examine an engine without a break: how it is built, its bugs, and which breaks apply."""
     from harness.doctor.diagnosis import diagnose
-    from harness.engines.settings import nearest_settings
+    from harness.engines import nearest_settings
     from harness.report.doctor import show_diagnosis
 
     session = Session(breaks, json=json, cached=not no_cache)

@@ -62,8 +62,8 @@ class Session:
         Raises UsageError for a variant of an engine that is not minigrad, and what `explore` raises
         for an engine that cannot be used.
         """
+        from harness.engines import nearest_settings
         from harness.engines.engine import find_engine
-        from harness.engines.settings import nearest_settings
 
         name = self.engine_name or nearest_settings(Path())
         if name is None:

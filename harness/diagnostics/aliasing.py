@@ -8,13 +8,17 @@ a leaf's gradient: there it causes wrong values.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from harness.core.message import joined, message
 from harness.core.run import Measured, NumericArray, Run, own_name
 from harness.core.verdict import Alarm, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
-from harness.runs.trial import Trial
+
+if TYPE_CHECKING:
+    from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from harness.core.message import message
 from harness.core.verdict import Verdict
-from harness.diagnostics.comparison import compare_with_library
-from harness.diagnostics.diagnostic import Diagnostic, Observation
-from harness.diagnostics.rounding import measure_noise
+from harness.diagnostics.diagnostic import Diagnostic, Observation, compare_with_library
+from harness.diagnostics.differences import measure_noise
 
 
 def check(observation: Observation) -> Verdict:

@@ -7,6 +7,7 @@ running statistics) shows in the log, and rounding is the same in both.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +15,9 @@ from harness.core.message import Message, message
 from harness.core.run import Array, Measured, Run
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
-from harness.runs.trial import Trial
+
+if TYPE_CHECKING:
+    from harness.runs.trial import Trial
 
 Log = list[dict[str, Array]]
 

@@ -1,8 +1,7 @@
 """`crash`: whether the run ended with an exception, a signal or a limit.
 
-It costs nothing beyond the run, and does not detect wrong numbers. If a correct engine refuses the
-probe (`refuse_*`), an exception is right: `guard` checks those. A signal or a timeout is never
-right.
+If a correct engine refuses the probe (`refuse_*`), an exception is right: `guard` checks those. A
+signal or a timeout is never right.
 """
 
 from __future__ import annotations
@@ -27,8 +26,6 @@ CRASH = Diagnostic(
     name="crash",
     sees="any run that does not end normally",
     blind="wrong numbers",
-    cost="3, the run itself",
-    passes=lambda _: 3,
     check=check,
     kinds=("gradient", "steps", "module"),
     looks_at_crashes=True,

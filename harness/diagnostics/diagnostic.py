@@ -1,20 +1,38 @@
-"""Diagnostics: what they may use, and how their verdicts are obtained.
+"""Diagnostics: what they may use, how they compare arrays, and how their verdicts are obtained.
 
 A diagnostic evaluates an `Observation`, which holds a run and independent libraries' runs of the
-same probe, but not the answer key.
+same probe, but not the answer key. Most diagnostics compare arrays that should be equal: shape,
+then value (`dtype` checks dtypes).
+
+The tolerance depends on the coarser of the two dtypes (an engine that computes in float32 is right
+within float32's digits) and on the size of what was summed. Two things are accepted as rounding:
+
+- half of the digits, `sqrt(eps)` relative: 1.5e-8 for float64, 3.5e-4 for float32;
+- where terms cancel, `64 sqrt(n) eps` of the largest number, for n numbers in the leaves and the
+  output: n rounding errors of either sign add up to some sqrt(n) of them (Higham, Accuracy and
+  Stability of Numerical Algorithms, section 2.8).
+
+What an ill-conditioned probe needs beyond that is measured (see `differences`) and passed as slack.
+Bugs deviate by a tenth or more, so the probe decides, not the tolerance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from typing import TYPE_CHECKING
 
-from harness.core.message import message, verbatim
-from harness.core.run import Measured, Measurement, Run
-from harness.core.verdict import Alarm, Skipped, Verdict
+import numpy as np
+
+from harness.core.message import Message, message, verbatim
+from harness.core.run import Array, Measured, Measurement, NumericArray, Run
+from harness.core.verdict import Alarm, Silent, Skipped, Verdict
 from harness.pages.probe import Probe, ProbeKind
-from harness.runs.trial import Trial
+
+if TYPE_CHECKING:
+    from harness.runs.trial import Trial
 
 
 @dataclass(frozen=True)
@@ -36,12 +54,12 @@ class Diagnostic:
     """What it catches, in a sentence."""
     blind: str
     """What it cannot catch by construction, in a sentence."""
-    cost: str
+    check: Callable[[Observation], Verdict]
+    cost: str = "3, the run itself"
     """In forward passes of the probe; a backward pass counts as two, and P is the number of
     elements in its leaves."""
-    passes: Callable[[int], float]
+    passes: Callable[[int], float] = lambda _: 3
     """The same as a number, for a probe of P elements."""
-    check: Callable[[Observation], Verdict]
     measure: Callable[[Trial, Run], Measured] | None = None
     """Runs the engine under test again, in its process; `check` finds the result in the run."""
     library: str | None = None
@@ -92,3 +110,203 @@ def evaluate(diagnostic: Diagnostic, observation: Observation) -> Verdict:
     if diagnostic.measure and not measured:
         return Skipped(message("it measured nothing on this run"))
     return diagnostic.check(observation)
+
+
+# ----- Arrays that should be equal -----
+
+
+@dataclass(frozen=True)
+class ArrayPair:
+    """Two arrays that should be equal, and their name in a message."""
+
+    name: Message
+    actual: NumericArray
+    expected: NumericArray
+    slack: NumericArray | float = 0.0
+    """How far they may differ beyond rounding; infinite for an element that is not compared."""
+
+    @property
+    def is_compared(self) -> NumericArray:
+        """Which elements are compared."""
+        unbounded = np.broadcast_to(self.slack, self.expected.shape) == np.inf
+        return np.asarray(~unbounded & ~np.isnan(self.expected))
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The size of a run's numbers, which determines rounding."""
+
+    terms: int
+    """The number of elements in the leaves and the output: no sum is much longer."""
+    size: float
+    """The largest entry of the cotangent, which scales everything in a backward pass."""
+
+    @classmethod
+    def of(cls, run: Run) -> Scale:
+        """Return the scale of a gradient run that did not fail."""
+        leaves = sum(math.prod(leaf.shape) for leaf in run.leaves.values())
+        output = math.prod(run.output.shape) if run.output else 0
+        size = largest(run.cotangent.numpy()) if run.cotangent else 0.0
+        return cls(max(leaves + output, 16), max(size, 1.0))
+
+
+def resolution(*arrays: NumericArray) -> float:
+    """Return the coarsest machine epsilon among them; other dtypes count as float64."""
+    floats = [array.dtype for array in arrays if array.dtype.kind in "fc"]
+    return float(max((np.finfo(dtype).eps for dtype in floats), default=np.finfo(float).eps))
+
+
+def compare(
+    pairs: Iterable[ArrayPair], reference: Message, scale: Scale, eps: float = 0.0
+) -> Verdict:
+    """Alarm at the first pair that differs; the deviation is the largest of all pairs.
+
+    `reference` says where the expected numbers come from ("PyTorch gives"); `eps` is the precision
+    of the computation, if that is coarser than the pair's own dtypes. NaN equals nothing; elements
+    whose expected value is NaN are not compared. Skipped if none is compared.
+    """
+    alarm: Message | None = None
+    compared, deviations = 0, [0.0]
+    for pair in pairs:
+        if pair.actual.shape != pair.expected.shape:
+            return Alarm(
+                message(
+                    "{array} is {actual}, {reference} {expected}",
+                    array=pair.name,
+                    actual=pair.actual.shape,
+                    reference=reference,
+                    expected=pair.expected.shape,
+                )
+            )
+        wrong, deviation = _differing(pair, scale, max(eps, resolution(pair.actual, pair.expected)))
+        compared += int(pair.is_compared.sum())
+        deviations.append(deviation)
+        if wrong.any() and not alarm:
+            alarm = _describe(pair, wrong, reference)
+    if alarm:
+        return Alarm(alarm, max(deviations))
+    if not compared:
+        return Skipped(message("there is nothing to compare"))
+    return Silent(compared, max(deviations))
+
+
+def compare_in(run: Run, pairs: Iterable[ArrayPair], reference: Message) -> Verdict:
+    """Compare arrays of a run on its scale, in the precision of its output."""
+    eps = resolution(run.output.numpy()) if run.output else 0.0
+    return compare(pairs, reference, Scale.of(run), eps)
+
+
+def _differing(pair: ArrayPair, scale: Scale, eps: float) -> tuple[NumericArray, float]:
+    """Return where the pair differs by more than rounding and slack, and its relative deviation."""
+    actual, expected = _wide(pair.actual), _wide(pair.expected)
+    height = largest(expected)
+    cancelled = 64 * math.sqrt(scale.terms) * eps * max(height, scale.size)
+    looked_at = pair.is_compared
+    slack = np.where(looked_at, pair.slack, 0.0)
+    close = np.isclose(actual, expected, rtol=math.sqrt(eps), atol=cancelled + slack)
+    with np.errstate(invalid="ignore"):
+        error = np.where(actual == expected, 0.0, np.abs(actual - expected))
+    error = np.where(np.isnan(error), np.inf, error)[looked_at]
+    # If everything expected may be rounding, it does not determine a scale.
+    size = height if height > cancelled + slack.max(initial=0.0) else scale.size
+    return looked_at & ~close, float(error.max(initial=0.0) / size)
+
+
+def _wide(array: NumericArray) -> NumericArray:
+    """Convert to float64, so that a comparison does not round one side to the other's dtype."""
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+
+
+def largest(array: NumericArray) -> float:
+    """Return the largest absolute value of the finite entries; 0 if there are none."""
+    finite = np.abs(_wide(array)[np.isfinite(_wide(array))])
+    return float(finite.max()) if finite.size else 0.0
+
+
+def _describe(pair: ArrayPair, wrong: NumericArray, reference: Message) -> Message:
+    first = tuple(int(i) for i in np.argwhere(wrong)[0])
+    at = f"[{', '.join(map(str, first))}]" if first else ""
+    difference = message(
+        "{array} is {actual}, {reference} {expected}",
+        array=message("{array}{index}", array=pair.name, index=at),
+        actual=f"{pair.actual[first]:.6g}",
+        reference=reference,
+        expected=f"{pair.expected[first]:.6g}",
+    )
+    if wrong.size == 1:
+        return difference
+    return message(
+        "{difference} ({count} of {size} are wrong)",
+        difference=difference,
+        count=int(wrong.sum()),
+        size=wrong.size,
+    )
+
+
+def check_shapes(run: Run) -> Alarm | None:
+    """Return an alarm about the first gradient whose shape is not that of its leaf."""
+    for name, gradient in run.gradients.items():
+        if gradient is not None and gradient.shape != run.leaves[name].shape:
+            return Alarm(
+                message(
+                    "{leaf}.grad has shape {actual}, but {leaf} has shape {expected}",
+                    leaf=name,
+                    actual=gradient.shape,
+                    expected=run.leaves[name].shape,
+                )
+            )
+    return None
+
+
+def compare_gradients(
+    run: Run,
+    others: Mapping[str, Array | None],
+    reference: Message,
+    slack: Mapping[str, NumericArray] | None = None,
+) -> Verdict:
+    """Compare a run's gradients with those of another source, leaf by leaf.
+
+    A missing gradient equals a gradient of zeros.
+    """
+    pairs = []
+    for name, other in others.items():
+        gradient = run.gradients.get(name)
+        zeros = np.zeros(run.leaves[name].shape)
+        actual = zeros if gradient is None else gradient.numpy()
+        expected = zeros if other is None else other.numpy()
+        pairs.append(
+            ArrayPair(verbatim(f"{name}.grad"), actual, expected, (slack or {}).get(name, 0.0))
+        )
+    return compare_in(run, pairs, reference)
+
+
+def check_log(run: Run, violation: Callable[[str, int, Array, Array], Message | None]) -> Verdict:
+    """Alarm at the first logged value that violates a rule.
+
+    `violation` gets the entry, the step, the value, and the entry's previous value; at first, that
+    is the value itself.
+    """
+    previous: dict[str, Array] = {}
+    compared = 0
+    for step, snapshot in enumerate(run.log):
+        for name, array in snapshot.items():
+            if problem := violation(name, step, array, previous.get(name, array)):
+                return Alarm(problem)
+            previous[name] = array
+            compared += 1
+    return Silent(compared) if compared else Alarm(message("the log is empty"))
+
+
+def compare_with_library(observation: Observation, diagnostic: str, reference: Message) -> Verdict:
+    """Compare the run's gradients with those of the library that has the diagnostic's name.
+
+    The measurement of that name is the slack: rounding and, at kinks, the libraries' choices.
+    """
+    answer = observation.independent[diagnostic]
+    assert not isinstance(answer, Skipped)
+    measured = observation.run.measured[diagnostic].values
+    slack = {name: array.numpy() for name, array in measured.items()}
+    verdict = compare_gradients(observation.run, answer.gradients, reference, slack)
+    if isinstance(verdict, Skipped):
+        return Skipped(message("every element is at a kink, where libraries may differ"))
+    return verdict

@@ -9,16 +9,25 @@ not moved.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from harness.core.message import message
 from harness.core.run import Measured, NumericArray, Run
 from harness.core.verdict import Verdict
-from harness.diagnostics.comparison import ArrayPair, Scale, check_shapes, compare
-from harness.diagnostics.diagnostic import Diagnostic, Observation
-from harness.diagnostics.differences import Surroundings, Unmeasurable
-from harness.diagnostics.rounding import gradient_noise
-from harness.runs.trial import Trial
+from harness.diagnostics.diagnostic import (
+    ArrayPair,
+    Diagnostic,
+    Observation,
+    Scale,
+    check_shapes,
+    compare,
+)
+from harness.diagnostics.differences import Surroundings, Unmeasurable, gradient_noise
+
+if TYPE_CHECKING:
+    from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:

@@ -8,15 +8,18 @@ the leaves once more. A gradient that was rounded and widened again has the righ
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from harness.core.message import message
-from harness.core.run import Measured, Run, pack
+from harness.core.message import Message, message
+from harness.core.run import Array, Measured, Run, pack
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
-from harness.diagnostics.diagnostic import Diagnostic, Observation
-from harness.diagnostics.wording import brings_numbers
+from harness.diagnostics.diagnostic import Diagnostic, Observation, check_log
 from harness.pages.probe import Probe
-from harness.runs.trial import Trial
+
+if TYPE_CHECKING:
+    from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:
@@ -31,7 +34,7 @@ def check(observation: Observation) -> Verdict:
     """Alarm at the first wrong dtype."""
     run = observation.run
     if observation.probe.kind == "steps":
-        return _check_log(run)
+        return check_log(run, _changed_dtype)
     dtypes = {name: np.dtype(leaf.dtype) for name, leaf in run.measured["dtype"].values.items()}
     if not dtypes or any(dtype.kind != "f" for dtype in dtypes.values()):
         return Skipped(message("not every leaf holds floating-point numbers"))
@@ -55,7 +58,7 @@ def _check_output(probe: Probe, run: Run, expected: np.dtype[np.generic]) -> Ala
     assert run.output is not None
     dtype = np.dtype(run.output.dtype)
     promoted = np.result_type(dtype, expected) == dtype and dtype.kind == "f"
-    if dtype == expected or (promoted and brings_numbers(probe)):
+    if dtype == expected or (promoted and probe.brings_numbers):
         return None
     return Alarm(
         message(
@@ -66,32 +69,23 @@ def _check_output(probe: Probe, run: Run, expected: np.dtype[np.generic]) -> Ala
     )
 
 
-def _check_log(run: Run) -> Verdict:
-    first: dict[str, np.dtype[np.generic]] = {}
-    compared = 0
-    for step, snapshot in enumerate(run.log):
-        for name, array in snapshot.items():
-            dtype = np.dtype(array.dtype)
-            if first.setdefault(name, dtype) != dtype:
-                return Alarm(
-                    message(
-                        "{entry} is {actual} after step {step}, but was {expected} before",
-                        entry=name,
-                        actual=dtype,
-                        step=step,
-                        expected=first[name],
-                    )
-                )
-            compared += 1
-    return Silent(compared) if compared else Alarm(message("the log is empty"))
+def _changed_dtype(name: str, step: int, array: Array, before: Array) -> Message | None:
+    actual, expected = np.dtype(array.dtype), np.dtype(before.dtype)
+    if actual == expected:
+        return None
+    return message(
+        "{entry} is {actual} after step {step}, but was {expected} before",
+        entry=name,
+        actual=actual,
+        step=step,
+        expected=expected,
+    )
 
 
 DTYPE = Diagnostic(
     name="dtype",
     sees="a gradient, an output or a logged value that loses or gains precision",
     blind="wrong values; numbers that were rounded and widened again",
-    cost="3, the run itself",
-    passes=lambda _: 3,
     check=check,
     measure=measure,
     kinds=("gradient", "steps"),

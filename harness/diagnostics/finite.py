@@ -11,15 +11,18 @@ NaN. A probe that itself contains NaN or infinity is skipped.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from harness.core.message import Message, message, verbatim
 from harness.core.run import Array, Measured, NumericArray, Run, pack
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
-from harness.diagnostics.diagnostic import Diagnostic, Observation
+from harness.diagnostics.diagnostic import Diagnostic, Observation, check_log
 from harness.diagnostics.differences import Surroundings, Unmeasurable
-from harness.diagnostics.wording import brings_non_finite
-from harness.runs.trial import Trial
+
+if TYPE_CHECKING:
+    from harness.runs.trial import Trial
 
 OUTPUT = message("the output")
 
@@ -63,10 +66,10 @@ def _is_at_a_pole(trial: Trial, run: Run) -> bool:
 def check(observation: Observation) -> Verdict:
     """Alarm at the first NaN or infinity without a reason."""
     run = observation.run
-    text_is_finite = not brings_non_finite(observation.probe)
+    text_is_finite = not observation.probe.brings_non_finite
     if observation.probe.kind == "steps":
         if text_is_finite:
-            return _check_log(run)
+            return check_log(run, _became_infinite)
         return Skipped(message("the probe's text contains numbers that are not finite"))
     if not all(_is_finite(leaf) for leaf in run.leaves.values()):
         return Skipped(message("a leaf is not finite"))
@@ -98,18 +101,12 @@ def _check_gradients(run: Run) -> Verdict:
     return Silent(compared)
 
 
-def _check_log(run: Run) -> Verdict:
-    was_finite: dict[str, bool] = {}
-    compared = 0
-    for step, snapshot in enumerate(run.log):
-        for name, array in snapshot.items():
-            finite = _is_finite(array)
-            if np.isnan(array.numpy()).any() or (was_finite.get(name, finite) and not finite):
-                problem = _describe(verbatim(name), array.numpy())
-                return Alarm(message("{problem} after step {step}", problem=problem, step=step))
-            was_finite[name] = finite
-            compared += 1
-    return Silent(compared) if compared else Alarm(message("the log is empty"))
+def _became_infinite(name: str, step: int, array: Array, before: Array) -> Message | None:
+    """Return a message about a NaN, or an infinity that was not there at the last step."""
+    if not np.isnan(array.numpy()).any() and (_is_finite(array) or not _is_finite(before)):
+        return None
+    problem = _describe(verbatim(name), array.numpy())
+    return message("{problem} after step {step}", problem=problem, step=step)
 
 
 def _is_finite(array: Array | None) -> bool:
@@ -133,8 +130,6 @@ FINITE = Diagnostic(
     name="finite",
     sees="NaN and infinity where the leaves and the slopes are finite",
     blind="wrong numbers that are finite",
-    cost="3, the run itself",
-    passes=lambda _: 3,
     check=check,
     measure=measure,
     kinds=("gradient", "steps"),

@@ -1,21 +1,23 @@
 """`forward`: the probe's output against PyTorch's, in shape and value.
 
 The only check of the forward pass itself: finite differences compare the gradient with what the
-engine computes, right or wrong. It does not check gradients, nor probes that PyTorch cannot run. It
-costs one forward pass, to estimate the rounding error.
+engine computes, right or wrong. It costs one forward pass, to estimate the rounding error.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness.core.message import message
 from harness.core.run import Measured, Run
 from harness.core.verdict import Alarm, Skipped, Verdict
-from harness.diagnostics.comparison import ArrayPair, Scale, compare
-from harness.diagnostics.diagnostic import Diagnostic, Observation
-from harness.diagnostics.rounding import output_noise
-from harness.runs.trial import Trial
+from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, compare_in
+from harness.diagnostics.differences import output_noise
+
+if TYPE_CHECKING:
+    from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:
@@ -42,11 +44,8 @@ def check(observation: Observation) -> Verdict:
             )
         )
     noise = run.measured["forward"].numbers["noise"]
-    return compare(
-        [ArrayPair(message("the output"), actual, expected, noise)],
-        message("PyTorch gives"),
-        Scale.of(run),
-    )
+    pair = ArrayPair(message("the output"), actual, expected, noise)
+    return compare_in(run, [pair], message("PyTorch gives"))
 
 
 FORWARD = Diagnostic(

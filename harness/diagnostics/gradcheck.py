@@ -10,16 +10,18 @@ rounding error. Probes of more than 50 elements are left to `directional`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from harness.core.message import message
 from harness.core.run import Measured, Run, pack
 from harness.core.verdict import Skipped, Verdict
-from harness.diagnostics.comparison import compare_gradients
-from harness.diagnostics.diagnostic import Diagnostic, Observation
-from harness.diagnostics.differences import Surroundings, Unmeasurable
-from harness.diagnostics.rounding import gradient_noise
-from harness.runs.trial import Trial
+from harness.diagnostics.diagnostic import Diagnostic, Observation, compare_gradients
+from harness.diagnostics.differences import Surroundings, Unmeasurable, gradient_noise
+
+if TYPE_CHECKING:
+    from harness.runs.trial import Trial
 
 MOST_ELEMENTS = 50
 """Larger leaves would require two forward passes per element."""

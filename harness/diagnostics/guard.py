@@ -1,7 +1,7 @@
 """`guard`: the engine refuses what a correct engine refuses.
 
-It checks only probes named `refuse_*`, and costs nothing beyond the run. A refusal is an exception
-of any type, with any message; a signal, an exit or a timeout is not a refusal.
+A refusal is an exception of any type, with any message; a signal, an exit or a timeout is not a
+refusal.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ GUARD = Diagnostic(
     name="guard",
     sees="an engine that accepts what a correct one refuses",
     blind="probes that are not named `refuse_*`; a refusal for the wrong reason",
-    cost="3, the run itself",
-    passes=lambda _: 3,
     check=check,
     kinds=("gradient", "steps"),
     looks_at_crashes=True,

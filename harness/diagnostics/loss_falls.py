@@ -8,14 +8,17 @@ is skipped.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from harness.core.message import message
 from harness.core.run import Measured, NumericArray, Run
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
-from harness.diagnostics.wording import brings_non_finite
-from harness.runs.trial import Trial
+
+if TYPE_CHECKING:
+    from harness.runs.trial import Trial
 
 STEPS = (1e-3, 1e-5, 1e-7)
 """A large step may overshoot a pole or a valley; a smaller one does not if the loss is smooth."""
@@ -33,7 +36,7 @@ def measure(trial: Trial, run: Run) -> Measured:
     before = _loss(run.output.numpy(), run)
     if np.isinf(before):
         return Measured(problem="the loss is infinite, so a step cannot lower it")
-    if np.isnan(before) and brings_non_finite(trial.probe):
+    if np.isnan(before) and trial.probe.brings_non_finite:
         return Measured(problem="the probe's text contains numbers that are not finite")
     rounding = _rounding(run, run.output.numpy())
     if STEPS[0] * _square_length(run) <= rounding:

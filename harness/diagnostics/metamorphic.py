@@ -17,16 +17,24 @@ three (and two forward passes) more for each leaf that broadcasts, and about eig
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness.core.message import Message, message
 from harness.core.run import Measured, NumericArray, Run, pack
 from harness.core.verdict import Verdict
-from harness.diagnostics.comparison import ArrayPair, Scale, compare, resolution
-from harness.diagnostics.diagnostic import Diagnostic, Observation
-from harness.diagnostics.rounding import gradient_noise
-from harness.runs.trial import Trial
+from harness.diagnostics.diagnostic import (
+    ArrayPair,
+    Diagnostic,
+    Observation,
+    compare_in,
+    resolution,
+)
+from harness.diagnostics.differences import gradient_noise
+
+if TYPE_CHECKING:
+    from harness.runs.trial import Trial
 
 Values = Mapping[str, NumericArray]
 Gradients = dict[str, NumericArray]
@@ -216,9 +224,8 @@ def check(observation: Observation) -> Verdict:
     relations = [
         key.removesuffix(f"/{ACTUAL}") for key in measured.values if key.endswith(f"/{ACTUAL}")
     ]
-    assert run.output is not None
     pairs = [_pair(key, measured) for key in relations]
-    return compare(pairs, message("it must be"), Scale.of(run), resolution(run.output.numpy()))
+    return compare_in(run, pairs, message("it must be"))
 
 
 def _pair(key: str, measured: Measured) -> ArrayPair:

@@ -2,20 +2,22 @@
 
 The leaves and the cotangent keep their values, nothing is drawn from NumPy's global generator, and
 a second forward pass agrees with the first one. (Up to rounding: a linear algebra library may sum
-in another order if an array lies elsewhere in memory.) It costs that one forward pass. It detects
-neither a change of an interior value that is not shown nor errors that change nothing.
+in another order if an array lies elsewhere in memory.)
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness.core.message import message
 from harness.core.run import Measured, NumericArray, Run, pack
 from harness.core.verdict import Alarm, Verdict
-from harness.diagnostics.comparison import ArrayPair, Scale, compare
-from harness.diagnostics.diagnostic import Diagnostic, Observation
-from harness.runs.trial import Trial
+from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, compare_in
+
+if TYPE_CHECKING:
+    from harness.runs.trial import Trial
 
 
 def measure(trial: Trial, run: Run) -> Measured:
@@ -35,11 +37,8 @@ def check(observation: Observation) -> Verdict:
     if run.generator_moved:
         return Alarm(message("the run drew from NumPy's global generator"))
     again = run.measured["purity"].values["output"].numpy()
-    return compare(
-        [ArrayPair(message("the second output"), again, run.output.numpy())],
-        message("the first"),
-        Scale.of(run),
-    )
+    pair = ArrayPair(message("the second output"), again, run.output.numpy())
+    return compare_in(run, [pair], message("the first"))
 
 
 def _is_changed(before: NumericArray, after: NumericArray) -> bool:

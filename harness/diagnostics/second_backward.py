@@ -2,23 +2,23 @@
 
 The second pass walks a graph computed anew from the same leaves and, if the library can retain a
 graph, in another trial the same graph. Gradients add up only in the leaves: this detects an
-overwritten leaf, a gradient left in an interior node, and a graph that keeps state. It cannot
-detect a gradient that is wrong in the same way each time. It costs two forward and two backward
-passes, and one and two more for the same graph.
+overwritten leaf, a gradient left in an interior node, and a graph that keeps state. It costs two
+forward and two backward passes, and one and two more for the same graph.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from harness.core.message import Message, message
 from harness.core.run import Array, Measured, Run, pack
 from harness.core.verdict import Skipped, Verdict
-from harness.diagnostics.comparison import ArrayPair, Scale, compare, resolution
-from harness.diagnostics.diagnostic import Diagnostic, Observation
-from harness.runs.trial import Trial
+from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, compare_in
+
+if TYPE_CHECKING:
+    from harness.runs.trial import Trial
 
 ANEW, SAME = "anew", "same"
 """The two ways: over a graph computed anew, and over the same graph."""
@@ -66,9 +66,7 @@ def check(observation: Observation) -> Verdict:
         for name, first in firsts.items()
         for key in [f"{way}/{name}"]
     ]
-    assert run.output is not None
-    eps = resolution(run.output.numpy())
-    return compare(pairs, message("twice the first is"), Scale.of(run), eps)
+    return compare_in(run, pairs, message("twice the first is"))
 
 
 def _name(way: str, leaf: str) -> Message:

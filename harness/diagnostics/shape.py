@@ -1,57 +1,44 @@
 """`shape`: the one-line invariant `leaf.grad.shape == leaf.shape`.
 
 In a log of steps, which has no gradients, the invariant is that every logged value keeps its first
-shape. It costs nothing beyond the run, and detects neither wrong values nor a wrong shape that
-another rule has corrected.
+shape. A wrong shape that another rule has corrected is not detected.
 """
 
 from __future__ import annotations
 
-from harness.core.message import message
-from harness.core.run import Run
+from harness.core.message import Message, message
+from harness.core.run import Array
 from harness.core.verdict import Alarm, Silent, Verdict
-from harness.diagnostics.comparison import check_shapes
-from harness.diagnostics.diagnostic import Diagnostic, Observation
+from harness.diagnostics.diagnostic import Diagnostic, Observation, check_log, check_shapes
 
 
 def check(observation: Observation) -> Verdict:
     """Alarm at the first gradient or logged value that has the wrong shape."""
     run = observation.run
-    return _check_log(run) if observation.probe.kind == "steps" else _check_gradients(run)
-
-
-def _check_gradients(run: Run) -> Verdict:
+    if observation.probe.kind == "steps":
+        return check_log(run, _changed_shape)
     if alarm := check_shapes(run):
         return alarm
     compared = sum(gradient is not None for gradient in run.gradients.values())
     return Silent(compared) if compared else Alarm(message("no leaf has a gradient"))
 
 
-def _check_log(run: Run) -> Verdict:
-    first: dict[str, tuple[int, ...]] = {}
-    compared = 0
-    for step, snapshot in enumerate(run.log):
-        for name, array in snapshot.items():
-            if first.setdefault(name, array.shape) != array.shape:
-                return Alarm(
-                    message(
-                        "{entry} has shape {actual} after step {step}, but had {expected} before",
-                        entry=name,
-                        actual=array.shape,
-                        step=step,
-                        expected=first[name],
-                    )
-                )
-            compared += 1
-    return Silent(compared) if compared else Alarm(message("the log is empty"))
+def _changed_shape(name: str, step: int, array: Array, before: Array) -> Message | None:
+    if array.shape == before.shape:
+        return None
+    return message(
+        "{entry} has shape {actual} after step {step}, but had {expected} before",
+        entry=name,
+        actual=array.shape,
+        step=step,
+        expected=before.shape,
+    )
 
 
 SHAPE = Diagnostic(
     name="shape",
     sees="a gradient whose shape is not that of its leaf, a parameter that changes its shape",
     blind="wrong values of the right shape; lengths that agree by coincidence",
-    cost="3, the run itself",
-    passes=lambda _: 3,
     check=check,
     kinds=("gradient", "steps"),
 )

@@ -13,7 +13,7 @@ import numpy as np
 from harness.core.message import Message, message, verbatim
 from harness.core.run import Array, NumericArray
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
-from harness.diagnostics.diagnostic import Diagnostic, Observation
+from harness.diagnostics.diagnostic import Diagnostic, Observation, largest
 
 KEPT_DIGITS = 0.4
 """The share of a dtype's digits in which two logs must agree: 5e-7 in float64, 2e-3 in float32.
@@ -66,7 +66,7 @@ def compare_logs(actual_log: Log, expected_log: Log) -> Verdict:
             if key.endswith(IDENTITY):
                 continue
             actual, expected = actuals[key].numpy(), expecteds[key].numpy()
-            scales[key] = max(scales.get(key, 0.0), _largest(expected))
+            scales[key] = max(scales.get(key, 0.0), largest(expected))
             deviations.append(_deviation(actual, expected, scales[key]))
             if deviations[-1] > tolerance:
                 return Alarm(_difference(step, key, actual, expected), deviations[-1])
@@ -90,11 +90,6 @@ def _coarsest(log: Log) -> float:
     return max((float(np.finfo(d).eps) for d in dtypes if d.kind == "f"), default=2.0**-52)
 
 
-def _largest(array: NumericArray) -> float:
-    finite = np.abs(array[np.isfinite(array)])
-    return float(finite.max()) if finite.size else 0.0
-
-
 def _deviation(actual: NumericArray, expected: NumericArray, scale: float) -> float:
     """Return the error relative to the key's largest value so far; integers must be equal.
 
@@ -108,8 +103,8 @@ def _deviation(actual: NumericArray, expected: NumericArray, scale: float) -> fl
     with np.errstate(invalid="ignore"):
         apart = np.abs(actual.astype(float) - expected.astype(float)) / scale
     same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
-    largest = float(np.where(same, 0.0, apart).max())
-    return math.inf if math.isnan(largest) else largest
+    worst = float(np.where(same, 0.0, apart).max())
+    return math.inf if math.isnan(worst) else worst
 
 
 def _difference(step: int, entry: str, actual: NumericArray, expected: NumericArray) -> Message:

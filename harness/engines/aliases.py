@@ -30,8 +30,7 @@ def likely_names(sources: Mapping[str, str]) -> set[str]:
     """The functions whose name suggests that they un-broadcast."""
     return {
         node.name
-        for tree in _trees(sources)
-        for node in ast.walk(tree)
+        for node in _nodes(sources)
         if isinstance(node, ast.FunctionDef) and LIKELY.fullmatch(node.name)
     }
 
@@ -43,8 +42,7 @@ def adds_in_place(sources: Mapping[str, str]) -> bool:
         and isinstance(node.op, ast.Add)
         and isinstance(node.target, ast.Attribute)
         and "grad" in node.target.attr
-        for tree in _trees(sources)
-        for node in ast.walk(tree)
+        for node in _nodes(sources)
     )
 
 
@@ -59,6 +57,10 @@ def _aliases(tree: ast.Module, names: set[str]) -> Iterator[str]:
                 isinstance(value, ast.Attribute) and value.attr in names
             ):
                 yield from (t.id for t in node.targets if isinstance(t, ast.Name))
+
+
+def _nodes(sources: Mapping[str, str]) -> Iterator[ast.AST]:
+    return (node for tree in _trees(sources) for node in ast.walk(tree))
 
 
 def _trees(sources: Mapping[str, str]) -> Iterator[ast.Module]:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import ast
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
+import msgspec
+
 from harness.core.errors import EnvironmentProblem, UsageError
+from harness.engines import SETTINGS
 from harness.engines.engine import read_source
-from harness.engines.settings import SETTINGS, Settings, read_settings
 from harness.patch.side import quiet_parse
 
 LARGEST = 1024 * 1024
@@ -25,6 +28,26 @@ _RESERVED = {"harness", "msgspec", "numpy"}
 """Packages that the child process needs: an engine of the same name would replace them."""
 
 _IGNORED_FOLDERS = {"test", "tests", "__pycache__", "node_modules", "venv", "site-packages"}
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table [engine] of a `harness.toml`; a survey determines what it omits."""
+
+    target: str
+    root: str | None = None
+    """The folder that it is imported from, such as `src`, if the files do not show it."""
+    leaf: str | None = None
+    data: str | None = None
+    grad: str | None = None
+    backward: str | None = None
+    functions: tuple[str, ...] = ()
+    """Modules with functions of tensors, besides the target's own."""
+    accumulation: str | None = None
+    names: dict[str, str | tuple[str, ...]] = {}
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    engine: Settings
 
 
 @dataclass(frozen=True)
@@ -64,6 +87,19 @@ def locate(engine: str) -> Target:
 def _by_settings(path: Path) -> Target:
     settings = read_settings(path)
     return _by_name(settings.target, settings, path.parent)
+
+
+def read_settings(path: Path) -> Settings:
+    """Read the settings at `path`. Raises UsageError if they are invalid."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return msgspec.convert(table, _File).engine
+    except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        keys = ", ".join(Settings.__struct_fields__)
+        example = '`target = "path/to/tensor.py:Tensor"`'
+        remedy = f"write a table [engine] with a line {example}; its keys are\n    {keys}"
+        raise UsageError(f"{path} cannot be read: {reason}", remedy) from None
 
 
 def _by_name(engine: str, settings: Settings, base: Path) -> Target:

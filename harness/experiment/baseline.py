@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from harness.answer_key.subgradient import MEASUREMENT
+from harness.answer_key.agreement import MEASUREMENT
 from harness.core.errors import EnvironmentProblem
 from harness.core.message import Message, message
 from harness.core.report import RunReport

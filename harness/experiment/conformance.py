@@ -14,8 +14,8 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from harness.answer_key.agreement import MEASUREMENT
 from harness.answer_key.outcome import OUTPUT, judge
-from harness.answer_key.subgradient import MEASUREMENT
 from harness.core.message import EMPTY, Message, message, verbatim
 from harness.core.run import Array, Failure, Run, pack
 from harness.core.vocabulary import Loss

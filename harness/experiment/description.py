@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from harness.answer_key.agreement import margin
 from harness.answer_key.divergence import first_divergence
 from harness.answer_key.fingerprint import fingerprint
-from harness.answer_key.margin import margin
-from harness.answer_key.outcome import Judgement
-from harness.answer_key.stage import stage_of
+from harness.answer_key.outcome import Judgement, stage_of
 from harness.core.message import Message, message
 from harness.core.report import RunReport
 from harness.core.run import Array, Run, TraceStep

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core.errors import EnvironmentProblem
+from harness.engines import SETTINGS
 from harness.engines.aliases import adds_in_place, likely_names, spellings
 from harness.engines.engine import Dialect, Engine
 from harness.engines.location import Target, locate
-from harness.engines.settings import SETTINGS
 from harness.engines.survey import Reducer, Survey, SurveyStep
 from harness.engines.survey.forms import FUNCTIONAL
 from harness.pages.conventions import Conventions

@@ -13,8 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from harness.answer_key.outcome import Judgement, judge
-from harness.answer_key.stage import stage_of
+from harness.answer_key.outcome import Judgement, judge, stage_of
 from harness.core.report import Report, RunReport
 from harness.core.run import Run
 from harness.core.vocabulary import Outcome, headline

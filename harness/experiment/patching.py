@@ -24,7 +24,6 @@ from harness.patch import (
     Patched,
     Site,
     apply_patch,
-    apply_transformer,
     combine,
     loosen,
     parse_patch,
@@ -121,6 +120,8 @@ def put(page: Page, engine: Engine) -> Patched:
     UsageError for a page that has no patch.
     """
     if page.transformer:
+        from harness.patch.transformer import apply_transformer  # hardly any page needs it
+
         return apply_transformer(_transformer(page, page.transformer), engine.sources)
     candidates = patches(page, engine)
     if not candidates and not isinstance(page.front, PatchFront):

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import msgspec
 
-from harness.answer_key.stage import infected
+from harness.answer_key.outcome import infected
 from harness.core.errors import PageError
 from harness.core.report import EngineReport
 from harness.core.run import Run

@@ -16,7 +16,7 @@ from typing import get_args
 
 import msgspec
 
-from harness.answer_key.margin import agree
+from harness.answer_key.agreement import agree
 from harness.core.errors import PageError, UsageError
 from harness.core.report import RunReport, SiteReport
 from harness.core.run import Array, Run

@@ -14,13 +14,16 @@ from functools import cached_property
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.core.errors import EnvironmentProblem, PageError, UsageError
 from harness.core.vocabulary import PageKind
-from harness.pages.conventions import Conventions, read_conventions
 from harness.pages.front_matter import KINDS, TrainingBreak
 from harness.pages.page import Page, read_page, read_table, read_text
 from harness.pages.probe import Probe, read_probes
+
+if TYPE_CHECKING:
+    from harness.pages.conventions import Conventions
 
 ENTRY_POINTS = "breaklab.breaks"
 
@@ -111,11 +114,7 @@ class Catalogue:
         """
         page = read_page(self.path(page_id, kind or "page"))
         if kind is not None and page.front.kind != kind:
-            wanted = next(front.noun for front in KINDS if front.kind == kind)
-            raise UsageError(
-                f"`{page_id}` is {page.front.noun}, not {wanted}",
-                "`harness list` shows the kind of each page",
-            )
+            raise page.is_not(next(front.noun for front in KINDS if front.kind == kind))
         return page
 
     def pages(self) -> tuple[list[Page], list[PageError]]:
@@ -135,6 +134,8 @@ class Catalogue:
     @cached_property
     def conventions(self) -> Conventions:
         """What the folders state in their `catalogue.toml`. Raises PageError for an invalid one."""
+        from harness.pages.conventions import read_conventions  # few commands need them
+
         return read_conventions(self.roots)
 
     @cached_property

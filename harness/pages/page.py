@@ -86,10 +86,12 @@ class Page:
         """Return the front matter, which must be of this kind. Raises UsageError if it is not."""
         if isinstance(self.front, kind):
             return self.front
-        raise UsageError(
-            f"`{self.id}` is {self.front.noun}, not {kind.noun}",
-            "`harness list` shows the kind of each page",
-        )
+        raise self.is_not(kind.noun)
+
+    def is_not(self, noun: str) -> UsageError:
+        """Return the error for a page of another kind than a command needs."""
+        problem = f"`{self.id}` is {self.front.noun}, not {noun}"
+        return UsageError(problem, "`harness list` shows the kind of each page")
 
     def expected(self, variant: str | None, probe: str, loss: Loss | None) -> Outcome | None:
         """Return the outcome that the page states for a run.

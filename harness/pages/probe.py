@@ -27,10 +27,12 @@ Names that start with an underscore are helpers, not probes. The same text runs 
 from __future__ import annotations
 
 import ast
+import builtins
 import hashlib
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal, TypeGuard
 
 import msgspec
@@ -98,6 +100,32 @@ class Probe:
     def losses(self) -> tuple[Loss | None, ...]:
         """The losses to run with; a probe of steps computes its own (None)."""
         return LOSSES if self.kind == "gradient" else (None,)
+
+    @property
+    def brings_numbers(self) -> bool:
+        """Whether its text uses anything besides leaves, own variables, builtins, plain numbers.
+
+        Then an array or a layer may have another dtype than the leaves, and promote the output.
+        """
+        names = [node for node in self._body if isinstance(node, ast.Name)]
+        own = {leaf.name for leaf in self.leaves} | set(dir(builtins))
+        own |= {node.id for node in names if isinstance(node.ctx, ast.Store)}
+        return any(node.id not in own for node in names)
+
+    @property
+    def brings_non_finite(self) -> bool:
+        """Whether its text contains a NaN or an infinity."""
+        for node in self._body:
+            match node:
+                case ast.Attribute(attr=word) | ast.Name(id=word) | ast.Constant(value=str(word)):
+                    if word.strip("+-").lower() in ("nan", "inf"):
+                        return True
+        return False
+
+    @property
+    def _body(self) -> Sequence[ast.AST]:
+        """Everything in its body, except its docstring and its arguments."""
+        return _bodies(self.source).get(self.function, ())
 
 
 def read_probes(text: str, path: str, line: int = 1) -> tuple[Probe, ...]:
@@ -238,6 +266,16 @@ def _kind(function: ast.FunctionDef) -> ProbeKind:
     if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function)):
         return "steps"
     return "module" if function.name.startswith("module_") else "gradient"
+
+
+@lru_cache(maxsize=256)
+def _bodies(source: str) -> dict[str, Sequence[ast.AST]]:
+    """Return the nodes of each function's body, cached: it is needed for each probe and run."""
+    return {
+        function.name: [node for statement in function.body[1:] for node in ast.walk(statement)]
+        for function in ast.parse(source).body
+        if isinstance(function, ast.FunctionDef)
+    }
 
 
 def _is_rectangular(value: object) -> bool:

@@ -5,12 +5,10 @@
 `breaks/README.md` describes the notation, and `tests/harness/patch` shows it by example.
 """
 
-from harness.patch.apply import apply_patch
-from harness.patch.explain import ABSENT
+from harness.patch.apply import ABSENT, Patched, apply_patch
+from harness.patch.layout import Site
 from harness.patch.notation import Hunk, Patch, combine, loosen, parse_patch, rename
-from harness.patch.patched import Patched, Site
-from harness.patch.spellings import Names
-from harness.patch.transformer import apply_transformer
+from harness.patch.scope import Names
 
 __all__ = [
     "ABSENT",
@@ -20,7 +18,6 @@ __all__ = [
     "Patched",
     "Site",
     "apply_patch",
-    "apply_transformer",
     "combine",
     "loosen",
     "parse_patch",

@@ -3,26 +3,49 @@
 from __future__ import annotations
 
 import ast
+import difflib
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 
 import libcst as cst
 
-from harness.core.errors import EnvironmentProblem, HunkError
-from harness.patch.explain import does_not_apply
-from harness.patch.layout import Edit, deleted_nodes, edits
+from harness.core.errors import DoesNotApply, EnvironmentProblem, HunkError
+from harness.patch.layout import Edit, Site, deleted_nodes, edits, sites_of, splice
 from harness.patch.match import Match, find_expressions, find_statements
 from harness.patch.notation import Hunk, Patch
-from harness.patch.patched import Patched, Site
+from harness.patch.reader import read_source
 from harness.patch.render import UnfitBinding
 from harness.patch.scope import Alternative
 from harness.patch.side import TOO_DEEP, quiet_parse
-from harness.patch.source import Source, read_source
-from harness.patch.tree import Node, scope_of
+from harness.patch.tree import Node, Source
+
+ABSENT = "no definition has this name"
+"""The reason why a hunk matches nothing if its scope does not exist in the engine."""
+
+
+@dataclass(frozen=True)
+class Patched:
+    """All files of the engine after a patch."""
+
+    sources: dict[str, str]
+    sites: tuple[Site, ...]
+    originals: Mapping[str, str] = field(repr=False)
+
+    def diff(self) -> str:
+        """The unified diff of the engine's code, with three lines of context."""
+        out: list[str] = []
+        for file, text in self.sources.items():
+            if text != self.originals[file]:
+                before, after = map(lines_of, (self.originals[file], text))
+                for line in difflib.unified_diff(before, after, f"a/{file}", f"b/{file}"):
+                    ended = line.endswith("\n")
+                    out.append(line if ended else f"{line}\n\\ No newline at end of file\n")
+        return "".join(out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +69,7 @@ def apply_patch(patch: Patch, sources: Mapping[str, str]) -> Patched:
     for hunk in patch.hunks:
         hunk_matches = _find(hunk, sources)
         if not hunk_matches:
-            raise does_not_apply(hunk, sources, partial(_read_all, sources), find_matches)
+            raise _does_not_apply(hunk, sources)
         _refuse_ambiguity(hunk, hunk_matches)
         matches += hunk_matches
     changed, sites = dict(sources), list[Site]()
@@ -116,6 +139,20 @@ def _roots(alternatives: Iterable[Alternative], file: str, source: Source) -> li
     return [clause for clause in clauses if clauses.keys().isdisjoint(clause.ancestors())]
 
 
+def _does_not_apply(hunk: Hunk, sources: Mapping[str, str]) -> DoesNotApply:
+    """Return the error for a hunk without a match; nearest code is only searched for display."""
+
+    def explanation() -> tuple[str, str]:
+        from harness.patch.explain import explain  # slow, and few errors are displayed
+
+        return explain(hunk, _read_all(sources))
+
+    scope = hunk.scope.text or "(the whole module)"
+    exists = any(hunk.scope.may_be_in(file, text) for file, text in sources.items())
+    reason = f"{scope}: {'the code is not in it' if exists else ABSENT}"
+    return DoesNotApply(reason, explanation, (hunk.path, hunk.line))
+
+
 def _refuse_ambiguity(hunk: Hunk, matches: Sequence[FileMatch]) -> None:
     """Raise if a name without wildcards refers to several definitions that contain matches."""
     for alternative in hunk.scope.alternatives:
@@ -158,9 +195,9 @@ def _change(file: str, matches: Sequence[FileMatch]) -> tuple[str, list[Site]]:
     changes = [edit for found in matches for edit in _edits(found, deleted)]
     changes.sort(key=lambda edit: (edit.start, edit.end))
     _refuse_overlap(changes, file, source)
-    patched = _splice(changes, source)
+    patched = splice(changes, source)
     _verify(changes, file, source, patched)
-    return patched, _sites(changes, file, source, patched)
+    return patched, sites_of(changes, file, source, patched)
 
 
 def _edits(found: FileMatch, deleted: frozenset[Node]) -> list[Edit]:
@@ -183,50 +220,6 @@ def _refuse_overlap(changes: Sequence[Edit], file: str, source: Source) -> None:
             problem = f"{both} change the same place, {file}:{line}"
             remedy = "merge them into one hunk, or narrow a scope or a pattern"
             raise other.hunk.error(problem, remedy)
-
-
-def _splice(changes: Sequence[Edit], source: Source) -> str:
-    pieces, at = [], 0
-    for edit in changes:
-        pieces += [source.data[at : edit.start], edit.text.encode()]
-        at = edit.end
-    return b"".join([*pieces, source.data[at:]]).decode()
-
-
-def _moved(changes: Sequence[Edit], offset: int) -> int:
-    """Return the offset in the patched text of an original offset that no edit replaces."""
-    before = [edit for edit in changes if edit.end <= offset and edit.start < offset]
-    return offset + sum(len(edit.text.encode()) - (edit.end - edit.start) for edit in before)
-
-
-def _sites(changes: Sequence[Edit], file: str, source: Source, patched: str) -> list[Site]:
-    sites, growth, data = [], 0, patched.encode()
-    for edit in changes:
-        start, length = edit.start + growth, len(edit.text.encode())
-        growth += length - (edit.end - edit.start)
-        blank = length - len(edit.text.lstrip().encode())
-        sites.append(
-            Site(
-                file,
-                1 + _breaks(data[: start + (blank if blank < length else 0)]),
-                scope_of(edit.around),
-                source.slice(edit.start, edit.end),
-                edit.text,
-                start,
-                start + length,
-                edit.kind,
-                None if edit.anchor is None else _moved(changes, edit.anchor.start),
-                edit.anchor_before,
-                (edit.start, edit.end),
-                edit.around.start,
-                edit.beside_is_before,
-            )
-        )
-    return sites
-
-
-def _breaks(data: bytes) -> int:
-    return data.count(b"\n") + data.count(b"\r") - data.count(b"\r\n")
 
 
 # ----- checking -----
@@ -288,3 +281,11 @@ def _count(patch: Patch, sites: Sequence[Site]) -> None:
     problem = f"the page states {patch.sites} sites, but {len(sites)} matched:{listed}"
     remedy = "correct `sites`, or narrow a scope or a pattern until only the intended places match"
     raise HunkError(patch.hunks[0].path, patch.hunks[0].line, problem, remedy)
+
+
+# ----- showing -----
+
+
+def lines_of(text: str) -> list[str]:
+    """Split into lines as Python and diff do; `str.splitlines` also splits at form feeds."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)

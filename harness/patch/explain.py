@@ -3,41 +3,21 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from harness.core.errors import DoesNotApply
-from harness.patch.match import Match
+from harness.patch.apply import ABSENT, find_matches
 from harness.patch.notation import Hunk
-from harness.patch.source import Source
-from harness.patch.tree import Node, scope_of
-
-Sources = Mapping[str, Source]
-Finder = Callable[[Hunk, Node], Sequence[Match]]
+from harness.patch.tree import Node, Source, scope_of
 
 
-ABSENT = "no definition has this name"
-"""The reason why a hunk matches nothing if its scope does not exist in the engine."""
-
-
-def does_not_apply(
-    hunk: Hunk, texts: Mapping[str, str], read: Callable[[], Sources], find: Finder
-) -> DoesNotApply:
-    """Return the error for a hunk without a match; nearest code is only searched for display."""
-    scope = hunk.scope.text or "(the whole module)"
-    exists = any(hunk.scope.may_be_in(file, text) for file, text in texts.items())
-    reason = f"{scope}: {'the code is not in it' if exists else ABSENT}"
-    place = hunk.path, hunk.line
-    return DoesNotApply(reason, lambda: _explanation(hunk, read(), find), place)
-
-
-def _explanation(hunk: Hunk, sources: Sources, find: Finder) -> tuple[str, str]:
-    """The problem, with the nearest code, and the remedy."""
+def explain(hunk: Hunk, sources: Mapping[str, Source]) -> tuple[str, str]:
+    """Return the problem, with the nearest code, and the remedy."""
     scope = hunk.scope.text or "(the whole module)"
     lines = [
         "this hunk matches nothing in this engine",
         f"  scope: {scope}: {_scope(hunk, sources)}",
         *_indented("searched for", hunk.before.text().split("\n")),
-        *_indented("the same code matches elsewhere", list(_elsewhere(hunk, sources, find))[:5]),
+        *_indented("the same code matches elsewhere", list(_elsewhere(hunk, sources))[:5]),
         *_indented("the most similar code", list(_similar(hunk, sources))),
     ]
     remedy = (
@@ -81,9 +61,9 @@ def _files(hunk: Hunk, sources: Mapping[str, Source]) -> dict[str, Source]:
     return {file: source for file, source in sources.items() if hunk.scope.takes_file(file)}
 
 
-def _elsewhere(hunk: Hunk, sources: Mapping[str, Source], find: Finder) -> Iterator[str]:
+def _elsewhere(hunk: Hunk, sources: Mapping[str, Source]) -> Iterator[str]:
     for file, source in sources.items():
-        for match in find(hunk, source.root):
+        for match in find_matches(hunk, source.root):
             start, end = match.span
             code = source.slice(start, end).strip().splitlines()[0]
             scope = scope_of(match.nodes[0]) or "module"

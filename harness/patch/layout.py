@@ -1,17 +1,65 @@
-"""From changed statements to changed bytes: lines, separators, one-line suites, empty blocks."""
+"""From changed statements to changed bytes: lines, separators, one-line suites, empty blocks.
+
+An edit replaces bytes of the original text; a site is its place in the patched text.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from harness.patch.match import Match, Siblings
-from harness.patch.notation import Hunk
-from harness.patch.patched import SiteKind
-from harness.patch.plan import NewHeader, Swap
+from harness.patch.notation import Hunk, NewHeader, Swap
 from harness.patch.render import Template, replaced_span
-from harness.patch.source import Source
-from harness.patch.tree import Node
+from harness.patch.tree import Node, Source, scope_of
+
+SiteKind = Literal["expression", "statements", "header", "deletion"]
+
+
+@dataclass(frozen=True)
+class Site:
+    """A changed place; replacing the bytes `start:end` by `before` undoes the change."""
+
+    file: str
+    line: int
+    """1-based, in the patched text."""
+    scope: str
+    """The dotted name of the innermost definition around it; "" for the module."""
+    before: str
+    after: str
+    start: int
+    end: int
+    """UTF-8 byte offsets in the patched text."""
+    kind: SiteKind
+    anchor: int | None = None
+    """If code was deleted without a replacement: the offset of the statement beside it."""
+    anchor_before: bool = False
+    """Whether that statement came before the deleted code."""
+    origin: tuple[int, int] = (0, 0)
+    """The span of `before` in the original text, in bytes."""
+    origin_anchor: int | None = None
+    """If code was only added: the offset of the statement beside it in the original text."""
+    origin_anchor_before: bool = False
+    """Whether that statement came before the added code."""
+
+    def undone(self) -> Site:
+        """The place in the original text, as a site whose `after` is the original code."""
+        kind: SiteKind = self.kind
+        if kind == "deletion":
+            kind = "statements"
+        elif kind == "statements" and not self.before.strip():
+            kind = "deletion"
+        return replace(
+            self,
+            before=self.after,
+            after=self.before,
+            start=self.origin[0],
+            end=self.origin[1],
+            kind=kind,
+            anchor=self.origin_anchor,
+            anchor_before=self.origin_anchor_before,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,29 +81,18 @@ class Edit:
     """Whether the added code follows `around`."""
 
 
-@dataclass(frozen=True)
-class Position:
-    """The place of a change: the siblings `nodes[start:end]` are replaced."""
+@dataclass(frozen=True, eq=False)
+class Position(Siblings):
+    """The place of a change: the siblings that are replaced."""
 
-    nodes: tuple[Node, ...]
-    start: int
-    end: int
-    after_previous: bool
+    after_previous: bool = False
+    """If there are none: whether the new code belongs to the sibling before this place."""
 
     @property
-    def removed(self) -> tuple[Node, ...]:
-        """The siblings that are replaced."""
-        return self.nodes[self.start : self.end]
-
-    @property
-    def left(self) -> Node | None:
-        """The sibling before them."""
-        return self.nodes[self.start - 1] if self.start else None
-
-    @property
-    def right(self) -> Node | None:
-        """The sibling after them."""
-        return self.nodes[self.end] if self.end < len(self.nodes) else None
+    def touched(self) -> tuple[Node, ...]:
+        """The siblings that are replaced, or else the one that the new code is written beside."""
+        beside = self.start - 1 if self.after_previous else self.start
+        return self.taken or self.nodes[beside : beside + 1]
 
 
 def deleted_nodes(hunk: Hunk, match: Match) -> list[Node]:
@@ -64,7 +101,7 @@ def deleted_nodes(hunk: Hunk, match: Match) -> list[Node]:
         node
         for change in hunk.changes
         if isinstance(change, Swap) and not change.added
-        for node in _position(change, match).removed
+        for node in _position(change, match).taken
     ]
 
 
@@ -112,15 +149,15 @@ def _position(change: Swap, match: Match) -> Position:
         first, last = nodes[0], nodes[-1]
         assert isinstance(first, Node)
         assert isinstance(last, Node)
-        return Position(first.siblings(), first.index, last.index + 1, after_previous=False)
+        return Position(first.siblings(), first.index, last.index + 1)
     before = match.binding.get(change.previous) if change.previous else None
     behind = match.binding.get(change.following) if change.following else None
     if isinstance(before, Node):
         return Position(before.siblings(), before.index + 1, before.index + 1, after_previous=True)
     if isinstance(behind, Node):
         if change.added[0].slot == "decorators" and behind.slot == "clauses":
-            return Position((behind,), 0, 0, after_previous=False)
-        return Position(behind.siblings(), behind.index, behind.index, after_previous=False)
+            return Position((behind,), 0, 0)
+        return Position(behind.siblings(), behind.index, behind.index)
     gap = before or behind
     assert isinstance(gap, Siblings)
     place = gap.end if before else gap.start
@@ -141,30 +178,26 @@ class _Writer:
         if not added:
             return self._deletion()
         small = all(node.kind != "Compound" for node in added)
-        shared = any(len(node.mates) > 1 or node.suite for node in self._touched())
+        shared = any(len(node.mates) > 1 or node.suite for node in self.position.touched)
         if shared and added[0].slot == "body":
             return self._inline(added) if small else self._broken_line(added)
         return self._lines(added)
 
-    def _touched(self) -> tuple[Node, ...]:
-        beside = self.position.left if self.position.after_previous else self.position.right
-        return self.position.removed or ((beside,) if beside else ())
-
     def _edit(self, start: int, end: int, text: str) -> Edit:
-        kind: SiteKind = "header" if self._touched()[0].slot == "decorators" else "statements"
-        behind = not self.position.removed and self.position.after_previous
-        around = self._touched()[0]
+        kind: SiteKind = "header" if self.position.touched[0].slot == "decorators" else "statements"
+        behind = not self.position.taken and self.position.after_previous
+        around = self.position.touched[0]
         return Edit(self.hunk, start, end, text, kind, around, beside_is_before=behind)
 
     # ----- additions and replacements -----
 
     def _lines(self, added: Sequence[Node]) -> Edit:
         """Write statements, clauses or decorators on lines of their own."""
-        node = self._touched()[0]
+        node = self.position.touched[0]
         indent = self.source.indent_at(node.begin)
         text = self._block(added, indent)
-        if self.position.removed:
-            return self._edit(self.position.removed[0].begin, self.position.removed[-1].end, text)
+        if self.position.taken:
+            return self._edit(self.position.taken[0].begin, self.position.taken[-1].end, text)
         if self.position.after_previous:
             end = self.source.line_end(node.end)
             return self._edit(end, end, self.source.newline + indent + text)
@@ -174,16 +207,16 @@ class _Writer:
     def _inline(self, added: Sequence[Node]) -> Edit:
         """Write simple statements on a shared line, or after a colon."""
         text = "; ".join(self.template.text(node.start, node.end, "") for node in added)
-        if self.position.removed:
-            return self._edit(self.position.removed[0].start, self.position.removed[-1].end, text)
-        node = self._touched()[0]
+        if self.position.taken:
+            return self._edit(self.position.taken[0].start, self.position.taken[-1].end, text)
+        node = self.position.touched[0]
         if self.position.after_previous:
             return self._edit(node.end, node.end, f"; {text}")
         return self._edit(node.start, node.start, f"{text}; ")
 
     def _broken_line(self, added: Sequence[Node]) -> Edit:
         """Write compound statements at a shared line, which is split into several."""
-        position, touched = self.position, self._touched()
+        position, touched = self.position, self.position.touched
         left = [node for node in touched[0].mates if node.index < position.start]
         right = [node for node in touched[-1].mates if node.index >= position.end]
         start, end = touched[0].mates[0].start, touched[-1].mates[-1].end
@@ -205,7 +238,7 @@ class _Writer:
     # ----- deletions -----
 
     def _deletion(self) -> Edit:
-        removed = self.position.removed
+        removed = self.position.taken
         first, last = removed[0], removed[-1]
         if self._becomes_pass(first):
             return Edit(self.hunk, first.begin, last.end, "pass", "deletion", first)
@@ -221,7 +254,7 @@ class _Writer:
         return node.slot == "body" and node.index == 0 and nested and emptied
 
     def _anchor(self) -> tuple[Node | None, bool]:
-        first = self.position.removed[0]
+        first = self.position.taken[0]
         if first.slot != "body":
             return first.parent, False
         nodes = self.position.nodes
@@ -238,3 +271,52 @@ class _Writer:
         line_goes = not first.suite and all(node in self.deleted for node in right)
         start = self.source.line_start(first.begin) if line_goes and not left else first.begin
         return start, right[0].start if right else self.source.next_line(last.end)
+
+
+# ----- The patched text -----
+
+
+def splice(changes: Sequence[Edit], source: Source) -> str:
+    """Return the patched text of a file; the edits are in order and do not overlap."""
+    pieces, at = [], 0
+    for edit in changes:
+        pieces += [source.data[at : edit.start], edit.text.encode()]
+        at = edit.end
+    return b"".join([*pieces, source.data[at:]]).decode()
+
+
+def _moved(changes: Sequence[Edit], offset: int) -> int:
+    """Return the offset in the patched text of an original offset that no edit replaces."""
+    before = [edit for edit in changes if edit.end <= offset and edit.start < offset]
+    return offset + sum(len(edit.text.encode()) - (edit.end - edit.start) for edit in before)
+
+
+def sites_of(changes: Sequence[Edit], file: str, source: Source, patched: str) -> list[Site]:
+    """Return the places in the patched text of a file, in order."""
+    sites, growth, data = [], 0, patched.encode()
+    for edit in changes:
+        start, length = edit.start + growth, len(edit.text.encode())
+        growth += length - (edit.end - edit.start)
+        blank = length - len(edit.text.lstrip().encode())
+        sites.append(
+            Site(
+                file,
+                1 + _breaks(data[: start + (blank if blank < length else 0)]),
+                scope_of(edit.around),
+                source.slice(edit.start, edit.end),
+                edit.text,
+                start,
+                start + length,
+                edit.kind,
+                None if edit.anchor is None else _moved(changes, edit.anchor.start),
+                edit.anchor_before,
+                (edit.start, edit.end),
+                edit.around.start,
+                edit.beside_is_before,
+            )
+        )
+    return sites
+
+
+def _breaks(data: bytes) -> int:
+    return data.count(b"\n") + data.count(b"\r") - data.count(b"\r\n")

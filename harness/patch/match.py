@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.patch.source import Source
-from harness.patch.tree import DEFINITIONS, Node, same_code
+from harness.patch.tree import DEFINITIONS, Node, Source, same_code
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,10 +85,8 @@ def _node(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
     if pattern.hole:
         yield from _bind(pattern, node, binding)
         return
-    for (
-        form,
-        parts,
-    ) in pattern.equivalents:  # first, or `np.sum(x)` would match `$a.sum(x)`
+    # Equivalent forms first, or `np.sum(x)` would match `$a.sum(x)`.
+    for form, parts in pattern.equivalents:
         for local in _node(form, node, {}):
             named = [(part, local[hole]) for hole, part in parts.items()]
             yield from _all(named, _recorded(pattern, node, binding))

@@ -10,16 +10,36 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.core.errors import HunkError
-from harness.patch import portable
-from harness.patch.plan import Change, Swap, plan
-from harness.patch.renaming import renamed
-from harness.patch.scope import Scope, parse_scope
-from harness.patch.side import Side, UnreadableSide, read_side
-from harness.patch.spellings import Names, check_names
-from harness.patch.tree import Node
+from harness.patch.scope import Names, Scope, parse_scope
+from harness.patch.side import GAP_LINE, Side, UnreadableSide, indent_of, read_side
+from harness.patch.tree import DEFINITIONS, Node
 
 _HEADER = re.compile(r"@@(?P<scope>.*?)(?:@@(?P<rest>.*))?")
-_GAP = re.compile(r"\s*\.\.\.\s*(#.*)?")
+
+
+@dataclass(frozen=True)
+class Swap:
+    """Siblings of the before side replaced by siblings of the after side.
+
+    One of the two may be empty; `previous` and `following` are the siblings around them on the
+    before side.
+    """
+
+    removed: tuple[Node, ...]
+    added: tuple[Node, ...]
+    previous: Node | None
+    following: Node | None
+
+
+@dataclass(frozen=True)
+class NewHeader:
+    """A clause with a new header and the same body."""
+
+    before: Node
+    after: Node
+
+
+Change = Swap | NewHeader
 
 
 @dataclass(frozen=True)
@@ -94,15 +114,12 @@ def rename(patch: Patch, names: Names) -> Patch:
     definition, a scope), its last part does. With several spellings, code may have any of them, and
     the + side uses the one that matched. Raises `UsageError` for an invalid name.
     """
-    check_names(names)
     if not names:
         return patch
-    return replace(patch, hunks=tuple(_renamed(hunk, names) for hunk in patch.hunks))
+    from harness.patch import portable  # only other engines need it
 
-
-def _renamed(hunk: Hunk, names: Names) -> Hunk:
-    sides = renamed(hunk.before, hunk.after, names)
-    return _checked(hunk.path, hunk.line, hunk.scope.renamed(names), *sides)
+    portable.check_names(names)
+    return replace(patch, hunks=tuple(portable.renamed(hunk, names) for hunk in patch.hunks))
 
 
 def loosen(patch: Patch, names: Names) -> Patch:
@@ -111,16 +128,10 @@ def loosen(patch: Patch, names: Names) -> Patch:
     Code that `portable` lists as equivalent matches in any of its forms. Raises `UsageError` for an
     invalid name.
     """
-    check_names(names)
-    return replace(patch, hunks=tuple(_loosened(hunk, names) for hunk in patch.hunks))
+    from harness.patch import portable  # only other engines need it
 
-
-def _loosened(hunk: Hunk, names: Names) -> Hunk:
-    code_names = portable.names_in_code(names)
-    before, after = renamed(hunk.before, hunk.after, code_names)
-    portable.mark(before, after, names)
-    scope = hunk.scope.renamed({**names, **code_names}).loosened(hunk.scope.text)
-    return _checked(hunk.path, hunk.line, scope, before, after)
+    portable.check_names(names)
+    return replace(patch, hunks=tuple(portable.loosened(hunk, names) for hunk in patch.hunks))
 
 
 def _scope(row: str, path: str, number: int) -> Scope:
@@ -158,19 +169,19 @@ def _hunk(path: str, number: int, scope: Scope, rows: Sequence[tuple[int, str]])
         sides = read_side(before, margin, "-"), read_side(after, margin, "+")
     except UnreadableSide as error:
         raise HunkError(path, error.line, error.problem, error.remedy) from None
-    return _checked(path, number, scope, *sides)
+    return checked(path, number, scope, *sides)
 
 
 def _split(path: str, line: int, row: str) -> tuple[str, str]:
     """A row's prefix and code; the code of a gap is an indented ``...``."""
-    if _GAP.fullmatch(row):
+    if GAP_LINE.fullmatch(row):
         return " ", row.removeprefix(" ")
     prefix, code = row[0], row[1:]
     if prefix not in " -+":
         problem = f"`{row.strip()}` begins with neither a space, `-`, `+` nor `@@`"
         remedy = "begin context lines with a space, removed ones with `-`, added ones with `+`"
         raise HunkError(path, line, problem, remedy)
-    if prefix in "-+" and _GAP.fullmatch(code):
+    if prefix in "-+" and GAP_LINE.fullmatch(code):
         problem = f"`{prefix}...`: `...` stands for unchanged statements"
         remedy = "begin this line with a space; write out the statements to remove or add"
         raise HunkError(path, line, problem, remedy)
@@ -179,11 +190,12 @@ def _split(path: str, line: int, row: str) -> tuple[str, str]:
 
 def _margin(side: Sequence[tuple[int, str]]) -> int:
     """The indentation of a side's first statement."""
-    codes = [code for _, code in side if not _GAP.fullmatch(code)]
-    return len(codes[0]) - len(codes[0].lstrip()) if codes else 0
+    codes = [code for _, code in side if not GAP_LINE.fullmatch(code)]
+    return indent_of(codes[0]) if codes else 0
 
 
-def _checked(path: str, number: int, scope: Scope, before: Side, after: Side) -> Hunk:
+def checked(path: str, number: int, scope: Scope, before: Side, after: Side) -> Hunk:
+    """Return a hunk with its changes. Raises `HunkError` if its sides do not fit together."""
     hunk = Hunk(path, number, scope, before, after, ())
     if not hunk.pattern:
         problem = "nothing to search for: this hunk only adds lines"
@@ -192,7 +204,7 @@ def _checked(path: str, number: int, scope: Scope, before: Side, after: Side) ->
     _check_holes(hunk)
     if hunk.is_expression:
         return hunk
-    hunk = replace(hunk, changes=plan(hunk.error, before, after))
+    hunk = replace(hunk, changes=_Planner(hunk).plan())
     _check_additions(hunk)
     return hunk
 
@@ -222,3 +234,107 @@ def _check_holes(hunk: Hunk) -> None:
             problem = f"`${hole}` is used on the + side, but the - side does not bind it"
             remedy = f"use a name that the - side or the context binds ({listed})"
             raise hunk.error(problem, remedy, hunk.after.line_of(node))
+
+
+# ----- the changes of a hunk of statements -----
+
+
+class _Planner:
+    """Aligns the two sides of a hunk of statements by the page's lines.
+
+    A context line belongs to both sides, so two nodes that share a line are the same statement,
+    clause or decorator. Nodes that share none are removed or added; a compound statement that
+    shares only some lines is aligned header by header and block by block.
+    """
+
+    def __init__(self, hunk: Hunk) -> None:
+        self.hunk, self.before, self.after = hunk, hunk.before, hunk.after
+        self.context = frozenset(self.before.rows) & frozenset(self.after.rows)
+        self.changes: list[Change] = []
+
+    def plan(self) -> tuple[Change, ...]:
+        """Return the changes from one side to the other; marks what the context may omit.
+
+        Raises `HunkError` if a context line would have to move.
+        """
+        self.mark_lenient()
+        self.align(self.before.body, self.after.body)
+        return tuple(self.changes)
+
+    def mark_lenient(self) -> None:
+        """Let definitions in the context omit decorators, annotations and docstring."""
+        for clause in self.before.source.root.walk():
+            if clause.kind not in DEFINITIONS:
+                continue
+            if self.before.rows_of(clause.begin, clause.header_end) <= self.context:
+                open_parts = frozenset({"decorators", "returns", "type_parameters", "docstring"})
+                clause.lenient = open_parts
+                parameters = clause.parts.get("params")
+                for node in parameters.block("params") if isinstance(parameters, Node) else ():
+                    node.lenient = frozenset({"annotation"})
+            elif self.before.rows_of(clause.begin, clause.end) & self.context:
+                clause.lenient = frozenset({"docstring"})
+
+    def align(self, before: Sequence[Node], after: Sequence[Node], end: Node | None = None) -> None:
+        """Pair two lists of siblings by their shared lines, in order."""
+        removed: list[Node] = []
+        previous: Node | None = None
+        taken = 0
+        for node in before:
+            rows = self._rows(self.before, node)
+            partner = next(
+                (j for j in range(taken, len(after)) if rows & self._rows(self.after, after[j])),
+                None,
+            )
+            if partner is None:
+                self._refuse_context(self.before, node)
+                removed.append(node)
+                continue
+            self._swap(removed, after[taken:partner], previous, node)
+            self._pair(node, after[partner])
+            removed, previous, taken = [], node, partner + 1
+        self._swap(removed, after[taken:], previous, end)
+
+    def _pair(self, before: Node, after: Node) -> None:
+        if self._rows(self.before, before) == self._rows(self.after, after):
+            return
+        if before.kind == after.kind == "Compound":
+            self.align(before.block("clauses"), after.block("clauses"))
+        elif before.slot == after.slot == "clauses":
+            self._pair_clauses(before, after)
+        elif "Compound" in (before.kind, after.kind):
+            raise self._moved(min(self._rows(self.before, before) & self.context))
+        else:
+            self.changes.append(Swap((before,), (after,), None, None))
+
+    def _pair_clauses(self, before: Node, after: Node) -> None:
+        self.align(before.block("decorators"), after.block("decorators"), end=before)
+        header = self.before.rows_of(before.start, before.header_end)
+        if header != self.after.rows_of(after.start, after.header_end):
+            self.changes.append(NewHeader(before, after))
+        self.align(before.block("body"), after.block("body"))
+
+    def _swap(
+        self,
+        removed: Sequence[Node],
+        added: Sequence[Node],
+        previous: Node | None,
+        following: Node | None,
+    ) -> None:
+        for node in added:
+            self._refuse_context(self.after, node)
+        if removed or added:
+            self.changes.append(Swap(tuple(removed), tuple(added), previous, following))
+
+    def _refuse_context(self, side: Side, node: Node) -> None:
+        rows = self._rows(side, node) & self.context
+        if rows:
+            raise self._moved(min(rows))
+
+    def _moved(self, row: int) -> HunkError:
+        problem = "this context line would have to move: the statement around it is restructured"
+        return self.hunk.error(problem, "write such lines as `-` and `+`, not as context", row)
+
+    @staticmethod
+    def _rows(side: Side, node: Node) -> frozenset[int]:
+        return side.rows_of(node.begin, node.end)

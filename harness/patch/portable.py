@@ -1,20 +1,24 @@
-"""Equivalences that let a portable block match engines that its author has not seen.
+"""A patch for an engine with other names, and one that fits engines its author has not seen.
 
-Three tables: the usual spellings of names, the usual names of the cotangent in a rule, and
-equivalent forms of code (isomorphisms, in Coccinelle's terms). Engines add their own names in
-`[engine.names]`. The names of ops are in `operations`.
+A name with one spelling is replaced in the template's text. A name with several becomes a hole that
+matches only its spellings, and the + side uses the one that matched.
+
+Portable blocks use three tables: the usual spellings of names, the usual names of the cotangent in
+a rule, and equivalent forms of code (isomorphisms, in Coccinelle's terms). Engines add their own
+names in `[engine.names]`. The names of ops are in `scope`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 
+from harness.core.errors import UsageError
 from harness.patch.match import Siblings, match_node
-from harness.patch.operations import OPERATIONS
-from harness.patch.renaming import read_pattern, read_statement
-from harness.patch.side import Side
-from harness.patch.spellings import Names, spellings
+from harness.patch.notation import Hunk, checked
+from harness.patch.scope import OPERATIONS, Names, last_parts, spellings
+from harness.patch.side import Side, make_side, read_side
 from harness.patch.tree import Node
 
 _UNBROADCAST = (
@@ -88,13 +92,96 @@ EQUIVALENT = (
 """Equivalent statements, and expressions: the first of a row in a block matches all of them."""
 
 
-def names_in_code(names: Names) -> dict[str, tuple[str, ...]]:
+def check_names(names: Names) -> None:
+    """Raise UsageError unless every name is dotted and every entry has at least one."""
+    for ours, theirs in names.items():
+        if not spellings(theirs):
+            raise UsageError(
+                f"the engine has no name for `{ours}`", f"write one, or remove `{ours}`"
+            )
+        for dotted in spellings(theirs):
+            if not all(part.isidentifier() for part in dotted.split(".")):
+                raise UsageError(
+                    f"the engine's name for `{ours}` is `{dotted}`, which is not a dotted name",
+                    "write it as in the engine's code, `_sum_to_shape` or `utils.sum_to`",
+                )
+
+
+def renamed(hunk: Hunk, names: Names) -> Hunk:
+    """Return a hunk with an engine's names; a dotted name replaces only a bare name."""
+    sides = _renamed_sides(hunk, names)
+    return checked(hunk.path, hunk.line, hunk.scope.renamed(names), *sides)
+
+
+def loosened(hunk: Hunk, names: Names) -> Hunk:
+    """Return a hunk of a portable block, for an engine with these names."""
+    in_code = _names_in_code(names)
+    before, after = _renamed_sides(hunk, in_code)
+    _mark_equivalents(before, after, names)
+    scope = hunk.scope.renamed({**names, **in_code}).loosened(hunk.scope.text)
+    return checked(hunk.path, hunk.line, scope, before, after)
+
+
+# ----- names -----
+
+
+def _renamed_sides(hunk: Hunk, names: Names) -> tuple[Side, Side]:
+    """Return both sides with an engine's names, as new trees."""
+    spelled = {ours: spellings(theirs) for ours, theirs in names.items()}
+    several = {ours: options for ours, options in spelled.items() if len(options) > 1}
+    first = {ours: options[0] for ours, options in spelled.items()}
+    possible = {_hole(ours, bare) for ours in several for bare in (True, False)}
+    before = _marked(_replaced(hunk.before, first, possible), several, possible)
+    used = possible.intersection(before.holes)
+    return before, _marked(_replaced(hunk.after, first, used), several, used)
+
+
+def _hole(ours: str, bare: bool) -> str:
+    """The hole for a name of several spellings: one in expressions, one for bare identifiers."""
+    return f"={ours}" if bare else f"=.{ours}"
+
+
+def _hole_of(node: Node) -> str:
+    return _hole(str(node.value[0]), node.is_expression)
+
+
+def _replaced(side: Side, names: Mapping[str, str], holes: Collection[str]) -> Side:
+    """The side with each name replaced by the engine's, except the names that become holes."""
+    data = side.source.data
+    for node in sorted(side.source.root.walk(), key=lambda node: -node.start):
+        theirs = names.get(str(node.value[0])) if node.kind == "Name" else None
+        if theirs and _hole_of(node) not in holes:
+            new = theirs if node.is_expression else theirs.rpartition(".")[2]
+            data = data[: node.start] + new.encode() + data[node.end :]
+    return make_side(data.decode(), side.rows)
+
+
+def _marked(side: Side, several: Mapping[str, tuple[str, ...]], holes: Collection[str]) -> Side:
+    marked = dict(side.holes)
+    for node in side.source.root.walk():
+        ours = str(node.value[0]) if node.kind == "Name" else ""
+        if ours in several and _hole_of(node) in holes:
+            node.hole = _hole_of(node)
+            node.spellings = _patterns(several[ours], node.is_expression)
+            marked.setdefault(node.hole, node)
+    return replace(side, holes=marked)
+
+
+@cache
+def _patterns(theirs: tuple[str, ...], bare: bool) -> tuple[Node, ...]:
+    return tuple(map(_read_pattern, theirs if bare else last_parts(theirs)))
+
+
+# ----- equivalent forms -----
+
+
+def _names_in_code(names: Names) -> dict[str, tuple[str, ...]]:
     """Return the usual spellings after an engine's own; the names of ops apply only to scopes."""
     ours = {name: spellings(theirs) for name, theirs in names.items() if name not in OPERATIONS}
     return {**ours, **{word: (*ours.get(word, ()), *usual) for word, usual in WORDS.items()}}
 
 
-def mark(before: Side, after: Side, names: Names) -> None:
+def _mark_equivalents(before: Side, after: Side, names: Names) -> None:
     """Add the equivalent forms to the patterns of the before side, which is modified."""
     context = frozenset(before.rows) & frozenset(after.rows)
     adds_again = any(
@@ -150,11 +237,25 @@ def _nodes_of(bound: Node | Siblings) -> tuple[Node, ...]:
 @cache
 def _form(text: str) -> Node:
     """Return a form of the tables as a pattern, whose `$np` matches only modules."""
-    form = read_statement(text) if any(text in row for row in ACCUMULATION) else read_pattern(text)
+    form = (
+        _read_statement(text) if any(text in row for row in ACCUMULATION) else _read_pattern(text)
+    )
     for node in form.walk():
         if node.hole == "np":
             node.spellings = tuple(map(_spelling, MODULES))
     return form
 
 
-_spelling = cache(read_pattern)
+def _read_pattern(text: str) -> Node:
+    """One expression of the notation as a pattern."""
+    value = _read_statement(text).parts["value"]
+    assert isinstance(value, Node)
+    return value
+
+
+def _read_statement(text: str) -> Node:
+    """One statement of the notation as a pattern."""
+    return read_side([(0, line) for line in text.split("\n")], 0, "-").body[0]
+
+
+_spelling = cache(_read_pattern)

@@ -24,9 +24,8 @@ from keyword import iskeyword
 from types import CodeType
 from typing import TypeVar
 
-from harness.patch.patched import Site
-from harness.patch.reader import BOM
-from harness.patch.source import line_starts
+from harness.patch.layout import Site
+from harness.patch.tree import BOM, line_starts
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 # Expressions inside these nodes cannot be wrapped: their parts are evaluated at compile time, or

@@ -13,10 +13,7 @@ from itertools import accumulate
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
 
-from harness.patch.slots import link
-from harness.patch.tree import Node
-
-BOM = "\ufeff"
+from harness.patch.tree import BOM, Node, Source, link
 
 _LAYOUT = re.compile(
     r"whitespace|[lr]par|[lr](bracket|brace)$|comma|colon|semicolon|dot|equal|separator"
@@ -36,8 +33,14 @@ _MOST_BRACKETS = 200
 Parts = dict[str, Node | tuple[Node, ...] | None]
 
 
-def read_module(text: str) -> tuple[Node, str, str]:
-    """Return the tree of a module, its indentation unit and its line break.
+@lru_cache(maxsize=256)
+def read_source(text: str) -> Source:
+    """`parse_source` with a cache; its trees are shared and must not be modified."""
+    return parse_source(text)
+
+
+def parse_source(text: str) -> Source:
+    """Parse a module.
 
     Raises `libcst.ParserSyntaxError`, or `RecursionError` for code that is nested too deeply.
     """
@@ -47,11 +50,12 @@ def read_module(text: str) -> tuple[Node, str, str]:
     module = cst.parse_module(text.removeprefix(BOM))
     wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
     reader = _Reader(wrapper.resolve(ByteSpanPositionProvider), shift)
+    data = text.encode()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about escapes such as "\d" in the literals of an engine
-        root = Node("Module", (), {"body": reader.block(module.body)}, 0, len(text.encode()))
+        root = Node("Module", (), {"body": reader.block(module.body)}, 0, len(data))
     link(root)
-    return root, module.default_indent, module.default_newline
+    return Source(text, root, module.default_indent, module.default_newline, data)
 
 
 def _depth(text: str) -> int:

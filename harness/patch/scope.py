@@ -16,12 +16,41 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import product
 
-from harness.patch.operations import OPERATIONS, is_operation
-from harness.patch.source import Definition, Source
-from harness.patch.spellings import Names, last_parts
+from harness.patch.tree import Definition, Source
+
+Names = Mapping[str, str | tuple[str, ...]]
+"""Our name, and the engine's as its code writes it: `_sum_to_shape`, `utils.sum_to`, or several."""
+
+OPERATIONS: dict[str, tuple[str, ...]] = {
+    "add": ("add", "plus", "addition"),
+    "sub": ("sub", "subtract", "minus", "subtraction"),
+    "mul": ("mul", "multiply", "times", "multiplication"),
+    "div": ("div", "truediv", "divide", "division", "true_divide", "truedivide"),
+    "neg": ("neg", "negate", "negative"),
+    "pow": ("pow", "power"),
+    "matmul": ("matmul", "mm", "dot", "mat_mul"),
+    "exp": ("exp", "exponential"),
+    "log": ("log", "ln"),
+    "sqrt": ("sqrt", "square_root"),
+    "abs": ("abs", "absolute"),
+    "tanh": ("tanh",),
+    "sigmoid": ("sigmoid", "logistic"),
+    "relu": ("relu", "re_lu"),
+    "sum": ("sum", "summation", "reduce_sum"),
+    "mean": ("mean", "average", "reduce_mean"),
+    "max": ("max", "amax", "reduce_max"),
+    "softmax": ("softmax",),
+    "transpose": ("transpose", "permute", "t"),
+    "reshape": ("reshape", "view"),
+    "where": ("where",),
+}
+"""Our name of an op, and its names in engines."""
+
+_IN_FRONT = r"(?:(?:grad|vjp|backward|ewise|elementwise|tensor|d)_?)?"
+_BEHIND = r"(?:(?:_?(?:backward|grad|vjp|op|operation|function|fn|node|broadcasted|tensor))+\d*)?"
 
 _GLOB = re.compile(r"[*?\[:]")
 _HEADER = re.compile(r"\b(?:def|class)(?=[\s\\]+([^\s\\(:\[]+))")
@@ -154,3 +183,32 @@ def _matches(glob: str, name: str) -> bool:
     if glob.startswith("op:"):
         return is_operation(name, glob.removeprefix("op:"))
     return fnmatchcase(name, glob)
+
+
+# ----- the names of other engines -----
+
+
+def is_operation(name: str, op: str) -> bool:
+    """Whether a definition of that name implements the op, as a method, class or rule.
+
+    The name may be the op's alone, in any case, or combined with a word for the part of the engine
+    that implements it (`AddBackward`, `_add_vjp`, `grad_add`, `EWiseAdd`). Other combinations do
+    not count: `add_module` and `AddScalar` are not the op `add`.
+    """
+    return _pattern(op).fullmatch(name) is not None
+
+
+@cache
+def _pattern(op: str) -> re.Pattern[str]:
+    names = "|".join(OPERATIONS[op])
+    return re.compile(rf"_*{_IN_FRONT}(?:{names}){_BEHIND}_*|__r(?:{names})__", re.IGNORECASE)
+
+
+def spellings(theirs: str | Iterable[str]) -> tuple[str, ...]:
+    """A name's spellings, in order."""
+    return (theirs,) if isinstance(theirs, str) else tuple(theirs)
+
+
+def last_parts(theirs: str | Iterable[str]) -> tuple[str, ...]:
+    """The last parts of the spellings without repeats, for places where only an identifier fits."""
+    return tuple(dict.fromkeys(dotted.rpartition(".")[2] for dotted in spellings(theirs)))

@@ -16,15 +16,15 @@ from itertools import combinations, islice, product
 
 import libcst as cst
 
-from harness.patch.reader import BOM
-from harness.patch.source import Source, parse_source
-from harness.patch.tree import Node
+from harness.patch.reader import parse_source
+from harness.patch.tree import BOM, Node, Source
 
 _HOLE, _RUN, _GAP = "__hole_", "__run_", "__gap__"
 _RUN_FORMS = ("*{0}", "**{0}", "{0}", "{0}={0}")
 _MOST_TRIES = 300
 """Combinations of forms tried for the runs of a side; four runs have 256."""
 
+GAP_LINE = re.compile(r"\s*\.\.\.\s*(#.*)?")
 _IN_SEQUENCES = {"args", "elements", "params", "slice"}
 _SIGIL = re.compile(
     r"""
@@ -215,18 +215,18 @@ def _hole(node: Node) -> str | None:
 
 def _cut(code: str, margin: int) -> str:
     """Remove the margin, or the white space if it is shorter."""
-    return code[min(margin, len(code) - len(code.lstrip())) :]
+    return code[min(margin, indent_of(code)) :]
 
 
 def _place_gaps(rows: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
     """Give every gap the indentation of its block, however it was indented."""
     placed: list[tuple[int, str]] = []
     for i, (number, code) in enumerate(rows):
-        if not re.fullmatch(r"\s*\.\.\.\s*(#.*)?", code):
+        if not GAP_LINE.fullmatch(code):
             placed.append((number, code))
             continue
         later = [code for _, code in rows[i + 1 :] if not code.lstrip().startswith(("...", "#"))]
-        width = _gap_width(code, [code for _, code in placed], _width(later[0]) if later else 0)
+        width = _gap_width(code, [code for _, code in placed], indent_of(later[0]) if later else 0)
         placed.append((number, " " * width + _GAP))
     return placed
 
@@ -235,14 +235,17 @@ def _gap_width(code: str, earlier: Sequence[str], following: int) -> int:
     earlier = [code for code in earlier if not code.lstrip().startswith("#")]
     if not earlier:
         return following
-    last = _width(earlier[-1])
+    last = indent_of(earlier[-1])
     if re.search(r":\s*(#.*)?$", earlier[-1]):
         return following if following > last else last + 4
-    levels = {_width(line) for line in earlier if _width(line) <= last} | {min(following, last)}
-    return min(levels, key=lambda level: abs(level - _width(code)))
+    levels = {indent_of(line) for line in earlier if indent_of(line) <= last} | {
+        min(following, last)
+    }
+    return min(levels, key=lambda level: abs(level - indent_of(code)))
 
 
-def _width(code: str) -> int:
+def indent_of(code: str) -> int:
+    """Return the number of white-space characters before the code of a line."""
     return len(code) - len(code.lstrip())
 
 
@@ -286,7 +289,7 @@ def _with_passes(code: str, rows: Sequence[int]) -> tuple[str, list[int]]:
             header = int(match[1])
             line = error.lineno or 0
             at = line - 1 if line > header else len(lines)
-            lines.insert(at, " " * (_width(lines[header - 1]) + 4) + "pass")
+            lines.insert(at, " " * (indent_of(lines[header - 1]) + 4) + "pass")
             numbers.insert(at, -numbers[header - 1])
         else:
             return "".join(f"{line}\n" for line in lines), numbers

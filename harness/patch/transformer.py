@@ -12,9 +12,10 @@ import libcst as cst
 from libcst.metadata import MetadataWrapper
 
 from harness.core.errors import DoesNotApply
-from harness.patch.patched import Patched, Site, SiteKind, lines_of
-from harness.patch.source import Source, read_source
-from harness.patch.tree import Node, scope_of
+from harness.patch.apply import Patched, lines_of
+from harness.patch.layout import Site, SiteKind
+from harness.patch.reader import read_source
+from harness.patch.tree import Node, Source, scope_of
 
 
 def apply_transformer(

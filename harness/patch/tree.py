@@ -13,10 +13,48 @@ Offsets are UTF-8 bytes into the text. `harness.patch.reader` makes these nodes.
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+
+BOM = "\ufeff"
 
 DEFINITIONS = ("FunctionDef", "ClassDef")
+
+# Only a name is valid here, not any expression.
+_NAMES_ONLY = {
+    ("Attribute", "attr"),
+    ("Keyword", "keyword"),
+    ("FunctionDef", "name"),
+    ("ClassDef", "name"),
+    ("Param", "name"),
+    ("NameItem", "name"),
+    ("ImportAlias", "name"),
+    ("ImportAlias", "asname"),
+    ("ImportFrom", "module"),
+    ("ExceptHandler", "name"),
+    ("ExceptStarHandler", "name"),
+    ("MatchAs", "name"),
+    ("MatchStar", "name"),
+    ("MatchMapping", "rest"),
+    ("MatchKeywordElement", "key"),
+    ("MatchSingleton", "value"),
+    ("TypeVar", "name"),
+    ("TypeVarTuple", "name"),
+    ("ParamSpec", "name"),
+}
+# Brackets of the syntax around the expression: the code inside may span lines.
+_BRACKETED = {
+    ("Call", "args"),
+    ("Subscript", "slice"),
+    ("FunctionDef", "params"),
+    ("ClassDef", "args"),
+    *((kind, "elements") for kind in ("List", "Set", "Dict")),
+    *((kind, slot) for kind in ("ListComp", "SetComp", "DictComp") for slot in ("elt", "for_in")),
+    *(("DictComp", slot) for slot in ("key", "value")),
+}
 
 
 @dataclass(eq=False, slots=True)
@@ -117,3 +155,90 @@ def scope_of(node: Node) -> str:
         if clause.kind in DEFINITIONS and isinstance(name := clause.parts["name"], Node)
     ]
     return ".".join(reversed(names))
+
+
+def link(root: Node) -> None:
+    """Set the place of every node: parent, slot, index, open brackets, whether only names fit."""
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        for slot, part in node.parts.items():
+            children = part if isinstance(part, tuple) else (part,) if part else ()
+            for index, child in enumerate(children):
+                child.parent, child.slot, child.index = node, slot, index
+                opened = (node.kind, slot) in _BRACKETED or bool(child.parens)
+                child.bracketed = node.bracketed or opened
+                dotted_name = node.kind == "Attribute" and not node.is_expression
+                if (node.kind, slot) in _NAMES_ONLY or dotted_name:
+                    child.is_expression = False
+                pending.append(child)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A ``def`` or ``class``: its dotted name in the module, and its clause."""
+
+    name: str
+    clause: Node
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One file's text with its syntax tree, as made by `reader.read_source`."""
+
+    text: str
+    root: Node
+    unit: str
+    newline: str
+    data: bytes = field(repr=False)
+
+    @cached_property
+    def definitions(self) -> tuple[Definition, ...]:
+        """Every function and class, in the order of their headers."""
+        definitions = [
+            Definition(scope_of(node), node)
+            for node in self.root.walk()
+            if node.kind in DEFINITIONS
+        ]
+        return tuple(sorted(definitions, key=lambda definition: definition.clause.start))
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return line_starts(self.data)
+
+    def line_of(self, offset: int) -> int:
+        """The 1-based line of a byte offset."""
+        return bisect_right(self._line_starts, offset)
+
+    def slice(self, start: int, end: int) -> str:
+        """The text between two offsets."""
+        return self.data[start:end].decode()
+
+    def code(self, node: Node) -> str:
+        """The node's text, its own parentheses and decorators included."""
+        start, end = node.outer
+        return self.slice(min(start, node.begin), end)
+
+    def line_start(self, offset: int) -> int:
+        """The offset of the first byte of the line with this offset."""
+        return 1 + max(self.data.rfind(b"\n", 0, offset), self.data.rfind(b"\r", 0, offset))
+
+    def line_end(self, offset: int) -> int:
+        """The offset of the line break at or after an offset, or the end of the text."""
+        line_break = re.compile(rb"[\r\n]").search(self.data, offset)
+        return line_break.start() if line_break else len(self.data)
+
+    def next_line(self, offset: int) -> int:
+        """The offset of the line after the one with this offset."""
+        end = self.line_end(offset)
+        return end + (2 if self.data[end : end + 2] == b"\r\n" else end < len(self.data))
+
+    def indent_at(self, offset: int) -> str:
+        """The indentation of the line with this offset."""
+        line = self.slice(self.line_start(offset), offset).removeprefix(BOM)
+        return line[: len(line) - len(line.lstrip(" \t\f"))]
+
+
+def line_starts(data: bytes) -> list[int]:
+    """The offset at which each line begins, with lines counted as Python counts them."""
+    return [0, *(match.end() for match in re.finditer(rb"\r\n|\n|\r", data))]

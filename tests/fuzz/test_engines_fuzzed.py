@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.engines.aliases import adds_in_place, likely_names, spellings
-from harness.engines.location import Target, locate
-from harness.engines.settings import Settings, read_settings
+from harness.engines.location import Settings, Target, locate, read_settings
 from tests.fuzz.changes import changed
 from tests.fuzz.sound import read
 

@@ -5,9 +5,86 @@ reading it, running the backward pass and reading the gradient are those that gi
 square of x; an un-broadcasting function is one that sums ones((4, 3)) to (3,); the accumulation
 style is how a second backward pass changes a gradient.
 
-The records are here; `explorer` has the survey itself, which only a child process imports.
+The task and the results are here; `explorer`, which only a child process imports, has the survey
+itself.
 """
 
-from harness.engines.survey.record import ATTEMPT_MARKER, STEPS, Reducer, Survey, SurveyStep
+from __future__ import annotations
 
-__all__ = ["ATTEMPT_MARKER", "STEPS", "Reducer", "Survey", "SurveyStep"]
+from typing import Literal
+
+import msgspec
+
+from harness.core.run import Failure, Name
+from harness.engines.engine import Dialect
+from harness.sandbox.limits import Limits
+
+Step = Literal["the import", "the class", "the tensors", "the accumulation", "the un-broadcasting"]
+
+STEPS: tuple[Step, ...] = (
+    "the import",
+    "the class",
+    "the tensors",
+    "the accumulation",
+    "the un-broadcasting",
+)
+
+
+ATTEMPT_MARKER = "harness tries:"
+"""Printed before each attempt, so that the host can name one that never ends."""
+
+
+class Survey(msgspec.Struct, frozen=True, tag="survey"):
+    """An engine's source, and what its settings declare about it."""
+
+    dialect: Dialect
+    """The declared expressions; the survey finds those that are empty."""
+    name: str | None
+    """The class or function that the user named."""
+    root: str
+    sources: dict[str, str]
+    limits: Limits = Limits(seconds=30.0, cpu_seconds=20)
+
+
+class Reducer(msgspec.Struct, frozen=True):
+    """A function of the engine that sums a gradient down to the shape of an operand."""
+
+    module: Name
+    name: Name
+    """The qualified name, as `Tensor.unbroadcast`."""
+    file: Name
+    line: int
+    callers: dict[Name, list[Name]] = {}
+    """The functions that called it in a backward pass, by op."""
+    flaws: list[Name] = []
+    """Shapes that it sums wrongly, each with the result."""
+
+
+class SurveyStep(msgspec.Struct, frozen=True):
+    """The result of one step; a `failure` ends the survey."""
+
+    step: Step
+    dialect: Dialect
+    name: Name | None = None
+    failure: Failure | None = None
+    attempts: list[Name] = []
+    """If the step failed: what was tried, and how each attempt failed."""
+    initial_gradient: Name = ""
+    """A leaf's gradient before the first backward pass: none, zeros, number."""
+    second_backward: Name = ""
+    """How a second backward pass changes it: in place, rebound, replaced; or refused."""
+    shares_memory: bool = False
+    """Whether a gradient is stored without a copy and shares memory with another."""
+    reads_late: bool = False
+    """Whether a rule reads its operands when it runs, and not in the forward pass."""
+    dtype: Name = "float64"
+    """The dtype in which float64 data is stored."""
+    shape_changes: Name = ""
+    """How storing data changes its shape; empty if it does not."""
+    reducers: list[Reducer] = []
+    ops: dict[Name, list[Name]] = {}
+    """The functions of the engine that run only for this op, by op."""
+
+
+class SurveyFailed(Exception):
+    """Every attempt of a step failed."""

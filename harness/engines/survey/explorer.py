@@ -20,6 +20,7 @@ from harness.engines.adapter.adapters import open_library
 from harness.engines.adapter.calling import attribute_of
 from harness.engines.engine import Dialect
 from harness.engines.loader import load
+from harness.engines.survey import ATTEMPT_MARKER, STEPS, Survey, SurveyFailed, SurveyStep
 from harness.engines.survey.accumulation import accumulation_of
 from harness.engines.survey.forms import (
     ARRAY_ATTRIBUTES,
@@ -36,7 +37,6 @@ from harness.engines.survey.forms import (
     values,
 )
 from harness.engines.survey.numbers import can_import, same, sample
-from harness.engines.survey.record import ATTEMPT_MARKER, STEPS, Survey, SurveyFailed, SurveyStep
 from harness.engines.survey.unbroadcasting import OPS, calls_of, only_by, reducers_of
 
 
@@ -204,15 +204,8 @@ class _Explorer:
                     continue
                 for gradient in gradients(self.dialect.gradient, t, value):
                     if same(self._try(gradient, t=t), slope * cotangent):
-                        self.attempts = []
-                        return replace(
-                            self.dialect,
-                            leaf=leaf,
-                            value=value,
-                            gradient=guarded(gradient),
-                            backward=backward,
-                            kind="arrays",
-                        )
+                        found = guarded(gradient)
+                        return self._found(leaf, value, backward, found, kind="arrays")
         return None
 
     def _scalar_dialect(self) -> Dialect | None:
@@ -231,15 +224,7 @@ class _Explorer:
                         continue
                     for gradient in gradients(self.dialect.gradient, a, value):
                         if same(self._try(gradient, t=a), np.array(4.0)):
-                            self.attempts = []
-                            return replace(
-                                self.dialect,
-                                leaf=leaf,
-                                value=value,
-                                gradient=gradient,
-                                backward=backward,
-                                kind="scalars",
-                            )
+                            return self._found(leaf, value, backward, gradient, kind="scalars")
         return None
 
     def _functional_dialect(self) -> Dialect | None:
@@ -252,10 +237,15 @@ class _Explorer:
                 self._note(pull, error)
                 continue
             if same(output, x * x) and same(gradient, 2 * x * cotangent):
-                self.attempts = []
-                dialect = replace(self.dialect, leaf="data", value="t", gradient="t", backward="t")
-                return replace(dialect, pull=pull, kind="functional")
+                return self._found("data", "t", "t", "t", pull=pull, kind="functional")
         return None
+
+    def _found(self, leaf: str, value: str, backward: str, gradient: str, **others: Any) -> Dialect:
+        """Return the dialect with these expressions, and forget the failed attempts."""
+        self.attempts = []
+        return replace(
+            self.dialect, leaf=leaf, value=value, backward=backward, gradient=gradient, **others
+        )
 
     def _modules_of_functions(self) -> tuple[str, ...]:
         """The package's modules that define functions which probes call."""

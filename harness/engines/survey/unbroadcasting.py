@@ -13,8 +13,8 @@ import numpy as np
 
 from harness.core.run import NumericArray, message_of
 from harness.engines.adapter.calling import attribute_of
+from harness.engines.survey import Reducer, Survey
 from harness.engines.survey.numbers import same, sample
-from harness.engines.survey.record import Reducer, Survey
 
 OPS: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,

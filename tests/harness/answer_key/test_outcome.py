@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.answer_key.agreement import NEARBY
 from harness.answer_key.outcome import judge
-from harness.answer_key.subgradient import NEARBY
 from harness.core.run import Failure, Measured, Run, pack
 from harness.core.vocabulary import OUTCOMES, headline
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.answer_key.stage import infected, stage_of
+from harness.answer_key.outcome import infected, stage_of
 from harness.engines.engine import Dialect, Engine
 from harness.experiment.baseline import Baseline
 from harness.pages.probe import Probe, read_probes

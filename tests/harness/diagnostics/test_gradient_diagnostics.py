@@ -9,7 +9,7 @@ import pytest
 from harness.core.run import Failure, Measured, Run, pack
 from harness.core.verdict import Alarm, Silent, Skipped
 from harness.diagnostics import Observation, evaluate
-from harness.diagnostics.comparison import ArrayPair, Scale, compare
+from harness.diagnostics.diagnostic import ArrayPair, Scale, compare
 from harness.diagnostics.gradcheck import MOST_ELEMENTS
 from harness.pages.catalogue import open_catalogue
 from tests.harness.diagnostics.wrong_engines import (

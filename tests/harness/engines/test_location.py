@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import EnvironmentProblem, UsageError
+from harness.engines import nearest_settings
 from harness.engines.location import locate
-from harness.engines.settings import nearest_settings
 from tests.harness.engines.texts import SOUND, written
 
 BOMB = "raise RuntimeError('imported')\n"

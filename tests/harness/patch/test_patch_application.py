@@ -6,14 +6,8 @@ import libcst as cst
 import pytest
 
 from harness.core.errors import DoesNotApply, EnvironmentProblem, HunkError, UsageError
-from harness.patch import (
-    Patched,
-    apply_patch,
-    apply_transformer,
-    combine,
-    parse_patch,
-    rename,
-)
+from harness.patch import Patched, apply_patch, combine, parse_patch, rename
+from harness.patch.transformer import apply_transformer
 
 OPS = """\
 def add(a, b):

@@ -4,7 +4,7 @@ import pytest
 
 from harness.core.errors import DoesNotApply, HunkError, UsageError
 from harness.patch import Names, apply_patch, loosen, parse_patch, rename
-from harness.patch.operations import OPERATIONS, is_operation
+from harness.patch.scope import OPERATIONS, is_operation
 
 
 def loose(hunk: str, code: str, names: Names | None = None) -> str:

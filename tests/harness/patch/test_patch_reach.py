@@ -9,8 +9,9 @@ from types import FrameType
 import libcst as cst
 import pytest
 
-from harness.patch import Site, apply_patch, apply_transformer, parse_patch
+from harness.patch import Site, apply_patch, parse_patch
 from harness.patch.reach import Hooks, compile_marked
+from harness.patch.transformer import apply_transformer
 
 MARKER = "mark__"
 

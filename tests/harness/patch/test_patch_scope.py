@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from harness.engines.engine import find_engine
 from harness.pages.catalogue import open_catalogue
 from harness.patch import parse_patch
+from harness.patch.reader import parse_source, read_source
 from harness.patch.scope import Alternative, parse_scope
-from harness.patch.source import parse_source, read_source
 from tests.examples import examples
 
 NAMES = ["add", "Tensor", "größe", "ﬁt", "e\u0301tat", "\u212ex", "_", "def_", "classes"]

@@ -1,12 +1,11 @@
-"""What the text of a probe says about the numbers in it."""
+"""Probes: what their text says about the numbers in it."""
 
 import pytest
 
-from harness.diagnostics.wording import brings_non_finite, brings_numbers
 from harness.pages.probe import Probe, read_probes
 
 
-def probe(body: str) -> Probe:
+def probe_with(body: str) -> Probe:
     return read_probes(f"def p(a=(3,)):\n    'np.inf'\n    {body}\n", "probes.py")[0]
 
 
@@ -21,7 +20,7 @@ def probe(body: str) -> Probe:
     ],
 )
 def test_a_probe_brings_numbers_with_a_name_that_is_not_its_own(body: str, expected: bool) -> None:
-    assert brings_numbers(probe(body)) is expected
+    assert probe_with(body).brings_numbers is expected
 
 
 @pytest.mark.parametrize(
@@ -35,4 +34,4 @@ def test_a_probe_brings_numbers_with_a_name_that_is_not_its_own(body: str, expec
     ],
 )
 def test_a_probe_brings_what_is_not_finite_if_it_writes_it(body: str, expected: bool) -> None:
-    assert brings_non_finite(probe(body)) is expected
+    assert probe_with(body).brings_non_finite is expected
