@@ -16,6 +16,7 @@ from harness.grade.exercise import ExerciseReport, run_exercise
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Exercise, Myth, TrainingBreak
 from harness.pages.page import Page
+from harness.pages.probe import Probe
 from harness.training.experiment import TrainingExperiment, prepare_training
 from harness.training.lab import run_training
 from harness.training.record import TrainingReport
@@ -48,8 +49,12 @@ class OpenContext:
     baseline: Baseline
 
 
-def run_page(page: Page, context: Context, variant: Page | None = None) -> PageReport:
+def run_page(
+    page: Page, context: Context, variant: Page | None = None, probes: Sequence[Probe] = ()
+) -> PageReport:
     """Run a page as its kind requires, and return the comparison with what it states.
+
+    `variant` is for a page with a patch, and `probes` are a learner's, for an exercise.
 
     Raises what the runner of that kind raises: PageError, HunkError, DoesNotApply, UsageError or
     EnvironmentProblem.
@@ -58,7 +63,7 @@ def run_page(page: Page, context: Context, variant: Page | None = None) -> PageR
         case Myth():
             return run_myth(page, context.baseline.limits)
         case Exercise():
-            return run_exercise(page, context.catalogue, context.engine, context.baseline)
+            return run_exercise(page, context.catalogue, context.engine, context.baseline, probes)
     experiment = prepare_page(page, context, variant)
     if isinstance(experiment, TrainingExperiment):
         return run_training(experiment, context.baseline.cache)

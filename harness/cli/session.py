@@ -130,6 +130,15 @@ class Session:
         """Whether the command runs on a terminal and can prompt."""
         return not self.json and sys.stdin.isatty() and sys.stdout.isatty()
 
+    def show(self, report: object, **details: object) -> None:
+        """Print a report: as JSON, or with the renderer of its kind."""
+        if self.json:
+            print_json(report)
+        else:
+            from harness.report import show
+
+            show(self.console, report, **details)
+
     def page(self, page_id: str, kind: PageKind | None = None) -> Page:
         """Return the page with that id. Raises UsageError for none or another kind."""
         return self.catalogue.page(page_id, kind)
