@@ -164,7 +164,7 @@ def _rewrites(context: Context) -> _Rewrites:
     rewrites: _Rewrites | None = baseline.memo.get(_rewrites)  # made once for all pages of a check
     if rewrites is None or rewrites.roots != catalogue.roots:
         experiments = []
-        for page in catalogue.pages()[0]:
+        for page in catalogue.pages[0]:
             with contextlib.suppress(DoesNotApply):
                 if isinstance(page.front, Variant):
                     experiments.append(prepare_bare(page, catalogue, engine, ()))

@@ -100,7 +100,7 @@ def _prepare_baseline(context: Context) -> None:
     Probes of two pages may share a name; these are left to the check of each page.
     """
     probes: dict[str, list[Probe]] = {}
-    for page in context.catalogue.pages()[0]:
+    for page in context.catalogue.pages[0]:
         with contextlib.suppress(PageError):  # becomes a finding when that page is checked
             for probe in (*context.catalogue.probes_for(page), *read_answer(page)):
                 namesakes = probes.setdefault(probe.name, [])

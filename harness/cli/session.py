@@ -92,9 +92,9 @@ class Session:
         return Baseline(self.cache, explain=self.explain)
 
     def context_for(self, page: Page) -> Context:
-        """Return the context of a page: this session, or minigrad for a whole training.
+        """Return the context of a page: this session, or minigrad for a training break.
 
-        Raises UsageError for a training on another engine.
+        Raises UsageError for a training break on another engine.
         """
         from harness.pages.front_matter import TrainingBreak
 

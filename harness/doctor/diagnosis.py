@@ -245,7 +245,7 @@ def _central(reducer: Reducer) -> str | None:
 def _applications(
     exploration: Exploration, fits: dict[str, Fit], catalogue: Catalogue, baseline: Baseline
 ) -> Iterator[Application]:
-    pages, _ = catalogue.pages()
+    pages, _ = catalogue.pages
     for page in pages:
         if not isinstance(page.front, Break):
             continue
@@ -284,7 +284,7 @@ def _split(
 
 
 def settings_of(exploration: Exploration) -> str:
-    """Return the text of a `harness.toml` with everything that the exploration exploration."""
+    """Return the text of a `harness.toml` with everything that the exploration found."""
     settings = exploration.target.settings
     lines = ["[engine]", f"target = {_quoted(_full(exploration))}"]
     lines += [f"root = {_quoted(settings.root)}"] if settings.root else []

@@ -28,10 +28,7 @@ def breaks_for(catalogue: Catalogue, ids: Sequence[str] = ()) -> list[Page]:
     """
     if ids:
         return [catalogue.page(page_id, "break") for page_id in ids]
-    pages, mistakes = catalogue.pages()
-    if mistakes:
-        raise mistakes[0]
-    return [page for page in pages if isinstance(page.front, Break)]
+    return [page for page in catalogue.valid_pages() if isinstance(page.front, Break)]
 
 
 def compare_pages(

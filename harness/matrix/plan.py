@@ -102,9 +102,7 @@ def plan_matrix(
     UsageError
         For an id or a family that no break has.
     """
-    pages, mistakes = catalogue.pages()
-    if mistakes:
-        raise mistakes[0]
+    pages = catalogue.valid_pages()
     variant = catalogue.page(on, "variant") if on else None
     breaks = [page for page in pages if isinstance(page.front, Break)]
     chosen = _select(catalogue, breaks, ids, family)

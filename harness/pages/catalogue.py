@@ -8,7 +8,7 @@ pages at any depth (`family/id.md`) and shared probes in `probes/*.py`.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import entry_points
@@ -84,7 +84,6 @@ class Catalogue:
             path = root / "probes" / f"{language}.toml"
             if path.is_file():
                 phrases |= read_table(path)
-                _check_phrases(phrases, path)
         return phrases
 
     @cached_property
@@ -118,7 +117,8 @@ class Catalogue:
             )
         return page
 
-    def pages(self) -> tuple[list[Page], list[PageError]]:
+    @cached_property
+    def pages(self) -> tuple[tuple[Page, ...], tuple[PageError, ...]]:
         """Every page that can be read, by kind and family, and the errors about the others."""
         pages, mistakes = [], []
         for path in self.files.values():
@@ -130,7 +130,14 @@ class Catalogue:
         pages.sort(
             key=lambda page: (order[page.front.kind], page.front.family, page.front.level, page.id)
         )
-        return pages, mistakes
+        return tuple(pages), tuple(mistakes)
+
+    def valid_pages(self) -> tuple[Page, ...]:
+        """Return every page. Raises the first PageError if one cannot be read."""
+        pages, mistakes = self.pages
+        if mistakes:
+            raise mistakes[0]
+        return pages
 
     @cached_property
     def conventions(self) -> Conventions:
@@ -140,7 +147,7 @@ class Catalogue:
     @cached_property
     def many_seeded(self) -> frozenset[str]:
         """The ids of the pages that need many seeds; see `harness.training`."""
-        pages = self.pages()[0]
+        pages = self.pages[0]
         return frozenset(page.id for page in pages if isinstance(page.front, TrainingBreak))
 
     @cached_property
@@ -227,21 +234,6 @@ def _package_folder(package: str) -> Path:
             f"the package of pages `{package}` is not installed", "install it again"
         )
     return Path(next(iter(spec.submodule_search_locations)))
-
-
-def _check_phrases(phrases: Mapping[str, str], path: Path) -> None:
-    """Raise PageError if a translation uses parts that its English phrase does not have."""
-    for english, translation in phrases.items():
-        parts = [""] * english.count("{}")
-        try:
-            if parts:
-                translation.format(*parts)
-        except (LookupError, ValueError, AttributeError, TypeError) as error:
-            rows = read_text(path).splitlines()
-            line = next((n for n, row in enumerate(rows, 1) if english in row), 1)
-            problem = f"`{translation}` is not a translation of `{english}`: {error}"
-            remedy = "write `{0}`, `{1}` ... where the parts of the phrase go, and `{{` for a brace"
-            raise PageError(str(path), line, problem, remedy) from None
 
 
 def _by_name(probes: Iterable[Probe]) -> dict[str, Probe]:

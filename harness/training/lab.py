@@ -1,4 +1,4 @@
-"""Run a whole training, clean and broken, over many seeds: a page in, a report out."""
+"""Run a whole training program, clean and broken, over many seeds: a page in, a report out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipes: complete trainings, read without running them.
+"""Recipes: complete training programs, read without being run.
 
 A recipe is a generator function in `recipes/NAME.py` of a folder of pages, named like its file:
 
