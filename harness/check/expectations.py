@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.check.runner import Context, run_page
+from harness.check.runner import run_page
 from harness.core.errors import BreaklabError
 from harness.core.finding import Finding, finding_from, finding_from_bug
 from harness.core.report import ClaimReport, Report, RunReport
 from harness.diagnostics import DIAGNOSTICS
+from harness.experiment.context import Context
 from harness.experiment.patching import check_blocks
 from harness.pages.front_matter import Break, Pardon, Variant
 from harness.pages.page import Page

@@ -6,9 +6,10 @@ import ast
 import sys
 from collections.abc import Iterator
 
-from harness.check.runner import Context, run_page
+from harness.check.runner import run_page
 from harness.core.errors import PageError
 from harness.core.finding import Finding
+from harness.experiment.context import Context
 from harness.experiment.myth import SECTION, Exhibit, MythReport, find_exhibit, lines
 from harness.pages.page import Page
 from harness.pages.probe import parse_python

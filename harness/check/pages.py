@@ -18,12 +18,12 @@ from harness.check.expectations import check_probed_page
 from harness.check.myths import check_myth
 from harness.check.names import check_names
 from harness.check.prose import check_prose
-from harness.check.runner import Context
 from harness.check.training import check_training
 from harness.check.translations import check_translations
 from harness.core.errors import BreaklabError, PageError
 from harness.core.finding import Finding, finding_from, finding_from_bug
 from harness.core.report import Report
+from harness.experiment.context import Context
 from harness.grade.exercise import read_answer
 from harness.pages.catalogue import nearest
 from harness.pages.front_matter import (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.check.runner import Context, run_page
+from harness.check.runner import run_page
 from harness.core.finding import Finding
+from harness.experiment.context import Context
 from harness.pages.front_matter import TrainingBreak
 from harness.pages.page import Page
 from harness.training.record import MetricReport, TrainingReport

@@ -75,12 +75,13 @@ def _compare(session: Session, ids: Sequence[str]) -> int:
     """
     from harness.experiment.baseline import Baseline
     from harness.experiment.comparison import breaks_for, compare_pages
+    from harness.experiment.context import OpenContext
     from harness.report.findings import show_comparison
 
     reports = []
     baseline = Baseline(session.cache, diagnostics=())  # not needed for outcomes
-    pages = breaks_for(session.catalogue, ids)
-    for report in compare_pages(pages, session.catalogue, session.engine, baseline):
+    context = OpenContext(session.catalogue, session.engine, baseline)
+    for report in compare_pages(breaks_for(session.catalogue, ids), context):
         reports.append(report)
         if not session.json:
             show_comparison(session.console, report)

@@ -13,9 +13,9 @@ from harness.core.errors import BreaklabError, UsageError
 from harness.core.vocabulary import PageKind
 
 if TYPE_CHECKING:
-    from harness.check.runner import Context
     from harness.engines.engine import Engine
     from harness.experiment.baseline import Baseline
+    from harness.experiment.context import Context
     from harness.pages.catalogue import Catalogue
     from harness.pages.page import Page
     from harness.report.language import Language
@@ -100,8 +100,8 @@ class Session:
 
         if not isinstance(page.front, TrainingBreak):
             return self
-        from harness.check.runner import OpenContext
         from harness.engines.engine import find_engine
+        from harness.experiment.context import OpenContext
 
         if self.engine_name is not None:
             raise UsageError(

@@ -110,11 +110,7 @@ class Catalogue:
         """
         page = read_page(self.path(page_id, kind or "page"))
         if kind is not None and page.front.kind != kind:
-            wanted = next(front.noun for front in KINDS if front.kind == kind)
-            raise UsageError(
-                f"`{page_id}` is {page.front.noun}, not {wanted}",
-                "`harness list` shows the kind of each page",
-            )
+            raise page.unlike(next(front for front in KINDS if front.kind == kind))
         return page
 
     @cached_property
@@ -183,22 +179,16 @@ class Catalogue:
             return tuple(available[name] for name in dict.fromkeys(wanted))
         for variant in page.expect.keys() - {None}:
             if variant not in self.files:
-                raise PageError(
-                    page.path,
-                    page.line_of("expect", str(variant)),
-                    f"key `expect.{variant}` names no variant",
-                    f"{nearest(str(variant), self.files)}a table below `expect` is for a variant",
+                remedy = (
+                    f"{nearest(str(variant), self.files)}a table below `expect` is for a variant"
                 )
+                raise page.mistake(("expect", str(variant)), "names no variant", remedy)
         names = dict.fromkeys(name for table in page.expect.values() for name in table)
         for name in names:
             if name not in available:
-                raise PageError(
-                    page.path,
-                    page.line_of("expect", name),
-                    f"key `expect.{name}` names no probe",
-                    f"{nearest(name, available)}a probe is a function in `probes/*.py` or in the "
-                    "page's section Probes",
-                )
+                where = "a probe is a function in `probes/*.py` or in the page's section Probes"
+                remedy = f"{nearest(name, available)}{where}"
+                raise page.mistake(("expect", name), "names no probe", remedy)
         return tuple(available[name] for name in names)
 
     def _markdown(self) -> Iterator[Path]:

@@ -81,8 +81,7 @@ def _convert(page: Page, key: str, word: object, kind: Any) -> Any:
         return msgspec.convert(word, kind)
     except msgspec.ValidationError as error:
         allowed = '"sometimes" or "always"' if key == "crash" else '"lower", "higher" or "same"'
-        problem, line = f"key `expect.{key}` is wrong: {error}", page.line_of("expect", key)
-        raise PageError(page.path, line, problem, f"write {allowed}") from None
+        raise page.mistake(("expect", key), f"is wrong: {error}", f"write {allowed}") from None
 
 
 def _put(page: Page, recipe: Recipe, engine: Engine) -> Patched:
