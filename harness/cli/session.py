@@ -123,7 +123,7 @@ class Session:
         """The console on standard output."""
         from harness.report.terminal import open_console
 
-        return open_console(language=self.language)
+        return open_console(self.language)
 
     @property
     def is_interactive(self) -> bool:

@@ -177,12 +177,10 @@ class Catalogue:
                 raise unknown("probe", name, available, "leave --probe out to run the page's own")
         if wanted:
             return tuple(available[name] for name in dict.fromkeys(wanted))
-        for variant in page.expect.keys() - {None}:
+        for variant in filter(None, page.expect):
             if variant not in self.files:
-                remedy = (
-                    f"{nearest(str(variant), self.files)}a table below `expect` is for a variant"
-                )
-                raise page.mistake(("expect", str(variant)), "names no variant", remedy)
+                remedy = f"{nearest(variant, self.files)}a table below `expect` is for a variant"
+                raise page.mistake(("expect", variant), "names no variant", remedy)
         names = dict.fromkeys(name for table in page.expect.values() for name in table)
         for name in names:
             if name not in available:
