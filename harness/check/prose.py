@@ -25,7 +25,7 @@ LONGEST = 120
 
 def check_prose(page: Page, conventions: Conventions) -> list[Finding]:
     """Return all findings about the page's text, by line."""
-    text = Text(page.path, page.body, page.body_line)
+    text = page_text(page)
     findings = [
         *_check_sections(page, text),
         *_check_blocks(page),
@@ -37,6 +37,11 @@ def check_prose(page: Page, conventions: Conventions) -> list[Finding]:
         *_check_length(page),
     ]
     return sorted(findings, key=lambda finding: finding.line)
+
+
+def page_text(page: Page) -> Text:
+    """Return the Markdown of a page."""
+    return Text(page.path, page.body, page.body_line)
 
 
 # ----- Sections -----
