@@ -63,9 +63,9 @@ def _power_named(power: float, n: int, name: Message) -> Message:
         case 2 | -2:
             return message("{square} is the square of {n}, {name}", square=n * n, n=n, name=name)
         case 0.5:
-            return message("that is the root of {n}, {name}", n=n, name=name)
+            return message("that is the square root of {n}, {name}", n=n, name=name)
         case _:
-            return message("that is 1 over the root of {n}, {name}", n=n, name=name)
+            return message("that is 1 over the square root of {n}, {name}", n=n, name=name)
 
 
 def axes_named(axes: Sequence[int]) -> Message:

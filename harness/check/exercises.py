@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.check.runner import Context
 from harness.core.errors import DoesNotApply
 from harness.core.finding import Finding
 from harness.experiment.baseline import Baseline
+from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import Experiment
 from harness.grade.exercise import (
@@ -65,7 +65,7 @@ def _check_links(page: Page, front: Exercise, context: Context) -> Iterator[Find
 
 
 def _check_suite(page: Page, front: Exercise, context: Context) -> Iterator[Finding]:
-    suite = run_suite(page, context.catalogue, context.engine, context.baseline)
+    suite = run_suite(page, context)
     line = read_suite(page)[0].line
     for test in suite:
         if test.failure:
@@ -96,8 +96,7 @@ def _check_asserting(
     if sabotage is not None:
         tests = read_suite(page)
         control = context.catalogue.page(sabotage, "control")
-        experiment = prepare_bare(control, context.catalogue, context.engine, tests)
-        sabotaged = judge_tests(experiment, context.baseline)
+        sabotaged = judge_tests(prepare_bare(control, tests, context), context.baseline)
     for test in suite:
         fates = [*(test.on[name] for name in front.kills)]
         fates += [sabotaged[test.test]] if test.test in sabotaged else []
@@ -114,9 +113,8 @@ def _check_asserting(
 def _check_answer(
     page: Page, front: Exercise, answer: Sequence[Probe], context: Context
 ) -> Iterator[Finding]:
-    catalogue, engine, baseline = context.catalogue, context.engine, context.baseline
     line = answer[0].line
-    unsound = [result for result in check_soundness(answer, engine, baseline) if result.problems]
+    unsound = [result for result in check_soundness(answer, context) if result.problems]
     for result in unsound:
         problem = f"the answer `{result.probe}` is not a sound probe: {'; '.join(result.problems)}"
         remedy = "correct the probe: a correct engine passes it"
@@ -125,7 +123,7 @@ def _check_answer(
         return
     idle = {probe.name for probe in answer}
     for name in front.breaks:
-        attack = attack_break(name, answer, catalogue, engine, baseline)
+        attack = attack_break(name, answer, context)
         idle -= attack.killed_by.keys()
         if not attack.killed_by:
             where = f"{attack.stage}, {attack.why}"
@@ -160,14 +158,14 @@ class _Rewrites:
 
 
 def _rewrites(context: Context) -> _Rewrites:
-    catalogue, engine, baseline = context.catalogue, context.engine, context.baseline
+    catalogue, baseline = context.catalogue, context.baseline
     rewrites: _Rewrites | None = baseline.memo.get(_rewrites)  # made once for all pages of a check
     if rewrites is None or rewrites.roots != catalogue.roots:
         experiments = []
-        for page in catalogue.pages()[0]:
+        for page in catalogue.pages[0]:
             with contextlib.suppress(DoesNotApply):
                 if isinstance(page.front, Variant):
-                    experiments.append(prepare_bare(page, catalogue, engine, ()))
+                    experiments.append(prepare_bare(page, (), context))
         selective = Baseline(baseline.cache, baseline.diagnostics, baseline.limits, select=True)
         rewrites = baseline.memo[_rewrites] = _Rewrites(catalogue.roots, selective, experiments)
     return rewrites

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.check.runner import Context
+from harness.check.runner import run_page
 from harness.core.errors import BreaklabError
 from harness.core.finding import Finding, finding_from, finding_from_bug
 from harness.core.report import ClaimReport, Report, RunReport
 from harness.diagnostics import DIAGNOSTICS
-from harness.experiment.lab import run_lab
-from harness.experiment.patching import check_blocks, prepare
+from harness.experiment.context import Context
+from harness.experiment.patching import check_blocks
 from harness.pages.front_matter import Break, Pardon, Variant
 from harness.pages.page import Page
 from harness.runs.oracles import why_missing
@@ -37,8 +37,9 @@ def _reports(page: Page, context: Context) -> Iterator[Finding | Report]:
     for name in dict.fromkeys([None, *page.expect, *page.claims]):
         variant = context.catalogue.page(name, "variant") if name else None
         try:
-            experiment = prepare(page, context.catalogue, context.engine, variant=variant)
-            yield run_lab(experiment, context.baseline)
+            report = run_page(page, context, variant)
+            assert isinstance(report, Report)
+            yield report
         except BreaklabError as error:
             yield finding_from(error, page.path, page.body_line)
         except Exception as error:

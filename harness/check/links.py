@@ -44,20 +44,16 @@ def check_links(text: Text) -> Iterator[Finding]:
 
 def _wrong_link(text: Text, target: str) -> tuple[str, str] | None:
     """Return the problem and the remedy of a wrong link; None if it is right."""
+    malformed = (
+        f"`{target}` is not a well-formed address",
+        "write it in full: `https://host.org/path`",
+    )
     try:
         parts = urlsplit(target)
     except ValueError:  # an unclosed bracket of an IPv6 address
-        return (
-            f"`{target}` is not a well-formed address",
-            "write it in full: `https://host.org/path`",
-        )
+        return malformed
     if parts.scheme in ("http", "https"):
-        if _WEB.fullmatch(target):
-            return None
-        return (
-            f"`{target}` is not a well-formed address",
-            "write it in full: `https://host.org/path`",
-        )
+        return None if _WEB.fullmatch(target) else malformed
     if parts.scheme or target.startswith(("/", "\\")):
         remedy = "link to a file beside the page, or to an http(s) address"
         return f"the link `{target}` does not work on another computer", remedy

@@ -6,17 +6,13 @@ import ast
 import sys
 from collections.abc import Iterator
 
-from harness.check.runner import Context
+from harness.check.runner import run_page
+from harness.core.errors import PageError
 from harness.core.finding import Finding
-from harness.experiment.myth import (
-    SECTION,
-    MythReport,
-    find_exhibit,
-    lines,
-    missing_library,
-    run_myth,
-)
+from harness.experiment.context import Context
+from harness.experiment.myth import SECTION, Exhibit, MythReport, find_exhibit, lines
 from harness.pages.page import Page
+from harness.pages.probe import parse_python
 from harness.runs.program import Program
 
 LONGEST = 25
@@ -35,17 +31,17 @@ def check_myth(page: Page, context: Context) -> Iterator[Finding]:
         return  # the check of the prose reports it
     exhibit = find_exhibit(page)
     yield from _check_source(page, exhibit.program)
-    if missing := missing_library(exhibit.program):
-        problem = f"the program was not run: {missing.problem}: {missing.remedy}"
-        yield Finding(page.path, exhibit.program.line, problem, "install it, and check again", 0)
-        return
-    yield from _check_report(page, run_myth(page, context.baseline.limits))
+    report = run_page(page, context)
+    assert isinstance(report, MythReport)
+    yield from _check_report(page, exhibit, report)
 
 
-def _check_report(page: Page, report: MythReport) -> Iterator[Finding]:
-    exhibit = find_exhibit(page)
+def _check_report(page: Page, exhibit: Exhibit, report: MythReport) -> Iterator[Finding]:
     line = (exhibit.says or exhibit.program).line
-    if report.failure:
+    if report.skipped:
+        problem = f"the program was not run: {report.skipped}"
+        yield Finding(page.path, exhibit.program.line, problem, "install it, and check again", 0)
+    elif report.failure:
         problem = f"the program fails: {report.failure}{_quoted(report.printed)}"
         remedy = "correct the program; it must catch an exception that it wants to show"
         yield Finding(page.path, exhibit.program.line, problem, remedy)
@@ -85,8 +81,8 @@ def _check_source(page: Page, program: Program) -> Iterator[Finding]:
 def _imports(program: Program) -> Iterator[tuple[str, int]]:
     """Yield the top-level modules that the program imports, each with its line in the page."""
     try:
-        tree = ast.parse(program.source)
-    except (SyntaxError, ValueError):
+        tree = parse_python(program.source, program.path, program.line, "program")
+    except PageError:
         return  # running it reports that
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):

@@ -12,6 +12,7 @@ import msgspec
 
 from harness.core.errors import BreaklabError
 from harness.core.finding import Finding, finding_from
+from harness.core.vocabulary import PageKind
 from harness.diagnostics import DIAGNOSTICS
 from harness.pages.catalogue import Catalogue, nearest
 from harness.pages.front_matter import Exercise
@@ -27,8 +28,10 @@ def check_names(page: Page, catalogue: Catalogue) -> tuple[Page, list[Finding]]:
     """Return the page without unknown names, and a finding for each unknown name."""
     names = _Names(page, catalogue)
     if isinstance(page.front, Exercise):
-        breaks = names.breaks("breaks", page.front.breaks)
-        kills = names.breaks("kills", page.front.kills)
+        breaks, kills = (
+            tuple(name for name in table if names.is_page(name, "break", key))
+            for key, table in (("breaks", page.front.breaks), ("kills", page.front.kills))
+        )
         front = msgspec.structs.replace(page.front, breaks=breaks, kills=kills)
         findings = [*_check_exercise(page, page.front), *names.findings]
         return replace(page, front=front), findings
@@ -37,7 +40,7 @@ def check_names(page: Page, catalogue: Catalogue) -> tuple[Page, list[Finding]]:
             probe: table[probe] for probe in names.existing("probe", table, "expect", variant)
         }
         for variant, table in page.expect.items()
-        if names.is_variant(variant, "expect")
+        if variant is None or names.is_page(variant, "variant", "expect", variant)
     }
     claims = {
         variant: msgspec.structs.replace(
@@ -50,7 +53,7 @@ def check_names(page: Page, catalogue: Catalogue) -> tuple[Page, list[Finding]]:
             ),
         )
         for variant, table in page.claims.items()
-        if names.is_variant(variant, "diagnostics")
+        if variant is None or names.is_page(variant, "variant", "diagnostics", variant)
     }
     return replace(page, expect=expect, claims=claims), names.findings
 
@@ -66,12 +69,7 @@ def _check_exercise(page: Page, front: Exercise) -> Iterator[Finding]:
             )
     for name in sorted(set(front.breaks) & set(front.kills)):
         problem = f"`{name}` is among both `breaks` and `kills`"
-        yield Finding(
-            page.path,
-            page.line_of("kills"),
-            problem,
-            "remove it from one of them",
-        )
+        yield Finding(page.path, page.line_of("kills"), problem, "remove it from one of them")
 
 
 class _Names:
@@ -97,24 +95,11 @@ class _Names:
             self.findings.append(Finding(self.page.path, line, f"no {kind} `{name}`", remedy, 2))
         return tuple(existing)
 
-    def breaks(self, key: str, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the names that are ids of breaks."""
-        existing = []
-        for name in names:
-            try:
-                existing.append(self.catalogue.page(name, "break").id)
-            except BreaklabError as error:
-                self.findings.append(finding_from(error, self.page.path, self.page.line_of(key)))
-        return tuple(existing)
-
-    def is_variant(self, name: str | None, table: str) -> bool:
-        """Whether a table of outcomes or claims is for the engine itself or for a variant."""
-        if name is None:
-            return True
+    def is_page(self, name: str, kind: PageKind, *key: str) -> bool:
+        """Whether a key of the front matter names a page of this kind."""
         try:
-            self.catalogue.page(name, "variant")
+            self.catalogue.page(name, kind)
         except BreaklabError as error:
-            finding = finding_from(error, self.page.path, self.page.line_of(table, name))
-            self.findings.append(finding)
+            self.findings.append(finding_from(error, self.page.path, self.page.line_of(*key)))
             return False
         return True

@@ -18,12 +18,12 @@ from harness.check.expectations import check_probed_page
 from harness.check.myths import check_myth
 from harness.check.names import check_names
 from harness.check.prose import check_prose
-from harness.check.runner import Context
 from harness.check.training import check_training
 from harness.check.translations import check_translations
 from harness.core.errors import BreaklabError, PageError
 from harness.core.finding import Finding, finding_from, finding_from_bug
 from harness.core.report import Report
+from harness.experiment.context import Context
 from harness.grade.exercise import read_answer
 from harness.pages.catalogue import nearest
 from harness.pages.front_matter import (
@@ -100,7 +100,7 @@ def _prepare_baseline(context: Context) -> None:
     Probes of two pages may share a name; these are left to the check of each page.
     """
     probes: dict[str, list[Probe]] = {}
-    for page in context.catalogue.pages()[0]:
+    for page in context.catalogue.pages[0]:
         with contextlib.suppress(PageError):  # becomes a finding when that page is checked
             for probe in (*context.catalogue.probes_for(page), *read_answer(page)):
                 namesakes = probes.setdefault(probe.name, [])

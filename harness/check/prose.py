@@ -12,62 +12,20 @@ from itertools import pairwise
 from markdown_it.token import Token
 
 from harness.check.links import check_links, check_sources
+from harness.check.sections import PYTHON_SECTIONS, optional_sections, sections_of
 from harness.core.finding import Finding
-from harness.core.vocabulary import PageKind, shortened
+from harness.core.vocabulary import shortened
 from harness.pages.conventions import Conventions
 from harness.pages.markdown import Heading, Text
 from harness.pages.page import Page
-
-BREAK_SECTIONS = (
-    "Hypothesis",
-    "The break",
-    "Probes",
-    "What happens",
-    "Diagnostic",
-    "Lesson",
-    "References",
-    "On other engines",
-)
-MYTH_SECTIONS = (
-    "The claim",
-    "The program",
-    "What happens",
-    "When it would be true",
-    "Lesson",
-    "References",
-)
-EXERCISE_SECTIONS = (
-    "The suite",
-    "The break",
-    "Your task",
-    "Hints",
-    "Answer",
-    "Lesson",
-    "References",
-)
-PYTHON_SECTIONS = ("Probes", "The program", "The suite", "Answer")
-"""Sections with a Python block that runs."""
 
 LONGEST = 120
 """The largest number of lines of a page, so that it can be read in one sitting."""
 
 
-def sections_of(kind: PageKind) -> tuple[str, ...]:
-    """Return the second-level sections that a page of that kind may have, in order."""
-    return {"myth": MYTH_SECTIONS, "exercise": EXERCISE_SECTIONS}.get(kind, BREAK_SECTIONS)
-
-
-def optional_sections(kind: PageKind) -> frozenset[str]:
-    """Return the sections that a page of that kind may omit."""
-    if kind in ("myth", "exercise"):
-        return frozenset()
-    optional = frozenset({"Probes", "On other engines"})
-    return optional if kind == "break" else optional | {"References"}
-
-
 def check_prose(page: Page, conventions: Conventions) -> list[Finding]:
     """Return all findings about the page's text, by line."""
-    text = Text(page.path, page.body, page.body_line)
+    text = page_text(page)
     findings = [
         *_check_sections(page, text),
         *_check_blocks(page),
@@ -81,12 +39,17 @@ def check_prose(page: Page, conventions: Conventions) -> list[Finding]:
     return sorted(findings, key=lambda finding: finding.line)
 
 
+def page_text(page: Page) -> Text:
+    """Return the Markdown of a page."""
+    return Text(page.path, page.body, page.body_line)
+
+
 # ----- Sections -----
 
 
 def _check_sections(page: Page, text: Text) -> Iterator[Finding]:
     kind = page.front.kind
-    order, optional = sections_of(kind), optional_sections(kind)
+    order, optional = list(sections_of(kind)), optional_sections(kind)
     valid: list[Heading] = []
     for heading in text.sections:
         if heading.text not in order:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 from harness.core.report import Report
-from harness.engines.engine import Engine
-from harness.experiment.baseline import Baseline
+from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.myth import MythReport, run_myth
 from harness.experiment.patching import Experiment, prepare
 from harness.grade.exercise import ExerciseReport, run_exercise
-from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Exercise, Myth, TrainingBreak
 from harness.pages.page import Page
+from harness.pages.probe import Probe
 from harness.training.experiment import TrainingExperiment, prepare_training
 from harness.training.lab import run_training
 from harness.training.record import TrainingReport
@@ -23,33 +20,12 @@ from harness.training.record import TrainingReport
 PageReport = Report | TrainingReport | MythReport | ExerciseReport
 
 
-class Context(Protocol):
-    """The resources that pages run with; they may be opened when they are first used."""
-
-    @property
-    def catalogue(self) -> Catalogue:
-        """The catalogue of pages, probes and recipes."""
-
-    @property
-    def engine(self) -> Engine:
-        """The unbroken engine."""
-
-    @property
-    def baseline(self) -> Baseline:
-        """The results that are shared by all pages: the unbroken engine's and the oracles'."""
-
-
-@dataclass(frozen=True)
-class OpenContext:
-    """A context whose parts are already open."""
-
-    catalogue: Catalogue
-    engine: Engine
-    baseline: Baseline
-
-
-def run_page(page: Page, context: Context, variant: Page | None = None) -> PageReport:
+def run_page(
+    page: Page, context: Context, variant: Page | None = None, probes: Sequence[Probe] = ()
+) -> PageReport:
     """Run a page as its kind requires, and return the comparison with what it states.
+
+    `variant` is for a page with a patch, and `probes` are a learner's, for an exercise.
 
     Raises what the runner of that kind raises: PageError, HunkError, DoesNotApply, UsageError or
     EnvironmentProblem.
@@ -58,7 +34,7 @@ def run_page(page: Page, context: Context, variant: Page | None = None) -> PageR
         case Myth():
             return run_myth(page, context.baseline.limits)
         case Exercise():
-            return run_exercise(page, context.catalogue, context.engine, context.baseline)
+            return run_exercise(page, context, probes)
     experiment = prepare_page(page, context, variant)
     if isinstance(experiment, TrainingExperiment):
         return run_training(experiment, context.baseline.cache)

@@ -11,13 +11,13 @@ from itertools import groupby
 from pathlib import Path
 
 from harness.check.draft import Draft
-from harness.check.prose import optional_sections, sections_of
-from harness.check.runner import Context
+from harness.check.sections import optional_sections, sections_of
 from harness.core.errors import BreaklabError, UsageError
 from harness.core.report import Report, RunReport
 from harness.core.vocabulary import shortened
 from harness.diagnostics import DIAGNOSTICS, Diagnostic
 from harness.experiment.baseline import Baseline
+from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import prepare
 from harness.pages.catalogue import unknown
@@ -147,15 +147,14 @@ def _observed_claims(report: Report) -> tuple[str, str]:
 
 
 def _body(draft: Draft) -> Iterator[str]:
-    hints = _HINTS | {"variant": _VARIANT_HINTS, "exercise": _EXERCISE_HINTS}.get(draft.kind, {})
     optional = optional_sections(draft.kind)
     yield f"# {draft.id.replace('-', ' ').capitalize()}"
     yield "<!-- A title of a few words, in a learner's terms. -->"
-    for section in sections_of(draft.kind):
+    for section, hint in sections_of(draft.kind).items():
         if section not in optional:
             yield f"## {section}"
             yield from (block for block in [_block(section, draft)] if block)
-            yield f"<!-- {hints[section]} -->"
+            yield f"<!-- {hint} -->"
 
 
 def _block(section: str, draft: Draft) -> str:
@@ -177,34 +176,3 @@ def _block(section: str, draft: Draft) -> str:
     removed = [f"-{row}" for row in before.splitlines()]
     added = [f"+{row}" for row in after.splitlines()]
     return "\n".join(["```diff", header, *removed, *added, "```"])
-
-
-# ----- Hints for the author, as comments -----
-
-_HINTS: dict[str, str] = {
-    "Hypothesis": "What the code is for, in two sentences. Then ask for a prediction: which probe "
-    "crashes, which is silently wrong, which is right? Give shapes and a correct value to start "
-    "from.",
-    "The break": "What was changed, and how one might come to write it.",
-    "What happens": "Probe by probe, or case by case, with the numbers you saw. Why some "
-    "probes do not show it.",
-    "Diagnostic": "How to see it from logs alone; the invariant in one line; the stronger check, "
-    "and what it cannot see.",
-    "Lesson": "What is true beyond this page, in a sentence or two.",
-    "References": "Where it was found, and where it is explained.",
-    "The claim": "What is taught, in your own words, and where.",
-    "The program": "What it does, line by line where that is not obvious.",
-    "When it would be true": "The case, the library or the year in which the claim is true.",
-}
-_VARIANT_HINTS: dict[str, str] = {
-    "The break": "Not a break: an equally correct rewrite. What was changed, and who writes it.",
-    "Diagnostic": "Nothing may raise an alarm. What it means for your own engine.",
-}
-_EXERCISE_HINTS: dict[str, str] = {
-    "The suite": "The tests as a course would write them, with one blind spot.",
-    "The break": "Which break passes, in words, with a link to its page; what the suite catches.",
-    "Your task": "What to write, and what to predict before it runs.",
-    "Hints": "A list, starting with a gentle hint.",
-    "Answer": "Why it kills the break, with the numbers you saw; why the suite could not.",
-    "Lesson": "What is true beyond this suite, in a sentence or two.",
-}

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.check.runner import Context
+from harness.check.runner import run_page
 from harness.core.finding import Finding
+from harness.experiment.context import Context
 from harness.pages.front_matter import TrainingBreak
 from harness.pages.page import Page
-from harness.training.experiment import prepare_training
-from harness.training.lab import run_training
 from harness.training.record import MetricReport, TrainingReport
 
 
 def check_training(page: Page, context: Context) -> Iterator[Finding | TrainingReport]:
     """Yield the report on a training break, and each difference between page and report.
 
-    Raises what `prepare_training` and `run_training` raise.
+    Raises what `run_page` raises.
     """
     yield from _check_page(page)
-    experiment = prepare_training(page, context.catalogue, context.engine)
-    report = run_training(experiment, context.baseline.cache)
+    report = run_page(page, context)
+    assert isinstance(report, TrainingReport)
     yield report
     yield from _check_crash(page, report)
     yield from _check_metrics(page, report)

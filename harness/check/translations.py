@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 
 from harness.check.links import check_links
-from harness.check.prose import check_leftovers
+from harness.check.prose import check_leftovers, page_text
 from harness.core.errors import PageError
 from harness.core.finding import Finding, finding_from
 from harness.pages.catalogue import Catalogue
@@ -99,7 +99,7 @@ def _check_fingerprint(toml: str, text: Text, page: Page) -> Iterator[Finding]:
 
 def _check_outline(text: Text, page: Page) -> Iterator[Finding]:
     """Compare only the number of second-level sections, since headings are translated."""
-    original = Text(page.path, page.body, page.body_line).sections
+    original = page_text(page).sections
     if len(text.sections) != len(original):
         names = ", ".join(section.text for section in original)
         problem = f"{len(text.sections)} sections, but the original has {len(original)}"
@@ -111,11 +111,10 @@ def _check_outline(text: Text, page: Page) -> Iterator[Finding]:
 def _check_code(text: Text, page: Page) -> Iterator[Finding]:
     """Compare the fenced blocks: their text, their info strings and their sections."""
     blocks = list(read_fences(text.body, text.line))
-    places = {heading.text: index for index, heading in enumerate(text.sections)}
-    originals = {
-        heading.text: index
-        for index, heading in enumerate(Text(page.path, page.body, page.body_line).sections)
-    }
+    places, originals = (
+        {heading.text: index for index, heading in enumerate(each.sections)}
+        for each in (text, page_text(page))
+    )
     for number, (own, its) in enumerate(zip_longest(blocks, page.fences), start=1):
         if own is None or its is None:
             problem = f"{len(blocks)} blocks of code, but the original has {len(page.fences)}"

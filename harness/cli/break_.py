@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,9 +24,11 @@ from harness.core.errors import DoesNotApply, UsageError
 
 if TYPE_CHECKING:
     from harness.core.report import Report
-    from harness.experiment.cached import CachedReport
-    from harness.experiment.patching import Experiment
+    from harness.experiment.patching import PatchedEngine
     from harness.pages.page import Page
+    from harness.pages.probe import Probe
+    from harness.report.terminal import Screen
+    from harness.training.record import TrainingReport
 
 
 def break_engine(
@@ -48,87 +51,46 @@ def break_engine(
     ] = None,
 ) -> int:
     """Put a break into the engine, in memory, and see what happens, probe by probe."""
-    from harness.pages.front_matter import TrainingBreak
-
     session = Session(breaks, engine, on, lang, json, not no_cache, explain=True)
     broken = session.page(page)
-    predict = session.is_interactive and not no_predict
-    if isinstance(broken.front, TrainingBreak):
-        if probe:
-            raise UsageError(f"`{page}` has no probes: it is a whole training", "--seeds N")
-        return _break_training(session, broken, seeds, predict)
-    if seeds is not None:
-        raise UsageError(f"`{page}` does not need many seeds", "leave --seeds out")
-    return _break_probed(session, broken, probe or (), predict)
-
-
-# ----- A break that is judged probe by probe -----
-
-
-def _break_probed(session: Session, page: Page, probes: Sequence[str], predict: bool) -> int:
-    try:
-        experiment, run = _cached_or_new(session, page, probes)
-    except DoesNotApply:
-        if session.json:
-            from harness.experiment.lab import report_absence
-
-            print_json(report_absence(page, session.engine, session.variant_id))
-        raise
-    if session.json:
-        report = run()
+    prepared = _prepare(session, broken, probe or (), seeds)
+    if json:
+        report = prepared.run()
         print_json(report)
     else:
-        report = _show_run(session, page, experiment, run, predict)
+        predict = session.is_interactive and not no_predict
+        report = _show_run(session, broken, prepared, predict)
     return 0 if report.agrees or report.engine.foreign else 1
 
 
-def _cached_or_new(
-    session: Session, page: Page, probes: Sequence[str]
-) -> tuple[Experiment | CachedReport, Callable[[], Report]]:
-    """Return the experiment, and a function that returns its report, cached or new."""
-    from harness.experiment.cached import REPORTS, CachedReport, key_of_report
+@dataclass(frozen=True)
+class _Prepared:
+    """A break that is ready to run."""
 
-    start = time.perf_counter()
-    key = key_of_report(page, session.catalogue, session.engine, session.variant, probes)
-    if key and (cached := session.cache.get(REPORTS, [key]).get(key)):
-        return cached, lambda: cached.with_seconds(time.perf_counter() - start)
-
-    from harness.experiment.lab import run_lab
-    from harness.experiment.patching import prepare
-
-    variant = session.variant
-    experiment = prepare(page, session.catalogue, session.engine, variant=variant, probes=probes)
-
-    def run() -> Report:
-        report = run_lab(experiment, session.baseline)
-        if key:
-            session.cache.put(REPORTS, {key: CachedReport(report, experiment.probes)})
-        return report
-
-    return experiment, run
+    change: PatchedEngine | Report
+    """The engine and the change, from the patch or from a cached report."""
+    run: Callable[[], Report | TrainingReport]
+    ask: Callable[[Screen], Mapping[str, str]]
+    """Asks for predictions."""
+    details: Mapping[str, object]
+    """What the renderer shows beside the report."""
 
 
 def _show_run(
-    session: Session,
-    page: Page,
-    experiment: Experiment | CachedReport,
-    run: Callable[[], Report],
-    predict: bool,
-) -> Report:
+    session: Session, page: Page, prepared: _Prepared, predict: bool
+) -> Report | TrainingReport:
+    """Print the change, ask for predictions, run, and print the report."""
+    from harness.pages.front_matter import TrainingBreak
     from harness.report import terminal
 
-    console, shown = session.console, session.translated(page)
-    terminal.show_heading(console, shown, experiment.engine)
-    if predict:
+    console, shown, change = session.console, session.translated(page), prepared.change
+    terminal.show_heading(console, shown, change.engine)
+    if predict or isinstance(page.front, TrainingBreak):
         terminal.show_first_section(console, shown)
-    terminal.show_diff(console, experiment.diff, experiment.sites)
-    predictions = {}
-    if predict:
-        from harness.cli.prediction import ask_predictions
-
-        predictions = ask_predictions(console, experiment.probes)
-    report = run()
-    terminal.show_report(console, report, experiment.probes)
+    terminal.show_diff(console, change.diff, change.sites)
+    predictions = prepared.ask(console) if predict else {}
+    report = prepared.run()
+    session.show(report, **prepared.details)
     if predictions:
         from harness.cli.prediction import show_score
 
@@ -149,24 +111,79 @@ def _show_next(session: Session, page: Page) -> None:
         )
 
 
-# ----- A whole training -----
+# ----- Preparing: nothing is executed -----
 
 
-def _break_training(session: Session, page: Page, seeds: int | None, predict: bool) -> int:
+def _prepare(session: Session, page: Page, probes: Sequence[str], seeds: int | None) -> _Prepared:
+    from harness.pages.front_matter import TrainingBreak
+
+    if isinstance(page.front, TrainingBreak):
+        if probes:
+            raise UsageError(f"`{page.id}` has no probes: it is a whole training", "--seeds N")
+        return _prepare_training(session, page, seeds)
+    if seeds is not None:
+        raise UsageError(f"`{page.id}` does not need many seeds", "leave --seeds out")
+    try:
+        return _prepare_probed(session, page, probes)
+    except DoesNotApply:
+        if session.json:
+            from harness.experiment.lab import report_absence
+
+            print_json(report_absence(page, session.engine, session.variant_id))
+        raise
+
+
+def _prepare_probed(session: Session, page: Page, names: Sequence[str]) -> _Prepared:
+    """Prepare a break that is judged probe by probe. Its report may be cached."""
+    from harness.experiment.cached import REPORTS, CachedReport, key_of_report
+
+    start = time.perf_counter()
+    key = key_of_report(page, session.catalogue, session.engine, session.variant, names)
+    if key and (cached := session.cache.get(REPORTS, [key]).get(key)):
+        return _probed(
+            cached.report,
+            cached.probes,
+            lambda: cached.with_seconds(time.perf_counter() - start),
+        )
+
+    from harness.experiment.lab import run_lab
+    from harness.experiment.patching import prepare
+
+    variant = session.variant
+    experiment = prepare(page, session.catalogue, session.engine, variant=variant, probes=names)
+
+    def run() -> Report:
+        report = run_lab(experiment, session.baseline)
+        if key:
+            session.cache.put(REPORTS, {key: CachedReport(report, experiment.probes)})
+        return report
+
+    return _probed(experiment, experiment.probes, run)
+
+
+def _probed(
+    change: PatchedEngine | Report, probes: Sequence[Probe], run: Callable[[], Report]
+) -> _Prepared:
+    def ask(console: Screen) -> Mapping[str, str]:
+        from harness.cli.prediction import ask_outcomes
+
+        return ask_outcomes(console, probes)
+
+    return _Prepared(change, run, ask, {"probes": probes})
+
+
+def _prepare_training(session: Session, page: Page, seeds: int | None) -> _Prepared:
     from harness.check.runner import prepare_page
-    from harness.report.training import begin_training, show_training
+    from harness.cli.prediction import ask_moves
     from harness.training.experiment import TrainingExperiment
     from harness.training.lab import choose_seeds, run_training
 
     chosen = choose_seeds(seeds)
     experiment = prepare_page(page, session.context_for(page), session.variant)
     assert isinstance(experiment, TrainingExperiment)
-    if session.json:
-        report = run_training(experiment, session.cache, chosen)
-        print_json(report)
-    else:
-        console, shown = session.console, session.translated(page)
-        predictions = begin_training(console, shown, experiment, predict)
-        report = run_training(experiment, session.cache, chosen)
-        show_training(console, shown, report, predictions)
-    return 0 if report.agrees else 1
+    return _Prepared(
+        change=experiment,
+        run=lambda: run_training(experiment, session.cache, chosen),
+        ask=lambda console: ask_moves(console, list(experiment.expectation.moves)),
+        details={"page": session.translated(page)},
+    )

@@ -29,7 +29,7 @@ def check(
 ) -> int:
     """Check that pages are true, on the engine and on every variant that they name."""
     from harness.check.pages import check_pages
-    from harness.report.findings import show_check, show_left_out, show_summary
+    from harness.report.findings import show_left_out, show_summary
 
     start, session = time.perf_counter(), Session(breaks, engine, json=json)
     if training and pages:
@@ -41,7 +41,7 @@ def check(
     for checked in check_pages(session, pages or (), training=training):
         checks.append(checked)
         if not json:
-            show_check(session.console, checked)
+            session.show(checked)
     seconds = round(time.perf_counter() - start, 3)
     if json:
         _print_checks(checks, seconds)
@@ -75,12 +75,13 @@ def _compare(session: Session, ids: Sequence[str]) -> int:
     """
     from harness.experiment.baseline import Baseline
     from harness.experiment.comparison import breaks_for, compare_pages
+    from harness.experiment.context import OpenContext
     from harness.report.findings import show_comparison
 
     reports = []
     baseline = Baseline(session.cache, diagnostics=())  # not needed for outcomes
-    pages = breaks_for(session.catalogue, ids)
-    for report in compare_pages(pages, session.catalogue, session.engine, baseline):
+    context = OpenContext(session.catalogue, session.engine, baseline)
+    for report in compare_pages(breaks_for(session.catalogue, ids), context):
         reports.append(report)
         if not session.json:
             show_comparison(session.console, report)

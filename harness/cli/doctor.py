@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.options import Breaks, Json, NoCache
-from harness.cli.session import Session, print_json
+from harness.cli.session import Session
 
 
 def doctor(
@@ -26,13 +26,8 @@ def doctor(
     """Examine an engine without a break: how it is built, its bugs, and which breaks apply."""
     from harness.doctor.diagnosis import diagnose
     from harness.engines import nearest_settings
-    from harness.report.doctor import show_diagnosis
 
     session = Session(breaks, json=json, cached=not no_cache)
     name = engine or nearest_settings(Path()) or "minigrad:Tensor"
-    diagnosis = diagnose(str(name), session.catalogue, session.baseline)
-    if json:
-        print_json(diagnosis)
-    else:
-        show_diagnosis(session.console, diagnosis)
+    session.show(diagnose(str(name), session.catalogue, session.baseline))
     return 0

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.options import Breaks, EngineName, Json, NoCache, PageId
-from harness.cli.session import Session, print_json
+from harness.cli.session import Session
 
 
 def exercise(
@@ -24,18 +24,14 @@ def exercise(
     no_cache: NoCache = False,
 ) -> int:
     """Read a test suite that misses a break, and write a probe that catches it."""
-    from harness.grade.exercise import run_exercise
+    from harness.check.runner import run_page
+    from harness.grade.exercise import ExerciseReport
     from harness.grade.submission import read_submission
-    from harness.report.exercise import show_exercise, show_submission
 
     session = Session(breaks, engine, json=json, cached=not no_cache, explain=True)
     task = session.page(page, "exercise")
     probes = read_submission(probe) if probe else ()
-    report = run_exercise(task, session.catalogue, session.engine, session.baseline, probes)
-    if json:
-        print_json(report)
-    elif probes:
-        show_submission(session.console, task, report, probes)
-    else:
-        show_exercise(session.console, task, report, hints=hints)
+    report = run_page(task, session, probes=probes)
+    assert isinstance(report, ExerciseReport)
+    session.show(report, page=task, probes=probes, hints=hints)
     return 0 if (report.killed if probes else report.agrees) else 1

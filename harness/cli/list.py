@@ -27,12 +27,12 @@ def list_pages(
         return _list_probes(session)
     if track:
         return _list_track(session)
-    pages, mistakes = session.catalogue.pages()
+    pages, mistakes = session.catalogue.pages
     if engine:
         from harness.experiment.patching import applies
 
         breaks_only = [page for page in pages if page.front.kind == "break"]
-        pages = [page for page in breaks_only if applies(page, session.engine)]
+        pages = tuple(page for page in breaks_only if applies(page, session.engine))
     if json:
         print_json({"schema": 1, "pages": [page_entry(page) for page in pages]})
     else:

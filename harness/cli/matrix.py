@@ -76,11 +76,11 @@ def show_kill_matrix(
 
 def _show(session: Session, matrix: Matrix, accepted: list[Path] | None, verbose: bool) -> None:
     from harness.report.findings import show_left_out
-    from harness.report.matrix_terminal import show_accepted, show_matrix
+    from harness.report.matrix_terminal import show_accepted
 
     if accepted is not None:
         show_accepted(session.console, accepted)
-    show_matrix(session.console, matrix, verbose=verbose)
+    session.show(matrix, verbose=verbose)
     show_left_out(session.console, len(session.catalogue.many_seeded))
 
 

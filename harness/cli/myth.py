@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.cli.options import Breaks, Json, PageId
-from harness.cli.session import Session, print_json
+from harness.cli.session import Session
 from harness.core.errors import EnvironmentProblem
 
 
@@ -11,16 +11,12 @@ def myth(page: PageId, breaks: Breaks = None, json: Json = False) -> int:
     """Read a claim from teaching material, and run the program that tests it."""
     from harness.check.runner import run_page
     from harness.experiment.myth import MythReport, find_exhibit, missing_library
-    from harness.report.myth import show_myth
 
     session = Session(breaks, json=json)
     claim = session.page(page, "myth")
     report = run_page(claim, session)
     assert isinstance(report, MythReport)
-    if json:
-        print_json(report)
-    else:
-        show_myth(session.console, report)
+    session.show(report)
     if missing := missing_library(find_exhibit(claim).program):
         raise EnvironmentProblem(f"the program was not run: {missing.problem}", missing.remedy)
     return 0 if report.agrees else 1

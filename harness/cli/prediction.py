@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -11,6 +12,9 @@ from harness.core.vocabulary import OUTCOMES, Outcome
 from harness.pages.probe import Probe
 from harness.report.language import ENGLISH, Language
 from harness.report.terminal import Screen, outcome_text
+
+if TYPE_CHECKING:
+    from harness.training.record import TrainingReport
 
 CHOICES: tuple[Outcome, ...] = (
     "crash",
@@ -50,7 +54,7 @@ def read_prediction(answer: str, say: Language = ENGLISH) -> Outcome | None:
     raise ValueError(problem)
 
 
-def ask_predictions(console: Screen, probes: Sequence[Probe]) -> dict[str, Outcome]:
+def ask_outcomes(console: Screen, probes: Sequence[Probe]) -> dict[str, Outcome]:
     """Prompt for one outcome per probe; end of input skips the rest."""
     say = console.say
     choices = " · ".join(f"{say(outcome)[0]} {say(outcome)}" for outcome in CHOICES)
@@ -79,7 +83,27 @@ def _ask(console: Screen) -> Outcome | None:
             console.print(f"  {error}", markup=False)
 
 
-def show_score(console: Screen, predictions: Mapping[str, Outcome], report: Report) -> None:
+def ask_moves(console: Screen, metrics: Sequence[str]) -> dict[str, str]:
+    """Prompt for how each metric moves; end of input skips the rest."""
+    say, moves = console.say, {"l": "lower", "h": "higher", "s": "same"}
+    console.print(Text(say("What do you predict?"), "bold"))
+    choices = " · ".join(f"{letter} {say(word)}" for letter, word in moves.items())
+    console.print(f"  {choices}; {say('Enter skips a metric, Ctrl-D all remaining ones')}")
+    predictions = {}
+    for metric in metrics:
+        try:
+            answer = console.input(f"  {metric} > ").strip().lower()[:1]
+        except EOFError:
+            break
+        if answer in moves:
+            predictions[metric] = moves[answer]
+    console.print()
+    return predictions
+
+
+def show_score(
+    console: Screen, predictions: Mapping[str, str], report: Report | TrainingReport
+) -> None:
     """Show each prediction beside what was observed, and how many were right.
 
     A probe that ends differently under its two losses is predicted right by either.
@@ -87,15 +111,23 @@ def show_score(console: Screen, predictions: Mapping[str, Outcome], report: Repo
     say, count = console.say, 0
     console.print(Text(f"\n{say('Your predictions')}", "bold"))
     for name, predicted in predictions.items():
-        observed = dict.fromkeys(run.outcome for run in report.runs if run.probe == name)
-        hit = predicted in observed
+        if isinstance(report, Report):
+            observed = dict.fromkeys(run.outcome for run in report.runs if run.probe == name)
+            hit, line = predicted in observed, _compare(name, predicted, list(observed), say)
+        else:
+            hit = any(item.verdict == predicted for item in report.metrics if item.metric == name)
+            line = Text(f"{name}: {say(predicted)}")
         count += hit
         mark = (f"  {say('right')}  ", "green") if hit else (f"  {say('wrong')}  ", "red")
-        line = Text.assemble(mark, name, say(": you predicted {outcome}", outcome=say(predicted)))
-        if not hit or len(observed) > 1:
-            line.append(say(", it was "))
-            line.append_text(
-                Text(say(" and ")).join(outcome_text(outcome, say) for outcome in observed)
-            )
-        console.print(line)
+        console.print(Text.assemble(mark, line))
     console.print(f"  {say('{count} of {total} right', count=count, total=len(predictions))}\n")
+
+
+def _compare(probe: str, predicted: str, observed: Sequence[Outcome], say: Language) -> Text:
+    line = Text.assemble(probe, say(": you predicted {outcome}", outcome=say(predicted)))
+    if [predicted] != observed:
+        line.append(say(", it was "))
+        line.append_text(
+            Text(say(" and ")).join(outcome_text(outcome, say) for outcome in observed)
+        )
+    return line

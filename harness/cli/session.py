@@ -13,9 +13,9 @@ from harness.core.errors import BreaklabError, UsageError
 from harness.core.vocabulary import PageKind
 
 if TYPE_CHECKING:
-    from harness.check.runner import Context
     from harness.engines.engine import Engine
     from harness.experiment.baseline import Baseline
+    from harness.experiment.context import Context
     from harness.pages.catalogue import Catalogue
     from harness.pages.page import Page
     from harness.report.language import Language
@@ -92,16 +92,16 @@ class Session:
         return Baseline(self.cache, explain=self.explain)
 
     def context_for(self, page: Page) -> Context:
-        """Return the context of a page: this session, or minigrad for a whole training.
+        """Return the context of a page: this session, or minigrad for a training break.
 
-        Raises UsageError for a training on another engine.
+        Raises UsageError for a training break on another engine.
         """
         from harness.pages.front_matter import TrainingBreak
 
         if not isinstance(page.front, TrainingBreak):
             return self
-        from harness.check.runner import OpenContext
         from harness.engines.engine import find_engine
+        from harness.experiment.context import OpenContext
 
         if self.engine_name is not None:
             raise UsageError(
@@ -123,12 +123,21 @@ class Session:
         """The console on standard output."""
         from harness.report.terminal import open_console
 
-        return open_console(language=self.language)
+        return open_console(self.language)
 
     @property
     def is_interactive(self) -> bool:
         """Whether the command runs on a terminal and can prompt."""
         return not self.json and sys.stdin.isatty() and sys.stdout.isatty()
+
+    def show(self, report: object, **details: object) -> None:
+        """Print a report: as JSON, or with the renderer of its kind."""
+        if self.json:
+            print_json(report)
+        else:
+            from harness.report import show
+
+            show(self.console, report, **details)
 
     def page(self, page_id: str, kind: PageKind | None = None) -> Page:
         """Return the page with that id. Raises UsageError for none or another kind."""

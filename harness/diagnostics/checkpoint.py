@@ -1,4 +1,4 @@
-"""`checkpoint`: a training resumed from what it saved equals one that was never interrupted.
+"""`checkpoint`: a training run resumed from what it saved equals one that was never interrupted.
 
 They are equal bit for bit: anything that a checkpoint omits (moments, a step count, a generator,
 running statistics) shows in the log, and rounding is the same in both.
@@ -102,9 +102,9 @@ def _difference(entry: str, step: str, actual: Array, expected: Array) -> Messag
 
 CHECKPOINT = Diagnostic(
     name="checkpoint",
-    sees="any state of a training that its checkpoint does not save",
-    blind="a training that is wrong in the same way with and without an interruption",
-    cost="9: two more trainings",
+    sees="any state of a training run that its checkpoint does not save",
+    blind="a training run that is wrong in the same way with and without an interruption",
+    cost="9: two more training runs",
     passes=lambda _: 9,
     check=check,
     measure=measure,

@@ -114,7 +114,7 @@ def _judge(before: float, after: float, rounding: float = 0.0) -> Verdict:
 
 LOSS_FALLS = Diagnostic(
     name="loss-falls",
-    sees="a training, or a step against the gradient, that does not lower the loss",
+    sees="a training run, or a step against the gradient, that does not lower the loss",
     blind="any gradient that still points downhill, as most wrong ones do",
     cost="4, and up to 3 more if the first step does not lower the loss",
     passes=lambda _: 4,

@@ -1,10 +1,10 @@
-"""`training-log`: contradictions within the log of one training, without a reference.
+"""`training-log`: contradictions within the log of one training run, without a reference.
 
 Entries are known by name: `loss` and `validation_loss` are losses per sample, and never negative;
-`chance_loss` is the loss of guessing; `grad_norm` is the length of all gradients together, and
-`grad_norm_PART` that of some; `clipped_norm` is the length after clipping to `max_norm`. Names that
+`chance_loss` is the loss of guessing; `grad_norm` is the norm of all gradients together, and
+`grad_norm_PART` that of some; `clipped_norm` is the norm after clipping to `max_norm`. Names that
 end in `_error` are relative errors of an identity. Other arrays with axes are parameters and state,
-all of which a training changes.
+all of which training changes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ABOVE_CHANCE = 2.0
 """Initial predictions should be uninformed, and so cost about the loss of guessing."""
 
 EXPLODED = 1e3
-"""The multiple of its first length that a gradient or a parameter may reach."""
+"""The multiple of its first norm that a gradient or a parameter may reach."""
 
 UNEVEN = 1e-4
 """The shortest of several parts' gradients at the start, relative to the longest."""
@@ -220,7 +220,7 @@ def idle_step(log: Log) -> Message | None:
     for step, idle in sorted(steps.items()):
         if idle and norms.get(step, 0.0) > 0:
             return message(
-                "step {step} changes no parameter, although the gradient has length {norm}",
+                "step {step} changes no parameter, although the gradient has norm {norm}",
                 step=step,
                 norm=f"{norms[step]:.3g}",
             )
@@ -234,12 +234,12 @@ def exploding_array(log: Log) -> Message | None:
             continue
         first = max(1.0, float(np.linalg.norm(series[0][1])))
         for step, array in series:
-            length = float(np.linalg.norm(array))
-            if length > EXPLODED * first:
+            norm = float(np.linalg.norm(array))
+            if norm > EXPLODED * first:
                 return message(
-                    "{entry} has length {length} at step {step}, but {first} at first",
+                    "{entry} has norm {norm} at step {step}, but {first} at first",
                     entry=name,
-                    length=f"{length:.3g}",
+                    norm=f"{norm:.3g}",
                     step=step,
                     first=f"{first:.3g}",
                 )
@@ -353,8 +353,8 @@ def _is_still(series: Series) -> bool:
 
 TRAINING_LOG = Diagnostic(
     name="training-log",
-    sees="a training whose numbers contradict each other: stuck, exploding, idle, too confident",
-    blind="a training that looks healthy but converges to a wrong result",
+    sees="training whose numbers contradict each other: stuck, exploding, idle, too confident",
+    blind="training that looks healthy but converges to a wrong result",
     cost="3",
     passes=lambda _: 3,
     check=check,

@@ -1,4 +1,4 @@
-"""`trajectory`: the log of a training against PyTorch's log of the same program, step by step.
+"""`trajectory`: the log of a training run against PyTorch's log of the same program, step by step.
 
 The first step at which the two differ shows when it went wrong; the entry shows where.
 """
@@ -85,7 +85,7 @@ def compare_logs(actual_log: Log, expected_log: Log) -> Verdict:
 
 
 def _coarsest(log: Log) -> float:
-    """Return the resolution of the coarsest floats in a log: it limits a training's precision."""
+    """Return the resolution of the coarsest floats in a log, which limits its precision."""
     dtypes = [np.dtype(array.dtype) for snapshot in log for array in snapshot.values()]
     return max((float(np.finfo(d).eps) for d in dtypes if d.kind == "f"), default=2.0**-52)
 
@@ -132,7 +132,7 @@ def _names(snapshot: dict[str, Array]) -> Message:
 
 TRAJECTORY = Diagnostic(
     name="trajectory",
-    sees="a training whose log differs from PyTorch's, and the first step at which it does",
+    sees="a training run whose log differs from PyTorch's, and the first step at which it does",
     blind="features that PyTorch lacks; conventions and precision below the tolerance",
     cost="3, and one run of PyTorch per probe",
     passes=lambda _: 3,

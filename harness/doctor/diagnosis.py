@@ -17,6 +17,7 @@ from harness.core.report import SiteReport
 from harness.engines.survey import Reducer
 from harness.experiment.baseline import Baseline
 from harness.experiment.conformance import REFUSAL, Fit, fit
+from harness.experiment.context import Context, OpenContext
 from harness.experiment.exploration import Exploration, explore
 from harness.experiment.patching import put, site_reports
 from harness.pages.catalogue import Catalogue
@@ -84,7 +85,7 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
         reducers=exploration.reducers,
         ops=exploration.steps[-1].ops,
         probes=list(fits.values()),
-        breaks=list(_applications(exploration, fits, catalogue, baseline)),
+        breaks=list(_applications(fits, OpenContext(catalogue, exploration.engine, baseline))),
         settings=settings_of(exploration),
     )
 
@@ -242,15 +243,13 @@ def _central(reducer: Reducer) -> str | None:
 # ----- Breaks -----
 
 
-def _applications(
-    exploration: Exploration, fits: dict[str, Fit], catalogue: Catalogue, baseline: Baseline
-) -> Iterator[Application]:
-    pages, _ = catalogue.pages()
+def _applications(fits: dict[str, Fit], context: Context) -> Iterator[Application]:
+    pages, _ = context.catalogue.pages
     for page in pages:
         if not isinstance(page.front, Break):
             continue
         try:
-            patched = put(page, exploration.engine)
+            patched = put(page, context.engine)
         except DoesNotApply as error:
             yield Application(page.id, [], [], error.reason)
             continue
@@ -258,22 +257,16 @@ def _applications(
             yield Application(page.id, [], [], error.problem.splitlines()[0])
             continue
         sites = site_reports(patched.sites)
-        fitting, lacking = _split(page, exploration, fits, catalogue, baseline)
+        fitting, lacking = _split(page, fits, context)
         reason = "" if fitting else f"no probe of the page can run on it: {lacking}"
         yield Application(page.id, sites, fitting, reason)
 
 
-def _split(
-    page: Page,
-    exploration: Exploration,
-    fits: dict[str, Fit],
-    catalogue: Catalogue,
-    baseline: Baseline,
-) -> tuple[list[str], str]:
+def _split(page: Page, fits: dict[str, Fit], context: Context) -> tuple[list[str], str]:
     """Return the page's probes that can run on the engine, and why others cannot."""
-    probes = catalogue.probes_for(page, ())
+    probes = context.catalogue.probes_for(page)
     own = [probe for probe in probes if probe.name not in fits or probe in page.probes]
-    all_fits = {**fits, **(fit(exploration.engine, own, baseline) if own else {})}
+    all_fits = {**fits, **(fit(context.engine, own, context.baseline) if own else {})}
     items = [all_fits[probe.name] for probe in probes]
     reasons = (str(item.reason) for item in items if item.verdict != "fits")
     lacking = next(reasons, "the page has none")
@@ -284,7 +277,7 @@ def _split(
 
 
 def settings_of(exploration: Exploration) -> str:
-    """Return the text of a `harness.toml` with everything that the exploration exploration."""
+    """Return the text of a `harness.toml` with everything that the exploration found."""
     settings = exploration.target.settings
     lines = ["[engine]", f"target = {_quoted(_full(exploration))}"]
     lines += [f"root = {_quoted(settings.root)}"] if settings.root else []

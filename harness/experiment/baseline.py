@@ -185,8 +185,7 @@ class Baseline:
         try:
             runs = run_cached(selection, self.cache)
         except EngineDoesNotLoad as error:
-            failures = ((probes[index].name, loss) for index, loss in job.items)
-            return [Run(*pair, failure=error.failure) for pair in failures]
+            return failed_runs(job, error)
         results = dict(zip(selected, runs, strict=False))
         if len(selected) < len(job.items):
             results |= self._unreached(clean, job, results)
@@ -273,25 +272,35 @@ class Baseline:
 
     def job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
         """Return the job to run all probes with every loss, and to measure for all diagnostics."""
-        return Job(
-            dialect=engine.dialect,
-            root=str(engine.root),
-            sources=dict(engine.sources),
-            sites=engine.sites,
-            probes=tuple(probes),
-            items=tuple((i, loss) for i, probe in enumerate(probes) for loss in probe.losses),
-            measure=tuple(
-                measurement for item in self.diagnostics if (measurement := item.measurement)
-            ),
-            limits=self.limits or Limits(),
-            base=dict(engine.base),
-            alone=engine.foreign,
-        )
+        measurements = (item.measurement for item in self.diagnostics)
+        job = job_for(engine, probes, self.limits or Limits())
+        return msgspec.structs.replace(job, measure=tuple(filter(None, measurements)))
 
     def _clean_job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
         """Return the job for the answer key, which also samples gradients at kinks."""
         job = self.job(engine.without_sites(), probes)
         return msgspec.structs.replace(job, measure=(*job.measure, MEASUREMENT))
+
+
+def job_for(engine: Engine, probes: Sequence[Probe], limits: Limits) -> Job:
+    """Return the job to run all probes with every loss, without measurements."""
+    return Job(
+        dialect=engine.dialect,
+        root=str(engine.root),
+        sources=dict(engine.sources),
+        sites=engine.sites,
+        probes=tuple(probes),
+        items=tuple((i, loss) for i, probe in enumerate(probes) for loss in probe.losses),
+        limits=limits,
+        base=dict(engine.base),
+        alone=engine.foreign,
+    )
+
+
+def failed_runs(job: Job, error: EngineDoesNotLoad) -> list[Run]:
+    """Return the runs of a job whose engine does not load: each fails."""
+    pairs = ((job.probes[index].name, loss) for index, loss, _ in job.steps)
+    return [Run(*pair, failure=error.failure) for pair in pairs]
 
 
 def does_not_load(engine: Engine, error: EngineDoesNotLoad) -> EnvironmentProblem:

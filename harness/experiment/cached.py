@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from harness.core.report import EngineReport, Report, SiteReport
+from harness.core.report import Report
 from harness.engines.engine import Engine
 from harness.pages.catalogue import Catalogue
 from harness.pages.page import Page
@@ -32,21 +32,6 @@ class CachedReport(msgspec.Struct, frozen=True):
     def with_seconds(self, seconds: float) -> Report:
         """Return the report with the time that it took to find it."""
         return msgspec.structs.replace(self.report, seconds=round(seconds, 3))
-
-    @property
-    def engine(self) -> EngineReport:
-        """The engine that was broken."""
-        return self.report.engine
-
-    @property
-    def diff(self) -> str:
-        """What the page changed."""
-        return self.report.diff
-
-    @property
-    def sites(self) -> list[SiteReport]:
-        """Where the page changed it."""
-        return self.report.sites
 
 
 REPORTS: Kind[CachedReport] = Kind("report", CachedReport)

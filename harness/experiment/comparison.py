@@ -12,8 +12,7 @@ import msgspec
 
 from harness.core.errors import BreaklabError, DoesNotApply
 from harness.core.report import Report
-from harness.engines.engine import Engine
-from harness.experiment.baseline import Baseline
+from harness.experiment.context import Context
 from harness.experiment.lab import report_absence, run_lab
 from harness.experiment.patching import prepare
 from harness.pages.catalogue import Catalogue
@@ -28,22 +27,17 @@ def breaks_for(catalogue: Catalogue, ids: Sequence[str] = ()) -> list[Page]:
     """
     if ids:
         return [catalogue.page(page_id, "break") for page_id in ids]
-    pages, mistakes = catalogue.pages()
-    if mistakes:
-        raise mistakes[0]
-    return [page for page in pages if isinstance(page.front, Break)]
+    return [page for page in catalogue.valid_pages() if isinstance(page.front, Break)]
 
 
-def compare_pages(
-    pages: Sequence[Page], catalogue: Catalogue, engine: Engine, baseline: Baseline
-) -> Iterator[Report]:
+def compare_pages(pages: Sequence[Page], context: Context) -> Iterator[Report]:
     """Yield a report on each break: `does-not-apply` if no site gives valid Python."""
     for page in pages:
         try:
-            yield run_lab(prepare(page, catalogue, engine), baseline)
+            yield run_lab(prepare(page, context.catalogue, context.engine), context.baseline)
         except DoesNotApply:
-            yield report_absence(page, engine, None)
+            yield report_absence(page, context.engine, None)
         except BreaklabError as error:
             reason = {"the patch": error.problem.splitlines()[0]}
-            absence = report_absence(page, engine, None)
+            absence = report_absence(page, context.engine, None)
             yield msgspec.structs.replace(absence, left_out=reason)

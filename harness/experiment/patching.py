@@ -37,14 +37,30 @@ _BLOCK_OPTION = re.compile(r"portable|engine=[\w.-]+|sites=[1-9]\d*")
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """A page's patch put into an engine, ready to be run."""
+class PatchedEngine:
+    """A page's patch put into an engine; nothing was executed yet."""
 
     page: Page
     variant: str | None
     clean: Engine
     broken: Engine
     diff: str
+
+    @property
+    def engine(self) -> EngineReport:
+        """The engine, for reports."""
+        return self.clean.report(self.variant)
+
+    @property
+    def sites(self) -> list[SiteReport]:
+        """Where the engine is patched, for reports."""
+        return site_reports(self.broken.sites)
+
+
+@dataclass(frozen=True)
+class Experiment(PatchedEngine):
+    """A patched engine and the probes to run on it."""
+
     probes: tuple[Probe, ...]
     left_out: Mapping[str, Message] | None = None
     """Probes on which a foreign engine cannot be judged, and why; None before they are known."""
@@ -57,11 +73,6 @@ class Experiment:
         """Return the probe of that name."""
         return self._by_name[name]
 
-    @property
-    def engine(self) -> EngineReport:
-        """The engine, for reports."""
-        return self.clean.report(self.variant)
-
     def expected(self, probe: str, loss: Loss | None) -> Outcome | None:
         """Return the outcome that the page states for engines with this kind of accumulation."""
         return self.page.expected(self.variant or self.clean.like, probe, loss)
@@ -71,11 +82,6 @@ class Experiment:
         """The clean engine; its sites are the places that the patch changes."""
         sites = tuple(site.undone() for site in self.broken.sites)
         return replace(self.clean, sites=sites)
-
-    @property
-    def sites(self) -> list[SiteReport]:
-        """Where the engine is patched, for reports."""
-        return site_reports(self.broken.sites)
 
 
 def prepare(

@@ -20,8 +20,8 @@ from harness.core.errors import PageError
 from harness.core.report import EngineReport
 from harness.core.run import Run
 from harness.core.vocabulary import Stage
-from harness.engines.engine import Engine
 from harness.experiment.baseline import Baseline
+from harness.experiment.context import Context
 from harness.experiment.patching import Experiment
 from harness.grade.submission import (
     Attack,
@@ -31,7 +31,6 @@ from harness.grade.submission import (
     prepare_break,
     refuse_duplicates,
 )
-from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Exercise
 from harness.pages.page import Page
 from harness.pages.probe import Probe, parse_python, plain, read_probes
@@ -80,29 +79,23 @@ class ExerciseReport(msgspec.Struct, frozen=True):
     seconds: float
 
 
-def run_exercise(
-    page: Page,
-    catalogue: Catalogue,
-    engine: Engine,
-    baseline: Baseline,
-    probes: Sequence[Probe] = (),
-) -> ExerciseReport:
+def run_exercise(page: Page, context: Context, probes: Sequence[Probe] = ()) -> ExerciseReport:
     """Run the suite, and judge the learner's probes if there are any.
 
     Raises PageError for a page that cannot be used, UsageError for a page that is not an exercise
     and for a break that does not exist.
     """
     start, front = time.perf_counter(), page.front_as(Exercise)
-    suite = run_suite(page, catalogue, engine, baseline)
-    soundness = check_soundness(probes, engine, baseline)
+    suite = run_suite(page, context)
+    soundness = check_soundness(probes, context)
     attacks = []
     if soundness and not any(result.problems for result in soundness):
-        attacks = [attack_break(name, probes, catalogue, engine, baseline) for name in front.breaks]
+        attacks = [attack_break(name, probes, context) for name in front.breaks]
     return ExerciseReport(
         schema=1,
         exercise=page.id,
         title=page.title,
-        engine=EngineReport(engine.name, None),
+        engine=EngineReport(context.engine.name, None),
         breaks=list(front.breaks),
         kills=list(front.kills),
         suite=suite,
@@ -163,17 +156,15 @@ def _read_tests(text: str, path: str, line: int) -> Iterator[Probe]:
         yield Probe(node.name, doc, "test", (), node.name, text, path, line, takes_lib=True)
 
 
-def run_suite(
-    page: Page, catalogue: Catalogue, engine: Engine, baseline: Baseline
-) -> list[SuiteTest]:
+def run_suite(page: Page, context: Context) -> list[SuiteTest]:
     """Run every test on the engine, and on the engine with each break of the page.
 
     Raises PageError, and UsageError for a break that does not exist.
     """
     tests, front = read_suite(page), page.front_as(Exercise)
-    clean = baseline.clean(engine, tests)
+    clean = context.baseline.clean(context.engine, tests)
     fates = {
-        name: judge_tests(prepare_break(name, catalogue, engine, tests), baseline)
+        name: judge_tests(prepare_break(name, tests, context), context.baseline)
         for name in (*front.breaks, *front.kills)
     }
     return [

@@ -23,11 +23,10 @@ from harness.core.run import Array, Run
 from harness.core.verdict import Alarm
 from harness.core.vocabulary import Stage
 from harness.diagnostics.crash import CRASH
-from harness.engines.engine import Engine
 from harness.experiment.baseline import Baseline, Pair
+from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import Experiment, prepare
-from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Claims
 from harness.pages.page import LARGEST, Page, read_text
 from harness.pages.probe import Probe, read_probes
@@ -89,13 +88,14 @@ def read_submission(path: Path) -> tuple[Probe, ...]:
     return probes
 
 
-def check_soundness(probes: Sequence[Probe], engine: Engine, baseline: Baseline) -> list[Soundness]:
+def check_soundness(probes: Sequence[Probe], context: Context) -> list[Soundness]:
     """Check that each probe runs on the clean engine, repeatably and without an alarm.
 
     If a probe does not run there, or hangs, nothing else is checked.
     """
     if not probes:
         return []
+    engine, baseline = context.engine, context.baseline
     first = Baseline(Cache(None), (CRASH,), baseline.limits).clean(engine, probes)
     crashes = {
         pair: f"it fails on the unbroken engine: {verdict.message}"
@@ -106,11 +106,10 @@ def check_soundness(probes: Sequence[Probe], engine: Engine, baseline: Baseline)
         return [Soundness(probe.name, _problems_of(probe, crashes)) for probe in probes]
     problems: dict[Pair, str] = {}
     for pair, clean in baseline.clean(engine, probes).items():
-        alarms = {n: v.message for n, v in clean.verdicts.items() if isinstance(v, Alarm)}
         if not _repeats(clean.run, first[pair].run):
             problems[pair] = "it gives different numbers each time: use a seeded generator"
-        elif alarms:
-            listed = "; ".join(f"{name}: {message}" for name, message in alarms.items())
+        elif clean.alarms:
+            listed = "; ".join(f"{name}: {message}" for name, message in clean.alarms.items())
             problems[pair] = f"it raises an alarm on the unbroken engine: {listed}"
     return [Soundness(probe.name, _problems_of(probe, problems)) for probe in probes]
 
@@ -136,11 +135,9 @@ def _arrays(run: Run) -> list[Array]:
     return [array for array in arrays if array is not None]
 
 
-def attack_break(
-    break_id: str, probes: Sequence[Probe], catalogue: Catalogue, engine: Engine, baseline: Baseline
-) -> Attack:
+def attack_break(break_id: str, probes: Sequence[Probe], context: Context) -> Attack:
     """Run sound probes on a break, and return which diagnostics catch it, or where it is lost."""
-    report = run_lab(prepare_break(break_id, catalogue, engine, probes), baseline)
+    report = run_lab(prepare_break(break_id, probes, context), context.baseline)
     killed_by: dict[str, list[str]] = {}
     for run in report.runs:
         if run.caught_by:
@@ -172,19 +169,15 @@ def refuse_duplicates(probes: Sequence[Probe]) -> None:
             raise PageError(probes[0].path, probes[0].line, problem, remedy)
 
 
-def prepare_break(
-    break_id: str, catalogue: Catalogue, engine: Engine, probes: Sequence[Probe]
-) -> Experiment:
+def prepare_break(break_id: str, probes: Sequence[Probe], context: Context) -> Experiment:
     """Put a break into the engine, with these probes and nothing that its page states.
 
     Raises UsageError if there is no such break.
     """
-    return prepare_bare(catalogue.page(break_id, "break"), catalogue, engine, probes)
+    return prepare_bare(context.catalogue.page(break_id, "break"), probes, context)
 
 
-def prepare_bare(
-    page: Page, catalogue: Catalogue, engine: Engine, probes: Sequence[Probe]
-) -> Experiment:
+def prepare_bare(page: Page, probes: Sequence[Probe], context: Context) -> Experiment:
     """Put a page's patch into the engine, with these probes and nothing that the page states."""
     without_claims = replace(page, expect={None: {}}, claims={None: Claims()})
-    return replace(prepare(without_claims, catalogue, engine), probes=tuple(probes))
+    return replace(prepare(without_claims, context.catalogue, context.engine), probes=tuple(probes))

@@ -8,12 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from harness.core.report import Report, RunReport
-from harness.matrix.evaluation import Evaluation, Evaluations, gave_verdict
+from harness.matrix.evaluation import Evaluation, Evaluations, reasons, verdicts_on
 from harness.matrix.records import (
     BreakFate,
     BreakRow,
     DiagnosticRow,
-    FalseAlarm,
     FamilyRow,
     Witness,
 )
@@ -40,10 +39,10 @@ def break_row(evaluation: Evaluation, evaluations: Evaluations) -> BreakRow:
         if catching:
             caught_by[name] = list(dict.fromkeys(run.probe for run in catching))
             messages[name] = str(catching[0].alarms[name])
-        elif any(gave_verdict(name, run) for run in runs):
+        elif any(name in verdicts_on(run) for run in runs):
             missed_by.append(name)
         else:
-            not_run[name] = _reasons(name, runs)
+            not_run[name] = reasons(name, runs)
     fate = _fate(evaluation.report, bool(caught_by))
     return BreakRow(
         break_=evaluation.name,
@@ -88,12 +87,6 @@ def _why(report: Report) -> str:
     return ""
 
 
-def _reasons(diagnostic: str, runs: Iterable[RunReport]) -> str:
-    """Return why a diagnostic was skipped on these runs, the commonest reason first."""
-    reasons = [str(run.skipped[diagnostic]) for run in runs if diagnostic in run.skipped]
-    return "; ".join(sorted(set(reasons), key=lambda reason: (-reasons.count(reason), reason)))
-
-
 def family_rows(rows: Sequence[BreakRow]) -> list[FamilyRow]:
     """Return a row for each family: how many breaks are caught, and by which diagnostics."""
     families = []
@@ -124,22 +117,8 @@ def _sole(rows: Iterable[BreakRow]) -> dict[str, list[str]]:
 # ----- Diagnostics ---------------------------------------------------------------------------
 
 
-def skipped_diagnostics(evaluations: Evaluations) -> dict[str, str]:
-    """Return the diagnostics that ran on no run at all, each with its reasons."""
-    runs = [run for evaluation in evaluations.everything for run in evaluation.report.runs]
-    names = [diagnostic.name for diagnostic in evaluations.diagnostics]
-    return {
-        name: _reasons(name, runs) or "no run was suitable for it"
-        for name in names
-        if not any(gave_verdict(name, run) for run in runs)
-    }
-
-
 def diagnostic_rows(
-    evaluations: Evaluations,
-    rows: Sequence[BreakRow],
-    false_alarms: Sequence[FalseAlarm],
-    passes: Mapping[str, float],
+    evaluations: Evaluations, rows: Sequence[BreakRow], passes: Mapping[str, float]
 ) -> list[DiagnosticRow]:
     """Return each diagnostic's recall, false alarms, cost, and the breaks that only it catches.
 
@@ -147,12 +126,12 @@ def diagnostic_rows(
     their page does not pardon their survival.
     """
     catchable = [row for row in rows if row.caught_by or (row.survived and not row.pardon)]
-    sole, skipped = _sole(rows), skipped_diagnostics(evaluations)
+    sole = _sole(rows)
     diagnostics = []
     for diagnostic in evaluations.diagnostics:
         name = diagnostic.name
         caught = sum(name in row.caught_by for row in rows)
-        has_recall = catchable and name not in skipped
+        has_recall = catchable and name not in evaluations.skipped
         diagnostics.append(
             DiagnosticRow(
                 name=name,
@@ -160,7 +139,7 @@ def diagnostic_rows(
                 passes=passes[name],
                 caught=caught,
                 recall=caught / len(catchable) if has_recall else None,
-                false_alarms=sum(alarm.diagnostic == name for alarm in false_alarms),
+                false_alarms=sum(alarm.diagnostic == name for alarm in evaluations.false_alarms),
                 sole=sole.get(name, []),
             )
         )
@@ -170,19 +149,15 @@ def diagnostic_rows(
 def total_passes(evaluations: Evaluations) -> dict[str, float]:
     """Return the forward passes of each diagnostic over every probe and loss on which it ran."""
     ran: dict[tuple[str, str | None], set[str]] = defaultdict(set)
-    elements: dict[str, int] = {}
     for evaluation in evaluations.everything:
         for run in evaluation.report.runs:
-            probe = evaluation.probe_key(run.probe)
-            ran[probe, run.loss].update(run.caught_by, run.missed_by, run.wrong_reason)
-            elements[probe] = evaluations.size(evaluation, run.probe).elements
+            ran[evaluation.probe_key(run.probe), run.loss].update(verdicts_on(run))
+    names = [diagnostic.name for diagnostic in evaluations.diagnostics]
     return {
-        diagnostic.name: math.fsum(
-            diagnostic.passes(elements[probe])
-            for (probe, _), names in ran.items()
-            if diagnostic.name in names
+        name: math.fsum(
+            evaluations.passes(name, probe) for (probe, _), those in ran.items() if name in those
         )
-        for diagnostic in evaluations.diagnostics
+        for name in names
     }
 
 
@@ -192,13 +167,13 @@ def smallest_witness(evaluation: Evaluation, evaluations: Evaluations) -> Witnes
     A gradient probe counts as smaller than a module probe, and that as smaller than a probe of
     steps, whatever the sizes of their inputs. Of two losses the one with the wider margin is taken.
     """
-    passes = {diagnostic.name: diagnostic.passes for diagnostic in evaluations.diagnostics}
     kinds = ("gradient", "module", "steps")
     best: tuple[tuple[int, int, float, str, str, float], RunReport] | None = None
     for run in evaluation.report.runs:
-        size = evaluations.size(evaluation, run.probe)
+        key = evaluation.probe_key(run.probe)
+        size = evaluations.sizes[key]
         for name in run.caught_by:
-            cost, margin = passes[name](size.elements), run.margins.get(name, 0.0)
+            cost, margin = evaluations.passes(name, key), run.margins.get(name, 0.0)
             rank = (kinds.index(size.kind), size.elements, cost, run.probe, name, -margin)
             if best is None or rank < best[0]:
                 best = rank, run

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
-from harness.matrix import analysis, catches, controls
+from harness.matrix import analysis
+from harness.matrix.catches import Pair, all_catches, breaks_by
 from harness.matrix.committed import ACCEPT, Committed, with_committed
+from harness.matrix.controls import control_rows, variant_rows
 from harness.matrix.cover import smallest_cover
 from harness.matrix.evaluation import Evaluations
 from harness.matrix.frontier import frontier
@@ -32,34 +35,36 @@ def build_matrix(
     seconds : float
         The time that the evaluation took.
     """
-    skipped = analysis.skipped_diagnostics(evaluations)
     rows = [
-        with_committed(row, committed or {}, skipped) for row in analysis.break_rows(evaluations)
+        with_committed(row, committed or {}, evaluations.skipped)
+        for row in analysis.break_rows(evaluations)
     ]
-    control_rows, variants = controls.control_rows(evaluations), controls.variant_rows(evaluations)
-    false_alarms = [*evaluations.clean, *controls.no_op_alarms(evaluations)]
-    false_alarms += [alarm for row in variants for alarm in row.alarms]
-    pairs = catches.all_catches(evaluations)
-    by_diagnostic = catches.by_diagnostic(pairs)
-    passes, elements = analysis.total_passes(evaluations), catches.probe_elements(evaluations)
-    by_pair = catches.by_pair(pairs)
-    problems = _problems(rows, control_rows, differences)
+    controls = control_rows(evaluations)
+    catches = all_catches(evaluations)
+    by_diagnostic = breaks_by(itemgetter(1), catches)
+    passes = analysis.total_passes(evaluations)
+    elements = {probe: float(size.elements) for probe, size in evaluations.sizes.items()}
+    costs = {
+        ": ".join((probe, name)): evaluations.passes(name, probe)
+        for probe, name in frozenset[Pair]().union(*catches.values())
+    }
+    problems = _problems(rows, controls, differences)
     return Matrix(
         schema=1,
         engine=evaluations.engine,
         agrees=not problems,
         problems=problems,
-        controls=control_rows,
-        diagnostics=analysis.diagnostic_rows(evaluations, rows, false_alarms, passes),
-        skipped=skipped,
+        controls=controls,
+        diagnostics=analysis.diagnostic_rows(evaluations, rows, passes),
+        skipped=evaluations.skipped,
         breaks=rows,
         families=analysis.family_rows(rows),
-        variants=variants,
+        variants=variant_rows(evaluations),
         clean=list(evaluations.clean),
-        probe_set=smallest_cover(catches.by_probe(pairs), elements),
+        probe_set=smallest_cover(breaks_by(itemgetter(0), catches), elements),
         diagnostic_set=smallest_cover(by_diagnostic, passes),
-        pair_set=smallest_cover(by_pair, catches.pair_passes(by_pair, evaluations)),
-        frontier=frontier(by_diagnostic, passes, len(pairs)),
+        pair_set=smallest_cover(breaks_by(": ".join, catches), costs),
+        frontier=frontier(by_diagnostic, passes, len(catches)),
         differences=None if differences is None else list(differences),
         seconds=round(seconds, 3),
     )

@@ -62,11 +62,10 @@ def unpack(stored: StoredEvaluation, common: Sequence[RunReport]) -> Evaluation:
 
 def shared_key(catalogue: Catalogue, engine: Engine, variant: Page | None) -> bytes:
     """Return the key of the common reports: of what every page's evaluation depends on."""
-    probes = catalogue.shared_probes.values()
     facts = (
         engine_facts(engine),
         page_facts(variant) if variant else None,
-        [(probe.name, probe.doc, probe.source, probe.leaves) for probe in probes],
+        [probe.identity for probe in catalogue.shared_probes.values()],
     )
     return key_of(COMMON, facts)
 

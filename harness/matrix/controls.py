@@ -7,44 +7,15 @@ an engine that is wrong everywhere. And every diagnostic that can run has run.
 
 from __future__ import annotations
 
-from harness.core.report import Report, RunReport
-from harness.matrix.analysis import skipped_diagnostics
+from harness.core.report import Report
 from harness.matrix.evaluation import Evaluations
 from harness.matrix.records import ControlRow, FalseAlarm, VariantRow
 
 
 def variant_rows(evaluations: Evaluations) -> list[VariantRow]:
-    """Return the alarms on each correct rewrite, except on runs that differ by convention.
-
-    An alarm that also occurs on the clean engine is counted there, not again for each variant.
-    """
-    return [
-        VariantRow(
-            evaluation.name,
-            [
-                alarm
-                for run in evaluation.report.runs
-                if run.outcome != "convention"
-                for alarm in _alarms(run, evaluation.name)
-            ],
-        )
-        for evaluation in evaluations.variants
-    ]
-
-
-def _alarms(run: RunReport, where: str) -> list[FalseAlarm]:
-    return [
-        FalseAlarm(where, name, run.probe, run.loss, str(message))
-        for name, message in run.alarms.items()
-    ]
-
-
-def no_op_alarms(evaluations: Evaluations) -> list[FalseAlarm]:
-    """Return the alarms on the patch that changes nothing."""
-    control = _control(evaluations, evaluations.conventions.controls.no_op)
-    if control is None:
-        return []
-    return [alarm for run in control.runs for alarm in _alarms(run, control.break_)]
+    """Return the alarms on each correct rewrite."""
+    names = [evaluation.name for evaluation in evaluations.variants]
+    return [VariantRow(name, _alarms(evaluations, name)) for name in names]
 
 
 def control_rows(evaluations: Evaluations) -> list[ControlRow]:
@@ -58,14 +29,13 @@ def control_rows(evaluations: Evaluations) -> list[ControlRow]:
     if evaluations.engine.foreign:
         return [clean]
     controls = evaluations.conventions.controls
+    rewrites = [
+        ControlRow(row.variant, f"{silent} on this correct rewrite", [*map(_format, row.alarms)])
+        for row in variant_rows(evaluations)
+    ]
     return [
         clean,
-        *(
-            ControlRow(
-                row.variant, f"{silent} on this correct rewrite", [*map(_format, row.alarms)]
-            )
-            for row in variant_rows(evaluations)
-        ),
+        *rewrites,
         ControlRow(
             controls.no_op or "(no patch that changes nothing)",
             f"a patch that changes nothing has no effect, and {silent}",
@@ -80,22 +50,22 @@ def control_rows(evaluations: Evaluations) -> list[ControlRow]:
     ]
 
 
-def _control(evaluations: Evaluations, name: str | None) -> Report | None:
-    reports = (control.report for control in evaluations.controls if control.name == name)
-    return next(reports, None)
+def _alarms(evaluations: Evaluations, where: str) -> list[FalseAlarm]:
+    return [alarm for alarm in evaluations.false_alarms if alarm.where == where]
 
 
-def _missing(key: str, name: str | None) -> str:
+def _find(evaluations: Evaluations, key: str, name: str | None) -> Report | str:
+    """Return the report on the control that the key of the conventions names, or the problem."""
     if name is None:
         return f"no catalogue.toml names a control `{key}`"
-    return f"the catalogue has no control `{name}`"
+    reports = (control.report for control in evaluations.controls if control.name == name)
+    return next(reports, f"the catalogue has no control `{name}`")
 
 
 def _no_op(evaluations: Evaluations) -> list[str]:
-    name = evaluations.conventions.controls.no_op
-    control = _control(evaluations, name)
-    if control is None:
-        return [_missing("no_op", name)]
+    control = _find(evaluations, "no_op", evaluations.conventions.controls.no_op)
+    if isinstance(control, str):
+        return [control]
     problems = [
         f"{run.probe}{_loss(run.loss)}: {run.outcome}: {run.evidence}"
         for run in control.runs
@@ -103,28 +73,25 @@ def _no_op(evaluations: Evaluations) -> list[str]:
     ]
     if not any(run.outcome == "disguised-correct" for run in control.runs):
         problems.append("no probe runs the patched code, so the control shows nothing")
-    return problems + [_format(alarm) for alarm in no_op_alarms(evaluations)]
+    return problems + [_format(alarm) for alarm in _alarms(evaluations, control.break_)]
 
 
 def _sabotage(evaluations: Evaluations) -> list[str]:
-    name = evaluations.conventions.controls.sabotage
-    control = _control(evaluations, name)
-    if control is None:
-        return [_missing("sabotage", name)]
-    skipped = skipped_diagnostics(evaluations)
+    control = _find(evaluations, "sabotage", evaluations.conventions.controls.sabotage)
+    if isinstance(control, str):
+        return [control]
     caught = {name for run in control.runs for name in run.caught_by}
     names = [diagnostic.name for diagnostic in evaluations.diagnostics]
-    blind = [name for name in names if name not in caught and name not in skipped]
+    blind = [name for name in names if name not in caught and name not in evaluations.skipped]
     return [f"{name} raises no alarm on any probe" for name in blind]
 
 
 def _not_run(evaluations: Evaluations) -> list[str]:
     """Return the diagnostics that did not run although they need no library."""
-    skipped = skipped_diagnostics(evaluations)
     return [
-        f"{diagnostic.name} never ran: {skipped[diagnostic.name]}"
+        f"{diagnostic.name} never ran: {evaluations.skipped[diagnostic.name]}"
         for diagnostic in evaluations.diagnostics
-        if diagnostic.library is None and diagnostic.name in skipped
+        if diagnostic.library is None and diagnostic.name in evaluations.skipped
     ]
 
 

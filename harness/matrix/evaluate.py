@@ -14,9 +14,8 @@ from harness.experiment.baseline import Baseline
 from harness.experiment.lab import add_stages, run_lab, unreached_reports, usable
 from harness.experiment.patching import Experiment
 from harness.matrix.cached import COMMON, EVALUATIONS, StoredEvaluation, pack, unpack
-from harness.matrix.evaluation import CleanAlarms, Evaluation, Evaluations
+from harness.matrix.evaluation import CleanAlarms, Evaluation, Evaluations, false_alarms
 from harness.matrix.plan import Entry, Plan, size_of
-from harness.matrix.records import FalseAlarm
 from harness.pages.front_matter import Break
 from harness.pages.probe import Probe
 from harness.runs.cache import Cache
@@ -149,8 +148,5 @@ def _clean_alarms(experiment: Experiment, baseline: Baseline) -> CleanAlarms:
     alarms: CleanAlarms = {}
     for (probe, loss), run in baseline.clean(experiment.clean, experiment.probes).items():
         key = f"{page.id}/{probe}" if probe in own else probe
-        alarms.setdefault(key, []).extend(
-            FalseAlarm("clean", name, key, loss, str(message))
-            for name, message in run.alarms.items()
-        )
+        alarms.setdefault(key, []).extend(false_alarms("clean", key, loss, run.alarms))
     return alarms

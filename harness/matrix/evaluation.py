@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 
+from harness.core.message import Message
 from harness.core.report import EngineReport, Report, RunReport
+from harness.core.vocabulary import Loss
 from harness.diagnostics import Diagnostic
 from harness.matrix.records import FalseAlarm
 from harness.pages.conventions import Conventions
@@ -68,12 +72,65 @@ class Evaluations:
         """The evaluation of every page, controls first."""
         return (*self.controls, *self.variants, *self.breaks)
 
-    def size(self, evaluation: Evaluation, probe: str) -> Size:
-        """Return the size of a probe on which a page was evaluated."""
-        return evaluation.own[probe] if probe in evaluation.own else self.shared[probe]
+    @cached_property
+    def sizes(self) -> dict[str, Size]:
+        """The size of every probe, by its unique name: see `Evaluation.probe_key`."""
+        own = {
+            evaluation.probe_key(name): size
+            for evaluation in self.everything
+            for name, size in evaluation.own.items()
+        }
+        return {**self.shared, **own}
+
+    @cached_property
+    def skipped(self) -> dict[str, str]:
+        """The diagnostics that ran on no run at all, each with its reasons."""
+        runs = [run for evaluation in self.everything for run in evaluation.report.runs]
+        return {
+            diagnostic.name: reasons(diagnostic.name, runs) or "no run was suitable for it"
+            for diagnostic in self.diagnostics
+            if not any(diagnostic.name in verdicts_on(run) for run in runs)
+        }
+
+    @cached_property
+    def false_alarms(self) -> tuple[FalseAlarm, ...]:
+        """Every alarm on a correct engine: unpatched, not changed by its patch, or a variant.
+
+        A variant's alarm does not count on a run that differs by convention, and one that the
+        unpatched engine raises too is counted there, not again for each variant.
+        """
+        no_op = self.conventions.controls.no_op
+        pages = [page for page in self.controls if page.name == no_op][:1]
+        alarms = [
+            false_alarms(page.name, run.probe, run.loss, run.alarms)
+            for page in (*pages, *self.variants)
+            for run in page.report.runs
+            if page in pages or run.outcome != "convention"
+        ]
+        return (*self.clean, *chain(*alarms))
+
+    def passes(self, diagnostic: str, probe: str) -> float:
+        """Return the cost of a diagnostic on a probe (its unique name) in forward passes."""
+        return self._passes[diagnostic](self.sizes[probe].elements)
+
+    @cached_property
+    def _passes(self) -> dict[str, Callable[[int], float]]:
+        return {diagnostic.name: diagnostic.passes for diagnostic in self.diagnostics}
 
 
-def gave_verdict(diagnostic: str, run: RunReport) -> bool:
-    """Whether the diagnostic gave a verdict on the run; one that was skipped did not."""
-    verdicts = (run.caught_by, run.missed_by, run.wrong_reason)
-    return any(diagnostic in names for names in verdicts)
+def verdicts_on(run: RunReport) -> list[str]:
+    """Return the diagnostics that gave a verdict on the run; one that was skipped did not."""
+    return [*run.caught_by, *run.missed_by, *run.wrong_reason]
+
+
+def reasons(diagnostic: str, runs: Iterable[RunReport]) -> str:
+    """Return why a diagnostic was skipped on these runs, the commonest reason first."""
+    stated = [str(run.skipped[diagnostic]) for run in runs if diagnostic in run.skipped]
+    return "; ".join(sorted(set(stated), key=lambda reason: (-stated.count(reason), reason)))
+
+
+def false_alarms(
+    where: str, probe: str, loss: Loss | None, alarms: Mapping[str, Message]
+) -> list[FalseAlarm]:
+    """Return the alarms on a run of a correct engine."""
+    return [FalseAlarm(where, name, probe, loss, str(text)) for name, text in alarms.items()]

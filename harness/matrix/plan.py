@@ -102,15 +102,11 @@ def plan_matrix(
     UsageError
         For an id or a family that no break has.
     """
-    pages, mistakes = catalogue.pages()
-    if mistakes:
-        raise mistakes[0]
+    pages = catalogue.valid_pages()
     variant = catalogue.page(on, "variant") if on else None
     breaks = [page for page in pages if isinstance(page.front, Break)]
     chosen = _select(catalogue, breaks, ids, family)
-    key = shared_key(catalogue, engine, variant)
-    common = cached_common(cache, key) if cache else []
-    planner = _Planner(catalogue, engine, variant, key, common, cache)
+    planner = _Planner(catalogue, engine, variant, cache)
     ours = not engine.foreign
     return Plan(
         engine=engine.report(on),
@@ -120,8 +116,8 @@ def plan_matrix(
         ),
         breaks=planner.entries(chosen),
         shared=catalogue.shared_probes,
-        key=key,
-        common=common,
+        key=planner.key,
+        common=planner.common,
         roots=catalogue.roots,
         whole=len(chosen) == len(breaks),
         conventions=catalogue.conventions,
@@ -166,12 +162,11 @@ class _Planner:
         catalogue: Catalogue,
         engine: Engine,
         variant: Page | None,
-        key: bytes,
-        common: Sequence[RunReport],
         cache: Cache | None,
     ) -> None:
-        self.catalogue, self.engine, self.variant = catalogue, engine, variant
-        self.key, self.common, self.cache = key, common, cache
+        self.catalogue, self.engine, self.variant, self.cache = catalogue, engine, variant, cache
+        self.key = shared_key(catalogue, engine, variant)
+        self.common = cached_common(cache, self.key) if cache else []
         self.homes = {
             name: _root(probe.path, catalogue.roots)
             for name, probe in catalogue.shared_probes.items()

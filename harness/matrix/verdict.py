@@ -9,7 +9,7 @@ import msgspec
 
 from harness.core.errors import EnvironmentProblem, NotAccepted
 from harness.core.vocabulary import headline
-from harness.matrix.analysis import break_row, skipped_diagnostics
+from harness.matrix.analysis import break_row
 from harness.matrix.build import build_matrix
 from harness.matrix.committed import (
     Committed,
@@ -30,15 +30,16 @@ def judge_matrix(plan: Plan, evaluations: Evaluations, seconds: float) -> Matrix
 
     Raises PageError for a committed matrix that cannot be read.
     """
-    skipped = skipped_diagnostics(evaluations)
     all_committed: dict[str, Committed] = {}
     differences: list[Difference] | None = None
     at_home = {} if plan.engine.foreign else _rows_at_home(plan, evaluations)
     for root, rows in at_home.items():
         committed = read_committed(committed_file(root, plan.engine.variant))
         if committed is not None:
-            gone = _gone(plan, rows, committed)
-            differences = [*(differences or ()), *compare(rows, committed, skipped, gone)]
+            # If only some breaks were evaluated, the others still have a page.
+            gone = sorted(committed.keys() - {row.break_ for row in rows}) if plan.whole else []
+            found = compare(rows, committed, evaluations.skipped, gone)
+            differences = [*(differences or ()), *found]
             all_committed |= committed
     return build_matrix(
         evaluations, committed=all_committed, differences=differences, seconds=seconds
@@ -58,8 +59,7 @@ def accept(plan: Plan, evaluations: Evaluations) -> list[Path]:
             f"not accepted: a control fails: {violated[0]}",
             "`harness matrix` shows all of them; a matrix counts only if they pass",
         )
-    if skipped := skipped_diagnostics(evaluations):
-        name, reason = next(iter(skipped.items()))
+    for name, reason in evaluations.skipped.items():
         raise EnvironmentProblem(
             f"not accepted: {name} could not run: {reason}",
             "install what is missing; a matrix without it would lose what it catches",
@@ -90,8 +90,3 @@ def _at_home(entry: Entry, evaluation: Evaluation) -> Evaluation:
         evaluation.report, runs=runs, headline=headline({run.outcome for run in runs})
     )
     return replace(evaluation, report=report)
-
-
-def _gone(plan: Plan, rows: list[BreakRow], committed: dict[str, Committed]) -> list[str]:
-    """Return committed breaks without a page; none if only some breaks were evaluated."""
-    return sorted(committed.keys() - {row.break_ for row in rows}) if plan.whole else []

@@ -8,7 +8,7 @@ pages at any depth (`family/id.md`) and shared probes in `probes/*.py`.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import entry_points
@@ -87,7 +87,6 @@ class Catalogue:
             path = root / "probes" / f"{language}.toml"
             if path.is_file():
                 phrases |= read_table(path)
-                _check_phrases(phrases, path)
         return phrases
 
     @cached_property
@@ -114,10 +113,11 @@ class Catalogue:
         """
         page = read_page(self.path(page_id, kind or "page"))
         if kind is not None and page.front.kind != kind:
-            raise page.is_not(next(front.noun for front in KINDS if front.kind == kind))
+            raise page.unlike(next(front for front in KINDS if front.kind == kind))
         return page
 
-    def pages(self) -> tuple[list[Page], list[PageError]]:
+    @cached_property
+    def pages(self) -> tuple[tuple[Page, ...], tuple[PageError, ...]]:
         """Every page that can be read, by kind and family, and the errors about the others."""
         pages, mistakes = [], []
         for path in self.files.values():
@@ -129,7 +129,14 @@ class Catalogue:
         pages.sort(
             key=lambda page: (order[page.front.kind], page.front.family, page.front.level, page.id)
         )
-        return pages, mistakes
+        return tuple(pages), tuple(mistakes)
+
+    def valid_pages(self) -> tuple[Page, ...]:
+        """Return every page. Raises the first PageError if one cannot be read."""
+        pages, mistakes = self.pages
+        if mistakes:
+            raise mistakes[0]
+        return pages
 
     @cached_property
     def conventions(self) -> Conventions:
@@ -141,7 +148,7 @@ class Catalogue:
     @cached_property
     def many_seeded(self) -> frozenset[str]:
         """The ids of the pages that need many seeds; see `harness.training`."""
-        pages = self.pages()[0]
+        pages = self.pages[0]
         return frozenset(page.id for page in pages if isinstance(page.front, TrainingBreak))
 
     @cached_property
@@ -176,24 +183,16 @@ class Catalogue:
                 raise unknown("probe", name, available, "leave --probe out to run the page's own")
         if wanted:
             return tuple(available[name] for name in dict.fromkeys(wanted))
-        for variant in page.expect.keys() - {None}:
+        for variant in filter(None, page.expect):
             if variant not in self.files:
-                raise PageError(
-                    page.path,
-                    page.line_of("expect", str(variant)),
-                    f"key `expect.{variant}` names no variant",
-                    f"{nearest(str(variant), self.files)}a table below `expect` is for a variant",
-                )
+                remedy = f"{nearest(variant, self.files)}a table below `expect` is for a variant"
+                raise page.mistake(("expect", variant), "names no variant", remedy)
         names = dict.fromkeys(name for table in page.expect.values() for name in table)
         for name in names:
             if name not in available:
-                raise PageError(
-                    page.path,
-                    page.line_of("expect", name),
-                    f"key `expect.{name}` names no probe",
-                    f"{nearest(name, available)}a probe is a function in `probes/*.py` or in the "
-                    "page's section Probes",
-                )
+                where = "a probe is a function in `probes/*.py` or in the page's section Probes"
+                remedy = f"{nearest(name, available)}{where}"
+                raise page.mistake(("expect", name), "names no probe", remedy)
         return tuple(available[name] for name in names)
 
     def _markdown(self) -> Iterator[Path]:
@@ -229,21 +228,6 @@ def _package_folder(package: str) -> Path:
             f"the package of pages `{package}` is not installed", "install it again"
         )
     return Path(next(iter(spec.submodule_search_locations)))
-
-
-def _check_phrases(phrases: Mapping[str, str], path: Path) -> None:
-    """Raise PageError if a translation uses parts that its English phrase does not have."""
-    for english, translation in phrases.items():
-        parts = [""] * english.count("{}")
-        try:
-            if parts:
-                translation.format(*parts)
-        except (LookupError, ValueError, AttributeError, TypeError) as error:
-            rows = read_text(path).splitlines()
-            line = next((n for n, row in enumerate(rows, 1) if english in row), 1)
-            problem = f"`{translation}` is not a translation of `{english}`: {error}"
-            remedy = "write `{0}`, `{1}` ... where the parts of the phrase go, and `{{` for a brace"
-            raise PageError(str(path), line, problem, remedy) from None
 
 
 def _by_name(probes: Iterable[Probe]) -> dict[str, Probe]:

@@ -88,7 +88,7 @@ class Break(ProbedFront, frozen=True, kw_only=True, tag_field="kind", tag="break
 
 
 class TrainingBreak(PatchFront, frozen=True, kw_only=True, tag_field="kind", tag="break"):
-    """A bug that only many seeds of a whole training show; see `harness.training`."""
+    """A bug that only many seeds of a whole training run show; see `harness.training`."""
 
     kind: ClassVar[PageKind] = "break"
     noun: ClassVar[str] = "a break with a recipe"

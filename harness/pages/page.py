@@ -86,12 +86,14 @@ class Page:
         """Return the front matter, which must be of this kind. Raises UsageError if it is not."""
         if isinstance(self.front, kind):
             return self.front
-        raise self.is_not(kind.noun)
+        raise self.unlike(kind)
 
-    def is_not(self, noun: str) -> UsageError:
-        """Return the error for a page of another kind than a command needs."""
-        problem = f"`{self.id}` is {self.front.noun}, not {noun}"
-        return UsageError(problem, "`harness list` shows the kind of each page")
+    def unlike(self, kind: type[PageFront]) -> UsageError:
+        """Return the error about a page that should be of another kind."""
+        return UsageError(
+            f"`{self.id}` is {self.front.noun}, not {kind.noun}",
+            "`harness list` shows the kind of each page",
+        )
 
     def expected(self, variant: str | None, probe: str, loss: Loss | None) -> Outcome | None:
         """Return the outcome that the page states for a run.
@@ -107,6 +109,10 @@ class Page:
     def line_of(self, *key: str) -> int:
         """The line of the file where a key of the front matter is, or the table around it."""
         return key_line(self.toml, key)
+
+    def mistake(self, key: tuple[str, ...], problem: str, remedy: str) -> PageError:
+        """Return the error about a key of the front matter, at its line."""
+        return FrontReader(self.path, self.toml).mistake(key, problem, remedy)
 
     def diffs(self, engine: str) -> list[Fence]:
         """Return the blocks of the patch: those for this engine if there are any, else all."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from itertools import groupby
 
 from rich.padding import Padding
 from rich.table import Table
@@ -15,7 +14,7 @@ from harness.doctor.diagnosis import Application, Diagnosis
 from harness.engines.adapter.unsupported import LIBRARY_SPECIFIC
 from harness.experiment.conformance import Fit
 from harness.patch import ABSENT
-from harness.report.terminal import Screen, counted
+from harness.report.terminal import Screen, counted, places
 
 _LACKING = re.compile(r"the engine has no `(\w+)`")
 
@@ -137,11 +136,8 @@ def _show_breaks(console: Screen, breaks: list[Application]) -> None:
 
 def _places(application: Application) -> str:
     """Return the sites by scope, with their lines."""
-    places = []
-    for (file, scope), group in groupby(
-        application.sites, key=lambda site: (site.file, site.scope)
-    ):
-        lines = ", ".join(dict.fromkeys(str(site.line) for site in group))
-        places.append(f"{scope or 'the module'} ({file}:{lines})")
-    shown = "; ".join(places[:3])
-    return shown + (f" and {len(places) - 3} more" if len(places) > 3 else "")
+    listed = [
+        f"{scope or 'the module'} ({file}:{lines})"
+        for file, scope, lines in places(application.sites)
+    ]
+    return "; ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")

@@ -30,9 +30,7 @@ def diagnostics_table() -> str:
 def catalogue_index() -> str:
     """Return the index of all pages: the track, breaks by family, then the other kinds."""
     catalogue = open_catalogue()
-    pages, mistakes = catalogue.pages()
-    if mistakes:
-        raise mistakes[0]
+    pages = catalogue.valid_pages()
     committed = read_committed(committed_file(Path("breaks"), None)) or {}
     sections = [("The track for beginners", _track(catalogue))]
     breaks = [page for page in pages if page.front.kind == "break"]

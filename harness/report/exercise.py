@@ -16,10 +16,23 @@ from harness.report.terminal import Screen, show_runs, show_section
 
 
 def show_exercise(
-    console: Screen, page: Page, report: ExerciseReport, *, hints: bool = False
+    console: Screen,
+    report: ExerciseReport,
+    *,
+    page: Page,
+    probes: Sequence[Probe] = (),
+    hints: bool = False,
 ) -> None:
-    """Print the suite, where it passes and fails, and the task, but not the answer."""
-    _show_heading(console, report)
+    """Print the suite and the task, but not the answer; or what a learner's probes did."""
+    where = f"{report.exercise}, on {report.engine.name}"
+    console.print(Text.assemble((report.title, "bold"), f"\n{where}\n"))
+    if probes:
+        _show_submission(console, page, report, probes)
+    else:
+        _show_task(console, page, report, hints)
+
+
+def _show_task(console: Screen, page: Page, report: ExerciseReport, hints: bool) -> None:
     _show_section(console, page, "The suite")
     _show_suite(console, report)
     _show_section(console, page, "The break")
@@ -32,11 +45,6 @@ def show_exercise(
     console.print(f"  harness show {report.exercise} --answer", style="dim")
     if not report.agrees:
         console.print(Text("\nThe results of the suite are not as the page says.", "bold red"))
-
-
-def _show_heading(console: Screen, report: ExerciseReport) -> None:
-    where = f"{report.exercise}, on {report.engine.name}"
-    console.print(Text.assemble((report.title, "bold"), f"\n{where}\n"))
 
 
 def _show_section(console: Screen, page: Page, heading: str) -> None:
@@ -69,11 +77,10 @@ def _verdict(where: str, good: bool) -> Text:
     return Text.assemble(f"  {where}: ", verdict)
 
 
-def show_submission(
+def _show_submission(
     console: Screen, page: Page, report: ExerciseReport, probes: Sequence[Probe]
 ) -> None:
     """Print what a learner's probes did, why they do not kill, and the lesson once they do."""
-    _show_heading(console, report)
     unsound = [result for result in report.probes if result.problems]
     for result in unsound:
         console.print(Text(f"{result.probe} is not a sound probe", "bold red"))

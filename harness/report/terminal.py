@@ -39,9 +39,9 @@ class Screen(Console):
     say: Language = ENGLISH
 
 
-def open_console(*, stderr: bool = False, language: Language = ENGLISH) -> Screen:
+def open_console(language: Language) -> Screen:
     """Return a console that respects NO_COLOR, pipes and narrow terminals."""
-    console = Screen(stderr=stderr, highlight=False, soft_wrap=False)
+    console = Screen(highlight=False, soft_wrap=False)
     console.width = min(console.width, WIDTH)
     console.say = language
     return console
@@ -84,13 +84,10 @@ def show_section(console: Console, heading: str, markdown: str) -> None:
 
 def show_diff(console: Screen, diff: str, sites: Sequence[SiteReport]) -> None:
     """Print the change in the engine's code, and where it is."""
-    for place, group in groupby(sites, key=lambda site: (site.file, site.scope)):
-        lines = ", ".join(dict.fromkeys(str(site.line) for site in group))
-        scope = place[1] or console.say("the module")
-        where = console.say(
-            "{file}, line {lines}, in {scope}:", file=place[0], lines=lines, scope=scope
-        )
-        console.print(Text(where, "dim"))
+    for file, scope, lines in places(sites):
+        where = scope or console.say("the module")
+        line = console.say("{file}, line {lines}, in {scope}:", file=file, lines=lines, scope=where)
+        console.print(Text(line, "dim"))
     if console.is_terminal:
         from rich.syntax import Syntax  # slow to import, and not needed for pipes
 
@@ -98,6 +95,12 @@ def show_diff(console: Screen, diff: str, sites: Sequence[SiteReport]) -> None:
         console.print(Padding(code, (0, 0, 1, 0)))
     else:
         console.print(diff, markup=False, soft_wrap=True)
+
+
+def places(sites: Sequence[SiteReport]) -> Iterator[tuple[str, str, str]]:
+    """Yield the sites by file and scope, each with its lines; the scope of a module is empty."""
+    for (file, scope), group in groupby(sites, key=lambda site: (site.file, site.scope)):
+        yield file, scope, ", ".join(dict.fromkeys(str(site.line) for site in group))
 
 
 def show_report(console: Screen, report: Report, probes: Sequence[Probe]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from rich.padding import Padding
 from rich.table import Table
@@ -12,12 +12,8 @@ from harness.pages.page import Page
 from harness.report.language import Language
 from harness.report.terminal import (
     Screen,
-    show_diff,
-    show_first_section,
-    show_heading,
     show_section,
 )
-from harness.training.experiment import TrainingExperiment
 from harness.training.record import Band, MetricReport, TrainingReport
 from harness.training.statistics import Shift
 
@@ -29,23 +25,9 @@ STYLES: dict[Shift, tuple[str, str]] = {
 }
 """The sign and the style of each verdict; colour is never the only difference."""
 
-Predictions = Mapping[str, Shift]
 
-
-def begin_training(
-    console: Screen, page: Page, experiment: TrainingExperiment, predict: bool
-) -> Predictions:
-    """Print the page and its change, and return the predictions if `predict` asks for them."""
-    show_heading(console, page, experiment.engine)
-    show_first_section(console, page)
-    show_diff(console, experiment.diff, experiment.sites)
-    return _ask(console, list(experiment.expectation.moves)) if predict else {}
-
-
-def show_training(
-    console: Screen, page: Page, report: TrainingReport, predicted: Predictions
-) -> None:
-    """Print the table, what a single run would have shown, the lesson, and the predictions."""
+def show_training(console: Screen, report: TrainingReport, *, page: Page) -> None:
+    """Print the table, what a single run would have shown, and the lesson."""
     say = console.say
     for line in _crash_lines(report, say):
         console.print(line)
@@ -63,8 +45,6 @@ def show_training(
         )
     else:
         console.print(Text(say("Some results are not as the page says."), "bold red"))
-    if predicted:
-        _show_score(console, predicted, report)
 
 
 def _table(report: TrainingReport, say: Language) -> Table:
@@ -139,37 +119,3 @@ def _show_lesson(console: Screen, page: Page) -> None:
     lesson = next((item for item in headings if item in ("Lesson", console.say("Lesson"))), None)
     if lesson:
         show_section(console, lesson, page.section(lesson))
-
-
-# ----- The learner's prediction -----
-
-
-def _ask(console: Screen, metrics: Sequence[str]) -> Predictions:
-    """Prompt for a prediction of each metric."""
-    say = console.say
-    verdicts: dict[str, Shift] = {"l": "lower", "h": "higher", "s": "same"}
-    console.print(Text(say("What do you predict?"), "bold"))
-    choices = " · ".join(f"{letter} {say(word)}" for letter, word in verdicts.items())
-    console.print(f"  {choices}; {say('Enter skips a metric, Ctrl-D all remaining ones')}")
-    predicted = {}
-    for metric in metrics:
-        try:
-            answer = console.input(f"  {metric} > ").strip().lower()[:1]
-        except EOFError:
-            break
-        if answer in verdicts:
-            predicted[metric] = verdicts[answer]
-    console.print()
-    return predicted
-
-
-def _show_score(console: Screen, predicted: Predictions, report: TrainingReport) -> None:
-    say = console.say
-    observed = {item.metric: item.verdict for item in report.metrics}
-    console.print(Text(f"\n{say('Your predictions')}", "bold"))
-    for metric, verdict in predicted.items():
-        hit = verdict == observed.get(metric)
-        sign = Text(f"  {say('right' if hit else 'wrong')}  ", "green" if hit else "red")
-        console.print(sign.append(f"{metric}: {say(verdict)}", "default"))
-    right = sum(verdict == observed.get(metric) for metric, verdict in predicted.items())
-    console.print(f"  {say('{count} of {total} right', count=right, total=len(predicted))}\n")

@@ -1,6 +1,6 @@
 """The training tier: breaks that only a distribution over random seeds can show.
 
-A page that names a `recipe` changes a whole training, not one rule. Both versions are run with the
+A page that names a `recipe` changes a whole training run, not one rule. Both versions run with the
 same seeds, and what the page states is compared with statistics:
 
     page -> recipe (text, beside the engine's) -> trials (a log a seed) -> statistics -> report

@@ -10,13 +10,12 @@ from typing import Any, Literal
 import msgspec
 
 from harness.core.errors import EnvironmentProblem, PageError
-from harness.core.report import EngineReport, SiteReport
 from harness.engines.engine import Engine
-from harness.experiment.patching import clean_engine, site_reports
+from harness.experiment.patching import PatchedEngine, apply_first, clean_engine, patches
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import TrainingBreak
 from harness.pages.page import Page
-from harness.patch import Patch, Patched, apply_patch, combine, parse_patch, rename
+from harness.patch import Patch, Patched
 from harness.training.recipe import Recipe, find_recipe
 
 Move = Literal["lower", "higher", "same"]
@@ -31,26 +30,11 @@ class Expectation(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class TrainingExperiment:
-    """A page's patch put into a recipe, or into the engine below it, ready to be run."""
+class TrainingExperiment(PatchedEngine):
+    """An engine beside a recipe, one of them patched, and what the page expects of the metrics."""
 
-    page: Page
     recipe: Recipe
     expectation: Expectation
-    variant: str | None
-    clean: Engine
-    broken: Engine
-    diff: str
-
-    @property
-    def engine(self) -> EngineReport:
-        """The engine, for reports."""
-        return EngineReport(self.clean.name, self.variant)
-
-    @property
-    def sites(self) -> list[SiteReport]:
-        """Where recipe and engine are patched, for reports."""
-        return site_reports(self.broken.sites)
 
 
 def prepare_training(
@@ -97,21 +81,16 @@ def _convert(page: Page, key: str, word: object, kind: Any) -> Any:
         return msgspec.convert(word, kind)
     except msgspec.ValidationError as error:
         allowed = '"sometimes" or "always"' if key == "crash" else '"lower", "higher" or "same"'
-        problem, line = f"key `expect.{key}` is wrong: {error}", page.line_of("expect", key)
-        raise PageError(page.path, line, problem, f"write {allowed}") from None
+        raise page.mistake(("expect", key), f"is wrong: {error}", f"write {allowed}") from None
 
 
 def _put(page: Page, recipe: Recipe, engine: Engine) -> Patched:
     """Return the patched sources; a hunk that names no file applies to the recipe."""
-    parts = [
-        parse_patch(block.text, path=page.path, line=block.line)
-        for block in page.diffs(engine.name)
-    ]
-    if not parts:
+    candidates = patches(page, engine)
+    if not candidates:
         remedy = "write the change as a ```diff block under `## The break`"
         raise PageError(page.path, page.body_line, "no patch", remedy)
-    patch = rename(combine(parts, page.sites), engine.names)
-    return apply_patch(_in_recipe(patch, recipe.file), engine.sources)
+    return apply_first([_in_recipe(patch, recipe.file) for patch in candidates], engine.sources)
 
 
 def _in_recipe(patch: Patch, file: str) -> Patch:

@@ -1,4 +1,4 @@
-"""Run a whole training, clean and broken, over many seeds: a page in, a report out."""
+"""Run a whole training program, clean and broken, over many seeds: a page in, a report out."""
 
 from __future__ import annotations
 
@@ -74,12 +74,9 @@ def _refuse_unknown(experiment: TrainingExperiment, metrics: Sequence[str]) -> N
     page = experiment.page
     for metric in experiment.expectation.moves:
         if metric not in metrics:
-            raise PageError(
-                page.path,
-                page.line_of("expect", metric),
-                f"key `expect.{metric}` names nothing that `{experiment.recipe.name}` logs",
-                f"{nearest(metric, metrics)}it logs {', '.join(metrics)}; or use `crash`",
-            )
+            problem = f"names nothing that `{experiment.recipe.name}` logs"
+            remedy = f"{nearest(metric, metrics)}it logs {', '.join(metrics)}; or use `crash`"
+            raise page.mistake(("expect", metric), problem, remedy)
 
 
 def _refuse_unreached(

@@ -1,4 +1,4 @@
-"""Recipes: complete trainings, read without running them.
+"""Recipes: complete training programs, read without being run.
 
 A recipe is a generator function in `recipes/NAME.py` of a folder of pages, named like its file:
 
@@ -75,13 +75,9 @@ def find_recipe(page: Page, roots: Sequence[Path]) -> Recipe:
         for path in sorted((root / FOLDER).glob("*.py")):
             files.setdefault(path.stem, path)
     if name not in files:
-        raise PageError(
-            page.path,
-            page.line_of("recipe"),
-            f"key `recipe` names `{name}`, which does not exist",
-            f"{nearest(name, files)}a recipe is a file `{FOLDER}/NAME.py` in a folder of pages; "
-            f"there are {', '.join(sorted(files)) or 'none'}",
-        )
+        remedy = f"a recipe is a file `{FOLDER}/NAME.py` in a folder of pages; there are "
+        remedy = f"{nearest(name, files)}{remedy}{', '.join(sorted(files)) or 'none'}"
+        raise page.mistake(("recipe",), f"names `{name}`, which does not exist", remedy)
     return read_recipe(name, read_text(files[name]), str(files[name]))
 
 

@@ -1,4 +1,4 @@
-"""The report on a whole training. Schema 1: keys may be added, never renamed."""
+"""The report on a whole training run. Schema 1: keys may be added, never renamed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class CrashReport(msgspec.Struct, frozen=True):
 
 
 class TrainingReport(msgspec.Struct, frozen=True):
-    """The report on a break of a whole training."""
+    """The report on a break of a whole training run."""
 
     schema: int
     break_: str = msgspec.field(name="break")

@@ -13,8 +13,9 @@ import msgspec
 import numpy as np
 
 from harness.core.errors import EnvironmentProblem
-from harness.core.run import Failure, Run
+from harness.core.run import Run
 from harness.engines.engine import Engine
+from harness.experiment.baseline import failed_runs, job_for
 from harness.runs.cache import Cache
 from harness.runs.cached_runs import RUNS, keys_of
 from harness.runs.host import EngineDoesNotLoad, run_isolated
@@ -100,16 +101,8 @@ def reaches(recipe: Recipe, broken: Engine, seed: int, cache: Cache) -> bool:
 
 def _job(recipe: Recipe, engine: Engine, seeds: Sequence[int], limits: Limits = LIMITS) -> Job:
     """Return the job for these seeds, without recording sites, which would slow the runs down."""
-    return Job(
-        dialect=engine.dialect,
-        root=str(engine.root),
-        sources=dict(engine.sources),
-        sites=(),
-        probes=tuple(recipe.probe(seed) for seed in seeds),
-        items=tuple((index, None) for index in range(len(seeds))),
-        limits=limits,
-        base=dict(engine.base),
-    )
+    probes = [recipe.probe(seed) for seed in seeds]
+    return job_for(engine.without_sites(), probes, limits)
 
 
 # ----- One process per core -----
@@ -139,5 +132,4 @@ def _run(job: Job) -> list[Run]:
     try:
         return run_isolated(job)
     except EngineDoesNotLoad as error:
-        failure: Failure = error.failure
-        return [Run(job.probes[index].name, None, failure=failure) for index, _, _ in job.steps]
+        return failed_runs(job, error)

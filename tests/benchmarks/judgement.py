@@ -36,7 +36,7 @@ def main() -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     catalogue, engine = open_catalogue(), find_engine()
     # Claims name diagnostics that are left out here.
-    pages = [replace(page, claims={}) for page in catalogue.pages()[0]]
+    pages = [replace(page, claims={}) for page in catalogue.pages[0]]
     breaks = [page for page in pages if page.front.kind == "break"]
     probes = [name for name, probe in catalogue.shared_probes.items() if probe.kind == "gradient"]
     experiments = [prepare(page, catalogue, engine, probes=probes) for page in breaks]

@@ -167,7 +167,7 @@ def measure(breaks: int, probes: int) -> dict[str, float]:
         write_catalogue(Path(name), breaks, probes)
         bench, clock = Baseline(Cache(None), DIAGNOSTICS, select=True), _Clock()
         catalogue = Catalogue((Path(name),))
-        pages, mistakes = catalogue.pages()
+        pages, mistakes = catalogue.pages
         assert not mistakes, mistakes[0]
         assert len(pages) == breaks + 3
         assert len(catalogue.shared_probes) == probes

@@ -18,6 +18,7 @@ from harness.core.report import Report
 from harness.doctor.diagnosis import Diagnosis, diagnose
 from harness.experiment.baseline import Baseline
 from harness.experiment.comparison import breaks_for, compare_pages
+from harness.experiment.context import OpenContext
 from harness.experiment.exploration import explore
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.report.doctor import show_diagnosis
@@ -69,7 +70,7 @@ def examine(listed: Listed, catalogue: Catalogue, bench: Baseline) -> str:
 def try_breaks(listed: Listed, catalogue: Catalogue, bench: Baseline) -> list[Report]:
     """What every break comes to in an engine."""
     engine = explore(listed.target, bench.cache, catalogue.conventions).engine
-    return list(compare_pages(breaks_for(catalogue), catalogue, engine, bench))
+    return list(compare_pages(breaks_for(catalogue), OpenContext(catalogue, engine, bench)))
 
 
 def write_table(tried: dict[Listed, list[Report]]) -> str:

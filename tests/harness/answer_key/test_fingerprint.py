@@ -71,10 +71,10 @@ def noisy(array: NumericArray) -> NumericArray:
         (lambda x: x * 256, "256 times the correct one; 256 is the square of 16, n"),
         (
             lambda x: x * 5**0.5,
-            "2.236 times the correct one; that is the root of 5, the length of axis 1 of b "
+            "2.236 times the correct one; that is the square root of 5, the length of axis 1 of b "
             "and also the length of axis 0 of c",
         ),
-        (lambda x: x / 4, "1/4 times the correct one; that is 1 over the root of 16, n"),
+        (lambda x: x / 4, "1/4 times the correct one; that is 1 over the square root of 16, n"),
         (lambda x: x + 0.25, "the correct one plus 0.25"),
         (lambda x: x - 3, "the correct one plus -3"),
         (lambda x: x.astype(np.float32).astype(float), "the correct one rounded to float32"),

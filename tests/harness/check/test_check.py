@@ -12,11 +12,11 @@ import breaks
 from harness.check import expectations as observed
 from harness.check.expectations import survivors
 from harness.check.pages import PageCheck, check_page, check_pages
-from harness.check.runner import OpenContext
 from harness.core.errors import UsageError
 from harness.core.report import Report
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
+from harness.experiment.context import OpenContext
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.runs import oracles
 from harness.runs.cache import open_cache

@@ -13,12 +13,12 @@ import pytest
 
 from harness.check.draft import Draft, read_draft
 from harness.check.pages import check_page
-from harness.check.runner import OpenContext
 from harness.check.template import next_steps, write_page
 from harness.core.errors import UsageError
 from harness.core.vocabulary import PageKind
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
+from harness.experiment.context import OpenContext
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import Page, read_page
 from harness.runs.cache import open_cache

@@ -146,7 +146,7 @@ def test_show_renders_the_page_and_diff_shows_the_engines_own_code() -> None:
 def test_check_passes_for_a_page_of_every_kind() -> None:
     first = {
         page.front.kind: page.id
-        for page in reversed(open_catalogue().pages()[0])
+        for page in reversed(open_catalogue().pages[0])
         if not getattr(page.front, "recipe", None)
     }
     done = harness("check", "skip-unbroadcast", *first.values())

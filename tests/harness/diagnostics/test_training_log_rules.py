@@ -131,7 +131,7 @@ LOG_ROWS: list[tuple[Callable[..., str | None], dict[str, Any], dict[str, Any], 
         log_module.exploding_array,
         {"h": [np.array([0.1]), np.array([1001.0])]},
         {"h": [np.array([0.1]), np.array([999.0])]},
-        "h has length 1e+03 at step 1",
+        "h has norm 1e+03 at step 1",
     ),
     (
         log_module.exploding_array,

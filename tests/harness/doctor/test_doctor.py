@@ -35,7 +35,7 @@ def test_every_shared_probe_has_a_verdict(closures: Diagnosis) -> None:
 
 
 def test_every_break_is_tried_or_has_a_reason(closures: Diagnosis) -> None:
-    pages, _ = CATALOGUE.pages()
+    pages, _ = CATALOGUE.pages
     wanted = {p.id for p in pages if isinstance(p.front, Break)}
     assert {each.break_ for each in closures.breaks} == wanted
     for each in closures.breaks:

@@ -8,11 +8,11 @@ import pytest
 
 from harness.check.myths import LONGEST, check_myth
 from harness.check.pages import check_page
-from harness.check.runner import OpenContext
 from harness.core.errors import PageError
 from harness.core.finding import Finding
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
+from harness.experiment.context import OpenContext
 from harness.experiment.myth import (
     agree,
     compare_lines,

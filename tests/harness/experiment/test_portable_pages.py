@@ -19,7 +19,7 @@ from harness.patch import Patch, Patched, apply_patch
 from tests.engines.programs import MISSING, gradients, programs_of
 
 FOLDER = Path(__file__).parents[2] / "engines"
-PAGES = {page.id: page for page in open_catalogue().pages()[0] if page.portable}
+PAGES = {page.id: page for page in open_catalogue().pages[0] if page.portable}
 INSTALLED = ("autograd", "mygrad", "micrograd")
 NOT_SEEN_IN_ONE_WALK = {"no-zero-grad-in-loop"}
 """Breaks that need a second backward, or a step."""

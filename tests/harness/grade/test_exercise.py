@@ -9,13 +9,14 @@ import pytest
 from harness.check.exercises import check_exercise
 from harness.check.names import check_names
 from harness.check.pages import check_page
-from harness.check.prose import EXERCISE_SECTIONS, check_prose
-from harness.check.runner import OpenContext
+from harness.check.prose import check_prose
+from harness.check.sections import EXERCISE_SECTIONS
 from harness.core.errors import BreaklabError, PageError, UsageError
 from harness.core.finding import Finding
 from harness.diagnostics import DIAGNOSTICS
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
+from harness.experiment.context import OpenContext
 from harness.grade.exercise import (
     ExerciseReport,
     SuiteFate,
@@ -59,6 +60,10 @@ def quick() -> Baseline:
     return Baseline(open_cache(), ALONE, Limits(cpu_seconds=1))
 
 
+def context(bench: Baseline) -> OpenContext:
+    return OpenContext(CATALOGUE, ENGINE, bench)
+
+
 def page_of(folder: Path, text: str = SOUND_EXERCISE) -> Page:
     """The link to the break's page leads to a file, as it does in the catalogue."""
     (folder / "mul-swapped-operands.md").touch()
@@ -67,7 +72,7 @@ def page_of(folder: Path, text: str = SOUND_EXERCISE) -> Page:
 
 def found(folder: Path, text: str, bench: Baseline) -> list[Finding]:
     known, findings = check_names(page_of(folder, text), CATALOGUE)
-    return [*findings, *check_exercise(known, OpenContext(CATALOGUE, ENGINE, bench))]
+    return [*findings, *check_exercise(known, context(bench))]
 
 
 def attempt(
@@ -75,7 +80,7 @@ def attempt(
 ) -> ExerciseReport:
     (folder / "mine.py").write_text(probe, encoding="utf-8")
     probes = read_submission(folder / "mine.py")
-    return run_exercise(page_of(folder, text), CATALOGUE, ENGINE, bench, probes)
+    return run_exercise(page_of(folder, text), context(bench), probes)
 
 
 def probe_that(body: str, arguments: str = "x=[1.0, 2.0]") -> str:
@@ -133,7 +138,7 @@ def test_that_looks_away(lib):
     b = lib.tensor([5.0], requires_grad=True)
     (a * b).backward()
     assert a.grad.shape == (1,)"""
-    report = run_exercise(page_of(tmp_path, with_test(more)), CATALOGUE, ENGINE, bench)
+    report = run_exercise(page_of(tmp_path, with_test(more)), context(bench))
     told = {test.test: test.on["mul-swapped-operands"] for test in report.suite}
     assert [test.failure for test in report.suite] == [None] * 4
     assert {name: (fate.passes, fate.stage) for name, fate in told.items()} == {
@@ -162,7 +167,7 @@ def test_a_suite_that_does_not_do_what_the_page_says_is_reported(
     tmp_path: Path, bench: Baseline, old: str, new: str
 ) -> None:
     page = page_of(tmp_path, exercise_with((old, new)))
-    assert not run_exercise(page, CATALOGUE, ENGINE, bench).agrees
+    assert not run_exercise(page, context(bench)).agrees
 
 
 @pytest.mark.parametrize(
@@ -178,7 +183,7 @@ def test_a_test_that_ends_its_process_fails_and_takes_no_other_with_it(
     tmp_path: Path, quick: Baseline, body: str, failure: str
 ) -> None:
     text = exercise_with(("def test_mean", f"def test_evil(lib):\n{body}\n\n\ndef test_mean"))
-    report = run_exercise(page_of(tmp_path, text), CATALOGUE, ENGINE, quick)
+    report = run_exercise(page_of(tmp_path, text), context(quick))
     assert [(test.failure or "passes").split()[0] for test in report.suite] == [
         "passes",
         failure,
@@ -336,7 +341,7 @@ def test_an_expected_refusal_is_sound(tmp_path: Path, bench: Baseline) -> None:
     text = probe_that("(x * x).backward(); yield {'x': x.grad}").replace("mine", "refuse_mine")
     (tmp_path / "mine.py").write_text(text)
     probes = read_submission(tmp_path / "mine.py")
-    assert [one.problems for one in check_soundness(probes, ENGINE, bench)] == [[]]
+    assert [one.problems for one in check_soundness(probes, context(bench))] == [[]]
 
 
 def test_a_hostile_file_changes_nothing_here(

@@ -8,7 +8,7 @@ import pytest
 import harness
 from harness.core.errors import PageError, UsageError
 from harness.diagnostics import DIAGNOSTICS
-from harness.pages.catalogue import Catalogue, open_catalogue
+from harness.pages.catalogue import open_catalogue
 from harness.pages.conventions import Conventions
 
 PAGE = '+++\nid = "{id}"\nkind = "{kind}"\nfamily = "f"\n[expect]\n{expect}+++\n# Title\n'
@@ -64,7 +64,7 @@ def test_two_files_with_one_id_are_refused(tmp_path: Path) -> None:
 def test_a_broken_page_does_not_hide_the_others(tmp_path: Path) -> None:
     folder_of(tmp_path, good="")
     (tmp_path / "bad.md").write_text("nothing", encoding="utf-8")
-    pages, mistakes = open_catalogue([tmp_path]).pages()
+    pages, mistakes = open_catalogue([tmp_path]).pages
     assert "good" in {page.id for page in pages}
     assert [error.line for error in mistakes] == [1]
 
@@ -94,17 +94,6 @@ def test_a_file_of_probes_that_is_not_text_is_a_mistake(tmp_path: Path) -> None:
     (tmp_path / "probes" / "mine.py").write_bytes(b"\xff\xfe")
     with pytest.raises(PageError, match="save it as UTF-8"):
         _ = open_catalogue([tmp_path]).shared_probes
-
-
-@pytest.mark.parametrize("text", ["{2}", "{x}", "{", "{0.x}"])
-def test_a_translation_that_asks_for_parts_that_are_not_there_is_a_mistake(
-    tmp_path: Path, text: str
-) -> None:
-    (tmp_path / "probes").mkdir()
-    table = f'"plain" = "{{"\n"step {{}}" = "paso {text}"\n'
-    (tmp_path / "probes" / "es.toml").write_text(table, encoding="utf-8")
-    with pytest.raises(PageError, match=r"es\.toml:2: .*(?s:.*)remedy"):
-        Catalogue((tmp_path,)).phrases("es")
 
 
 # ----- Conventions -----

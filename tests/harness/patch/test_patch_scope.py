@@ -52,7 +52,7 @@ def test_no_layout_hides_a_definition(data: st.DataObject) -> None:
 def test_no_page_of_the_catalogue_loses_a_file() -> None:
     engine, named = find_engine(), 0
     sources = {file: read_source(text) for file, text in engine.sources.items()}
-    for page in open_catalogue().pages()[0]:
+    for page in open_catalogue().pages[0]:
         for block in page.diffs(engine.name):
             for hunk in parse_patch(block.text, path=page.path, line=block.line).hunks:
                 for alternative in hunk.scope.alternatives:

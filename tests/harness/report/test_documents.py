@@ -40,7 +40,7 @@ def test_the_index_links_every_page_and_every_link_leads_somewhere(
     index = catalogue_index()
     links = [part.partition(")")[0] for part in index.split("](")[1:]]
     assert [link for link in links if not (ROOT / "docs" / link).is_file()] == []
-    assert {Path(link).stem for link in links} >= {page.id for page in open_catalogue().pages()[0]}
+    assert {Path(link).stem for link in links} >= {page.id for page in open_catalogue().pages[0]}
 
 
 def test_the_track_is_eight_to_ten_first_lessons_in_spanish_too() -> None:

@@ -27,7 +27,7 @@ from tests.harness.report.templates import ROOT, templates_in
 
 CATALOGUE = open_catalogue()
 SPANISH = open_language("es")
-FIRST_LESSONS = [page for page in CATALOGUE.pages()[0] if page.front.level == 1]
+FIRST_LESSONS = [page for page in CATALOGUE.pages[0] if page.front.level == 1]
 ENGLISH_WORDS = re.compile(
     r"\b(the|is|was|were|of|with|correct|right|wrong|step|handed|ended|but|which|that|not|leaf|and)\b"
 )

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from harness.check.pages import PageCheck, check_page, check_pages
-from harness.check.runner import OpenContext
 from harness.core.errors import EnvironmentProblem, HunkError, PageError, UsageError
 from harness.engines.engine import find_engine
 from harness.experiment import baseline as bench_module
+from harness.experiment.context import OpenContext
 from harness.matrix.plan import plan_matrix
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.runs.cache import Cache
