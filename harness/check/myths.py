@@ -13,7 +13,7 @@ from harness.experiment.context import Context
 from harness.experiment.myth import SECTION, Exhibit, MythReport, find_exhibit, lines
 from harness.pages.page import Page
 from harness.pages.probe import parse_python
-from harness.runs.program import Program
+from harness.runs.protocol import Program
 
 LONGEST = 25
 """The largest number of lines of a program that can be read at a glance."""

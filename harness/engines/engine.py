@@ -18,7 +18,8 @@ from harness.core.errors import EnvironmentProblem
 from harness.core.report import EngineReport
 
 if TYPE_CHECKING:  # reading an engine does not need LibCST
-    from harness.patch import Names, Patched, Site
+    from harness.core.site import Site
+    from harness.patch import Names, Patched
 
 
 @dataclass(frozen=True)

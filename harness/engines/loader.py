@@ -17,8 +17,8 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from harness.patch import Site
-from harness.patch.reach import HOOKS, Hooks, compile_marked
+from harness.core.site import HOOKS, Hooks, Site
+from harness.engines.reach import compile_marked
 
 Codes = Mapping[str, CodeType]
 """The code of each file of an engine, by its path below the root."""

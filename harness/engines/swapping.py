@@ -20,8 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
 
+from harness.core.site import HOOKS
 from harness.engines.loader import Codes, compile_files, load_codes
-from harness.patch.reach import HOOKS
 
 
 class Loaded:

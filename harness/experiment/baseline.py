@@ -25,7 +25,6 @@ from harness.engines.engine import Engine
 from harness.pages.probe import Probe
 from harness.runs.cache import Cache
 from harness.runs.cached_runs import RUNS, keys_of, run_cached
-from harness.runs.coverage import functions_with_sites
 from harness.runs.host import EngineDoesNotLoad, run_isolated
 from harness.runs.oracles import run_on_library, why_missing
 from harness.runs.protocol import Job
@@ -201,6 +200,8 @@ class Baseline:
 
     def _reaching(self, clean: Engine, job: Job) -> tuple[Item, ...]:
         """Return the items in which the clean engine calls a function that the patch changes."""
+        from harness.runs.coverage import functions_with_sites  # for many probes only
+
         changed = functions_with_sites(clean.root, clean.sources, job.sites)
         if changed is None:
             return job.items

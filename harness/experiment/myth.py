@@ -19,7 +19,7 @@ from harness.pages.front_matter import Myth
 from harness.pages.page import Fence, Page
 from harness.runs.host import run_program
 from harness.runs.oracles import IMPORT_LIMIT, LIBRARIES
-from harness.runs.program import Program
+from harness.runs.protocol import Program
 from harness.sandbox.limits import Limits
 
 SECTION = "The program"

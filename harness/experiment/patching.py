@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from harness.core.errors import BreaklabError, DoesNotApply, HunkError, PageError, UsageError
 from harness.core.message import Message
 from harness.core.report import EngineReport, SiteReport
+from harness.core.site import Site
 from harness.core.vocabulary import Loss, Outcome
 from harness.engines.engine import Engine
 from harness.pages.catalogue import Catalogue
@@ -22,7 +23,6 @@ from harness.patch import (
     ABSENT,
     Patch,
     Patched,
-    Site,
     apply_patch,
     combine,
     loosen,

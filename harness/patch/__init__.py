@@ -1,12 +1,11 @@
 """The semantic patch: a page's before and after, applied to an engine's source.
 
-    text of a diff block -> notation -> Patch -> apply -> Patched (sources and sites) -> reach
+    text of a diff block -> notation -> Patch -> apply -> Patched (sources and sites)
 
 `breaks/README.md` describes the notation, and `tests/harness/patch` shows it by example.
 """
 
 from harness.patch.apply import ABSENT, Patched, apply_patch
-from harness.patch.layout import Site
 from harness.patch.notation import Hunk, Patch, combine, loosen, parse_patch, rename
 from harness.patch.scope import Names
 
@@ -16,7 +15,6 @@ __all__ = [
     "Names",
     "Patch",
     "Patched",
-    "Site",
     "apply_patch",
     "combine",
     "loosen",

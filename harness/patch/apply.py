@@ -15,7 +15,8 @@ from itertools import pairwise
 import libcst as cst
 
 from harness.core.errors import DoesNotApply, EnvironmentProblem, HunkError
-from harness.patch.layout import Edit, Site, deleted_nodes, edits, sites_of, splice
+from harness.core.site import Site
+from harness.patch.layout import Edit, deleted_nodes, edits, sites_of, splice
 from harness.patch.match import Match, find_expressions, find_statements
 from harness.patch.notation import Hunk, Patch
 from harness.patch.reader import read_source

@@ -6,60 +6,13 @@ An edit replaces bytes of the original text; a site is its place in the patched 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
+from harness.core.site import Site, SiteKind
 from harness.patch.match import Match, Siblings
 from harness.patch.notation import Hunk, NewHeader, Swap
 from harness.patch.render import Template, replaced_span
 from harness.patch.tree import Node, Source, scope_of
-
-SiteKind = Literal["expression", "statements", "header", "deletion"]
-
-
-@dataclass(frozen=True)
-class Site:
-    """A changed place; replacing the bytes `start:end` by `before` undoes the change."""
-
-    file: str
-    line: int
-    """1-based, in the patched text."""
-    scope: str
-    """The dotted name of the innermost definition around it; "" for the module."""
-    before: str
-    after: str
-    start: int
-    end: int
-    """UTF-8 byte offsets in the patched text."""
-    kind: SiteKind
-    anchor: int | None = None
-    """If code was deleted without a replacement: the offset of the statement beside it."""
-    anchor_before: bool = False
-    """Whether that statement came before the deleted code."""
-    origin: tuple[int, int] = (0, 0)
-    """The span of `before` in the original text, in bytes."""
-    origin_anchor: int | None = None
-    """If code was only added: the offset of the statement beside it in the original text."""
-    origin_anchor_before: bool = False
-    """Whether that statement came before the added code."""
-
-    def undone(self) -> Site:
-        """The place in the original text, as a site whose `after` is the original code."""
-        kind: SiteKind = self.kind
-        if kind == "deletion":
-            kind = "statements"
-        elif kind == "statements" and not self.before.strip():
-            kind = "deletion"
-        return replace(
-            self,
-            before=self.after,
-            after=self.before,
-            start=self.origin[0],
-            end=self.origin[1],
-            kind=kind,
-            anchor=self.origin_anchor,
-            anchor_before=self.origin_anchor_before,
-        )
 
 
 @dataclass(frozen=True, eq=False)

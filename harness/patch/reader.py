@@ -13,7 +13,8 @@ from itertools import accumulate
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
 
-from harness.patch.tree import BOM, Node, Source, link
+from harness.core.site import BOM
+from harness.patch.tree import Node, Source, link
 
 _LAYOUT = re.compile(
     r"whitespace|[lr]par|[lr](bracket|brace)$|comma|colon|semicolon|dot|equal|separator"

@@ -16,8 +16,9 @@ from itertools import combinations, islice, product
 
 import libcst as cst
 
+from harness.core.site import BOM
 from harness.patch.reader import parse_source
-from harness.patch.tree import BOM, Node, Source
+from harness.patch.tree import Node, Source
 
 _HOLE, _RUN, _GAP = "__hole_", "__run_", "__gap__"
 _RUN_FORMS = ("*{0}", "**{0}", "{0}", "{0}={0}")

@@ -12,8 +12,8 @@ import libcst as cst
 from libcst.metadata import MetadataWrapper
 
 from harness.core.errors import DoesNotApply
+from harness.core.site import Site, SiteKind
 from harness.patch.apply import Patched, lines_of
-from harness.patch.layout import Site, SiteKind
 from harness.patch.reader import read_source
 from harness.patch.tree import Node, Source, scope_of
 

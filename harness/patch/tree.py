@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-BOM = "\ufeff"
+from harness.core.site import BOM, line_starts
 
 DEFINITIONS = ("FunctionDef", "ClassDef")
 
@@ -237,8 +237,3 @@ class Source:
         """The indentation of the line with this offset."""
         line = self.slice(self.line_start(offset), offset).removeprefix(BOM)
         return line[: len(line) - len(line.lstrip(" \t\f"))]
-
-
-def line_starts(data: bytes) -> list[int]:
-    """The offset at which each line begins, with lines counted as Python counts them."""
-    return [0, *(match.end() for match in re.finditer(rb"\r\n|\n|\r", data))]

@@ -29,11 +29,13 @@ from harness.engines.survey import Survey
 from harness.engines.swapping import Loaded
 from harness.pages.probe import Probe
 from harness.runs.coverage import Coverage
-from harness.runs.inputs import SEED
-from harness.runs.program import Program, ProgramEnd, execute
+from harness.runs.program import execute
 from harness.runs.protocol import (
+    SEED,
     EngineLoaded,
     Job,
+    Program,
+    ProgramEnd,
     Reply,
     Task,
     decode_task,
@@ -178,6 +180,8 @@ class _Session:
         """The sites that the import executed."""
         self.swapped = False
         self.cached_probe, self.cache = -1, ReplyCache()
+        self.state: EngineState | None = None
+        """The engine as it was loaded; None for an installed library, which is not patched."""
 
     def load(self) -> Failure | None:
         """Import the engine, and note the state of the random numbers."""
@@ -191,7 +195,8 @@ class _Session:
         if job.covered:
             self.called = self.coverage.stop()
         self.reached = set(self.recorder.executed)
-        self.state = EngineState(job.dialect.module.partition(".")[0])
+        if job.sources:
+            self.state = EngineState(job.dialect.module.partition(".")[0])
         self.generator = mtrand.get_bit_generator()
         self.start = self.generator.state
         return None
@@ -218,7 +223,7 @@ class _Session:
         stays = (
             result.failure is None
             and self.job.may_share(index, following)
-            and self.state.is_unchanged()
+            and (self.state is None or self.state.is_unchanged())
         )
         return encode_or_fail(result), not stays
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FrameType
 
-from harness.patch import Site
-from harness.patch.reach import Hooks, compile_marked
+from harness.core.site import Hooks, Site
+from harness.engines.reach import compile_marked
 
 _HOOKS = Hooks("__breaklab_home__")
 

@@ -21,10 +21,12 @@ import msgspec
 from harness.core.run import Failure, Run
 from harness.core.vocabulary import visible
 from harness.engines.survey import ATTEMPT_MARKER, STEPS, Survey, SurveyStep
-from harness.runs.program import Output, Program, ProgramEnd
 from harness.runs.protocol import (
     EngineLoaded,
     Job,
+    Output,
+    Program,
+    ProgramEnd,
     Reply,
     Task,
     decode_reply,

@@ -10,9 +10,7 @@ import numpy as np
 from harness.core.run import NumericArray
 from harness.core.vocabulary import Loss
 from harness.pages.probe import Leaf, Probe
-
-SEED = 20260
-"""Everything random in a probe comes from this seed, the probe's name and the leaf's name."""
+from harness.runs.protocol import SEED
 
 
 def draw(probe: Probe) -> dict[str, NumericArray]:

@@ -8,37 +8,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
-from harness.core.run import Failure, failure_of
+from harness.core.run import failure_of
+from harness.runs.protocol import Output, Program, ProgramEnd
 from harness.runs.trial import compile_at, line_within
-from harness.sandbox.limits import Limits
 
 LARGEST_PIECE = 65536
 """Bytes that are sent at once."""
-
-
-class Program(msgspec.Struct, frozen=True, tag="program"):
-    """A task: a Python program that prints, and its place in a file, for tracebacks."""
-
-    source: str
-    path: str
-    line: int
-    needs: tuple[str, ...] = ()
-    """The modules that it imports besides NumPy and the engine."""
-    limits: Limits = Limits()
-
-
-class Output(msgspec.Struct, frozen=True):
-    """A message: bytes that were written to standard output."""
-
-    data: bytes
-
-
-class ProgramEnd(msgspec.Struct, frozen=True):
-    """The last message: the program has ended, with a failure or without."""
-
-    failure: Failure | None = None
 
 
 def execute(program: Program, send: Callable[[Output], None]) -> ProgramEnd:

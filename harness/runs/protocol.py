@@ -12,17 +12,18 @@ from typing import TypeVar
 import msgspec
 
 from harness.core.run import Failure, Measurement, Run
+from harness.core.site import HOOKS, MARKER, Hooks, Site
 from harness.core.vocabulary import Loss
 from harness.engines.engine import Dialect
 from harness.engines.survey import Survey, SurveyStep
 from harness.pages.probe import Probe
-from harness.patch import Site
-from harness.patch.reach import HOOKS, MARKER, Hooks
-from harness.runs.program import Output, Program, ProgramEnd
 from harness.sandbox.frames import Frame
 from harness.sandbox.limits import Limits
 
 Record = TypeVar("Record", bound=msgspec.Struct)
+
+SEED = 20260
+"""Everything random in a probe comes from this seed, the probe's name and the leaf's name."""
 
 
 class Job(msgspec.Struct, frozen=True, tag="job"):
@@ -80,6 +81,29 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     def hooks(self) -> Hooks:
         """What the engine's code calls at its sites."""
         return HOOKS if self.trailed else MARKER
+
+
+class Program(msgspec.Struct, frozen=True, tag="program"):
+    """A task: a Python program that prints, and its place in a file, for tracebacks."""
+
+    source: str
+    path: str
+    line: int
+    needs: tuple[str, ...] = ()
+    """The modules that it imports besides NumPy and the engine."""
+    limits: Limits = Limits()
+
+
+class Output(msgspec.Struct, frozen=True):
+    """A message: bytes that were written to standard output."""
+
+    data: bytes
+
+
+class ProgramEnd(msgspec.Struct, frozen=True):
+    """The last message: the program has ended, with a failure or without."""
+
+    failure: Failure | None = None
 
 
 Task = Job | Program | Survey

@@ -2,7 +2,7 @@
 
 A fault that is reached has *infected* the program if something at a patched site has another value
 than at the same site of the unpatched engine. Both engines are compiled with calls of the recorder
-at the sites (see `harness.patch.reach`). So values are recorded in the frame of the patched
+at the sites (see `harness.engines.reach`). So values are recorded in the frame of the patched
 function, even in a closure, and nothing is evaluated twice.
 
 Two trails are compared name by name. A name in only one of them is a variable that the patch adds
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.patch.reach import HOOKS, Hooks
+from harness.core.site import HOOKS, Hooks
 
 DEPTH = 5
 """The depth to which the parts of a value are digested."""

@@ -118,7 +118,8 @@ class _Host:
     def _wait(self, child: int, most: int) -> int:
         """Return the child's wait status, or that of SIGKILL if it was to be killed."""
         while True:
-            ready, _, _ = select.select([self.control, self.ended], [], [], 0.05)
+            waited: list[socket.socket | int] = [self.control, self.ended]
+            ready, _, _ = select.select(waited, [], [], 0.05)
             if self.ended in ready:
                 os.read(self.ended, 4096)
             status = _reap(child)

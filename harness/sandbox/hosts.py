@@ -31,8 +31,13 @@ from harness.sandbox.frames import (
     TaskOrder,
 )
 from harness.sandbox.limits import Limits, child_environment
-from harness.sandbox.process import LONG_PATIENCE, PATIENCE
 from harness.sandbox.scratch import make_scratch_folder, remove_folder
+
+PATIENCE = 0.1
+"""Seconds to wait for a process to end by itself, and again after a request to end."""
+
+LONG_PATIENCE = 5.0
+"""Seconds to wait for a process that is about to end."""
 
 START_UP = 120.0
 """Seconds that a host may take to start and to import libraries, on a busy machine."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
 from enum import Enum
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 import msgspec
 
@@ -29,9 +30,8 @@ from harness.sandbox.frames import (
     read_bodies,
     write_all,
 )
-from harness.sandbox.hosts import HostedProcess, Opening, start_child
+from harness.sandbox.hosts import LONG_PATIENCE, PATIENCE, HostedProcess, Opening, start_child
 from harness.sandbox.limits import Limits, child_environment
-from harness.sandbox.process import LONG_PATIENCE, PATIENCE, Process, SpawnedProcess
 
 START_UP = 60.0
 """Seconds that a fresh interpreter may take to start, on a busy machine."""
@@ -43,6 +43,22 @@ class NoFrame(Enum):
     LATE = "it did not arrive in time"
     REFUSED = "what arrived is not a frame, or not the one that was requested"
     ENDED = "the child has ended, or has closed its pipe"
+
+
+class Process(Protocol):
+    """A process that can be ended."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether its exit status is unknown, since its host ended first."""
+        ...
+
+    def end(self, patience: float = PATIENCE) -> int:
+        """Kill the process with its descendants, and wait for it; may be called repeatedly.
+
+        It gets `patience` seconds to end by itself. Returns its exit status, negative for a signal.
+        """
+        ...
 
 
 class Worker:
@@ -125,6 +141,28 @@ class Worker:
         with pipe, contextlib.suppress(OSError, ValueError):
             while piece := pipe.read1(65536):  # type: ignore[attr-defined]  # IO lacks it
                 self._output = (self._output + piece)[-2000:]
+
+
+class SpawnedProcess:
+    """A process that was started as a fresh interpreter in a session of its own."""
+
+    lost = False
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    def end(self, patience: float = PATIENCE) -> int:
+        """See `Process.end`."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(patience)
+        self._process.terminate()  # its supervisor kills the descendants
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(PATIENCE)
+        if hasattr(os, "killpg"):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
+        return self._process.wait()
 
 
 def hosted_worker(opening: Opening, data: bytes, limits: Limits, forks: int = 0) -> Worker:

@@ -28,8 +28,16 @@ from harness.runs import host
 from harness.runs.cache import Cache
 from harness.runs.cached_runs import RUNS
 from harness.runs.database import Database
-from harness.runs.program import Output, Program, ProgramEnd
-from harness.runs.protocol import KINDS, Loaded, Reply, decode_reply, encode_reply
+from harness.runs.protocol import (
+    KINDS,
+    Loaded,
+    Output,
+    Program,
+    ProgramEnd,
+    Reply,
+    decode_reply,
+    encode_reply,
+)
 from harness.sandbox.frames import TICKET_SIZE, VERSION, decode_body, encode_frame
 from harness.sandbox.limits import Limits
 from harness.sandbox.worker import Worker

@@ -10,12 +10,13 @@ from functools import cache
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.core.site import HOOKS
 from harness.engines.engine import find_engine
+from harness.engines.reach import compile_marked
 from harness.experiment.patching import put
 from harness.pages.catalogue import open_catalogue
 from harness.pages.front_matter import Break, Variant
 from harness.patch import Patched, apply_patch, parse_patch
-from harness.patch.reach import HOOKS, compile_marked
 from tests.fuzz.changes import MEANINGFUL, changed, texts
 from tests.fuzz.sound import in_time, read
 

@@ -23,7 +23,7 @@ from harness.pages.catalogue import open_catalogue
 from harness.pages.page import Page, read_page
 from harness.runs.cache import Cache
 from harness.runs.host import MOST_PRINTED, Printout, run_program
-from harness.runs.program import Program
+from harness.runs.protocol import Program
 from harness.sandbox.limits import Limits
 from tests.harness.command import harness
 from tests.harness.sound_myth import OUTPUT, PROGRAM, SOUND_MYTH, myth_that, myth_with

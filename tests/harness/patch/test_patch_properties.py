@@ -19,8 +19,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import DoesNotApply, HunkError
+from harness.core.site import Hooks
+from harness.engines.reach import compile_marked
 from harness.patch import Patched, apply_patch, parse_patch
-from harness.patch.reach import Hooks, compile_marked
 from tests.examples import examples
 
 MODULES = [

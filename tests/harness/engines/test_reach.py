@@ -9,8 +9,9 @@ from types import FrameType
 import libcst as cst
 import pytest
 
-from harness.patch import Site, apply_patch, parse_patch
-from harness.patch.reach import Hooks, compile_marked
+from harness.core.site import Hooks, Site
+from harness.engines.reach import compile_marked
+from harness.patch import apply_patch, parse_patch
 from harness.patch.transformer import apply_transformer
 
 MARKER = "mark__"

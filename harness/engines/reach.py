@@ -24,8 +24,7 @@ from keyword import iskeyword
 from types import CodeType
 from typing import TypeVar
 
-from harness.patch.layout import Site
-from harness.patch.tree import BOM, line_starts
+from harness.core.site import BOM, Hooks, Site, line_starts
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 # Expressions inside these nodes cannot be wrapped: their parts are evaluated at compile time, or
@@ -36,25 +35,6 @@ _OPAQUE = tuple(
     if hasattr(ast, name)
 )
 _NOWHERE = ast.Pass(lineno=1, col_offset=0, end_lineno=1, end_col_offset=0)
-
-
-@dataclass(frozen=True)
-class Hooks:
-    """The names that instrumented code calls; an empty one disables its recording."""
-
-    marker: str
-    value: str = ""
-    frame: str = ""
-    locals: str = "locals"
-
-
-HOOKS = Hooks(
-    "__breaklab_site__", "__breaklab_value__", "__breaklab_frame__", "__breaklab_locals__"
-)
-"""The builtins that instrumented code calls."""
-
-MARKER = Hooks(HOOKS.marker)
-"""The hooks that record only whether a site was executed."""
 
 
 @dataclass(frozen=True, eq=False)
