@@ -25,7 +25,7 @@ from harness.engines.engine import Engine
 from harness.pages.probe import Probe
 from harness.runs.cache import Cache
 from harness.runs.cached_runs import RUNS, keys_of, run_cached
-from harness.runs.host import EngineDoesNotLoad, run_isolated
+from harness.runs.isolated import EngineDoesNotLoad, run_isolated
 from harness.runs.oracles import run_on_library, why_missing
 from harness.runs.protocol import Job
 from harness.sandbox.limits import Limits

@@ -24,7 +24,7 @@ from harness.engines.engine import Engine, find_engine
 from harness.experiment.baseline import Baseline, Pair, does_not_load
 from harness.pages.probe import Probe
 from harness.runs.cached_runs import run_cached
-from harness.runs.host import EngineDoesNotLoad
+from harness.runs.isolated import EngineDoesNotLoad
 
 Conformance = Literal["fits", "lacks", "differs", "bug"]
 

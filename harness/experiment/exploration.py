@@ -20,7 +20,7 @@ from harness.engines.survey import Reducer, Survey, SurveyStep
 from harness.engines.survey.forms import FUNCTIONAL
 from harness.pages.conventions import Conventions
 from harness.runs.cache import RUN_ROOMS, Cache, Kind, key_of
-from harness.runs.host import run_survey
+from harness.runs.isolated import run_survey
 
 
 @dataclass(frozen=True)

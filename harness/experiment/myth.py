@@ -17,7 +17,7 @@ import msgspec
 from harness.core.errors import EnvironmentProblem, PageError
 from harness.pages.front_matter import Myth
 from harness.pages.page import Fence, Page
-from harness.runs.host import run_program
+from harness.runs.isolated import run_program
 from harness.runs.oracles import IMPORT_LIMIT, LIBRARIES
 from harness.runs.protocol import Program
 from harness.sandbox.limits import Limits

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from harness.core.run import Run
 from harness.runs.cache import RUN_ROOMS, Cache, Kind, key_of
-from harness.runs.host import run_isolated
+from harness.runs.isolated import run_isolated
 from harness.runs.protocol import SEED, Job
 
 RUNS: Kind[Run] = Kind("run", Run, RUN_ROOMS)

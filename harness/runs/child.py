@@ -44,7 +44,8 @@ from harness.runs.protocol import (
 from harness.runs.recorder import Recorder
 from harness.runs.state import EngineState
 from harness.runs.trial import ReplyCache, Trial, compile_at, observe
-from harness.sandbox.child import Send, Work, compute_in_forks, import_function
+from harness.sandbox.child import Line, Work, import_function
+from harness.sandbox.forks import compute_in_forks
 from harness.sandbox.frames import LARGEST_PAYLOAD, Frame
 from harness.sandbox.host import Prepare
 
@@ -91,26 +92,26 @@ _COMPILING = SyntaxError, ValueError, RecursionError, MemoryError
 """What compiling a text may raise; the child reports it."""
 
 
-def run_encoded_task(data: bytes, send: Send) -> Iterator[Frame | None]:
+def run_encoded_task(data: bytes, line: Line) -> Iterator[Frame | bytes]:
     """Like `run_task`, for a task that was sent to a fresh interpreter."""
-    return run_task(decode_task(data), send, forks=False)
+    return run_task(decode_task(data), line, forks=False)
 
 
-def run_task(task: Task, send: Send, *, forks: bool) -> Iterator[Frame | None]:
-    """Yield the frames that answer a task; what a program prints goes to `send` meanwhile.
+def run_task(task: Task, line: Line, *, forks: bool) -> Iterator[Frame | bytes]:
+    """Yield the frames that answer a task; what a program prints is sent meanwhile.
 
     With `forks`, runs are computed in forks of this process where they could change it.
     """
     _ignore_warnings()
     if isinstance(task, Program):
-        yield encode_or_fail(execute(task, lambda printed: send(encode_reply(printed))))
+        yield encode_or_fail(execute(task, lambda printed: line.send(encode_reply(printed))))
     elif isinstance(task, Survey):
         from harness.engines.survey.explorer import survey  # only a few tasks need it
 
         for reply in survey(task):
             yield encode_or_fail(reply)
     else:
-        yield from run_job(task, send, forks=forks)
+        yield from run_job(task, line, forks=forks)
 
 
 def _ignore_warnings() -> None:
@@ -142,7 +143,7 @@ def _replacement(reply: Reply, failure: Failure) -> Reply:
 # ----- A job -----
 
 
-def run_job(job: Job, send: Send, *, forks: bool) -> Iterator[Frame | None]:
+def run_job(job: Job, line: Line, *, forks: bool) -> Iterator[Frame | bytes]:
     """Load the engine, and run the steps in order; each run starts when it is requested.
 
     Where a run needs the engine as it was loaded, it is computed in another fork of this process;
@@ -155,7 +156,7 @@ def run_job(job: Job, send: Send, *, forks: bool) -> Iterator[Frame | None]:
     if failure:
         return
     if forks:
-        yield from compute_in_forks(len(job.steps), session.step, send, job.limits)
+        yield from compute_in_forks(len(job.steps), session.step, line, job.limits)
         return
     for position in range(len(job.steps)):
         frame, last = session.step(position)

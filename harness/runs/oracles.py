@@ -18,7 +18,7 @@ from harness.engines.engine import Dialect
 from harness.pages.probe import Probe, ProbeKind
 from harness.runs.cache import Cache
 from harness.runs.cached_runs import run_cached
-from harness.runs.host import EngineDoesNotLoad
+from harness.runs.isolated import EngineDoesNotLoad
 from harness.runs.protocol import Job
 from harness.sandbox.limits import Limits
 

@@ -20,22 +20,32 @@ import msgspec
 
 from harness.core.run import message_of
 from harness.sandbox.confinement import confine
-from harness.sandbox.frames import TICKET_SIZE, Frame, Order, Pipes, write_frame
+from harness.sandbox.frames import TICKET_SIZE, Frame, Order, Pipes, write_all, write_frame
 from harness.sandbox.limits import Limits, restart_cpu_limit
-from harness.sandbox.supervision import close_all_but, die_with_parent, exit_with
+from harness.sandbox.supervision import close_all_but, die_with_parent
 
-Send = Callable[[Frame], None]
-"""Sends a frame with the ticket of the last request, in addition to the frame that answers it."""
+_read = os.read  # code under test may replace the name in the module
 
-Work = Callable[[Send], Iterator[Frame | None]]
-"""What a child does: each frame is computed when it is requested. None stands for a frame that was
-sent already."""
+
+class Line:
+    """The child's end of the line to its host: the ticket of the last request, and the answer."""
+
+    def __init__(self, pipes: Pipes) -> None:
+        self.pipes, self.ticket = pipes, b""
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame, which may come before the one that answers the request."""
+        write_frame(self.pipes.frames, frame, self.ticket)
+
+
+Work = Callable[[Line], Iterator[Frame | bytes]]
+"""What a child does: each frame is computed when it is requested. Bytes are sent as they are."""
 
 
 def main() -> None:
     """Read an order from standard input, and carry it out as the child."""
-    length = int.from_bytes(_read_exactly(0, 8), "big")
-    order = msgspec.msgpack.decode(_read_exactly(0, length), type=Order)
+    length = int.from_bytes(read_exactly(0, 8), "big")
+    order = msgspec.msgpack.decode(read_exactly(0, length), type=Order)
     work = partial(import_function(order.function), order.data)
     os.write(1, bytes(4))  # an empty frame: the interpreter has started
     pipes = Pipes(os.dup(0), os.dup(1), os.dup(2))
@@ -73,66 +83,25 @@ def run_child(
 
 def serve(work: Work, pipes: Pipes, limits: Limits) -> None:
     """Answer each ticket with the next frame of `work`, while there is one."""
-    pipe, ticket = pipes.frames, b""
-    frames = work(lambda frame: write_frame(pipe, frame, ticket))
+    line = Line(pipes)
+    answers = work(line)
     while True:
-        ticket = _read_exactly(pipes.tickets, TICKET_SIZE)
+        line.ticket = read_exactly(pipes.tickets, TICKET_SIZE)
         restart_cpu_limit(limits)
-        try:
-            answer = next(frames)
-        except StopIteration:
+        answer = next(answers, None)
+        if answer is None:
             return
-        if answer is not None:
-            write_frame(pipe, answer, ticket)
+        if isinstance(answer, bytes):
+            write_all(pipes.frames, answer)
+        else:
+            line.send(answer)
 
 
-Step = Callable[[int], tuple[Frame, bool]]
-"""Returns the frame of a step, and whether the process that computed it has to end."""
-
-
-def compute_in_forks(count: int, step: Step, send: Send, limits: Limits) -> Iterator[Frame | None]:
-    """Yield the frames of the steps 0 to `count`, each computed in a fork of this process.
-
-    A fork also computes the following steps, until one says that the process has to end. So this
-    process remains as it is. If a fork ends in any other way, so does this process.
-    """
-    position = 0
-    while position < count:
-        reader, writer = os.pipe()
-        os.set_blocking(reader, False)  # what the fork leaves behind may hold the other end
-        fork = os.fork()
-        if fork == 0:
-            os.close(reader)
-            die_with_parent()
-            restart_cpu_limit(limits)
-            for current in range(position, count):
-                frame, last = step(current)
-                if last or current == count - 1:
-                    send(frame)
-                    os.write(writer, _DONE)
-                    os._exit(0)
-                os.write(writer, _STEP)
-                yield frame
-        os.close(writer)
-        status = os.waitpid(fork, 0)[1]
-        steps = b""
-        with contextlib.suppress(BlockingIOError):
-            steps = os.read(reader, 65536)
-        os.close(reader)
-        if not steps.endswith(_DONE):
-            exit_with(status)
-        position += len(steps)
-        yield None
-
-
-_STEP, _DONE = b".", b"!"
-
-
-def _read_exactly(descriptor: int, count: int) -> bytes:
+def read_exactly(descriptor: int, count: int) -> bytes:
     """Read that many bytes; end the process if the host has closed the pipe."""
     data = b""
     while len(data) < count:
-        piece = os.read(descriptor, count - len(data))
+        piece = _read(descriptor, count - len(data))
         if not piece:
             os._exit(0)
         data += piece

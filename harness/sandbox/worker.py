@@ -188,7 +188,7 @@ def hosted_worker(opening: Opening, data: bytes, limits: Limits, forks: int = 0)
 def spawn_worker(function: str, data: bytes, scratch: Path, limits: Limits) -> Worker:
     """Start a fresh interpreter as a worker that yields the frames of a function.
 
-    `function` is `module:function`; the function is called with `data` and a `Send`.
+    `function` is `module:function`; the function is called with `data` and a `Line`.
     """
     process = subprocess.Popen(
         [sys.executable, "-B", "-c", "from harness.sandbox.child import main; main()"],

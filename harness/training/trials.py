@@ -18,7 +18,7 @@ from harness.engines.engine import Engine
 from harness.experiment.baseline import failed_runs, job_for
 from harness.runs.cache import Cache
 from harness.runs.cached_runs import RUNS, keys_of
-from harness.runs.host import EngineDoesNotLoad, run_isolated
+from harness.runs.isolated import EngineDoesNotLoad, run_isolated
 from harness.runs.protocol import Job
 from harness.sandbox.limits import Limits
 from harness.sandbox.pool import available_cores, map_in_parallel

@@ -35,7 +35,7 @@ from harness.engines.engine import Dialect, Engine
 from harness.pages.probe import Probe
 from harness.patch import apply_patch, parse_patch
 from harness.runs.coverage import functions_with_sites
-from harness.runs.host import EngineDoesNotLoad, run_isolated
+from harness.runs.isolated import EngineDoesNotLoad, run_isolated
 from harness.runs.protocol import Job
 from harness.sandbox.limits import Limits
 from tests.benchmarks.engine import ONE_THREAD, ROOT

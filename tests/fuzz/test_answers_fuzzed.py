@@ -24,7 +24,7 @@ from harness.core.report import ClaimReport, EngineReport, Report, RunReport, Si
 from harness.core.run import Array, Failure, Measured, Run, TraceStep, pack
 from harness.core.vocabulary import LOSSES, OUTCOMES
 from harness.report.json import to_json
-from harness.runs import host
+from harness.runs import isolated as host
 from harness.runs.cache import Cache
 from harness.runs.cached_runs import RUNS
 from harness.runs.database import Database

@@ -14,7 +14,7 @@ from harness.experiment.baseline import Baseline
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import prepare
 from harness.pages.catalogue import open_catalogue
-from harness.runs import host
+from harness.runs import isolated
 from harness.runs.cache import Cache
 
 ROOT = Path(__file__).parents[2]
@@ -43,13 +43,13 @@ def test_the_files_to_read_exist_and_are_about_fifteen() -> None:
 def test_a_cold_break_starts_at_most_four_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """One for the clean engine, one for the broken one, and one for each oracle."""
     tasks = []
-    start = host.start_worker
+    start = isolated.start_worker
 
     def counted(task: Any, *arguments: Any) -> Any:
         tasks.append(task)
         return start(task, *arguments)
 
-    monkeypatch.setattr(host, "start_worker", counted)
+    monkeypatch.setattr(isolated, "start_worker", counted)
     catalogue = open_catalogue()
     experiment = prepare(catalogue.page("skip-unbroadcast"), catalogue, find_engine())
     report = run_lab(experiment, Baseline(Cache(None), explain=True))

@@ -30,7 +30,7 @@ import pytest
 from harness.core.run import Run
 from harness.engines.engine import Dialect
 from harness.pages.probe import read_probes
-from harness.runs.host import run_isolated
+from harness.runs.isolated import run_isolated
 from harness.runs.protocol import Job
 from harness.sandbox.hosts import _idle
 from harness.sandbox.limits import Limits

@@ -16,7 +16,7 @@ from harness.core.run import Run, TraceStep, pack
 from harness.engines.engine import find_engine
 from harness.pages.probe import read_probes
 from harness.patch import apply_patch, parse_patch
-from harness.runs.host import run_isolated
+from harness.runs.isolated import run_isolated
 from harness.runs.protocol import Job
 from minigrad import Tensor, trace
 

@@ -10,7 +10,7 @@ from harness.core.verdict import Alarm, Silent, Skipped
 from harness.diagnostics import DIAGNOSTICS, Observation, evaluate
 from harness.diagnostics.gradcheck import MOST_ELEMENTS
 from harness.pages.probe import read_probes
-from harness.runs.host import run_isolated
+from harness.runs.isolated import run_isolated
 from tests.harness.tiny import TINY, tiny_job
 from tests.harness.verdicts import alarm, in_english, skipped
 

@@ -22,7 +22,7 @@ from harness.experiment.baseline import Baseline
 from harness.pages.catalogue import open_catalogue
 from harness.pages.probe import Probe, read_probes
 from harness.runs.cache import Cache
-from harness.runs.host import run_isolated
+from harness.runs.isolated import run_isolated
 from tests.harness.diagnostics.logs import log_of
 from tests.harness.diagnostics.rewritten import RIGHT, WRONG, Change, changed
 from tests.harness.tiny import TINY, tiny_job

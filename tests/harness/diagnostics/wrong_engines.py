@@ -11,7 +11,7 @@ from harness.diagnostics import DIAGNOSTICS, Observation, evaluate
 from harness.engines.engine import Engine, find_engine
 from harness.engines.library import Library
 from harness.pages.probe import Probe, read_probes
-from harness.runs.host import run_isolated
+from harness.runs.isolated import run_isolated
 from harness.runs.oracles import LIBRARIES
 from harness.runs.protocol import Job
 from harness.runs.trial import Trial, observe

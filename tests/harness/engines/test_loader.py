@@ -10,7 +10,7 @@ import pytest
 from harness.core.errors import EnvironmentProblem
 from harness.engines.engine import find_engine, read_source
 from harness.patch import apply_patch, parse_patch
-from harness.runs.host import run_isolated
+from harness.runs.isolated import run_isolated
 from harness.runs.protocol import Job
 from tests.harness.tiny import tiny_engine, tiny_job, tiny_probes
 

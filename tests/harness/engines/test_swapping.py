@@ -18,7 +18,7 @@ from harness.experiment.baseline import Baseline
 from harness.experiment.patching import clean_engine, prepare
 from harness.pages.catalogue import open_catalogue
 from harness.runs.cache import Cache
-from harness.runs.host import run_isolated
+from harness.runs.isolated import run_isolated
 from harness.runs.protocol import Job
 
 ROOT = Path("/nowhere")

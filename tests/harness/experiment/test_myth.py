@@ -22,7 +22,7 @@ from harness.experiment.myth import (
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import Page, read_page
 from harness.runs.cache import Cache
-from harness.runs.host import MOST_PRINTED, Printout, run_program
+from harness.runs.isolated import MOST_PRINTED, Printout, run_program
 from harness.runs.protocol import Program
 from harness.sandbox.limits import Limits
 from tests.harness.command import harness

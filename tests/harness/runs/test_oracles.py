@@ -12,7 +12,7 @@ from harness.pages.probe import Probe, read_probes
 from harness.runs import cached_runs
 from harness.runs import oracles as answers
 from harness.runs.cache import Cache
-from harness.runs.host import EngineDoesNotLoad
+from harness.runs.isolated import EngineDoesNotLoad
 from harness.runs.oracles import run_on_library
 from tests.harness.verdicts import in_english, skipped
 

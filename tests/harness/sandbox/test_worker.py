@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.sandbox.child import Send, Work
+from harness.sandbox.child import Line, Work
 from harness.sandbox.frames import Frame
 from harness.sandbox.hosts import Opening
 from harness.sandbox.limits import ALLOWED_VARIABLES, Limits
 from harness.sandbox.worker import NoFrame, Worker, hosted_worker, spawn_worker
 
 SECONDS = 60.0
-Function = Callable[[bytes, Send], Iterator[Frame]]
+Function = Callable[[bytes, Line], Iterator[Frame]]
 Start = Callable[..., Worker]
 
 
@@ -47,13 +47,13 @@ def opened(name: str) -> Callable[[bytes], Work]:
     return lambda data: partial(globals()[name], data)
 
 
-def three(data: bytes, send: Send) -> Iterator[Frame]:
+def three(data: bytes, line: Line) -> Iterator[Frame]:
     for number in b"123":
-        send(Frame(b"+", data))
+        line.send(Frame(b"+", data))
         yield Frame(b"=", bytes([number]))
 
 
-def surroundings(_data: bytes, _send: Send) -> Iterator[Frame]:
+def surroundings(_data: bytes, _line: Line) -> Iterator[Frame]:
     """What the child can see of its host, and whether it can write here."""
     Path("file").write_text("x", encoding="utf-8")
     shown = Path("/proc/self/environ").read_bytes().split(b"\0")
@@ -62,18 +62,18 @@ def surroundings(_data: bytes, _send: Send) -> Iterator[Frame]:
     yield Frame(b"=", str(Path("/proc/self/ns/user").readlink()).encode())
 
 
-def wait(_data: bytes, _send: Send) -> Iterator[Frame]:
+def wait(_data: bytes, _line: Line) -> Iterator[Frame]:
     time.sleep(SECONDS)
     yield Frame(b"=", b"")
 
 
-def end_early(data: bytes, _send: Send) -> Iterator[Frame]:
+def end_early(data: bytes, _line: Line) -> Iterator[Frame]:
     print("last words", flush=True)
     os._exit(int(data))
     yield Frame(b"=", b"")
 
 
-def write_garbage(_data: bytes, _send: Send) -> Iterator[Frame]:
+def write_garbage(_data: bytes, _line: Line) -> Iterator[Frame]:
     for descriptor in range(3, 40):
         try:
             os.write(descriptor, b"\xff" * 64)

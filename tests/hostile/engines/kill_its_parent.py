@@ -1,6 +1,6 @@
 """Kills the process that started it, and goes on."""
 
-ENDS = [None]
+ENDS = [None, "SIGKILL"]
 SHARED = [None, "SIGKILL"]
 
 

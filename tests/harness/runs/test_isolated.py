@@ -1,21 +1,17 @@
 """The host: whatever a broken engine does becomes the failure of its run."""
 
 import contextlib
-import importlib
 import os
-import sys
 import tempfile
 import time
 import warnings
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 
-from harness.engines.engine import Dialect
-from harness.runs.host import EngineDoesNotLoad, run_isolated
+from harness.runs.isolated import EngineDoesNotLoad, run_isolated
 from harness.sandbox.hosts import close_hosts
 from harness.sandbox.limits import Limits
 from tests.harness.tiny import TINY, tiny_job
@@ -172,17 +168,3 @@ def test_a_second_process_that_goes_on_as_the_first_is_not_believed(fork: bool) 
     types = [run.failure.type if run.failure else None for run in runs]
     assert set(types) <= {None, "ForgedResult"}
     assert types[2:] == [None] * 3
-
-
-def test_a_library_that_is_loaded_here_gets_an_interpreter_of_its_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A fork would have its locks and not its threads."""
-    text = "def s(lib):\n    'doc'\n    import sys\n    yield {'forked': 'pytest' in sys.modules}\n"
-    job = msgspec.structs.replace(tiny_job(probes=text), dialect=Dialect("colorsys"), sources={})
-    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    for loaded in (False, True):
-        if loaded:
-            importlib.import_module("colorsys")
-        (run,) = run_isolated(job)
-        assert run.log[0]["forked"].numpy() == (not loaded and hasattr(os, "fork"))

@@ -1,0 +1,126 @@
+"""In a child: compute steps in forks of it, so that the child remains as it is.
+
+A fork has no access to the child's pipes. The child hands it the ticket of each request, and passes
+its answers on without reading them, so that the host judges them like any other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NoReturn
+
+from harness.sandbox.child import Line, read_exactly
+from harness.sandbox.frames import LARGEST_BODY, TICKET_SIZE, Frame, encode_frame, write_all
+from harness.sandbox.limits import Limits, restart_cpu_limit
+from harness.sandbox.scratch import empty_folder
+from harness.sandbox.supervision import die_with_parent, exit_with
+
+Step = Callable[[int], tuple[Frame, bool]]
+"""Returns the frame of a step, and whether the process that computed it has to end."""
+
+_PATIENCE = 5.0
+"""Seconds that a fork may take to end after it has closed its pipe."""
+
+_GOES_ON, _ENDS = b".", b"!"
+
+
+def compute_in_forks(count: int, step: Step, line: Line, limits: Limits) -> Iterator[bytes]:
+    """Yield the answers of the steps 0 to `count`, each computed in a fork of this process.
+
+    A fork also computes the following steps, until one says that its process has to end. If a fork
+    ends in any other way, so does this process.
+    """
+    position = 0
+    while position < count:
+        fork = _Fork(range(position, count), step, line, limits)
+        ended = False
+        while not ended and position < count:
+            answer, ended = fork.answer(line)
+            yield answer
+            position += 1
+        fork.close()
+
+
+class _Fork:
+    """A fork of this process, and this process's ends of the pipes to it."""
+
+    def __init__(self, steps: range, step: Step, line: Line, limits: Limits) -> None:
+        (tickets, self._tickets), (self._answers, answers) = os.pipe(), os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            for descriptor in (*line.pipes[:2], self._tickets, self._answers):
+                os.close(descriptor)
+            die_with_parent()
+            serve_steps(steps, step, tickets, answers, limits)
+        os.close(tickets)
+        os.close(answers)
+
+    def answer(self, line: Line) -> tuple[bytes, bool]:
+        """Return the answer to a request, and whether the fork ends after it.
+
+        If the fork has ended instead, send what it has sent, and end this process like it.
+        """
+        with contextlib.suppress(OSError):  # it has ended
+            os.write(self._tickets, line.ticket)
+        head = self._read(4, b"", line)
+        length = int.from_bytes(head, "big")
+        if length > LARGEST_BODY:  # the host refuses it
+            return head, True
+        answer = self._read(4 + length, head, line)
+        return answer, self._read(1, b"", line) != _GOES_ON
+
+    def close(self) -> None:
+        """Wait until the fork has ended, and remove its files from the present folder."""
+        os.close(self._tickets)
+        os.close(self._answers)
+        os.waitpid(self._pid, 0)
+        empty_folder(Path.cwd())
+
+    def _read(self, length: int, data: bytes, line: Line) -> bytes:
+        """Read on until there are so many bytes; what the fork starts may hold the pipe open."""
+        pieces, missing, status = [data], length - len(data), None
+        while missing:
+            if select.select([self._answers], [], [], 0 if status is not None else 0.05)[0]:
+                piece = os.read(self._answers, missing)
+                if not piece:
+                    self._end(b"".join(pieces), line, status)
+                pieces.append(piece)
+                missing -= len(piece)
+            elif status is not None:
+                self._end(b"".join(pieces), line, status)
+            else:
+                ended, status_now = os.waitpid(self._pid, os.WNOHANG)
+                status = status_now if ended else None
+        return b"".join(pieces)
+
+    def _end(self, sent: bytes, line: Line, status: int | None) -> NoReturn:
+        write_all(line.pipes.frames, sent)
+        end = time.monotonic() + _PATIENCE
+        while status is None:
+            ended, now = os.waitpid(self._pid, os.WNOHANG)
+            if ended:
+                status = now
+            elif time.monotonic() > end:  # it goes on without its pipe
+                os.kill(self._pid, signal.SIGKILL)
+                status = os.waitpid(self._pid, 0)[1]
+            else:
+                time.sleep(0.001)
+        exit_with(status)
+
+
+def serve_steps(steps: range, step: Step, tickets: int, answers: int, limits: Limits) -> NoReturn:
+    """In a fork: answer a ticket with each step's frame, and a byte that says whether to go on."""
+    for position in steps:
+        ticket = read_exactly(tickets, TICKET_SIZE)
+        restart_cpu_limit(limits)
+        frame, last = step(position)
+        write_all(answers, encode_frame(frame, ticket) + (_ENDS if last else _GOES_ON))
+        if last:
+            break
+    os._exit(0)
