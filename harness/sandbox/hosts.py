@@ -93,9 +93,9 @@ class Host:
         self.tasks += 1
         try:
             self._send(order, pipes)
-        except OSError as error:
+            self.receive(START_UP)
+        except OSError as error:  # also if it does not answer in time
             raise self._lost() from error
-        self.receive(START_UP)
 
     def receive(self, seconds: float) -> int:
         """Return the status in the next answer. Raises HostLost, or TimeoutError."""
@@ -167,7 +167,7 @@ def start_child(opening: Opening, order: TaskOrder, pipes: Pipes) -> Host:
     waiting = _idle[_key(opening, order.limits)]
     while waiting:
         host = waiting.pop()
-        with contextlib.suppress(HostLost, TimeoutError):
+        with contextlib.suppress(HostLost):
             host.start_child(order, pipes)
             return host
     try:

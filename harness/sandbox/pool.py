@@ -10,6 +10,7 @@ from functools import partial
 from multiprocessing import active_children, get_all_start_methods, get_context
 from typing import TypeVar
 
+from harness.sandbox.scratch import remove_abandoned
 from harness.sandbox.signals import Terminated, terminate
 from harness.sandbox.supervision import die_with_parent
 
@@ -41,6 +42,7 @@ def map_in_parallel(
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+        remove_abandoned()  # a process that is terminated leaves its scratch folder
 
 
 def _start() -> None:

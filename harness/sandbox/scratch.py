@@ -24,7 +24,7 @@ def scratch_folder() -> Iterator[Path]:
 
 def make_scratch_folder() -> Path:
     """Make a temporary folder, which this process has to remove."""
-    remove_abandoned()
+    _remove_abandoned_once()
     return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
 
 
@@ -53,8 +53,12 @@ def remove_folder(folder: Path) -> None:
 
 
 @cache
+def _remove_abandoned_once() -> None:
+    remove_abandoned()
+
+
 def remove_abandoned() -> None:
-    """Remove, once, the folders of processes that were killed before they could do so."""
+    """Remove the folders of processes that were killed before they could do so."""
     if not Path("/proc/self").exists():
         return
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):

@@ -30,7 +30,7 @@ from harness.runs.cached_runs import RUNS
 from harness.runs.database import Database
 from harness.runs.protocol import (
     KINDS,
-    Loaded,
+    EngineLoaded,
     Output,
     Program,
     ProgramEnd,
@@ -89,7 +89,7 @@ runs = st.builds(
     ),
 )
 replies: st.SearchStrategy[Reply] = st.one_of(
-    st.builds(Loaded, st.none() | failures),
+    st.builds(EngineLoaded, st.none() | failures),
     runs,
     st.builds(Output, st.binary(max_size=20)),
     st.builds(ProgramEnd, st.none() | failures),
@@ -180,7 +180,7 @@ def test_whatever_a_child_sends_there_is_one_run_for_each_item(
     data: st.DataObject, children: list[list[Reply]]
 ) -> None:
     job = msgspec.structs.replace(tiny_job(), limits=Limits(seconds=0.2))
-    streams = [[piece(data, message) for message in [Loaded(), *child]] for child in children]
+    streams = [[piece(data, message) for message in [EngineLoaded(), *child]] for child in children]
     with playing(streams), in_time():
         try:
             found = host.run_isolated(job)
@@ -232,7 +232,7 @@ def playing(streams: Sequence[Sequence[Piece]]) -> Iterator[None]:
     """Every new child plays the next stream; further children end at once."""
     waiting = list(streams)
 
-    def start(task: object, scratch: Path, fork: object) -> Worker:  # noqa: ARG001  as `start_worker`
+    def start(task: object, scratch: Path | None = None) -> Worker:  # noqa: ARG001  as `start_worker`
         (asked, ask), (read, write), (overhear, printed) = os.pipe(), os.pipe(), os.pipe()
         stream = waiting.pop(0) if waiting else []
         player = threading.Thread(target=play, args=(stream, asked, write), daemon=True)
@@ -250,6 +250,8 @@ def playing(streams: Sequence[Sequence[Piece]]) -> Iterator[None]:
 
 class _Played:
     """A substitute for a process."""
+
+    lost = False
 
     def __init__(self, player: threading.Thread) -> None:
         self.player = player

@@ -16,7 +16,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder in which scratch folders are made."""
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    scratch.remove_abandoned.cache_clear()
+    scratch._remove_abandoned_once.cache_clear()
     return tmp_path / "tmp"
 
 
@@ -30,8 +30,10 @@ def test_deep_and_protected_folders_are_removed_and_links_are_not_followed(
         here = os.open(folder, os.O_RDONLY)
         for _ in range(300):  # deeper than any path may be long
             os.mkdir("x" * 50, dir_fd=here)
-            here = os.open("x" * 50, os.O_RDONLY, dir_fd=here)
-        os.closerange(here - 300, here + 1)
+            below = os.open("x" * 50, os.O_RDONLY, dir_fd=here)
+            os.close(here)
+            here = below
+        os.close(here)
     assert list(temporary.iterdir()) == []
     assert (tmp_path / "outside").read_text(encoding="utf-8") == "stays"
 

@@ -147,7 +147,7 @@ def test_cached_runs_are_not_run_again(tmp_path: Path, monkeypatch: pytest.Monke
     whole = trials.map_in_parallel
 
     def counted(work, jobs, processes):  # type: ignore[no-untyped-def]
-        ran.extend(len(job.items) for job in jobs)
+        ran.extend(len(job.steps) for job in jobs)
         return whole(work, jobs, processes)
 
     monkeypatch.setattr(trials, "map_in_parallel", counted)
