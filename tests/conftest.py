@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[name] = str(home)
     for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
         os.environ[name] = str(home / "cache")
-    set_hypothesis_home_dir(home / "hypothesis")
+    set_hypothesis_home_dir(config.rootpath / ".hypothesis")  # digests of our sources, no examples
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

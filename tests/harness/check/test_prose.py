@@ -6,8 +6,8 @@ import pytest
 
 from harness.check.prose import check_prose
 from harness.core.finding import Finding
-from harness.pages.catalogue import open_catalogue
 from harness.pages.page import read_page
+from tests.harness.bundled import CATALOGUE
 from tests.harness.sound_page import SOUND, spoilt, write_page
 
 MYTH = """\
@@ -47,7 +47,7 @@ Run it.
 """
 
 
-CONVENTIONS = open_catalogue().conventions
+CONVENTIONS = CATALOGUE.conventions
 
 
 def found(folder: Path, text: str, name: str = "log-slope-one.md") -> list[Finding]:

@@ -14,18 +14,19 @@ from harness.experiment.baseline import Baseline
 from harness.experiment.context import OpenContext
 from harness.experiment.myth import MythReport
 from harness.grade.exercise import ExerciseReport
-from harness.pages.catalogue import open_catalogue
 from harness.pages.front_matter import KINDS
 from harness.report import RENDERERS
-from harness.runs.cache import Cache
+from harness.runs.cache import open_cache
+from tests.harness.bundled import CATALOGUE
 
-CONTEXT = OpenContext(open_catalogue(), find_engine(), Baseline(Cache(None)))
+CONTEXT = OpenContext(CATALOGUE, find_engine(), Baseline(open_cache()))
 
 
 def test_every_kind_of_page_has_a_check() -> None:
     assert CHECKS.keys() == set(KINDS)
 
 
+@pytest.mark.usefixtures("without_oracles")
 @pytest.mark.parametrize(
     ("page", "report"),
     [

@@ -11,7 +11,7 @@ from harness.core.verdict import Alarm, Silent, Skipped
 from harness.diagnostics import Observation, evaluate
 from harness.diagnostics.diagnostic import ArrayPair, Scale, compare
 from harness.diagnostics.gradcheck import MOST_ELEMENTS
-from harness.pages.catalogue import open_catalogue
+from tests.harness.bundled import CATALOGUE
 from tests.harness.diagnostics.wrong_engines import (
     FLOAT32,
     NAMED,
@@ -377,9 +377,7 @@ MORE = [
     ],
 )
 def test_no_diagnostic_accuses_a_correct_engine(engine: str) -> None:
-    shared = [
-        probe for probe in open_catalogue().shared_probes.values() if probe.kind == "gradient"
-    ]
+    shared = [probe for probe in CATALOGUE.shared_probes.values() if probe.kind == "gradient"]
     more = [read(text.replace("def p(", f"def p{i}(")) for i, text in enumerate(MORE)]
     spoke: set[str] = set()
     for probe, run in runs_of(minigrad_with(*CORRECT[engine]), [*shared, *more]):

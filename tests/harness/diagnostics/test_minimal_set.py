@@ -12,8 +12,8 @@ from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import prepare
-from harness.pages.catalogue import open_catalogue
-from harness.runs.cache import Cache
+from harness.runs.cache import open_cache
+from tests.harness.bundled import CATALOGUE
 
 PROBES = (
     "add-new-axis",
@@ -70,8 +70,8 @@ BREAKS = (
     "keep-int-dtype",
 )
 
-CATALOGUE, ENGINE = open_catalogue(), find_engine()
-BENCH = Baseline(Cache(None), [each for each in DIAGNOSTICS if each.name in CHECKS])
+ENGINE = find_engine()
+BENCH = Baseline(open_cache(), [each for each in DIAGNOSTICS if each.name in CHECKS])
 
 
 def test_it_is_what_it_says() -> None:

@@ -19,10 +19,10 @@ from harness.diagnostics.training_log import TRAINING_LOG
 from harness.diagnostics.trajectory import TRAJECTORY, compare_logs
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
-from harness.pages.catalogue import open_catalogue
 from harness.pages.probe import Probe, read_probes
-from harness.runs.cache import Cache
+from harness.runs.cache import open_cache
 from harness.runs.isolated import run_isolated
+from tests.harness.bundled import CATALOGUE
 from tests.harness.diagnostics.logs import log_of
 from tests.harness.diagnostics.rewritten import RIGHT, WRONG, Change, changed
 from tests.harness.tiny import TINY, tiny_job
@@ -32,21 +32,19 @@ MINE = (TRAJECTORY, MODE, CHECKPOINT, TRAINING_LOG, LOSS_FALLS)
 FILES = ("optimizers.py", "modes.py", "checkpoints.py", "training.py", "data.py")
 
 SHARED = {
-    name: probe
-    for name, probe in open_catalogue().shared_probes.items()
-    if Path(probe.path).name in FILES
+    name: probe for name, probe in CATALOGUE.shared_probes.items() if Path(probe.path).name in FILES
 }
 WATCHED = [probe for probe in SHARED.values() if probe.kind != "gradient" and not probe.refused]
 
 
 @pytest.fixture(scope="module")
 def bench() -> Baseline:
-    return Baseline(Cache(None), MINE)
+    return Baseline(open_cache(), MINE)
 
 
 @pytest.fixture(scope="module")
 def bench_with_torch(bench: Baseline) -> Baseline:
-    """A cache with all results of PyTorch, computed in one process."""
+    """A bench that knows the right results of PyTorch."""
     pytest.importorskip("torch")
     bench.clean(find_engine(), WATCHED)
     return bench
@@ -506,7 +504,7 @@ def stepped(formula: str, values: str, *changes: Change) -> Verdict:
     """loss-falls on minigrad, rewritten or not, under the uniform loss."""
     text = f"def g(lib, a={values}):\n    'doc'\n    return {formula}\n"
     (probe,) = read_probes(text, "p.py")
-    result = Baseline(Cache(None), (LOSS_FALLS,)).clean(changed([*changes]), [probe])
+    result = Baseline(open_cache(), (LOSS_FALLS,)).clean(changed([*changes]), [probe])
     return result[probe.name, "uniform"].verdicts["loss-falls"]
 
 

@@ -1,5 +1,6 @@
 """The diagnosis as a whole: it holds together, and the settings that it prints can be used."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,13 +9,13 @@ import pytest
 from harness.doctor.diagnosis import Diagnosis, diagnose, settings_of
 from harness.experiment.baseline import Baseline
 from harness.experiment.exploration import explore
-from harness.pages.catalogue import open_catalogue
+from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Break
 from harness.runs.cache import Cache, open_cache
+from tests.harness.bundled import CATALOGUE, bundled_pages
 from tests.harness.engines.texts import SCALAR, changed, written
 
 ENGINES = Path(__file__).parents[2] / "engines"
-CATALOGUE = open_catalogue()
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +30,22 @@ def closures(bench: Baseline) -> Diagnosis:
     return diagnose(str(ENGINES / "closures.py"), CATALOGUE, bench)
 
 
+@pytest.fixture(scope="module")
+def no_pages(tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
+    """The shared probes without any page, for what does not depend on the breaks."""
+    bundled, folder = CATALOGUE.roots[0], tmp_path_factory.mktemp("breaks")
+    shutil.copytree(bundled / "probes", folder / "probes")
+    shutil.copy(bundled / "catalogue.toml", folder)
+    return Catalogue((folder,))
+
+
 def test_every_shared_probe_has_a_verdict(closures: Diagnosis) -> None:
     assert {each.probe for each in closures.probes} == set(CATALOGUE.shared_probes)
     assert all(str(each.reason) for each in closures.probes if each.verdict != "fits")
 
 
 def test_every_break_is_tried_or_has_a_reason(closures: Diagnosis) -> None:
-    pages, _ = CATALOGUE.pages
-    wanted = {p.id for p in pages if isinstance(p.front, Break)}
+    wanted = {p.id for p in bundled_pages() if isinstance(p.front, Break)}
     assert {each.break_ for each in closures.breaks} == wanted
     for each in closures.breaks:
         assert bool(each.sites and each.probes) != bool(each.reason), each.break_
@@ -67,15 +76,17 @@ def test_bugs_are_those_that_can_be_seen_by_hand(closures: Diagnosis) -> None:
     }
 
 
-def test_a_central_unbroadcasting_is_called_one(bench: Baseline) -> None:
-    found = diagnose(str(ENGINES / "central.py"), CATALOGUE, bench)
+def test_a_central_unbroadcasting_is_called_one(bench: Baseline, no_pages: Catalogue) -> None:
+    found = diagnose(str(ENGINES / "central.py"), no_pages, bench)
     assert any("is central" in line for line in found.unbroadcasting)
     assert any("`Operation.backward`" in line for line in found.unbroadcasting)
 
 
-def test_a_diagnosis_of_padded_ranks_calls_no_shape_a_bug(bench: Baseline, tmp_path: Path) -> None:
+def test_a_diagnosis_of_padded_ranks_calls_no_shape_a_bug(
+    bench: Baseline, no_pages: Catalogue, tmp_path: Path
+) -> None:
     padding = changed(("np.array(data, dtype=float)", "np.atleast_2d(np.array(data, float))"))
-    found = diagnose(written(tmp_path, padding), CATALOGUE, bench)
+    found = diagnose(written(tmp_path, padding), no_pages, bench)
     assert any("(3,) is stored as (1, 3)" in line for line in found.storage)
     kept = {each.probe for each in found.bugs}
     assert "sum-rows" in kept  # a matrix is kept, and its sum is not what the rule takes it for
@@ -84,16 +95,20 @@ def test_a_diagnosis_of_padded_ranks_calls_no_shape_a_bug(bench: Baseline, tmp_p
     assert (fits["add-stretched-axis"], fits["add-new-axis"]) == ("fits", "differs")
 
 
-def test_numbers_have_no_shapes_to_sum(bench: Baseline, tmp_path: Path) -> None:
-    found = diagnose(written(tmp_path, SCALAR), CATALOGUE, bench)
+def test_numbers_have_no_shapes_to_sum(
+    bench: Baseline, no_pages: Catalogue, tmp_path: Path
+) -> None:
+    found = diagnose(written(tmp_path, SCALAR), no_pages, bench)
     assert found.kind == "scalars"
     assert found.unbroadcasting == ["none: a number has no shape"]
     assert found.bugs == []
 
 
-def test_a_flaw_of_the_unbroadcasting_is_reported(bench: Baseline, tmp_path: Path) -> None:
+def test_a_flaw_of_the_unbroadcasting_is_reported(
+    bench: Baseline, no_pages: Catalogue, tmp_path: Path
+) -> None:
     text = changed(("g.sum(axis=ones, keepdims=True)", "g.sum(axis=ones)"))
-    found = diagnose(written(tmp_path, text), CATALOGUE, bench)
+    found = diagnose(written(tmp_path, text), no_pages, bench)
     flaw = "`fold` is wrong: (4, 3) to (1, 3): the result has shape (3,)"
     assert flaw in found.unbroadcasting
     assert "add-stretched-axis" in {each.probe for each in found.bugs}

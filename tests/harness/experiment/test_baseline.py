@@ -11,14 +11,14 @@ from harness.core.verdict import Alarm
 from harness.diagnostics import DIAGNOSTICS, Observation, evaluate
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline, CleanRun
-from harness.pages.catalogue import open_catalogue
-from harness.runs.cache import Cache
+from harness.runs.cache import open_cache
+from tests.harness.bundled import CATALOGUE
 
 PROBES = [
-    open_catalogue().shared_probes[name]
+    CATALOGUE.shared_probes[name]
     for name in ("add-new-axis", "relu-at-kinks", "causal-two-heads", "resume-training")
 ]
-BENCH = Baseline(Cache(None))
+BENCH = Baseline(open_cache())
 
 
 @cache

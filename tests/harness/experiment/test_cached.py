@@ -30,6 +30,7 @@ from tests.harness.tiny import PROBES, tiny_engine, tiny_job
 BREAK = ("break", "skip-unbroadcast", "--no-predict", "--probe", "add-new-axis")
 
 
+@pytest.mark.usefixtures("without_oracles")
 def test_a_report_is_made_once_and_without_libraries_from_then_on(tmp_path: Path) -> None:
     cache = {"XDG_CACHE_HOME": str(tmp_path)}
     first = harness(*BREAK, **cache)
@@ -51,6 +52,7 @@ def _timeless(text: str) -> str:
     return re.sub(r"[\d.]+ s$", "", text, flags=re.M)
 
 
+@pytest.mark.usefixtures("without_oracles")
 def test_json_is_the_same_and_without_a_cache_everything_is_run(tmp_path: Path) -> None:
     cache = {"XDG_CACHE_HOME": str(tmp_path)}
     reports = [json.loads(harness(*BREAK, "--json", *rest, **cache).stdout) for rest in ([], [])]

@@ -7,13 +7,13 @@ import pytest
 from harness.experiment.baseline import Baseline
 from harness.experiment.conformance import Fit, fit, usable_probes
 from harness.experiment.exploration import explore
-from harness.pages.catalogue import open_catalogue
 from harness.pages.conventions import Conventions
 from harness.pages.probe import read_probes
 from harness.runs.cache import Cache, open_cache
+from tests.harness.bundled import CATALOGUE
 from tests.harness.engines.texts import SOUND, changed, written
 
-PROBES = open_catalogue().shared_probes
+PROBES = CATALOGUE.shared_probes
 WHOLE = "    if g.shape == shape:\n        return g\n    g = g.sum"
 """What need not be summed is passed on as it is."""
 

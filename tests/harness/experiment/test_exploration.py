@@ -10,12 +10,12 @@ import harness.experiment.exploration
 from harness.core.errors import EnvironmentProblem
 from harness.engines.survey import Survey, SurveyStep
 from harness.experiment.exploration import Exploration, explore
-from harness.pages.catalogue import open_catalogue
 from harness.runs.cache import Cache
 from harness.sandbox.limits import Limits
+from tests.harness.bundled import CATALOGUE
 from tests.harness.engines.texts import SCALAR, SOUND, changed, written
 
-CONVENTIONS = open_catalogue().conventions
+CONVENTIONS = CATALOGUE.conventions
 ENGINES = Path(__file__).parents[2] / "engines"
 
 

@@ -29,6 +29,7 @@ from harness.pages.catalogue import open_catalogue
 from harness.pages.page import LARGEST, Page, read_page
 from harness.runs.cache import open_cache
 from harness.sandbox.limits import Limits
+from tests.harness.bundled import CATALOGUE
 from tests.harness.command import harness
 from tests.harness.sound_exercise import (
     ANSWER,
@@ -42,7 +43,7 @@ from tests.harness.sound_page import write_page
 pytestmark = pytest.mark.usefixtures("without_oracles")
 
 ID = "equal-factors"
-CATALOGUE, ENGINE = open_catalogue(), find_engine()
+ENGINE = find_engine()
 ALONE = [each for each in DIAGNOSTICS if not each.library]
 """Diagnostics that ask no library, which would be imported for each test."""
 

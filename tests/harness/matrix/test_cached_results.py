@@ -1,5 +1,6 @@
 """Evaluations come from the cache as long as nothing that they depend on has changed."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -22,13 +23,31 @@ from tests.harness.matrix.tiny import BY_HAND, DIAGNOSTICS, ENGINE, SQUARE, page
 from tests.harness.tiny import tiny_engine
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the pages, and of a cache in which all of them are evaluated."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    matrix(write_pages(folder / "pages"), Cache(folder / "runs.sqlite"))
+    return folder
+
+
 @pytest.fixture
-def catalogue(tmp_path: Path) -> Catalogue:
-    return write_pages(tmp_path / "pages")
+def catalogue(folder: Path) -> Catalogue:
+    """The pages as they were written first, always in the same place, which is in their keys."""
+    shutil.rmtree(folder / "pages")
+    return write_pages(folder / "pages")
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "runs.sqlite")
+
+
+@pytest.fixture
+def filled(folder: Path, tmp_path: Path) -> Cache:
+    """A copy of the cache in which all pages are evaluated."""
+    for file in folder.glob("runs.sqlite*"):
+        shutil.copy(file, tmp_path)
     return Cache(tmp_path / "runs.sqlite")
 
 
@@ -65,13 +84,11 @@ def test_nothing_is_tried_again_and_the_matrix_is_the_same(
 
 
 def test_a_page_that_changes_is_tried_alone(
-    catalogue: Catalogue, store: Cache, evaluated: list[str]
+    catalogue: Catalogue, filled: Cache, evaluated: list[str]
 ) -> None:
-    matrix(catalogue, store)
     changed = page("half", "break", "values", "@@ backward @@\n-2 * $x\n+3 * $x")
     (catalogue.roots[0] / "half.md").write_text(changed, encoding="utf-8")
-    evaluated.clear()
-    matrix(catalogue, store)
+    matrix(catalogue, filled)
     assert evaluated == ["half"]
 
 
@@ -79,12 +96,10 @@ def test_a_page_that_changes_is_tried_alone(
 def test_what_all_pages_depend_on_lets_all_be_tried(
     what: str,
     catalogue: Catalogue,
-    store: Cache,
+    filled: Cache,
     evaluated: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    matrix(catalogue, store)
-    evaluated.clear()
     engine = ENGINE
     if what == "the engine":
         engine += "\n# changed\n"
@@ -97,18 +112,19 @@ def test_what_all_pages_depend_on_lets_all_be_tried(
     if what == "a library":
         monkeypatch.setattr(cache, "_version", lambda _: (True, "0.0.0"))
         cache._environment.cache_clear()
-    matrix(catalogue, store, engine)
+    matrix(catalogue, filled, engine)
     assert set(evaluated) == EVERYTHING
+    cache._environment.cache_clear()
 
 
 def test_what_another_day_may_bring_otherwise_is_not_kept(
-    catalogue: Catalogue, store: Cache, evaluated: list[str]
+    catalogue: Catalogue, filled: Cache, evaluated: list[str]
 ) -> None:
     ends = page("half", "break", "v", "@@ backward @@\n-2 * $x\n+__import__('os')._exit(3) or $x")
     (catalogue.roots[0] / "half.md").write_text(ends, encoding="utf-8")
-    matrix(catalogue, store)
+    matrix(catalogue, filled)
     evaluated.clear()
-    matrix(catalogue, store)
+    matrix(catalogue, filled)
     assert evaluated == ["half"]
 
 
@@ -145,12 +161,10 @@ def test_a_run_that_never_comes_to_the_patch_is_kept_once_for_all_pages(
 
 
 def test_without_the_common_reports_nothing_is_known(
-    catalogue: Catalogue, store: Cache, evaluated: list[str], monkeypatch: pytest.MonkeyPatch
+    catalogue: Catalogue, filled: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    matrix(catalogue, store)
-    evaluated.clear()
     monkeypatch.setattr(plan_module, "cached_common", lambda *_: [])
-    assert matrix(catalogue, store) == matrix(catalogue, Cache(None))
+    assert matrix(catalogue, filled) == matrix(catalogue, Cache(None))
 
 
 def test_where_a_break_is_lost_that_nobody_catches_is_found_out_afterwards(

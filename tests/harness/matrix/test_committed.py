@@ -99,16 +99,18 @@ def lines(now: BreakRow, then: Committed, *skipped: str) -> list[str]:
     return [f"{difference.sign} {difference.text}" for difference in found]
 
 
-CAUGHT = row(seen("small", "shape torch"), seen("large", "shape"))
+@pytest.fixture(scope="module")
+def caught() -> BreakRow:
+    return row(seen("small", "shape torch"), seen("large", "shape"))
 
 
-def test_equal_rows_do_not_differ() -> None:
-    assert lines(CAUGHT, commit_row(CAUGHT)) == []
+def test_equal_rows_do_not_differ(caught: BreakRow) -> None:
+    assert lines(caught, commit_row(caught)) == []
 
 
-def test_each_catch_that_came_or_went_is_named_with_its_probes() -> None:
+def test_each_catch_that_came_or_went_is_named_with_its_probes(caught: BreakRow) -> None:
     then = commit_row(row(seen("small", "gradcheck torch"), seen("large", "gradcheck shape")))
-    assert lines(CAUGHT, then) == [
+    assert lines(caught, then) == [
         "- gradcheck no longer catches it with large, small",
         "+ shape now catches it with small",
     ]
@@ -165,13 +167,13 @@ def test_a_survivor_that_a_missing_diagnostic_catches_is_not_a_problem() -> None
     assert (matrix.breaks[0].caught_elsewhere, matrix.problems) == (["torch"], [])
 
 
-def test_new_breaks_and_breaks_that_are_gone() -> None:
-    found = compare([CAUGHT], {}, (), gone=["old"])
+def test_new_breaks_and_breaks_that_are_gone(caught: BreakRow) -> None:
+    found = compare([caught], {}, (), gone=["old"])
     assert [(d.break_, d.sign) for d in found] == [("b", "+"), ("old", "-")]
 
 
-def test_a_difference_is_a_problem_that_names_the_way_to_accept_it() -> None:
-    found = compare([CAUGHT], {}, ())
+def test_a_difference_is_a_problem_that_names_the_way_to_accept_it(caught: BreakRow) -> None:
+    found = compare([caught], {}, ())
     matrix = build_matrix(
         evaluations(evaluation("b", seen(by="shape"))), committed={}, differences=found
     )

@@ -15,7 +15,7 @@ from harness.matrix.plan import Plan, plan_matrix
 from harness.matrix.records import Matrix
 from harness.matrix.verdict import judge_matrix
 from harness.pages.catalogue import Catalogue
-from harness.runs.cache import Cache
+from harness.runs.cache import open_cache
 from tests.harness.tiny import TINY, tiny_engine
 
 ENGINE = f"{TINY}\n\ndef unused():\n    return 1\n"
@@ -67,5 +67,5 @@ def plan(catalogue: Catalogue, engine: str = ENGINE, **selection: Any) -> Plan:
 def run(
     made: Plan, diagnostics: tuple[Diagnostic, ...] = DIAGNOSTICS
 ) -> tuple[Evaluations, Matrix]:
-    found = evaluate_all(made, Baseline(Cache(None), diagnostics))
+    found = evaluate_all(made, Baseline(open_cache(), diagnostics), processes=1)
     return found, judge_matrix(made, found, 0.0)

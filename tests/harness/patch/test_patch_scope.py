@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.engines.engine import find_engine
-from harness.pages.catalogue import open_catalogue
 from harness.patch import parse_patch
 from harness.patch.reader import parse_source, read_source
 from harness.patch.scope import Alternative, parse_scope
 from tests.examples import examples
+from tests.harness.bundled import bundled_pages
 
 NAMES = ["add", "Tensor", "größe", "ﬁt", "e\u0301tat", "\u212ex", "_", "def_", "classes"]
 """Some letters are not word characters to `re`; Python reads `ﬁt` as `fit`, a scope does not."""
@@ -52,7 +52,7 @@ def test_no_layout_hides_a_definition(data: st.DataObject) -> None:
 def test_no_page_of_the_catalogue_loses_a_file() -> None:
     engine, named = find_engine(), 0
     sources = {file: read_source(text) for file, text in engine.sources.items()}
-    for page in open_catalogue().pages[0]:
+    for page in bundled_pages():
         for block in page.diffs(engine.name):
             for hunk in parse_patch(block.text, path=page.path, line=block.line).hunks:
                 for alternative in hunk.scope.alternatives:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from harness.diagnostics import DIAGNOSTICS
-from harness.pages.catalogue import open_catalogue
 from harness.report.documents import (
     DOCUMENTS,
     END,
@@ -14,6 +13,7 @@ from harness.report.documents import (
     diagnostics_table,
     with_text,
 )
+from tests.harness.bundled import CATALOGUE, bundled_pages
 
 ROOT = Path(__file__).parents[3]
 
@@ -40,15 +40,14 @@ def test_the_index_links_every_page_and_every_link_leads_somewhere(
     index = catalogue_index()
     links = [part.partition(")")[0] for part in index.split("](")[1:]]
     assert [link for link in links if not (ROOT / "docs" / link).is_file()] == []
-    assert {Path(link).stem for link in links} >= {page.id for page in open_catalogue().pages[0]}
+    assert {Path(link).stem for link in links} >= {page.id for page in bundled_pages()}
 
 
 def test_the_track_is_eight_to_ten_first_lessons_in_spanish_too() -> None:
-    catalogue = open_catalogue()
-    assert 8 <= len(catalogue.track) <= 10
-    for page in map(catalogue.page, catalogue.track):
+    assert 8 <= len(CATALOGUE.track) <= 10
+    for page in map(CATALOGUE.page, CATALOGUE.track):
         assert page.front.level == 1
-        assert "es" in catalogue.translations(page.id)
+        assert "es" in CATALOGUE.translations(page.id)
 
 
 def test_only_what_stands_between_the_markers_is_replaced() -> None:

@@ -21,13 +21,14 @@ from harness.pages.catalogue import open_catalogue
 from harness.pages.page import Page
 from harness.report.language import ENGLISH, VARIABLES, open_language, read_translations
 from harness.runs.cache import open_cache
+from harness.runs.oracles import LIBRARIES, run_on_library
 from harness.training.experiment import Crash
 from harness.training.statistics import Shift
+from tests.harness.bundled import CATALOGUE, bundled_pages
 from tests.harness.report.templates import ROOT, templates_in
 
-CATALOGUE = open_catalogue()
 SPANISH = open_language("es")
-FIRST_LESSONS = [page for page in CATALOGUE.pages[0] if page.front.level == 1]
+FIRST_LESSONS = [page for page in bundled_pages() if page.front.level == 1]
 ENGLISH_WORDS = re.compile(
     r"\b(the|is|was|were|of|with|correct|right|wrong|step|handed|ended|but|which|that|not|leaf|and)\b"
 )
@@ -137,6 +138,7 @@ def test_a_failure_of_a_training_names_its_step() -> None:
     assert SPANISH(failure.sentence) == "ValueError en el paso 7: no"
 
 
+@pytest.mark.usefixtures("without_oracles")
 def test_what_numpy_says_of_a_broken_engine_is_shown_byte_for_byte() -> None:
     page, variant = (CATALOGUE.page(name) for name in ("skip-unbroadcast", "accumulate-in-place"))
     experiment = prepare(page, CATALOGUE, find_engine(), variant=variant)
@@ -203,16 +205,30 @@ def _shown() -> Iterator[Any]:
     """The breaks of level 1; all but the first of each family repeat what the others show."""
     families: set[str] = set()
     for page in FIRST_LESSONS:
-        if page.front.kind == "break" and page.probes:
+        if page.front.kind == "break" and page.section("Probes"):
             marks = [pytest.mark.slow] if page.front.family in families else []
             families.add(page.front.family)
             yield pytest.param(page, id=page.id, marks=marks)
 
 
-@pytest.mark.parametrize("page", list(_shown()))
-def test_no_english_is_left_in_what_a_first_lesson_shows(page: Page) -> None:
+SHOWN = list(_shown())
+
+
+@pytest.fixture(scope="module")
+def bench() -> Baseline:
+    """With the oracles' runs for all pages of the default tier, from one start of each library."""
+    bench = Baseline(open_cache(), explain=True)
+    pages = [param.values[0] for param in SHOWN if not param.marks]
+    probes = {probe.name: probe for page in pages for probe in CATALOGUE.probes_for(page)}
+    for name in LIBRARIES:
+        run_on_library(name, [(p, loss) for p in probes.values() for loss in p.losses], bench.cache)
+    return bench
+
+
+@pytest.mark.parametrize("page", SHOWN)
+def test_no_english_is_left_in_what_a_first_lesson_shows(page: Page, bench: Baseline) -> None:
     """But the names of things, code in backticks, and what an exception says."""
-    report = run_lab(prepare(page, CATALOGUE, find_engine()), Baseline(open_cache(), explain=True))
+    report = run_lab(prepare(page, CATALOGUE, find_engine()), bench)
     for run in report.runs:
         shown = (
             *(run.evidence, run.why, run.fingerprint, run.first_divergence),

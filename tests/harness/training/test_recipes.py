@@ -7,9 +7,9 @@ import pytest
 
 import breaks
 import minigrad
-from harness.pages.catalogue import open_catalogue
 from harness.pages.front_matter import TrainingBreak
 from harness.training.recipe import Recipe, read_recipe
+from tests.harness.bundled import bundled_pages
 
 FOLDER = Path(breaks.__file__).parent / "recipes"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
@@ -44,7 +44,7 @@ def test_a_recipe_learns(name: str) -> None:
 
 
 def test_every_recipe_is_used_and_every_page_of_its_family_has_one() -> None:
-    pages = [page for page in open_catalogue().pages[0] if isinstance(page.front, TrainingBreak)]
+    pages = [page for page in bundled_pages() if isinstance(page.front, TrainingBreak)]
     assert {page.front.recipe for page in pages} == set(NAMES)
     assert {page.front.family for page in pages} == {"training"}
     in_folder = {path.stem for path in (FOLDER.parent / "training").glob("*.md")}
