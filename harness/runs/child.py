@@ -206,7 +206,7 @@ class _Session:
         """Return the frame of a step, and whether the next one needs another process.
 
         That is so after a failure, after a change of the engine's variables, and between probes of
-        which one could affect the other.
+        which one could affect the other; an installed library serves all of them.
         """
         index, loss, traced = self.steps[position]
         following = self.steps[min(position + 1, len(self.steps) - 1)][0]
@@ -221,10 +221,10 @@ class _Session:
         result = copy_context().run(run, self, self.job.probes[index], loss)
         if self.swapped:
             result = msgspec.structs.replace(result, swapped=True)
-        stays = (
+        stays = self.state is None or (
             result.failure is None
             and self.job.may_share(index, following)
-            and (self.state is None or self.state.is_unchanged())
+            and self.state.is_unchanged()
         )
         return encode_or_fail(result), not stays
 
