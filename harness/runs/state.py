@@ -7,7 +7,6 @@ module refers to is not seen.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
 from itertools import chain
 from operator import is_, methodcaller
 from types import ModuleType
@@ -32,7 +31,8 @@ class EngineState:
         }
         self._spaces = [*modules, *map(vars, classes)]
         self._values = self._current()
-        self._lengths = list(map(_length, self._values))
+        self._containers = [value for value in self._values if type(value) in _CONTAINERS]
+        self._lengths = list(map(len, self._containers))
 
     def is_unchanged(self) -> bool:
         """Whether every variable is the object that it was, and holds as many things."""
@@ -40,15 +40,11 @@ class EngineState:
         return (
             len(values) == len(self._values)
             and all(map(is_, values, self._values))
-            and list(map(_length, values)) == self._lengths
+            and list(map(len, self._containers)) == self._lengths
         )
 
     def _current(self) -> list[Any]:
         return list(chain.from_iterable(map(methodcaller("values"), self._spaces)))
 
 
-def _length(value: object) -> int:
-    return len(value) if type(value) in _CONTAINERS else 0  # type: ignore[arg-type]
-
-
-_CONTAINERS: Collection[type] = {list, dict, set}
+_CONTAINERS = {list, dict, set}

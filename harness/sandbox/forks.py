@@ -7,6 +7,7 @@ its answers on without reading them, so that the host judges them like any other
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import select
 import signal
@@ -36,6 +37,7 @@ def compute_in_forks(count: int, step: Step, line: Line, limits: Limits) -> Iter
     A fork also computes the following steps, until one says that its process has to end. If a fork
     ends in any other way, so does this process.
     """
+    gc.freeze()  # else the collector of each fork would copy every page
     position = 0
     while position < count:
         fork = _Fork(range(position, count), step, line, limits)
