@@ -18,7 +18,7 @@ from importlib import import_module
 import typer
 
 from harness.cli.session import complain
-from harness.core.errors import BreaklabError
+from harness.core.errors import BreaklabError, EnvironmentProblem
 from harness.sandbox.signals import Terminated, requests_raised
 
 COMMANDS = {
@@ -43,18 +43,48 @@ def main() -> None:
     traceback = "--traceback" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--traceback"]
     called = arguments[0] if arguments and arguments[0] in COMMANDS else None
+    _open_missing_streams()
     try:
         with requests_raised():
-            open_app(called)(arguments)
+            _run(open_app(called), arguments)
     except BreaklabError as error:
         if traceback:
             raise
         complain(error)
         sys.exit(error.exit_status)
+    except OSError as error:
+        if traceback:
+            raise
+        # What is still waiting to be written would fail once more at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        problem = EnvironmentProblem(
+            f"the system refuses something that is needed: {error}",
+            "check the space on the disk and the limits (`ulimit -a`); --traceback shows the place",
+        )
+        complain(problem)
+        sys.exit(problem.exit_status)
     except Terminated as request:
         if not request.reported:
             print("harness: stopped", file=sys.stderr)
         raise
+
+
+def _open_missing_streams() -> None:
+    """Open the null device for each standard stream that is closed, as after `<&-`.
+
+    Otherwise the next file that is opened would be taken for the stream.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
+
+
+def _run(app: typer.Typer, arguments: list[str]) -> None:
+    """Run the command, and write all of its output."""
+    try:
+        app(arguments)
+    finally:
+        sys.stdout.flush()
 
 
 def open_app(called: str | None = None) -> typer.Typer:

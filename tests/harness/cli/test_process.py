@@ -1,6 +1,10 @@
 """Every command in a process of its own, which most tests do without."""
 
 import re
+import resource
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,3 +58,37 @@ def timeless(completed: Completed) -> tuple[int, str, str]:
 
 def test_no_command_is_left_out() -> None:
     assert COMMANDS.keys() == ALL.keys()
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_changes_nothing_else(closed: str) -> None:
+    command = f"{shlex.quote(sys.executable)} -m harness show skip-unbroadcast {closed}"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False)
+    assert done.returncode == 0
+    assert b"Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", ["list", "show skip-unbroadcast", "list --json"])
+def test_a_full_disk_is_one_message_with_status_3(arguments: str) -> None:
+    command = f"{shlex.quote(sys.executable)} -m harness {arguments} > /dev/full"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False, text=True)
+    assert done.returncode == 3
+    assert done.stderr.count("\n") == 2
+    assert "No space left on device" in done.stderr
+    assert "remedy:" in done.stderr
+
+
+def test_too_few_files_are_one_message_with_status_3() -> None:
+    few = (8, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    arguments = ["break", "skip-unbroadcast", "--probe", "add-new-axis", "--no-cache"]
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", *arguments],
+        capture_output=True,
+        check=False,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, few),
+    )
+    assert done.returncode == 3
+    assert "Too many open files" in done.stderr
+    assert "Traceback" not in done.stderr
