@@ -194,8 +194,9 @@ def test_swapped_and_loaded_engines_give_equal_runs_in_any_order(page_id: str) -
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_that_holds_for_every_page() -> None:
-    pages = [p.id for p in CATALOGUE.pages()[0] if p.front.kind in ("break", "variant", "control")]
+    pages = [p.id for p in CATALOGUE.pages[0] if p.front.kind in ("break", "variant", "control")]
     swapped, wrong = 0, {}
     for page_id in pages:
         try:
