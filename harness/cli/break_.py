@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.background import Background
 from harness.cli.options import (
     Breaks,
     EngineName,
@@ -53,6 +54,10 @@ def break_engine(
     """Put a break into the engine, in memory, and see what happens, probe by probe."""
     session = Session(breaks, engine, on, lang, json, not no_cache, explain=True)
     broken = session.page(page)
+    if session.is_interactive:
+        from harness.report.terminal import show_first_words
+
+        show_first_words(session.console, session.translated(broken))
     prepared = _prepare(session, broken, probe or (), seeds)
     if json:
         report = prepared.run()
@@ -84,12 +89,17 @@ def _show_run(
     from harness.report import terminal
 
     console, shown, change = session.console, session.translated(page), prepared.change
-    terminal.show_heading(console, shown, change.engine)
-    if predict or isinstance(page.front, TrainingBreak):
-        terminal.show_first_section(console, shown)
+    if session.is_interactive:
+        terminal.show_place(console, shown, change.engine)
+    else:
+        terminal.show_heading(console, shown, change.engine)
+        if isinstance(page.front, TrainingBreak):
+            terminal.show_first_section(console, shown)
     terminal.show_diff(console, change.diff, change.sites)
+    running = Background(prepared.run)
     predictions = prepared.ask(console) if predict else {}
-    report = prepared.run()
+    with console.status(console.say("Running the probes ...")):
+        report = running.result()
     session.show(report, **prepared.details)
     if predictions:
         from harness.cli.prediction import show_score

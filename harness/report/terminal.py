@@ -60,12 +60,26 @@ def counted(number: int, what: str) -> str:
 
 def show_heading(console: Screen, page: Page, engine: EngineReport) -> None:
     """Print the title of a page, and the engine."""
+    console.print(Text(page.title, "bold"))
+    show_place(console, page, engine)
+
+
+def show_place(console: Screen, page: Page, engine: EngineReport) -> None:
+    """Print which page is put into which engine."""
     say = console.say
     where = engine.name
     if engine.variant:
         where = say("{engine} with {variant}", engine=engine.name, variant=engine.variant)
     line = say("{page}, on {engine}", page=page.id, engine=where)
-    console.print(Text.assemble((page.title, "bold"), f"\n{line}\n"))
+    console.print(Text(f"{line}\n"))
+
+
+def show_first_words(console: Screen, page: Page) -> None:
+    """Print what is known before anything is computed: title, hypothesis and the page's change."""
+    console.print(Text.assemble((page.title, "bold"), "\n"))
+    show_first_section(console, page)
+    if changes := page.diffs("minigrad"):
+        _show_code(console, "\n".join(change.text.rstrip() for change in changes))
 
 
 def show_first_section(console: Console, page: Page) -> None:
@@ -88,6 +102,10 @@ def show_diff(console: Screen, diff: str, sites: Sequence[SiteReport]) -> None:
         where = scope or console.say("the module")
         line = console.say("{file}, line {lines}, in {scope}:", file=file, lines=lines, scope=where)
         console.print(Text(line, "dim"))
+    _show_code(console, diff)
+
+
+def _show_code(console: Console, diff: str) -> None:
     if console.is_terminal:
         from rich.syntax import Syntax  # slow to import, and not needed for pipes
 

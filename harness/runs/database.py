@@ -156,7 +156,8 @@ def _open_file(path: Path) -> _File:
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and not path.is_file():
         raise OSError("it is not a regular file")
-    connection = sqlite3.connect(path, timeout=10.0)
+    # One thread at a time uses it, but not always the one that opened it.
+    connection = sqlite3.connect(path, timeout=10.0, check_same_thread=False)
     number = path.stat().st_ino
     try:
         _prepare(connection, path)

@@ -84,6 +84,7 @@ class Host:
             raise
         finally:
             theirs.close()
+        _running.add(self)
         order = HostOrder(opening.function, opening.arguments, limits)
         with contextlib.suppress(OSError):  # it has already ended, as the first task will find
             self._send(order)
@@ -121,6 +122,7 @@ class Host:
 
     def close(self) -> None:
         """End the host, and with it everything that it has started."""
+        _running.discard(self)
         self.control.close()
         if self.owner != os.getpid():  # a fork must leave its parent's hosts alone
             return
@@ -150,6 +152,9 @@ class Host:
 
 
 _MAIN = "from harness.sandbox.host import main; main()"
+
+_running: set[Host] = set()
+"""All hosts that have not been closed."""
 
 _idle: dict[object, list[Host]] = defaultdict(list)
 """The hosts that wait for a task, by what they have imported and how they are confined."""
@@ -189,14 +194,10 @@ def _close_hosts_at_exit(_process: int) -> None:
 
 
 def close_hosts() -> None:
-    """End all hosts of this process that have no child."""
-    for host in _idle_hosts():
-        host.close()
+    """End all hosts of this process."""
     _idle.clear()
-
-
-def _idle_hosts() -> list[Host]:
-    return [host for hosts in _idle.values() for host in hosts if host.owner == os.getpid()]
+    for host in [host for host in _running if host.owner == os.getpid()]:
+        host.close()
 
 
 class HostedProcess:

@@ -92,3 +92,14 @@ def test_too_few_files_are_one_message_with_status_3() -> None:
     assert done.returncode == 3
     assert "Too many open files" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_on_a_terminal_the_hypothesis_comes_first_and_the_runs_wait_for_nobody() -> None:
+    command = ["break", "skip-unbroadcast", "--probe", "add-new-axis", "--no-cache"]
+    shown = on_a_terminal(command, ["s"], prompt=">")
+    title, hypothesis, change, place = (
+        shown.index(words)
+        for words in ("Skip the unbroadcast", "Hypothesis", "+$g", "on minigrad")
+    )
+    assert title < hypothesis < change < place
+    assert "Everything is as the page says." in shown
