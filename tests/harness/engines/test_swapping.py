@@ -1,4 +1,4 @@
-"""Swapping the code of a loaded engine's functions: equal to loading the patched text."""
+"""Swapping the code of a loaded engine's functions is equivalent to loading the patched text."""
 
 import importlib
 import sys
@@ -80,7 +80,7 @@ def loaded() -> Iterator[Loaded]:
 
 
 def swap(loaded: Loaded, before: str, after: str) -> ModuleType | None:
-    """The engine with this change of its text; None if it has to be loaded."""
+    """Return the engine with this change to its text; None if the text must be loaded instead."""
     assert TEXT.count(before) == 1
     text = TEXT.replace(before, after)
     swapped = loaded.swap(compile_files(ROOT, {f"{NAME}.py": text}, ()))
