@@ -1,9 +1,10 @@
 """Whether two arrays agree: up to rounding, or as two valid choices at a kink.
 
-At a kink libraries choose, and a choice is not a bug. The unpatched engine's derivatives at nearby
-points determine the valid choices: a vector g belongs to Clarke's subdifferential at x if, in every
-direction v, g . v lies between the smallest and the largest one-sided directional derivative of
-points near x (Clarke, Optimization and Nonsmooth Analysis, 1983, proposition 2.1.2).
+At a kink, libraries make different choices, and a choice is not a bug. The unpatched engine's
+derivatives at nearby points determine the valid choices: a vector g belongs to Clarke's
+subdifferential at x if, in every direction v, g . v lies between the smallest and the largest
+one-sided directional derivative of points near x (Clarke, Optimization and Nonsmooth Analysis,
+1983, proposition 2.1.2).
 """
 
 from __future__ import annotations

@@ -91,8 +91,8 @@ class Report(msgspec.Struct, frozen=True):
     left_out: dict[str, Message] = {}
     """Probes that cannot be used to judge a foreign engine, and why."""
     path: Literal["swapped", "reloaded"] | None = None
-    """How the patch got into the engine: the code of functions was replaced in a loaded engine, or
-    the patched text was loaded. None if nothing was run."""
+    """How the patch was applied: by replacing the code of functions in a loaded engine, or by
+    loading the patched text. None if nothing was run."""
 
     @property
     def repeatable(self) -> bool:

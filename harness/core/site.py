@@ -9,7 +9,7 @@ from typing import Literal
 SiteKind = Literal["expression", "statements", "header", "deletion"]
 
 BOM = "\ufeff"
-"""The byte order mark, which may stand before the text of a file."""
+"""The byte order mark, which may precede the text of a file."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Hooks:
-    """The names that instrumented code calls; an empty one disables its recording."""
+    """The names that instrumented code calls; an empty name disables that recording."""
 
     marker: str
     value: str = ""
@@ -77,5 +77,5 @@ MARKER = Hooks(HOOKS.marker)
 
 
 def line_starts(data: bytes) -> list[int]:
-    """Return the offset at which each line begins, with lines counted as Python counts them."""
+    """Return the offset at which each line begins, with line breaks as in Python source."""
     return [0, *(match.end() for match in re.finditer(rb"\r\n|\n|\r", data))]

@@ -21,7 +21,7 @@ from harness.core.site import HOOKS, Hooks, Site
 from harness.engines.reach import compile_marked
 
 Codes = Mapping[str, CodeType]
-"""The code of each file of an engine, by its path below the root."""
+"""The code object of each of an engine's files, by its path below the root."""
 
 
 def load(
@@ -40,7 +40,7 @@ def load(
 
 
 def load_codes(module: str, root: Path, sources: Mapping[str, str], codes: Codes) -> ModuleType:
-    """Like `load`, with files that are already compiled."""
+    """Like `load`, but with files that are already compiled."""
     return _load(module, _MemoryFinder(root, sources, (), HOOKS, codes))
 
 
@@ -56,7 +56,7 @@ def _load(module: str, finder: _MemoryFinder) -> ModuleType:
 def compile_files(
     root: Path, sources: Mapping[str, str], sites: Sequence[Site], hooks: Hooks = HOOKS
 ) -> Codes:
-    """Compile the files as `load` does, and keep the code for later calls of either.
+    """Compile the files as `load` does, and cache the code for later calls of both functions.
 
     Raises SyntaxError, ValueError or RecursionError for a file that cannot be compiled.
     """
@@ -103,7 +103,7 @@ class _MemoryFinder(importlib.abc.MetaPathFinder):
 
 @lru_cache(maxsize=512)
 def _compiled(text: str, path: str, sites: tuple[tuple[int, Site], ...], hooks: Hooks) -> CodeType:
-    """A file's code, compiled once for all engines that share the file."""
+    """Return a file's code object, compiled once for all engines that share the file."""
     return compile_marked(text, path, sites, hooks)
 
 

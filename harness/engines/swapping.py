@@ -1,13 +1,13 @@
-"""Swapping: give the functions of a loaded engine the code of a patched one.
+"""Swapping: replace the code of a loaded engine's functions with that of the patched text.
 
-An engine that is already loaded becomes the patched engine if its functions get the code of the
-patched text: a function object refers to its code, and whoever refers to the function (a class, a
-table of rules, a closure) sees the change. That is equal to loading the patched text unless the
-import itself would have run differently. So the engine cannot be swapped if the patch changes
+A function object refers to its code object, so everything that refers to the function (a class, a
+table of rules, a closure) sees the replacement. The result equals the engine loaded from the
+patched text, unless the import itself would have run differently. So an engine cannot be swapped if
+the patch changes
 
     the body of a module or a class: constants, attributes, decorators, default arguments
-    a function that the import called, such as a decorator
-    the signature of a function, or the variables that it takes from the function around it
+    a function that was called during the import, such as a decorator
+    the signature of a function, or its free variables
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from harness.engines.loader import Codes, compile_files, load_codes
 
 
 class Loaded:
-    """An engine that was loaded from its text, and can become any patched version of it once."""
+    """An engine that was loaded from its text; it can become a patched version of it, once."""
 
     def __init__(self, module: str, root: Path, sources: Mapping[str, str]) -> None:
         """Import the engine. Raises what the import raises."""
@@ -46,9 +46,9 @@ class Loaded:
         self._functions = _functions_by_code(files)
 
     def swap(self, patched: Codes) -> bool:
-        """Give the functions the code of these files; return whether all could be given it.
+        """Replace the functions' code with that of these files; return whether it was possible.
 
-        If not, nothing is changed. The line numbers are those of the patched text too.
+        If not, nothing is changed. Afterwards, line numbers are those of the patched text.
         """
         pairs: list[tuple[CodeType, CodeType]] = []
         try:
@@ -63,7 +63,7 @@ class Loaded:
         return True
 
     def _pairs(self, old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
-        """Yield the code of each function in `old` and in `new`. Raises _CannotSwap."""
+        """Yield the old and the new code of each function in `old`. Raises _CannotSwap."""
         is_function = bool(old.co_flags & inspect.CO_OPTIMIZED)
         if _own(old) != _own(new) and (not is_function or old in self.called):
             raise _CannotSwap
@@ -80,11 +80,11 @@ class Loaded:
 
 
 class _CannotSwap(Exception):
-    """The patched engine has to be loaded."""
+    """The patched engine must be loaded instead."""
 
 
 def _functions_by_code(files: set[str]) -> dict[int, list[FunctionType]]:
-    """Return the function objects of these files, by the identity of their code."""
+    """Return the function objects defined in these files, by the `id` of their code object."""
     functions: dict[int, list[FunctionType]] = defaultdict(list)
     for item in gc.get_objects():
         if type(item) is FunctionType and item.__code__.co_filename in files:
@@ -93,7 +93,7 @@ def _functions_by_code(files: set[str]) -> dict[int, list[FunctionType]]:
 
 
 def _own(code: CodeType) -> Sequence[object]:
-    """Return what a code object does, without its positions and without the functions in it."""
+    """Return what a code object does, without line numbers and the code of nested functions."""
     constants = [
         constant.co_qualname if isinstance(constant, CodeType) else _exact(constant)
         for constant in code.co_consts
@@ -109,7 +109,7 @@ def _own(code: CodeType) -> Sequence[object]:
 
 
 def _interface(code: CodeType) -> Sequence[object]:
-    """Return what the code around a function depends on."""
+    """Return the properties of a function on which the enclosing code depends."""
     arguments = code.co_argcount + code.co_kwonlyargcount
     starred = bool(code.co_flags & inspect.CO_VARARGS) + bool(
         code.co_flags & inspect.CO_VARKEYWORDS
@@ -126,7 +126,7 @@ def _interface(code: CodeType) -> Sequence[object]:
 
 
 def _exact(constant: object) -> object:
-    """Return a constant so that 0.0 and -0.0, or 1 and True, differ."""
+    """Return a key for a constant under which 0.0 and -0.0 differ, as do 1 and True."""
     if isinstance(constant, tuple):
         return tuple(map(_exact, constant))
     if isinstance(constant, frozenset):

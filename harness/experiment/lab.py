@@ -179,7 +179,7 @@ def _probes_with(
 
 
 def _path(runs: Sequence[Run]) -> Literal["swapped", "reloaded"] | None:
-    """Return how the patch got into the engine."""
+    """Return how the patch was applied to the engine."""
     reached = [run.swapped for run in runs if run.reached or run.failure]
     return None if not reached else "swapped" if all(reached) else "reloaded"
 

@@ -38,7 +38,7 @@ _BLOCK_OPTION = re.compile(r"portable|engine=[\w.-]+|sites=[1-9]\d*")
 
 @dataclass(frozen=True)
 class PatchedEngine:
-    """A page's patch put into an engine; nothing was executed yet."""
+    """A page's patch applied to an engine; nothing has been executed yet."""
 
     page: Page
     variant: str | None

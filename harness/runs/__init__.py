@@ -1,5 +1,5 @@
 """Run probes on an engine in confined child processes, and cache the results.
 
-`host` starts a child for a task, `child` does the task there, `protocol` defines what they
+`isolated` starts a child for a task, `child` does the task there, `protocol` defines what they
 exchange.
 """

@@ -1,6 +1,6 @@
 """What the child does with a task: load an engine and run probes, explore it, or run a program.
 
-Each reply is computed when the host requests it. The process is confined: see
+Each reply is computed when the main process requests it. The child is confined: see
 `harness.sandbox.child`.
 """
 
@@ -50,14 +50,14 @@ from harness.sandbox.frames import LARGEST_PAYLOAD, Frame
 from harness.sandbox.host import Prepare
 
 OUR_ENGINE: dict[str, Loaded] = {}
-"""In a host: our own engine, loaded once, by its module."""
+"""In a host: our own engine, loaded once, by module name."""
 
 
 def open_host(*libraries: str) -> Prepare:
-    """In a host: import the libraries, and return what prepares a task for a child.
+    """In a host: import the libraries, and return the function that prepares tasks for children.
 
-    Only installed libraries are imported here, and only the unpatched files of our own engine are
-    executed here; everything else is only compiled.
+    Besides installed libraries, only the unpatched files of our own engine are executed here;
+    everything else is only compiled.
     """
     _ignore_warnings()
     for library in libraries:
@@ -89,7 +89,7 @@ def _prepare_job(job: Job) -> None:
 
 
 _COMPILING = SyntaxError, ValueError, RecursionError, MemoryError
-"""What compiling a text may raise; the child reports it."""
+"""Exceptions that compilation may raise; the child reports them."""
 
 
 def run_encoded_task(data: bytes, line: Line) -> Iterator[Frame | bytes]:
@@ -98,9 +98,9 @@ def run_encoded_task(data: bytes, line: Line) -> Iterator[Frame | bytes]:
 
 
 def run_task(task: Task, line: Line, *, forks: bool) -> Iterator[Frame | bytes]:
-    """Yield the frames that answer a task; what a program prints is sent meanwhile.
+    """Yield the frames that answer a task; what a program prints is sent as it runs.
 
-    With `forks`, runs are computed in forks of this process where they could change it.
+    With `forks`, the runs of a job are computed in forks of this process.
     """
     _ignore_warnings()
     if isinstance(task, Program):
@@ -146,8 +146,8 @@ def _replacement(reply: Reply, failure: Failure) -> Reply:
 def run_job(job: Job, line: Line, *, forks: bool) -> Iterator[Frame | bytes]:
     """Load the engine, and run the steps in order; each run starts when it is requested.
 
-    Where a run needs the engine as it was loaded, it is computed in another fork of this process;
-    without forks, the process ends, and the caller starts another one. See `_Session.step`.
+    A run that needs the engine as it was loaded is computed in another fork of this process;
+    without forks, the process ends, and the caller starts a new one. See `_Session.step`.
     """
     session = _Session(job)
     failure = session.load()
@@ -166,7 +166,7 @@ def run_job(job: Job, line: Line, *, forks: bool) -> Iterator[Frame | bytes]:
 
 
 class _Session:
-    """An engine that is being loaded and run, and what all of its runs share."""
+    """The engine of a job, and what all of its runs share."""
 
     def __init__(self, job: Job) -> None:
         for measurement in job.measure:
@@ -185,7 +185,7 @@ class _Session:
         """The engine as it was loaded; None for an installed library, which is not patched."""
 
     def load(self) -> Failure | None:
-        """Import the engine, and note the state of the random numbers."""
+        """Import the engine, and record the state of the random number generator."""
         job = self.job
         if job.covered:
             self.coverage.start()
@@ -205,8 +205,8 @@ class _Session:
     def step(self, position: int) -> tuple[Frame, bool]:
         """Return the frame of a step, and whether the next one needs another process.
 
-        That is so after a failure, after a change of the engine's variables, and between probes of
-        which one could affect the other; an installed library serves all of them.
+        It needs one after a failure, after a change of the engine's variables, and if one of the
+        two probes could affect the other; an installed library serves all probes in one process.
         """
         index, loss, traced = self.steps[position]
         following = self.steps[min(position + 1, len(self.steps) - 1)][0]
@@ -241,7 +241,7 @@ class _Session:
         return open_library(job.dialect, module)
 
     def _swapped_engine(self) -> ModuleType | None:
-        """Return the engine that the host has loaded, with the patch; None if it cannot be used."""
+        """Return the host's loaded engine with the patch swapped in; None if that is impossible."""
         job = self.job
         loaded = OUR_ENGINE.get(job.dialect.module)
         if loaded is None or job.covered or loaded.sources != job.base:
@@ -314,4 +314,4 @@ def _measure(job: Job, trial: Trial, run: Run) -> dict[str, Measured]:
     return {one.name: results[one.function] for one in measurements}
 
 
-_import_function = cache(import_function)  # what is imported first, no engine can replace
+_import_function = cache(import_function)  # an engine cannot replace what was imported before it

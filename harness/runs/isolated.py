@@ -1,4 +1,4 @@
-"""Run tasks in child processes, so that the engine under test cannot harm this one.
+"""Run tasks in child processes, so that the engine under test cannot harm this process.
 
 An engine that ends its process ends only its own run: the remaining probes are run in a new child.
 """
@@ -6,8 +6,8 @@ An engine that ends its process ends only its own run: the remaining probes are 
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -42,7 +42,7 @@ MOST_PRINTED = 8_000
 """Bytes; a program that prints more is stopped."""
 
 MOST_LATE = {"TimeLimit": 2, "ProcessorTimeLimit": 10}
-"""After so many runs that reach a limit, the other runs of a job are not waited for."""
+"""After this many runs that reach a limit, the remaining runs of the job are skipped."""
 
 Result = TypeVar("Result")
 
@@ -66,8 +66,8 @@ class EngineDoesNotLoad(Exception):
 def run_isolated(job: Job, *, fork: bool | None = None) -> list[Run]:
     """Return a run for each of the job's steps, in order, even if the engine fails.
 
-    The probes that a page or a person brings come last, so that they cannot change the runs of
-    shared probes. Raises EngineDoesNotLoad if the engine cannot be imported.
+    Probes that belong to a page or a user run last, so that they cannot affect the runs of shared
+    probes. Raises EngineDoesNotLoad if the engine cannot be imported.
     """
     runs: dict[int, Run] = {}
     late: Counter[str] = Counter()
@@ -87,7 +87,7 @@ def _reached_limit(late: Counter[str]) -> str | None:
 
 
 def _not_waited_for(job: Job, position: int, late: Counter[str]) -> Run:
-    """Return a run that was not made, since it would probably take too long as well."""
+    """Return the run of a skipped step, which would probably take too long as well."""
     index, loss, _ = job.steps[position]
     kind = _reached_limit(late) or ""
     reason = f"not run, since {late[kind]} other runs did not end in time"
@@ -115,7 +115,7 @@ def run_survey(task: Survey, *, fork: bool | None = None) -> list[SurveyStep]:
 def _with_worker(task: Task, fork: bool | None, collect: Callable[[Worker], Result]) -> Result:
     """Start a worker for the task, return the result of `collect` on it, and end it.
 
-    If the worker's host ends meanwhile, that is done once more.
+    If the worker's host ends in the meantime, try once more.
     """
     with contextlib.suppress(_HostLost):
         return _with_one_worker(task, fork, collect, last=False)
@@ -125,7 +125,7 @@ def _with_worker(task: Task, fork: bool | None, collect: Callable[[Worker], Resu
 def _with_one_worker(
     task: Task, fork: bool | None, collect: Callable[[Worker], Result], *, last: bool
 ) -> Result:
-    forks = hasattr(os, "fork") if fork is None else fork
+    forks = sys.platform == "linux" if fork is None else fork
     with contextlib.nullcontext() if forks else scratch_folder() as scratch:
         worker = start_worker(task, scratch)
         try:
@@ -137,7 +137,7 @@ def _with_one_worker(
 
 
 class _HostLost(Exception):
-    """The host of a worker has ended before the worker."""
+    """The host of a worker ended before the worker."""
 
 
 def start_worker(task: Task, scratch: Path | None = None) -> Worker:
@@ -154,9 +154,9 @@ _CHILD = "harness.runs.child"
 
 
 def _libraries(task: Task) -> tuple[str, ...]:
-    """Return the libraries to import in the host of a task, and not in each child.
+    """Return the libraries to import once in the task's host rather than in each child.
 
-    That is worth a host of its own from the second task on that needs them.
+    A separate host for them pays off from the second task that needs them.
     """
     if isinstance(task, Program):
         needed = tuple(sorted({"torch", "autograd"} & set(task.needs)))
@@ -175,11 +175,11 @@ _needed_before: set[tuple[str, ...]] = set()
 
 
 def _collect_runs(job: Job, worker: Worker) -> list[Run]:
-    """Return the child's runs; the last one is a failure if the child has ended early.
+    """Return the child's runs; the last one may be a failure if the child has ended early.
 
-    A child that ends abnormally after its first run may do so because of an earlier one, unless it
-    is a time limit. Then the run is left out, to be repeated in a new child. A child that cannot
-    fork also ends where the next run needs a new one.
+    If a child ends abnormally after its first run, an earlier run may be the cause. So the failed
+    run is omitted, and repeated in a new child, unless it reached a time limit. A child that cannot
+    fork also ends when the next run needs a new process.
     """
     answer = _request(worker, job.limits)
     if not isinstance(answer, EngineLoaded) or answer.failure:

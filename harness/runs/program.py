@@ -1,4 +1,4 @@
-"""A program that is run unchanged; what it prints is sent to the host piece by piece."""
+"""A program that is run unchanged; what it prints is sent to the main process piece by piece."""
 
 from __future__ import annotations
 

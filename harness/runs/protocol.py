@@ -1,4 +1,4 @@
-"""What host and child exchange: the host sends a task, and the child replies with frames.
+"""What the main process and a child exchange: a task, and the frames that answer it.
 
 Everything is a plain record in msgpack, which is decoded against its type; nothing is unpickled or
 evaluated.
@@ -49,12 +49,12 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     """Record only which of the engine's functions are called."""
     limits: Limits = Limits()
     base: dict[str, str] = {}
-    """The unpatched files of our own engine, which a host has loaded already; else empty."""
+    """The unpatched files of our own engine, which a host has already loaded; otherwise empty."""
     alone: bool = False
-    """Run every probe in a process of its own: the engine may keep anything between two runs."""
+    """Run every probe in its own process: the engine may keep state between runs."""
 
     selection: tuple[int, ...] | None = None
-    """The positions of the steps to run, in order, if it is not all of them."""
+    """The positions of the steps to run, in order; None runs all of them."""
 
     @property
     def steps(self) -> tuple[tuple[int, Loss | None, bool], ...]:
@@ -64,7 +64,7 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
         return every if self.selection is None else tuple(every[at] for at in self.selection)
 
     def only(self, positions: Iterable[int]) -> Job:
-        """Return the job with the steps at these positions only, in this order."""
+        """Return the job with only the steps at these positions, in this order."""
         known = self.selection
         selection = tuple(at if known is None else known[at] for at in positions)
         return msgspec.structs.replace(self, selection=selection)
@@ -72,7 +72,7 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     def may_share(self, one: int, other: int) -> bool:
         """Whether the probes with these indices may run in one process, one after the other.
 
-        A shared probe leaves our own engine as it was, unless it fails.
+        A shared probe leaves our own engine unchanged, unless it fails.
         """
         shared = self.probes[one].shared and self.probes[other].shared
         return one == other or (shared and not self.alone)
@@ -150,7 +150,7 @@ def decode_record(data: bytes, kind: type[Record]) -> Record | None:
 
 
 def encode_task(task: Task) -> bytes:
-    """Return a task as it is sent to a fresh interpreter."""
+    """Return a task as it is sent to a host or to a fresh interpreter."""
     return msgspec.msgpack.encode(task)
 
 

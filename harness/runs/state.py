@@ -1,7 +1,7 @@
 """Whether a run has changed the engine's own variables, so that the next run could differ.
 
-That is for broken engines, not for code that hides what it changes: a value within an object that a
-module refers to is not seen.
+This is meant for broken engines, not for code that hides its changes: if a value changes inside an
+object that a module refers to, that is not detected.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 
 class EngineState:
-    """The variables of an engine's modules and classes, as they are now."""
+    """The variables of an engine's modules and classes at the time of creation."""
 
     def __init__(self, engine: str) -> None:
-        """Record the variables of the top-level module `engine` and of all below it."""
+        """Record the variables of the top-level module `engine` and of its submodules."""
         modules = [
             vars(module)
             for name, module in list(sys.modules.items())
@@ -35,7 +35,7 @@ class EngineState:
         self._lengths = list(map(len, self._containers))
 
     def is_unchanged(self) -> bool:
-        """Whether every variable is the object that it was, and holds as many things."""
+        """Whether every variable is still the same object, and every container is as long."""
         values = self._current()
         return (
             len(values) == len(self._values)

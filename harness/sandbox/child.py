@@ -1,4 +1,4 @@
-"""In the child process: drop what was inherited, become confined, and answer tickets with frames.
+"""In the child process: drop what was inherited, confine itself, and answer tickets with frames.
 
 A child of the host calls `run_child`; a fresh interpreter calls `main`.
 """
@@ -28,18 +28,18 @@ _read = os.read  # code under test may replace the name in the module
 
 
 class Line:
-    """The child's end of the line to its host: the ticket of the last request, and the answer."""
+    """The child's end of the line to the main process: the pipes, and the last ticket."""
 
     def __init__(self, pipes: Pipes) -> None:
         self.pipes, self.ticket = pipes, b""
 
     def send(self, frame: Frame) -> None:
-        """Send a frame, which may come before the one that answers the request."""
+        """Send a frame; it may precede the one that answers the request."""
         write_frame(self.pipes.frames, frame, self.ticket)
 
 
 Work = Callable[[Line], Iterator[Frame | bytes]]
-"""What a child does: each frame is computed when it is requested. Bytes are sent as they are."""
+"""What a child does: each frame is computed when it is requested; bytes are sent unchanged."""
 
 
 def main() -> None:
@@ -62,7 +62,7 @@ def import_function(name: str) -> Callable[..., Any]:
 def run_child(
     work: Work, pipes: Pipes, limits: Limits, confine_process: Callable[[], None]
 ) -> NoReturn:
-    """Answer tickets with the frames of `work`, in the present folder, and end the process.
+    """Answer tickets with the frames of `work`, in the working directory, and end the process.
 
     Standard input is empty, and standard output and error go to `pipes.output`.
     """
@@ -75,7 +75,7 @@ def run_child(
         confine_process()
         serve(work, pipes, limits)
         status = 0
-    except BaseException as error:  # such as from work that patches this module
+    except BaseException as error:  # for example from work that patches this module
         with contextlib.suppress(BaseException):
             os.write(2, f"{type(error).__name__}: {message_of(error)}".encode())
     os._exit(status)
@@ -98,7 +98,7 @@ def serve(work: Work, pipes: Pipes, limits: Limits) -> None:
 
 
 def read_exactly(descriptor: int, count: int) -> bytes:
-    """Read that many bytes; end the process if the host has closed the pipe."""
+    """Read `count` bytes; end the process if the pipe is closed."""
     data = b""
     while len(data) < count:
         piece = _read(descriptor, count - len(data))

@@ -36,6 +36,8 @@ def confine(scratch: Path, limits: Limits) -> None:
             continue_with_one_thread()
             enter_namespaces(scratch, limits)
         continue_supervised(isolated, limits.total_processes)
+        if isolated:
+            mount_own_proc()
         drop_privileges()
         refuse_system_calls()
     os.chdir(scratch)
@@ -45,8 +47,8 @@ def confine(scratch: Path, limits: Limits) -> None:
 def confine_host(scratch: Path, limits: Limits, control: int) -> bool:
     """Continue as the first process of new namespaces; return whether the kernel grants them.
 
-    The process keeps its privileges within them, so that it can give each child a scratch folder of
-    its own, and the descriptor `control`.
+    The process keeps the descriptor `control`, and its privileges within the namespaces, so that it
+    can give each child its own scratch folder.
     """
     if sys.platform != "linux" or not limits.namespaces or not namespaces_available():
         return False

@@ -1,7 +1,7 @@
-"""In a child: compute steps in forks of it, so that the child remains as it is.
+"""In a child: compute steps in forks of the child, so that the child itself does not change.
 
-A fork has no access to the child's pipes. The child hands it the ticket of each request, and passes
-its answers on without reading them, so that the host judges them like any other.
+A fork has no access to the pipes for tickets and frames. The child forwards the ticket of each request to the
+fork, and the fork's answers without decoding them: the main process validates them like any other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.sandbox.scratch import empty_folder
 from harness.sandbox.supervision import die_with_parent, exit_with
 
 Step = Callable[[int], tuple[Frame, bool]]
-"""Returns the frame of a step, and whether the process that computed it has to end."""
+"""Returns the frame of a step, and whether the process that computed it must end."""
 
 _PATIENCE = 5.0
 """Seconds that a fork may take to end after it has closed its pipe."""
@@ -32,12 +32,12 @@ _GOES_ON, _ENDS = b".", b"!"
 
 
 def compute_in_forks(count: int, step: Step, line: Line, limits: Limits) -> Iterator[bytes]:
-    """Yield the answers of the steps 0 to `count`, each computed in a fork of this process.
+    """Yield the answers of the first `count` steps, each computed in a fork of this process.
 
-    A fork also computes the following steps, until one says that its process has to end. If a fork
-    ends in any other way, so does this process.
+    A fork also computes the following steps, until a step says that its process must end. If the
+    fork ends for any other reason, this process ends in the same way.
     """
-    gc.freeze()  # else the collector of each fork would copy every page
+    gc.freeze()  # otherwise a collection in a fork would copy every page
     position = 0
     while position < count:
         fork = _Fork(range(position, count), step, line, limits)
@@ -66,26 +66,26 @@ class _Fork:
     def answer(self, line: Line) -> tuple[bytes, bool]:
         """Return the answer to a request, and whether the fork ends after it.
 
-        If the fork has ended instead, send what it has sent, and end this process like it.
+        If the fork has ended instead, forward what it sent, and end this process in the same way.
         """
         with contextlib.suppress(OSError):  # it has ended
             os.write(self._tickets, line.ticket)
         head = self._read(4, b"", line)
         length = int.from_bytes(head, "big")
-        if length > LARGEST_BODY:  # the host refuses it
+        if length > LARGEST_BODY:  # the main process refuses it
             return head, True
         answer = self._read(4 + length, head, line)
         return answer, self._read(1, b"", line) != _GOES_ON
 
     def close(self) -> None:
-        """Wait until the fork has ended, and remove its files from the present folder."""
+        """Wait until the fork has ended, and remove its files from the working directory."""
         os.close(self._tickets)
         os.close(self._answers)
         os.waitpid(self._pid, 0)
         empty_folder(Path.cwd())
 
     def _read(self, length: int, data: bytes, line: Line) -> bytes:
-        """Read on until there are so many bytes; what the fork starts may hold the pipe open."""
+        """Read until there are `length` bytes; the fork's children may keep the pipe open."""
         pieces, missing, status = [data], length - len(data), None
         while missing:
             if select.select([self._answers], [], [], 0 if status is not None else 0.05)[0]:
@@ -108,7 +108,7 @@ class _Fork:
             ended, now = os.waitpid(self._pid, os.WNOHANG)
             if ended:
                 status = now
-            elif time.monotonic() > end:  # it goes on without its pipe
+            elif time.monotonic() > end:  # it still runs, without its pipe
                 os.kill(self._pid, signal.SIGKILL)
                 status = os.waitpid(self._pid, 0)[1]
             else:
@@ -117,7 +117,7 @@ class _Fork:
 
 
 def serve_steps(steps: range, step: Step, tickets: int, answers: int, limits: Limits) -> NoReturn:
-    """In a fork: answer a ticket with each step's frame, and a byte that says whether to go on."""
+    """In a fork: answer each ticket with a step's frame, then a byte that says whether to go on."""
     for position in steps:
         ticket = read_exactly(tickets, TICKET_SIZE)
         restart_cpu_limit(limits)

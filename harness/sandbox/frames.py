@@ -1,8 +1,8 @@
-"""What processes exchange: frames from a child, orders to a child or a host.
+"""What processes exchange: frames from a child, and orders to a child or a host.
 
 A frame is four bytes of length (big-endian) and a body: a byte for the version, a byte for the
-kind, the ticket, and the payload. The host sends a new random ticket with every request, and
-refuses a frame with another one, so that nothing written before its request is accepted.
+kind, the ticket, and the payload. The main process sends a new random ticket with every request,
+and refuses frames with any other ticket, so nothing written before its request is accepted.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Pipes(NamedTuple):
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What a fresh interpreter is to do."""
+    """What a fresh interpreter has to do."""
 
     function: str
     """`module:function`, which takes the data and a `Line` and returns an iterator of frames."""
@@ -108,7 +108,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class HostOrder(msgspec.Struct, frozen=True):
-    """The first message to a host: what it is to import, and how it is to be confined."""
+    """The first message to a host: what to import, and how to confine itself."""
 
     function: str
     """`module:function`, which takes the arguments and returns a `harness.sandbox.host.Prepare`."""
@@ -117,19 +117,19 @@ class HostOrder(msgspec.Struct, frozen=True):
 
 
 class TaskOrder(msgspec.Struct, frozen=True):
-    """A message to a host: what a new child is to do."""
+    """A message to a host: what a new child has to do."""
 
     data: bytes
     limits: Limits
     forks: int
-    """How often the child may fork by itself, in addition to its limit on processes."""
+    """How many forks the child may make for its steps, on top of its limit on processes."""
 
 
 ORDER, KILL = b"O", b"K"
-"""The kinds of messages to a host: an order, and the request to kill the child."""
+"""The kinds of messages to a host: an order, or a request to kill the child."""
 
 HEADER = struct.Struct("!cI")
 """The kind of a message to a host, and the length of the order in bytes."""
 
 ANSWER = struct.Struct("!I")
-"""What a host answers to a task: 0 when the child is forked, and its wait status when it ended."""
+"""A host's answers to a task: 0 once the child is forked, then its wait status once it ends."""

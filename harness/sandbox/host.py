@@ -1,9 +1,9 @@
-"""In the host: a confined process that has imported what tasks need, and forks a child for each.
+"""In the host: a confined process that imports what tasks need, and forks a child for each task.
 
-The host runs no foreign code itself, so a child starts in milliseconds from a process that is as it
-was for the first one. On Linux it is the first process of a PID namespace: a child cannot signal
-it, and whatever a child leaves behind ends with it. See `harness.sandbox.worker` for the other side
-of its socket.
+The host itself runs no code under test, so every child starts within milliseconds from the same
+clean process. On Linux the host is the first process of a PID namespace: a child cannot signal it,
+and any process that a child leaves behind ends with it. For the other end of its socket, see
+`harness.sandbox.hosts`.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ from harness.sandbox.supervision import (
 )
 
 Prepare = Callable[[bytes], Work]
-"""Turns a task into what a child does; called in the host, and must not run foreign code."""
+"""Turns a task into the work of a child; runs in the host, and must not run code under test."""
 
 
 def main() -> None:
-    """Serve tasks from the socket whose descriptor is the first argument."""
+    """Serve tasks from the socket whose file descriptor is the first argument."""
     control = socket.socket(fileno=int(sys.argv[1]))
     order = msgspec.msgpack.decode(_receive(control)[1], type=HostOrder)
     _Host(control, order).serve()
 
 
 class _Host:
-    """The process that serves tasks one after the other."""
+    """The process that serves tasks, one at a time."""
 
     def __init__(self, control: socket.socket, order: HostOrder) -> None:
         self.control, self.scratch = control, Path.cwd()
@@ -71,13 +71,13 @@ class _Host:
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         self.prepare: Prepare = import_function(order.function)(*order.arguments)
         gc.collect()
-        gc.freeze()  # the collector would otherwise copy every page in every child
+        gc.freeze()  # otherwise a collection in a child would copy every page
 
     def serve(self) -> NoReturn:
-        """Serve one task after the other until the socket is closed."""
+        """Serve tasks, one at a time, until the socket is closed."""
         while True:
             kind, payload, descriptors = _receive(self.control)
-            if kind == KILL:  # the child had ended meanwhile
+            if kind == KILL:  # the child has already ended
                 continue
             order = msgspec.msgpack.decode(payload, type=TaskOrder)
             status = self._run(order, Pipes(*descriptors))
@@ -116,7 +116,7 @@ class _Host:
         limit_resources(limits)
 
     def _wait(self, child: int, most: int) -> int:
-        """Return the child's wait status, or that of SIGKILL if it was to be killed."""
+        """Return the child's wait status, or that of SIGKILL if the child has to be killed."""
         while True:
             waited: list[socket.socket | int] = [self.control, self.ended]
             ready, _, _ = select.select(waited, [], [], 0.05)
@@ -136,7 +136,7 @@ def _fail(error: Exception, _send: object) -> NoReturn:
 
 
 def _reap(child: int) -> int | None:
-    """Reap all processes that have ended, and return the child's wait status if it is one."""
+    """Reap all processes that have ended; return the wait status of `child` if it is among them."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -149,7 +149,7 @@ def _reap(child: int) -> int | None:
 
 
 def _receive(control: socket.socket) -> tuple[bytes, bytes, list[int]]:
-    """Return the kind, the payload and the descriptors of a message; exit if there is none."""
+    """Return the kind, payload and file descriptors of a message; exit if the socket is closed."""
     header, descriptors, _, _ = socket.recv_fds(control, HEADER.size, len(Pipes._fields))
     if len(header) < HEADER.size:
         os._exit(0)

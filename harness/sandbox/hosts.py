@@ -1,7 +1,7 @@
-"""Hosts, as the process that starts them sees them: start one, have it fork children, and end it.
+"""Hosts, as seen by the main process: start one, have it fork children, and end it.
 
 A host serves one child at a time. It is kept for the next task with the same opening, and ends with
-the process that started it. See `harness.sandbox.host` for what happens in the host.
+the main process (the one that started it). See `harness.sandbox.host` for what happens in the host.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from harness.sandbox.limits import Limits, child_environment
 from harness.sandbox.scratch import make_scratch_folder, remove_folder
 
 PATIENCE = 0.1
-"""Seconds to wait for a process to end by itself, and again after a request to end."""
+"""Seconds to wait for a process to end by itself, and again after it was asked to end."""
 
 LONG_PATIENCE = 5.0
 """Seconds to wait for a process that is about to end."""
 
 START_UP = 120.0
-"""Seconds that a host may take to start and to import libraries, on a busy machine."""
+"""Seconds that a host may take to start and import libraries on a busy machine."""
 
 MOST_TASKS = 2000
-"""A host is replaced after this many tasks, before it runs out of process numbers."""
+"""A host is replaced after this many tasks, before it runs out of process IDs."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,11 @@ class Opening:
 
 
 class HostLost(Exception):
-    """A host has ended, or does not answer; the text is the last that it printed."""
+    """A host has ended, or does not answer; the message is the last line that it printed."""
 
 
 class Host:
-    """A process that forks a child for each task, and the socket that leads to it."""
+    """A process that forks a child for each task, and the socket connected to it."""
 
     def __init__(self, opening: Opening, limits: Limits) -> None:
         self.owner, self.tasks = os.getpid(), 0
@@ -86,11 +86,11 @@ class Host:
             theirs.close()
         _running.add(self)
         order = HostOrder(opening.function, opening.arguments, limits)
-        with contextlib.suppress(OSError):  # it has already ended, as the first task will find
+        with contextlib.suppress(OSError):  # it has already ended; the first task will raise
             self._send(order)
 
     def start_child(self, order: TaskOrder, pipes: Pipes) -> None:
-        """Fork a child with these ends of its pipes. Raises HostLost."""
+        """Have the host fork a child with these ends of its pipes. Raises HostLost."""
         self.tasks += 1
         try:
             self._send(order, pipes)
@@ -99,7 +99,7 @@ class Host:
             raise self._lost() from error
 
     def receive(self, seconds: float) -> int:
-        """Return the status in the next answer. Raises HostLost, or TimeoutError."""
+        """Return the status in the next answer. Raises HostLost or TimeoutError."""
         self.control.settimeout(seconds)
         answer = b""
         while len(answer) < ANSWER.size:
@@ -121,7 +121,7 @@ class Host:
             self.control.sendall(HEADER.pack(KILL, 0))
 
     def close(self) -> None:
-        """End the host, and with it everything that it has started."""
+        """End the host and everything that it has started."""
         _running.discard(self)
         self.control.close()
         if self.owner != os.getpid():  # a fork must leave its parent's hosts alone
@@ -143,7 +143,7 @@ class Host:
         self.control.sendall(data)
 
     def _lost(self) -> HostLost:
-        """Close the host, and return the error that says what it printed last."""
+        """Close the host, and return an error with the last line that it printed."""
         self.process.kill()
         printed = self.process.stderr.read() if self.process.stderr else b""
         self.close()
@@ -189,7 +189,7 @@ def start_child(opening: Opening, order: TaskOrder, pipes: Pipes) -> Host:
 
 @cache
 def _close_hosts_at_exit(_process: int) -> None:
-    """Arrange it once for each process; those of a pool do not call what `atexit` has."""
+    """Register it once per process; unlike `atexit` handlers, it also runs in pool processes."""
     util.Finalize(None, close_hosts, exitpriority=100)
 
 
@@ -218,7 +218,7 @@ class HostedProcess:
             except (HostLost, TimeoutError):
                 self._host.close()
                 self._status, self.lost = -signal.SIGKILL, True
-            except BaseException:  # such as Ctrl-C: the child must not go on
+            except BaseException:  # such as Ctrl-C: the child must not continue
                 self._host.close()
                 raise
         return self._status

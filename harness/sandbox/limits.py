@@ -53,8 +53,8 @@ ALLOWED_VARIABLES = {
 def child_environment(scratch: Path) -> dict[str, str]:
     """Return the environment of a new interpreter that works in the folder `scratch`.
 
-    It imports from where this one does. `/proc` shows the environment with which a process was
-    started, so the user's variables must not be in it to begin with.
+    Its import path is that of this process. `/proc` shows the environment that a process was
+    started with, so the user's variables must be absent from the start.
     """
     inherited = {name: os.environ[name] for name in ALLOWED_VARIABLES if name in os.environ}
     path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)

@@ -88,17 +88,17 @@ def enter_namespaces(scratch: Path, limits: Limits) -> None:
 def mount_own_proc() -> None:
     """Show only the processes of this PID namespace in `/proc`, if the kernel allows it.
 
-    The first process of the namespace has to do it. Other processes of the user, with their
-    environment, are hidden.
+    Only the first process of the namespace may call it. It hides the user's other processes and
+    their environments.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mount(b"proc", b"/proc", b"proc", _MS_RDONLY | _MS_NOSUID | _MS_NODEV, None)
 
 
 def enter_own_scratch(scratch: Path, limits: Limits) -> None:
-    """Give this process an empty scratch folder and System V objects of its own.
+    """Give this process its own empty scratch folder and its own System V IPC objects.
 
-    It has to be in the namespaces of `enter_namespaces` already, and to have its privileges.
+    It must already be in the namespaces of `enter_namespaces`, and still have its privileges.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     _check(libc.unshare(_NEWNS | _NEWIPC))

@@ -23,13 +23,13 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def make_scratch_folder() -> Path:
-    """Make a temporary folder, which this process has to remove."""
+    """Make a temporary folder, which the caller must remove."""
     _remove_abandoned_once()
     return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
 
 
 def empty_folder(folder: Path) -> None:
-    """Remove everything in a folder, however deeply nested, without following links."""
+    """Remove everything in a folder, however deeply nested, without following symbolic links."""
     pending = [folder]
     with contextlib.suppress(OSError):
         for current in pending:
@@ -37,7 +37,7 @@ def empty_folder(folder: Path) -> None:
                 path = Path(entry.path)
                 if entry.is_dir(follow_symlinks=False):
                     path.chmod(0o700)
-                    # Moved to the top, so that no path grows too long.
+                    # Move it to the top, so that no path gets too long.
                     pending.append(path.rename(folder / os.urandom(8).hex()))
                 else:
                     path.unlink()
@@ -46,7 +46,7 @@ def empty_folder(folder: Path) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder with its contents."""
+    """Remove a folder and its contents."""
     empty_folder(folder)
     with contextlib.suppress(OSError):
         folder.rmdir()
@@ -58,7 +58,7 @@ def _remove_abandoned_once() -> None:
 
 
 def remove_abandoned() -> None:
-    """Remove the folders of processes that were killed before they could do so."""
+    """Remove the folders of processes that were killed before they could remove them."""
     if not Path("/proc/self").exists():
         return
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):

@@ -1,8 +1,8 @@
-"""A filter that refuses system calls which reach past the limits and the namespaces.
+"""A filter that refuses system calls that bypass the limits and the namespaces.
 
-These are calls that connect to programs outside through Unix sockets, that hold memory which no
-limit counts, that leave memory behind, or that read and write other processes. See seccomp(2); the
-numbers are those of the kernel's `unistd.h` for each architecture.
+These calls connect to outside programs through Unix sockets, allocate memory that no limit counts,
+leave memory behind, or read and write the memory of other processes. See seccomp(2); the numbers
+are from the kernel's `unistd.h` for each architecture.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NUMBERS = {
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _OTHER_ABI = 0x40000000
-"""Numbers from here on belong to another calling convention of x86_64."""
+"""System call numbers from here on belong to x32, another ABI of x86_64."""
 
 _PR_SET_SECCOMP, _MODE_FILTER, _AF_UNIX = 22, 2, 1
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
@@ -42,9 +42,9 @@ _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.EPERM
 
 
 def refuse_system_calls() -> None:
-    """Refuse the calls in this process and in all that it starts, where the kernel can.
+    """Refuse these calls in this process and all that it starts, where the kernel supports it.
 
-    The process must not be able to gain privileges any more.
+    The process must already be unable to gain privileges (`PR_SET_NO_NEW_PRIVS`).
     """
     machine = platform.machine()
     if sys.platform != "linux" or machine not in _NUMBERS:
@@ -56,7 +56,7 @@ def refuse_system_calls() -> None:
 
 
 def _program(architecture: int, numbers: dict[str, int]) -> bytes:
-    """Return the filter's instructions: each a code, two relative jumps and an operand."""
+    """Return the filter's instructions: an opcode, two relative jumps and an operand each."""
     socket = numbers.pop("socket")
     refused = list(numbers.values())
     steps = [

@@ -32,24 +32,24 @@ def die_with_parent(signum: int = signal.SIGKILL) -> None:
 
 
 def make_untraceable() -> None:
-    """Keep other processes of the user from reading and writing the memory of this one.
+    """Keep the user's other processes from reading or writing the memory of this one.
 
-    That holds for its forks too.
+    Its forks are protected too.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0)
 
 
 def adopt_descendants() -> None:
-    """Become the parent of every descendant whose own parent ends."""
+    """Become the parent of every descendant whose parent has ended."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def continue_as_first_process(kept: int) -> None:
-    """Return in a new process, the first one of its PID namespace; this one ends with it.
+    """Return in a new process, the first of its PID namespace; this one ends when that one does.
 
-    The new process keeps only the standard streams and the descriptor `kept`.
+    The new process keeps only the standard streams and the file descriptor `kept`.
     """
     first = os.fork()
     if first:
@@ -62,16 +62,16 @@ def continue_as_first_process(kept: int) -> None:
 def count_processes(isolated: bool) -> int:
     """Return a number that grows with the descendants of this process.
 
-    If this is the first process of a PID namespace (`isolated`), it counts all that were ever
-    started; otherwise those that exist.
+    If this is the first process of a PID namespace (`isolated`), it counts all processes ever
+    started there; otherwise, those that exist now.
     """
     return _count_ever_started() if isolated else len(_descendants())
 
 
 def end_others(isolated: bool) -> None:
-    """Kill every descendant of this process, which adopts them all, and wait for them.
+    """Kill every descendant of this process, which has adopted orphans, and wait for them.
 
-    If it is the first one of its PID namespace (`isolated`), these are all other processes there.
+    In the first process of a PID namespace (`isolated`), these are all other processes there.
     """
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
@@ -92,7 +92,7 @@ def continue_supervised(isolated: bool, most: int) -> None:
 
     With `isolated`, the next process becomes the first one of a PID namespace, and the kernel kills
     all the others when that one ends. It supervises the child rather than being the child: signals
-    from within the namespace do not kill the first process, so that an abort would go unnoticed.
+    from within the namespace do not kill the first process, so an abort would go unnoticed.
     """
     if isolated:
         _supervise_in_namespace(most)
@@ -123,7 +123,7 @@ def _supervise_in_namespace(most: int) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
     child = os.fork()
     if child:
-        close_all_but(writer)  # otherwise the host would not notice when the child closes a pipe
+        close_all_but(writer)  # otherwise a pipe that the child closes would stay open
         status_of_child = _wait_for(child, lambda: _count_ever_started() > most)
         os.write(writer, status_of_child.to_bytes(4, "big"))
         os._exit(0)
@@ -148,10 +148,10 @@ def _supervise_descendants(most: int) -> None:
 
 
 def close_all_but(*kept: int) -> None:
-    """Close every file of the process except these descriptors."""
+    """Close every file descriptor of the process except these."""
     previous = -1
     for descriptor in sorted(kept):
-        if descriptor:  # os.closerange(0, 0) closes every file
+        if descriptor:  # os.closerange(0, 0) closes every descriptor
             os.closerange(previous + 1, descriptor)
         previous = descriptor
     os.closerange(previous + 1, os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else 256)

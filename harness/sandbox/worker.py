@@ -1,7 +1,7 @@
-"""A worker: the host's side of a child process. The host requests frames, and ends the process.
+"""A worker: the main process's handle on a child, to request frames from it and to end it.
 
-The process is a fork of a host where processes can fork; otherwise it is a fresh interpreter. Both
-run `harness.sandbox.child`.
+The child is a fork of a host where processes can fork, and a fresh interpreter elsewhere. Both run
+`harness.sandbox.child`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from harness.sandbox.hosts import LONG_PATIENCE, PATIENCE, HostedProcess, Openin
 from harness.sandbox.limits import Limits, child_environment
 
 START_UP = 60.0
-"""Seconds that a fresh interpreter may take to start, on a busy machine."""
+"""Seconds that a fresh interpreter may take to start on a busy machine."""
 
 
 class NoFrame(Enum):
@@ -50,19 +50,19 @@ class Process(Protocol):
 
     @property
     def lost(self) -> bool:
-        """Whether its exit status is unknown, since its host ended first."""
+        """Whether its exit status is unknown because its host ended first."""
         ...
 
     def end(self, patience: float = PATIENCE) -> int:
-        """Kill the process with its descendants, and wait for it; may be called repeatedly.
+        """Kill the process and its descendants, and wait for it; may be called repeatedly.
 
-        It gets `patience` seconds to end by itself. Returns its exit status, negative for a signal.
+        It has `patience` seconds to end by itself. Returns its exit status, negative for a signal.
         """
         ...
 
 
 class Worker:
-    """A child process, and the host's ends of its pipes."""
+    """A child process, and the main process's ends of its pipes."""
 
     def __init__(self, process: Process, tickets: int, frames: int, output: int) -> None:
         self._process, self._ticket = process, b""
@@ -79,7 +79,7 @@ class Worker:
 
     @property
     def lost(self) -> bool:
-        """Whether the host ended before the child, so that the child's status is unknown."""
+        """Whether the child's exit status is unknown because its host ended first."""
         return self._process.lost
 
     @property
@@ -91,7 +91,7 @@ class Worker:
         """Wait for the empty frame that a fresh interpreter sends once it has started."""
         with contextlib.suppress(queue.Empty):
             if self._bodies.get(timeout=START_UP) is None:
-                self._bodies.put(None)  # it has ended, as the first request will find
+                self._bodies.put(None)  # it has ended; the first request will return ENDED
 
     def request(self, seconds: float) -> Frame | NoFrame:
         """Request the next frame with a new ticket, and wait for it."""
@@ -166,9 +166,9 @@ class SpawnedProcess:
 
 
 def hosted_worker(opening: Opening, data: bytes, limits: Limits, forks: int = 0) -> Worker:
-    """Start a worker in a fork of a host with this opening, which is started if none is idle.
+    """Start a worker in a fork of a host with this opening; start a host if none is idle.
 
-    It yields the frames of the task `data`, and may fork `forks` times in addition to its limit.
+    It yields the frames of the task `data`. It may fork `forks` times beyond its process limit.
     Raises EnvironmentProblem if no host can be started.
     """
     (tickets, request), (receive, frames), (listen, output) = os.pipe(), os.pipe(), os.pipe()

@@ -2,8 +2,11 @@
 
 import io
 import os
+import pty
+import select
 import subprocess
 import sys
+import time
 import traceback
 from pathlib import Path
 from unittest import mock
@@ -66,3 +69,27 @@ def _text(stream: io.TextIOWrapper) -> str:
     stream.flush()
     assert isinstance(stream.buffer, io.BytesIO)
     return stream.buffer.getvalue().decode("utf-8")
+
+
+def on_a_terminal(arguments: list[str], answers: list[str], prompt: str = ":") -> str:
+    """What `harness ARGUMENTS` shows when its terminal is given one answer a question."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "harness", *arguments], stdin=slave, stdout=slave, stderr=slave
+    )
+    os.close(slave)
+    shown, waiting, deadline = "", list(answers), time.monotonic() + 600
+    while time.monotonic() < deadline:
+        if select.select([master], [], [], 0.1)[0]:
+            try:
+                shown += os.read(master, 4096).decode()
+            except OSError:  # the other side is closed: that is how a terminal ends
+                break
+        if waiting and shown.rstrip(" ").endswith(prompt) and not shown.endswith("\n"):
+            os.write(master, (waiting.pop(0) + "\n").encode())
+            shown += "\n"
+        elif process.poll() is not None:
+            break
+    assert process.wait(600) == 0, shown
+    os.close(master)
+    return shown

@@ -31,7 +31,7 @@ STEPS: tuple[Step, ...] = (
 
 
 ATTEMPT_MARKER = "harness tries:"
-"""Printed before each attempt, so that the host can name one that never ends."""
+"""Printed before each attempt, so that the main process can name one that never ends."""
 
 
 class Survey(msgspec.Struct, frozen=True, tag="survey"):

@@ -1,12 +1,7 @@
 """`harness new`: the page it writes, what it refuses, and what it asks on a terminal."""
 
 import json
-import os
-import pty
-import select
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -22,7 +17,7 @@ from harness.experiment.context import OpenContext
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import Page, read_page
 from harness.runs.cache import open_cache
-from tests.harness.command import harness
+from tests.harness.command import harness, on_a_terminal
 
 pytestmark = pytest.mark.usefixtures("without_oracles")
 
@@ -242,27 +237,3 @@ def test_on_a_terminal_missing_arguments_are_prompted_for(tmp_path: Path) -> Non
     assert (page.front.kind, page.front.level) == ("break", 2)
     assert "@@ add @@\n-unbroadcast($g, $s)\n+$g\n" in page.fences[0].text
     assert page.expect[None].keys() == {"add-new-axis", "add-scalar"}
-
-
-def on_a_terminal(arguments: list[str], answers: list[str]) -> str:
-    """What `harness ARGUMENTS` shows when its terminal is given one answer a question."""
-    master, slave = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "harness", *arguments], stdin=slave, stdout=slave, stderr=slave
-    )
-    os.close(slave)
-    shown, waiting, deadline = "", list(answers), time.monotonic() + 600
-    while time.monotonic() < deadline:
-        if select.select([master], [], [], 0.1)[0]:
-            try:
-                shown += os.read(master, 4096).decode()
-            except OSError:  # the other side is closed: that is how a terminal ends
-                break
-        if waiting and shown.rstrip(" ").endswith(":") and not shown.endswith("\n"):
-            os.write(master, (waiting.pop(0) + "\n").encode())
-            shown += "\n"
-        elif process.poll() is not None:
-            break
-    assert process.wait(600) == 0, shown
-    os.close(master)
-    return shown

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.app import COMMANDS as ALL
-from tests.harness.command import Completed, harness, harness_process
+from tests.harness.command import Completed, harness, harness_process, on_a_terminal
 from tests.harness.matrix.tiny import ENGINE as TINY
 from tests.harness.sound_exercise import SOUND_EXERCISE
 from tests.harness.sound_myth import SOUND_MYTH
@@ -98,8 +98,7 @@ def test_on_a_terminal_the_hypothesis_comes_first_and_the_runs_wait_for_nobody()
     command = ["break", "skip-unbroadcast", "--probe", "add-new-axis", "--no-cache"]
     shown = on_a_terminal(command, ["s"], prompt=">")
     title, hypothesis, change, place = (
-        shown.index(words)
-        for words in ("Skip the unbroadcast", "Hypothesis", "+$g", "on minigrad")
+        shown.index(words) for words in ("Skip the unbroadcast", "Hypothesis", "+$g", "on minigrad")
     )
     assert title < hypothesis < change < place
     assert "Everything is as the page says." in shown

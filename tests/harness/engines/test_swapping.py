@@ -1,4 +1,4 @@
-"""Swapping the code of a loaded engine's functions: equal to loading the patched text."""
+"""Swapping the code of a loaded engine's functions is equivalent to loading the patched text."""
 
 import importlib
 import sys
@@ -17,6 +17,7 @@ from harness.engines.swapping import Loaded
 from harness.experiment.baseline import Baseline
 from harness.experiment.patching import clean_engine, prepare
 from harness.pages.catalogue import open_catalogue
+from harness.pages.front_matter import TrainingBreak
 from harness.runs.cache import Cache
 from harness.runs.isolated import run_isolated
 from harness.runs.protocol import Job
@@ -80,7 +81,7 @@ def loaded() -> Iterator[Loaded]:
 
 
 def swap(loaded: Loaded, before: str, after: str) -> ModuleType | None:
-    """The engine with this change of its text; None if it has to be loaded."""
+    """Return the engine with this change to its text; None if the text must be loaded instead."""
     assert TEXT.count(before) == 1
     text = TEXT.replace(before, after)
     swapped = loaded.swap(compile_files(ROOT, {f"{NAME}.py": text}, ()))
@@ -199,6 +200,8 @@ def test_that_holds_for_every_page() -> None:
     pages = [p.id for p in CATALOGUE.pages[0] if p.front.kind in ("break", "variant", "control")]
     swapped, wrong = 0, {}
     for page_id in pages:
+        if isinstance(CATALOGUE.page(page_id).front, TrainingBreak):
+            continue  # it has recipes, and no probes
         try:
             swapped += assert_equal_if_loaded_and_in_any_order(page_id)
         except AssertionError as error:

@@ -1,6 +1,6 @@
 """Kills every process that it can, the machine's first included."""
 
-ENDS = ["SIGKILL"]
+ENDS = ["SIGKILL", "ProcessLookupError"]
 SHARED = None
 
 
