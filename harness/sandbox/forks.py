@@ -1,7 +1,8 @@
 """In a child: compute steps in forks of the child, so that the child itself does not change.
 
-A fork has no access to the pipes for tickets and frames. The child forwards the ticket of each request to the
-fork, and the fork's answers without decoding them: the main process validates them like any other.
+A fork has no access to the pipes for tickets and frames. The child forwards the ticket of each
+request to the fork, and the fork's answers without decoding them: the main process validates them
+like any other.
 """
 
 from __future__ import annotations
