@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
 
 import typer
 
-from harness.cli.background import Background
 from harness.cli.options import (
     Breaks,
     EngineName,
@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     from harness.pages.probe import Probe
     from harness.report.terminal import Screen
     from harness.training.record import TrainingReport
+
+
+Result = TypeVar("Result")
+
+_POLL = 0.1
+"""Seconds after which a waiting main thread looks for signals: a join without a limit does not."""
 
 
 def break_engine(
@@ -96,7 +102,7 @@ def _show_run(
         if isinstance(page.front, TrainingBreak):
             terminal.show_first_section(console, shown)
     terminal.show_diff(console, change.diff, change.sites)
-    running = Background(prepared.run)
+    running = _Background(prepared.run)
     predictions = prepared.ask(console) if predict else {}
     with console.status(console.say("Running the probes ...")):
         report = running.result()
@@ -197,3 +203,32 @@ def _prepare_training(session: Session, page: Page, seeds: int | None) -> _Prepa
         ask=lambda console: ask_moves(console, list(experiment.expectation.moves)),
         details={"page": session.translated(page)},
     )
+
+
+# ----- Running while the learner answers -----
+
+
+class _Background(Generic[Result]):
+    """A function that is called in a thread of its own."""
+
+    def __init__(self, function: Callable[[], Result]) -> None:
+        self._function = function
+        self._results: list[Result] = []
+        self._error: BaseException | None = None
+        # A daemon: a command that is stopped does not wait for it.
+        self._thread = threading.Thread(target=self._call, daemon=True)
+        self._thread.start()
+
+    def result(self) -> Result:
+        """Return what the function returns, or raise what it raises, once it is done."""
+        while self._thread.is_alive():
+            self._thread.join(_POLL)
+        if self._error is not None:
+            raise self._error
+        return self._results[0]
+
+    def _call(self) -> None:
+        try:
+            self._results.append(self._function())
+        except BaseException as error:  # raised again in the thread that waits
+            self._error = error
