@@ -31,7 +31,7 @@ from harness.sandbox.frames import (
     TaskOrder,
 )
 from harness.sandbox.limits import Limits, child_environment
-from harness.sandbox.scratch import make_scratch_folder, remove_folder
+from harness.sandbox.scratch import make_scratch_folder, remove_folder, remove_own
 
 PATIENCE = 0.1
 """Seconds to wait for a process to end by itself, and again after it was asked to end."""
@@ -190,7 +190,13 @@ def start_child(opening: Opening, order: TaskOrder, pipes: Pipes) -> Host:
 @cache
 def _close_hosts_at_exit(_process: int) -> None:
     """Register it once per process; unlike `atexit` handlers, it also runs in pool processes."""
-    util.Finalize(None, close_hosts, exitpriority=100)
+    util.Finalize(None, _end_all, exitpriority=100)
+
+
+def _end_all() -> None:
+    """End the hosts, also one that another thread has only begun to start."""
+    close_hosts()
+    remove_own()
 
 
 def close_hosts() -> None:

@@ -52,6 +52,12 @@ def remove_folder(folder: Path) -> None:
         folder.rmdir()
 
 
+def remove_own() -> None:
+    """Remove all scratch folders of this process, at its end."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}{os.getpid()}-*"):
+        remove_folder(folder)
+
+
 @cache
 def _remove_abandoned_once() -> None:
     remove_abandoned()
