@@ -36,20 +36,11 @@ def load(
     The sites call `hooks`. Earlier imports of the package are dropped. Raises what the import
     raises.
     """
-    return _load(module, _MemoryFinder(root, sources, sites, hooks))
-
-
-def load_codes(module: str, root: Path, sources: Mapping[str, str], codes: Codes) -> ModuleType:
-    """Like `load`, but with files that are already compiled."""
-    return _load(module, _MemoryFinder(root, sources, (), HOOKS, codes))
-
-
-def _load(module: str, finder: _MemoryFinder) -> ModuleType:
     sys.dont_write_bytecode = True
     top = module.partition(".")[0]
     for name in [name for name in sys.modules if name.partition(".")[0] == top]:
         del sys.modules[name]
-    sys.meta_path.insert(0, finder)
+    sys.meta_path.insert(0, _MemoryFinder(root, sources, sites, hooks))
     return importlib.import_module(module)
 
 
@@ -68,15 +59,9 @@ class _MemoryFinder(importlib.abc.MetaPathFinder):
     """Finds only the modules whose text was passed in."""
 
     def __init__(
-        self,
-        root: Path,
-        sources: Mapping[str, str],
-        sites: Sequence[Site],
-        hooks: Hooks,
-        codes: Codes | None = None,
+        self, root: Path, sources: Mapping[str, str], sites: Sequence[Site], hooks: Hooks
     ) -> None:
         self.root, self.sources, self.sites, self.hooks = root, sources, sites, hooks
-        self.codes = codes or {}
 
     def find_spec(
         self, name: str, _path: object = None, _target: ModuleType | None = None
@@ -95,8 +80,6 @@ class _MemoryFinder(importlib.abc.MetaPathFinder):
     def code(self, file: str) -> CodeType:
         text, path = self.sources[file], str(self.root / file)
         linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
-        if file in self.codes:
-            return self.codes[file]
         numbered = [pair for pair in enumerate(self.sites) if pair[1].file == file]
         return _compiled(text, path, tuple(numbered), self.hooks if numbered else HOOKS)
 

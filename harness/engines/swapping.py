@@ -20,8 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
 
-from harness.core.site import HOOKS
-from harness.engines.loader import Codes, compile_files, load_codes
+from harness.engines.loader import Codes, compile_files, load
 
 
 class Loaded:
@@ -30,7 +29,7 @@ class Loaded:
     def __init__(self, module: str, root: Path, sources: Mapping[str, str]) -> None:
         """Import the engine. Raises what the import raises."""
         self.sources = dict(sources)
-        self.codes = compile_files(root, sources, (), HOOKS)
+        self.codes = compile_files(root, sources, ())  # the code objects that `load` executes
         self.called: set[CodeType] = set()
         files = {str(root / file) for file in sources}
 
@@ -40,7 +39,7 @@ class Loaded:
 
         sys.settrace(note)
         try:
-            self.module: ModuleType = load_codes(module, root, sources, self.codes)
+            self.module: ModuleType = load(module, root, sources)
         finally:
             sys.settrace(None)
         self._functions = _functions_by_code(files)

@@ -71,7 +71,8 @@ def run_isolated(job: Job, *, fork: bool | None = None) -> list[Run]:
     """
     runs: dict[int, Run] = {}
     late: Counter[str] = Counter()
-    pending = sorted(range(len(job.steps)), key=lambda at: not job.probes[job.steps[at][0]].shared)
+    steps = job.steps
+    pending = sorted(range(len(steps)), key=lambda at: not job.probes[steps[at][0]].shared)
     while pending and not _reached_limit(late):
         rest = job.only(pending)
         done = _with_worker(rest, fork, partial(_collect_runs, rest))
@@ -79,7 +80,7 @@ def run_isolated(job: Job, *, fork: bool | None = None) -> list[Run]:
         runs |= zip(pending, done, strict=False)
         del pending[: len(done)]
     runs |= {position: _not_waited_for(job, position, late) for position in pending}
-    return [runs[position] for position in range(len(job.steps))]
+    return [runs[position] for position in range(len(steps))]
 
 
 def _reached_limit(late: Counter[str]) -> str | None:

@@ -42,6 +42,7 @@ from harness.sandbox.supervision import (
     die_with_parent,
     end_others,
     make_untraceable,
+    reap,
 )
 
 Prepare = Callable[[bytes], Work]
@@ -122,7 +123,7 @@ class _Host:
             ready, _, _ = select.select(waited, [], [], 0.05)
             if self.ended in ready:
                 os.read(self.ended, 4096)
-            status = _reap(child)
+            status = reap(child)
             if status is not None:
                 return status
             if self.control in ready and _receive(self.control)[0] == KILL:
@@ -133,19 +134,6 @@ class _Host:
 
 def _fail(error: Exception, _send: object) -> NoReturn:
     raise error
-
-
-def _reap(child: int) -> int | None:
-    """Reap all processes that have ended; return the wait status of `child` if it is among them."""
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return None
-        if pid == child:
-            return status
-        if pid == 0:
-            return None
 
 
 def _receive(control: socket.socket) -> tuple[bytes, bytes, list[int]]:

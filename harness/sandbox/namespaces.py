@@ -76,11 +76,10 @@ def enter_namespaces(scratch: Path, limits: Limits) -> None:
     with contextlib.suppress(OSError):  # a nested user namespace could mount file systems
         Path("/proc/sys/user/max_user_namespaces").write_text("0", encoding="ascii")
     _check(libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None))
-    writable, size = os.fsencode(scratch), f"size={limits.file_size},nr_inodes=4096".encode()
-    _check(libc.mount(b"tmpfs", writable, b"tmpfs", _MS_NOSUID | _MS_NODEV, size))
+    _mount_scratch(libc, scratch, limits)
     devices = [path for path in _HARMLESS_DEVICES if _bind_to_itself(libc, path)]
     _set_attributes(libc, b"/", _AT_RECURSIVE, _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV, 0)
-    _set_attributes(libc, writable, 0, 0, _ATTR_RDONLY)
+    _set_attributes(libc, os.fsencode(scratch), 0, 0, _ATTR_RDONLY)
     for path in devices:
         _set_attributes(libc, path, 0, 0, _ATTR_NODEV)
 
@@ -88,8 +87,8 @@ def enter_namespaces(scratch: Path, limits: Limits) -> None:
 def mount_own_proc() -> None:
     """Show only the processes of this PID namespace in `/proc`, if the kernel allows it.
 
-    Only the first process of the namespace may call it. It hides the user's other processes and
-    their environments.
+    A process in the namespace calls it before it drops its privileges. It hides the user's other
+    processes and their environments.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mount(b"proc", b"/proc", b"proc", _MS_RDONLY | _MS_NOSUID | _MS_NODEV, None)
@@ -102,8 +101,7 @@ def enter_own_scratch(scratch: Path, limits: Limits) -> None:
     """
     libc = ctypes.CDLL(None, use_errno=True)
     _check(libc.unshare(_NEWNS | _NEWIPC))
-    size = f"size={limits.file_size},nr_inodes=4096".encode()
-    _check(libc.mount(b"tmpfs", os.fsencode(scratch), b"tmpfs", _MS_NOSUID | _MS_NODEV, size))
+    _mount_scratch(libc, scratch, limits)
 
 
 def drop_privileges() -> None:
@@ -118,6 +116,12 @@ def drop_privileges() -> None:
         libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
     none = struct.pack("6I", *[0] * 6)  # effective, permitted, inheritable: two words each
     libc.capset(struct.pack("Ii", _CAPABILITY_VERSION, 0), none)
+
+
+def _mount_scratch(libc: ctypes.CDLL, scratch: Path, limits: Limits) -> None:
+    """Mount a new file system in memory at the scratch folder."""
+    size = f"size={limits.file_size},nr_inodes=4096".encode()
+    _check(libc.mount(b"tmpfs", os.fsencode(scratch), b"tmpfs", _MS_NOSUID | _MS_NODEV, size))
 
 
 def _bind_to_itself(libc: ctypes.CDLL, path: bytes) -> bool:

@@ -161,17 +161,20 @@ def _wait_for(child: int, too_many: Callable[[], bool]) -> int:
     """Return the child's wait status, or that of SIGKILL after `too_many` processes or SIGTERM."""
     while True:
         received = signal.sigtimedwait(_WAITED_FOR, 0.05)
-        status = _reap(child)
+        status = reap(child)
         if status is not None:
             return status
         if too_many() or (received and received.si_signo == signal.SIGTERM):
             return signal.SIGKILL  # the wait status of a signal is its number
 
 
-def _reap(child: int) -> int | None:
-    """Reap all processes that have ended, and return the child's wait status if it is one."""
+def reap(child: int) -> int | None:
+    """Reap all processes that have ended; return the wait status of `child` if it is among them."""
     while True:
-        pid, status = os.waitpid(-1, os.WNOHANG)
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return None
         if pid == child:
             return status
         if pid == 0:
