@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from harness.cli.options import Breaks, EngineName, Json, NoCache, VariantId
@@ -17,7 +18,7 @@ from harness.sandbox.signals import Terminated
 
 if TYPE_CHECKING:
     from harness.matrix.evaluation import Evaluations
-    from harness.matrix.plan import Plan
+    from harness.matrix.plan import Choice, Plan
     from harness.matrix.records import Matrix
 
 
@@ -47,8 +48,7 @@ def show_kill_matrix(
     json: Json = False,
 ) -> int:
     """Run every break with every diagnostic, and compare with the committed matrix."""
-    from harness.matrix import verdict
-    from harness.matrix.plan import plan_matrix
+    from harness.matrix.plan import choose
     from harness.report.matrix_markdown import write_markdown
 
     write_junit = _junit_writer() if junit else None
@@ -57,12 +57,10 @@ def show_kill_matrix(
     if session.engine.foreign and accept:
         name = session.engine.name
         raise UsageError(f"no matrix is committed for {name}", "leave --accept out")
-    plan = plan_matrix(
-        session.catalogue, session.engine, on=on, ids=ids or (), family=family, cache=session.cache
-    )
-    evaluations = _evaluate_all(session, plan)
-    accepted = verdict.accept(plan, evaluations) if accept else None
-    matrix = verdict.judge_matrix(plan, evaluations, time.perf_counter() - start)
+    choice = choose(session.catalogue, session.engine, on=on, ids=ids or (), family=family)
+    matrix, accepted = _cached_matrix(session, choice, start) if not accept else None, None
+    if matrix is None:
+        matrix, accepted = _evaluated_matrix(session, choice, start, accept)
     if json:
         print_json(matrix)
     elif markdown != Path("-"):
@@ -82,6 +80,36 @@ def _show(session: Session, matrix: Matrix, accepted: list[Path] | None, verbose
         show_accepted(session.console, accepted)
     session.show(matrix, verbose=verbose)
     show_left_out(session.console, len(session.catalogue.many_seeded))
+
+
+def _cached_matrix(session: Session, choice: Choice, start: float) -> Matrix | None:
+    """Return the matrix if nothing that it depends on has changed, with the time this took."""
+    from harness.matrix.cached import MATRICES
+
+    key = choice.matrix_key
+    cached = session.cache.get(MATRICES, [key]).get(key) if key else None
+    return msgspec.structs.replace(cached, seconds=_seconds(start)) if cached else None
+
+
+def _evaluated_matrix(
+    session: Session, choice: Choice, start: float, accept: bool
+) -> tuple[Matrix, list[Path] | None]:
+    """Return the matrix, and the files that `--accept` changed."""
+    from harness.matrix import verdict
+    from harness.matrix.cached import MATRICES
+    from harness.matrix.plan import plan_matrix
+
+    plan = plan_matrix(choice, session.cache)
+    evaluations = _evaluate_all(session, plan)
+    accepted = verdict.accept(plan, evaluations) if accept else None
+    matrix = verdict.judge_matrix(plan, evaluations, _seconds(start))
+    if key := choice.matrix_key:
+        session.cache.put(MATRICES, {key: matrix})
+    return matrix, accepted
+
+
+def _seconds(start: float) -> float:
+    return round(time.perf_counter() - start, 3)
 
 
 def _evaluate_all(session: Session, plan: Plan) -> Evaluations:

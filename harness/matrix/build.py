@@ -66,7 +66,8 @@ def build_matrix(
         pair_set=smallest_cover(breaks_by(": ".join, catches), costs),
         frontier=frontier(by_diagnostic, passes, len(catches)),
         differences=None if differences is None else list(differences),
-        seconds=round(seconds, 3),
+        seconds=seconds,
+        repeatable=all(page.report.repeatable for page in evaluations.everything),
     )
 
 

@@ -1,4 +1,4 @@
-"""Evaluations of pages, cached by everything that they depend on.
+"""Evaluations of pages, and whole matrices, cached by everything that they depend on.
 
 An evaluation depends on the page, the engine, the variant and the shared probes, and on Python, the
 libraries and all of our own code. Most runs never reach the patch and are the same for every page:
@@ -16,6 +16,7 @@ from harness.core.report import RunReport
 from harness.engines.engine import Engine
 from harness.experiment.cached import engine_facts, is_cacheable, page_facts
 from harness.matrix.evaluation import Evaluation
+from harness.matrix.records import Matrix
 from harness.pages.catalogue import Catalogue
 from harness.pages.page import Page
 from harness.runs.cache import Cache, Kind, key_of
@@ -37,6 +38,8 @@ COMMON: Kind[list[RunReport]] = Kind(
     list[RunReport],
     is_repeatable=lambda runs: bool(runs) and all(run.repeatable for run in runs),
 )
+MATRICES: Kind[Matrix] = Kind("matrix", Matrix)
+"""Whole matrices: if nothing has changed, no evaluation needs to be read."""
 
 
 def pack(evaluation: Evaluation, common: Sequence[RunReport]) -> StoredEvaluation:

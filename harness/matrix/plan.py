@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +19,21 @@ from harness.core.report import EngineReport, Report, RunReport
 from harness.engines.engine import Engine
 from harness.experiment.lab import report_absence
 from harness.experiment.patching import Experiment, prepare
-from harness.matrix.cached import cached_common, cached_evaluations, page_key, shared_key
+from harness.matrix.cached import (
+    MATRICES,
+    cached_common,
+    cached_evaluations,
+    page_key,
+    shared_key,
+)
+from harness.matrix.committed import committed_file
 from harness.matrix.evaluation import Evaluation, Size
 from harness.pages.catalogue import Catalogue, nearest
 from harness.pages.conventions import Conventions
 from harness.pages.front_matter import Break, Control, TrainingBreak, Variant
 from harness.pages.page import Page
 from harness.pages.probe import Probe
-from harness.runs.cache import Cache
+from harness.runs.cache import Cache, key_of
 
 
 @dataclass(frozen=True)
@@ -70,16 +78,53 @@ class Plan:
         return (*self.controls, *self.variants, *self.breaks)
 
 
-def plan_matrix(
+@dataclass(frozen=True)
+class Choice:
+    """What a matrix is asked for: the pages, in the order of the catalogue, and the engine."""
+
+    catalogue: Catalogue
+    engine: Engine
+    variant: Page | None
+    """It takes the place of the clean engine."""
+    controls: tuple[Page, ...]
+    variants: tuple[Page, ...]
+    breaks: tuple[Page, ...]
+    whole: bool
+    """Whether every break of the catalogue is included."""
+
+    @cached_property
+    def shared_key(self) -> bytes:
+        """The key of what every page's evaluation depends on."""
+        return shared_key(self.catalogue, self.engine, self.variant)
+
+    def key(self, page: Page) -> bytes | None:
+        """Return the key of a page's evaluation; None if it cannot be cached."""
+        return page_key(self.shared_key, page, self.variant)
+
+    @property
+    def matrix_key(self) -> bytes | None:
+        """The key of the matrix; None if one of the evaluations cannot be cached."""
+        keys = [self.key(page) for page in (*self.controls, *self.variants, *self.breaks)]
+        if None in keys:
+            return None
+        files = [
+            committed_file(root, self.variant.id if self.variant else None)
+            for root in self.catalogue.roots
+        ]
+        texts = [file.read_bytes() if file.is_file() else None for file in files]
+        facts = (keys, list(map(str, files)), texts, self.whole, self.catalogue.conventions)
+        return key_of(MATRICES, facts)
+
+
+def choose(
     catalogue: Catalogue,
     engine: Engine,
     *,
     on: str | None = None,
     ids: Sequence[str] = (),
     family: str | None = None,
-    cache: Cache | None = None,
-) -> Plan:
-    """Put every page's patch into the engine; nothing is executed.
+) -> Choice:
+    """Choose the pages of a matrix.
 
     Parameters
     ----------
@@ -92,8 +137,6 @@ def plan_matrix(
         out, since they are rewrites of the engine as it is.
     ids, family : sequence of str, str, optional
         Only these breaks, only the breaks of this family.
-    cache : Cache, optional
-        Where evaluations may be found.
 
     Raises
     ------
@@ -106,21 +149,36 @@ def plan_matrix(
     variant = catalogue.page(on, "variant") if on else None
     breaks = [page for page in pages if isinstance(page.front, Break)]
     chosen = _select(catalogue, breaks, ids, family)
-    planner = _Planner(catalogue, engine, variant, cache)
     ours = not engine.foreign
-    return Plan(
-        engine=engine.report(on),
-        controls=planner.entries(p for p in pages if isinstance(p.front, Control) and ours),
-        variants=planner.entries(
-            p for p in pages if isinstance(p.front, Variant) and ours and not variant
-        ),
-        breaks=planner.entries(chosen),
-        shared=catalogue.shared_probes,
-        key=planner.key,
-        common=planner.common,
-        roots=catalogue.roots,
+    return Choice(
+        catalogue=catalogue,
+        engine=engine,
+        variant=variant,
+        controls=tuple(p for p in pages if isinstance(p.front, Control) and ours),
+        variants=tuple(p for p in pages if isinstance(p.front, Variant) and ours and not variant),
+        breaks=tuple(chosen),
         whole=len(chosen) == len(breaks),
-        conventions=catalogue.conventions,
+    )
+
+
+def plan_matrix(choice: Choice, cache: Cache | None = None) -> Plan:
+    """Put every page's patch into the engine, unless its evaluation is cached; nothing is executed.
+
+    Raises PageError for the first page that cannot be used.
+    """
+    planner = _Planner(choice, cache)
+    variant = choice.variant.id if choice.variant else None
+    return Plan(
+        engine=choice.engine.report(variant),
+        controls=planner.entries(choice.controls),
+        variants=planner.entries(choice.variants),
+        breaks=planner.entries(choice.breaks),
+        shared=choice.catalogue.shared_probes,
+        key=choice.shared_key,
+        common=planner.common,
+        roots=choice.catalogue.roots,
+        whole=choice.whole,
+        conventions=choice.catalogue.conventions,
     )
 
 
@@ -157,23 +215,17 @@ def _select(
 class _Planner:
     """Makes the entries of one plan."""
 
-    def __init__(
-        self,
-        catalogue: Catalogue,
-        engine: Engine,
-        variant: Page | None,
-        cache: Cache | None,
-    ) -> None:
-        self.catalogue, self.engine, self.variant, self.cache = catalogue, engine, variant, cache
-        self.key = shared_key(catalogue, engine, variant)
-        self.common = cached_common(cache, self.key) if cache else []
+    def __init__(self, choice: Choice, cache: Cache | None) -> None:
+        self.choice, self.cache = choice, cache
+        self.catalogue, self.engine, self.variant = choice.catalogue, choice.engine, choice.variant
+        self.common = cached_common(cache, choice.shared_key) if cache else []
         self.homes = {
-            name: _root(probe.path, catalogue.roots)
-            for name, probe in catalogue.shared_probes.items()
+            name: _root(probe.path, choice.catalogue.roots)
+            for name, probe in choice.catalogue.shared_probes.items()
         }
 
     def entries(self, pages: Iterable[Page]) -> tuple[Entry, ...]:
-        keys = {page.id: (page, page_key(self.key, page, self.variant)) for page in pages}
+        keys = {page.id: (page, self.choice.key(page)) for page in pages}
         cached: dict[bytes | None, Evaluation] = {}
         if self.cache:
             cached = cached_evaluations(self.cache, (key for _, key in keys.values()), self.common)

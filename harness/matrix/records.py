@@ -183,3 +183,5 @@ class Matrix(msgspec.Struct, frozen=True):
     differences: list[Difference] | None
     """Differences from the committed matrix; None if none is committed."""
     seconds: float
+    repeatable: bool = True
+    """Whether evaluating the same pages again would give the same matrix."""

@@ -30,7 +30,7 @@ from harness.diagnostics.shape import SHAPE
 from harness.engines.engine import Dialect, Engine
 from harness.experiment.baseline import Baseline
 from harness.matrix.evaluate import evaluate_all
-from harness.matrix.plan import plan_matrix
+from harness.matrix.plan import choose, plan_matrix
 from harness.matrix.verdict import judge_matrix
 from harness.pages.catalogue import Catalogue
 from harness.runs.cache import Cache
@@ -172,7 +172,7 @@ def measure(breaks: int, probes: int) -> dict[str, float]:
         assert len(pages) == breaks + 3
         assert len(catalogue.shared_probes) == probes
         clock.lap("read")
-        plan = plan_matrix(catalogue, engine())
+        plan = plan_matrix(choose(catalogue, engine()))
         clock.lap("plan")
         trials = evaluate_all(plan, bench, processes=1)
         clock.lap("try")

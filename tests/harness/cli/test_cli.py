@@ -297,7 +297,7 @@ def test_ctrl_c_at_any_moment_ends_with_one_line_and_its_status(
         except (Exception, KeyboardInterrupt) as error:
             raise KeyError("a library's own") from error
 
-    monkeypatch.setattr(plan, "plan_matrix", interrupted)
+    monkeypatch.setattr(plan, "choose", interrupted)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
     try:
         done = harness("matrix")

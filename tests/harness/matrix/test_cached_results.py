@@ -1,25 +1,30 @@
 """Evaluations come from the cache as long as nothing that they depend on has changed."""
 
+import json
 import shutil
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from harness.core.errors import EnvironmentProblem
 from harness.core.report import Report
 from harness.experiment.baseline import Baseline
 from harness.experiment.patching import Experiment
-from harness.matrix import evaluate
+from harness.matrix import evaluate, verdict
 from harness.matrix import plan as plan_module
 from harness.matrix.cached import cached_common, pack, unpack
 from harness.matrix.evaluate import evaluate_all
 from harness.matrix.evaluation import Evaluation
-from harness.matrix.plan import plan_matrix
+from harness.matrix.plan import choose, plan_matrix
 from harness.matrix.records import Matrix
 from harness.matrix.verdict import judge_matrix
 from harness.pages.catalogue import Catalogue
 from harness.runs import cache
 from harness.runs.cache import Cache
+from tests.harness.command import harness
 from tests.harness.matrix.tiny import BY_HAND, DIAGNOSTICS, ENGINE, SQUARE, page, write_pages
+from tests.harness.sound_page import SOUND
 from tests.harness.tiny import tiny_engine
 
 
@@ -52,7 +57,7 @@ def filled(folder: Path, tmp_path: Path) -> Cache:
 
 
 def matrix(catalogue: Catalogue, store: Cache, engine: str = ENGINE) -> Matrix:
-    plan = plan_matrix(Catalogue(catalogue.roots), tiny_engine(engine), cache=store)
+    plan = plan_matrix(choose(Catalogue(catalogue.roots), tiny_engine(engine)), store)
     return judge_matrix(plan, evaluate_all(plan, Baseline(store, DIAGNOSTICS), processes=1), 0.0)
 
 
@@ -129,15 +134,15 @@ def test_what_another_day_may_bring_otherwise_is_not_kept(
 
 
 def test_a_row_that_cannot_be_decoded_is_a_miss(catalogue: Catalogue, store: Cache) -> None:
-    plan = plan_matrix(catalogue, tiny_engine(ENGINE))
+    plan = plan_matrix(choose(catalogue, tiny_engine(ENGINE)))
     store._database.write({entry.key: b"garbage" for entry in plan.entries if entry.key})
     assert matrix(catalogue, store) == matrix(catalogue, Cache(None))
 
 
 def test_what_is_kept_is_what_was_found(catalogue: Catalogue, store: Cache) -> None:
-    plan = plan_matrix(catalogue, tiny_engine(ENGINE), cache=store)
+    plan = plan_matrix(choose(catalogue, tiny_engine(ENGINE)), store)
     first = evaluate_all(plan, Baseline(store, DIAGNOSTICS, select=True), processes=1)
-    again = plan_matrix(Catalogue(catalogue.roots), tiny_engine(ENGINE), cache=store)
+    again = plan_matrix(choose(Catalogue(catalogue.roots), tiny_engine(ENGINE)), store)
     assert all(isinstance(entry.work, Evaluation) for entry in again.entries)
     assert evaluate_all(again, Baseline(store, DIAGNOSTICS, select=True), processes=1) == first
 
@@ -145,7 +150,7 @@ def test_what_is_kept_is_what_was_found(catalogue: Catalogue, store: Cache) -> N
 def test_a_run_that_never_comes_to_the_patch_is_kept_once_for_all_pages(
     catalogue: Catalogue, store: Cache
 ) -> None:
-    plan = plan_matrix(catalogue, tiny_engine(ENGINE), cache=store)
+    plan = plan_matrix(choose(catalogue, tiny_engine(ENGINE)), store)
     found = evaluate_all(plan, Baseline(store, DIAGNOSTICS, select=True), processes=1)
     common = cached_common(store, plan.key)
     assert {(run.probe, run.outcome) for run in common} == {
@@ -172,8 +177,32 @@ def test_where_a_break_is_lost_that_nobody_catches_is_found_out_afterwards(
 ) -> None:
     same = page("same", "break", "values", BY_HAND)
     (catalogue.roots[0] / "same.md").write_text(same, encoding="utf-8")
-    plan = plan_matrix(Catalogue(catalogue.roots), tiny_engine(ENGINE), cache=store)
+    plan = plan_matrix(choose(Catalogue(catalogue.roots), tiny_engine(ENGINE)), store)
     found = evaluate_all(plan, Baseline(store, DIAGNOSTICS, select=True), processes=1)
     rows = {row.break_: row for row in judge_matrix(plan, found, 0.0).breaks}
     assert (rows["same"].fate, rows["half"].fate) == ("survived", "caught")
     assert rows["same"].why == "it ran, but on this input both formulas agree"
+
+
+def test_an_unchanged_matrix_needs_no_evaluation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A changed page, or a changed committed matrix, is judged again."""
+    file = tmp_path / "log-slope-one.md"
+    file.write_text(SOUND, encoding="utf-8")
+    command = "matrix", "log-slope-one", "--breaks", str(tmp_path), "--json"
+    first = harness(*command)
+
+    def judged(*_: object, **__: object) -> NoReturn:
+        raise EnvironmentProblem("judged again", "nothing")
+
+    monkeypatch.setattr(verdict, "judge_matrix", judged)
+    again = harness(*command)
+    assert (again.returncode, again.stderr) == (first.returncode, first.stderr)
+    assert json.loads(again.stdout) | {"seconds": 0} == json.loads(first.stdout) | {"seconds": 0}
+    (tmp_path / "matrix.toml").write_text("", encoding="utf-8")
+    assert harness(*command).returncode == 3
+    (tmp_path / "matrix.toml").unlink()
+    assert harness(*command).returncode == first.returncode
+    file.write_text(SOUND + "\n", encoding="utf-8")
+    assert harness(*command).returncode == 3

@@ -11,7 +11,7 @@ from harness.diagnostics.shape import SHAPE
 from harness.experiment.baseline import Baseline
 from harness.matrix.evaluate import evaluate_all
 from harness.matrix.evaluation import Evaluations
-from harness.matrix.plan import Plan, plan_matrix
+from harness.matrix.plan import Plan, choose, plan_matrix
 from harness.matrix.records import Matrix
 from harness.matrix.verdict import judge_matrix
 from harness.pages.catalogue import Catalogue
@@ -61,7 +61,7 @@ def write_pages(
 
 def plan(catalogue: Catalogue, engine: str = ENGINE, **selection: Any) -> Plan:
     """A plan for the pages as they are now on the disk."""
-    return plan_matrix(Catalogue(catalogue.roots), tiny_engine(engine), **selection)
+    return plan_matrix(choose(Catalogue(catalogue.roots), tiny_engine(engine), **selection))
 
 
 def run(

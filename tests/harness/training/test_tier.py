@@ -12,7 +12,7 @@ from harness.core.errors import EnvironmentProblem, HunkError, PageError, UsageE
 from harness.engines.engine import find_engine
 from harness.experiment import baseline as bench_module
 from harness.experiment.context import OpenContext
-from harness.matrix.plan import plan_matrix
+from harness.matrix.plan import choose
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.runs.cache import Cache
 from harness.sandbox.limits import Limits
@@ -374,7 +374,7 @@ def test_the_check_of_all_pages_runs_one_tier_or_the_other(
 def test_the_matrix_leaves_the_tier_out(tmp_path: Path) -> None:
     catalogue = write_page(tmp_path)
     with pytest.raises(UsageError, match="no family `training`"):
-        plan_matrix(catalogue, find_engine(), family="training")
+        choose(catalogue, find_engine(), family="training")
 
 
 # ----- The command line -----
