@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,7 +19,7 @@ from harness.cli.options import (
     Probes,
     VariantId,
 )
-from harness.cli.session import Session, print_json
+from harness.cli.session import Background, Session, print_json
 from harness.core.errors import DoesNotApply, UsageError
 
 if TYPE_CHECKING:
@@ -30,12 +29,6 @@ if TYPE_CHECKING:
     from harness.pages.probe import Probe
     from harness.report.terminal import Screen
     from harness.training.record import TrainingReport
-
-
-Result = TypeVar("Result")
-
-_POLL = 0.1
-"""Seconds after which a waiting main thread looks for signals: a join without a limit does not."""
 
 
 def break_engine(
@@ -91,6 +84,7 @@ def _show_run(
     session: Session, page: Page, prepared: _Prepared, predict: bool
 ) -> Report | TrainingReport:
     """Print the change, ask for predictions, run, and print the report."""
+    from harness.core.report import Report
     from harness.pages.front_matter import TrainingBreak
     from harness.report import terminal
 
@@ -102,10 +96,10 @@ def _show_run(
         if isinstance(page.front, TrainingBreak):
             terminal.show_first_section(console, shown)
     terminal.show_diff(console, change.diff, change.sites)
-    running = _Background(prepared.run)
+    cached = isinstance(change, Report)
+    running = None if cached else Background(prepared.run)
     predictions = prepared.ask(console) if predict else {}
-    with console.status(console.say("Running the probes ...")):
-        report = running.result()
+    report = session.wait(running) if running else prepared.run()
     session.show(report, **prepared.details)
     if predictions:
         from harness.cli.prediction import show_score
@@ -203,32 +197,3 @@ def _prepare_training(session: Session, page: Page, seeds: int | None) -> _Prepa
         ask=lambda console: ask_moves(console, list(experiment.expectation.moves)),
         details={"page": session.translated(page)},
     )
-
-
-# ----- Running while the learner answers -----
-
-
-class _Background(Generic[Result]):
-    """A function that is called in a thread of its own."""
-
-    def __init__(self, function: Callable[[], Result]) -> None:
-        self._function = function
-        self._results: list[Result] = []
-        self._error: BaseException | None = None
-        # A daemon: a command that is stopped does not wait for it.
-        self._thread = threading.Thread(target=self._call, daemon=True)
-        self._thread.start()
-
-    def result(self) -> Result:
-        """Return what the function returns, or raise what it raises, once it is done."""
-        while self._thread.is_alive():
-            self._thread.join(_POLL)
-        if self._error is not None:
-            raise self._error
-        return self._results[0]
-
-    def _call(self) -> None:
-        try:
-            self._results.append(self._function())
-        except BaseException as error:  # raised again in the thread that waits
-            self._error = error

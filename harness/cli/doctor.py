@@ -29,5 +29,5 @@ def doctor(
 
     session = Session(breaks, json=json, cached=not no_cache)
     name = engine or nearest_settings(Path()) or "minigrad:Tensor"
-    session.show(diagnose(str(name), session.catalogue, session.baseline))
+    session.show(session.run(lambda: diagnose(str(name), session.catalogue, session.baseline)))
     return 0

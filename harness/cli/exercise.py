@@ -31,7 +31,11 @@ def exercise(
     session = Session(breaks, engine, json=json, cached=not no_cache, explain=True)
     task = session.page(page, "exercise")
     probes = read_submission(probe) if probe else ()
-    report = run_page(task, session, probes=probes)
+    if not json:
+        from harness.report.exercise import show_opening
+
+        show_opening(session.console, task, suite=not probes)
+    report = session.run(lambda: run_page(task, session, probes=probes))
     assert isinstance(report, ExerciseReport)
     session.show(report, page=task, probes=probes, hints=hints)
     return 0 if (report.killed if probes else report.agrees) else 1

@@ -14,7 +14,11 @@ def myth(page: PageId, breaks: Breaks = None, json: Json = False) -> int:
 
     session = Session(breaks, json=json)
     claim = session.page(page, "myth")
-    report = run_page(claim, session)
+    if not json:
+        from harness.report.myth import show_claim
+
+        show_claim(session.console, claim)
+    report = session.run(lambda: run_page(claim, session))
     assert isinstance(report, MythReport)
     session.show(report)
     if missing := missing_library(find_exhibit(claim).program):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from harness.core.errors import BreaklabError, UsageError
 from harness.core.vocabulary import PageKind
@@ -21,6 +22,51 @@ if TYPE_CHECKING:
     from harness.report.language import Language
     from harness.report.terminal import Screen
     from harness.runs.cache import Cache
+
+Result = TypeVar("Result")
+
+_POLL = 0.1
+"""Seconds between two looks at a function in the background; also for signals, which a join without
+a limit would not notice."""
+
+
+class Background(Generic[Result]):
+    """A function that is called in a thread of its own."""
+
+    def __init__(self, function: Callable[[], Result]) -> None:
+        self.done = 0
+        """The number of runs that have ended."""
+        self.last = ""
+        """The library and the probe of the last one."""
+        self._function = function
+        self._results: list[Result] = []
+        self._error: BaseException | None = None
+        # A daemon: a command that is stopped does not wait for it.
+        self._thread = threading.Thread(target=self._call, daemon=True)
+        self._thread.start()
+
+    def is_running(self) -> bool:
+        """Wait for a moment, and return whether the function is still running."""
+        self._thread.join(_POLL)
+        return self._thread.is_alive()
+
+    def result(self) -> Result:
+        """Return what the function returned, or raise what it raised; it must have ended."""
+        if self._error is not None:
+            raise self._error
+        return self._results[0]
+
+    def _call(self) -> None:
+        from harness.runs.isolated import watching  # slow to import
+
+        try:
+            with watching(self._count):
+                self._results.append(self._function())
+        except BaseException as error:  # raised again in the thread that waits
+            self._error = error
+
+    def _count(self, library: str, probe: str) -> None:
+        self.done, self.last = self.done + 1, f"{library}: {probe}"
 
 
 @dataclass(frozen=True)
@@ -129,6 +175,24 @@ class Session:
     def is_interactive(self) -> bool:
         """Whether the command runs on a terminal and can prompt."""
         return not self.json and sys.stdin.isatty() and sys.stdout.isatty()
+
+    def wait(self, background: Background[Result]) -> Result:
+        """Return the result, with a line on a terminal that says how far the runs are."""
+        console = self.console
+        with console.status(console.say("Running ...")) as status:
+            while background.is_running():
+                if background.done:
+                    line = console.say(
+                        "Running ... {done} done, {last}",
+                        done=str(background.done),
+                        last=background.last,
+                    )
+                    status.update(line)
+        return background.result()
+
+    def run(self, function: Callable[[], Result]) -> Result:
+        """Return what the function returns; on a terminal, say how far its runs are."""
+        return function() if self.json else self.wait(Background(function))
 
     def show(self, report: object, **details: object) -> None:
         """Print a report: as JSON, or with the renderer of its kind."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -15,6 +16,13 @@ from harness.pages.probe import Probe
 from harness.report.terminal import Screen, show_runs, show_section
 
 
+def show_opening(console: Console, page: Page, *, suite: bool) -> None:
+    """Print the title of an exercise and, if wanted, its suite."""
+    console.print(Text.assemble((page.title, "bold"), f"\n{page.id}, an exercise\n"))
+    if suite:
+        _show_section(console, page, "The suite")
+
+
 def show_exercise(
     console: Screen,
     report: ExerciseReport,
@@ -23,9 +31,10 @@ def show_exercise(
     probes: Sequence[Probe] = (),
     hints: bool = False,
 ) -> None:
-    """Print the suite and the task, but not the answer; or what a learner's probes did."""
-    where = f"{report.exercise}, on {report.engine.name}"
-    console.print(Text.assemble((report.title, "bold"), f"\n{where}\n"))
+    """Print the suite's results and the task, without the answer; or what a learner's probes did.
+
+    The opening is printed before: see `show_opening`.
+    """
     if probes:
         _show_submission(console, page, report, probes)
     else:
@@ -33,7 +42,6 @@ def show_exercise(
 
 
 def _show_task(console: Screen, page: Page, report: ExerciseReport, hints: bool) -> None:
-    _show_section(console, page, "The suite")
     _show_suite(console, report)
     _show_section(console, page, "The break")
     _show_section(console, page, "Your task")
@@ -47,7 +55,7 @@ def _show_task(console: Screen, page: Page, report: ExerciseReport, hints: bool)
         console.print(Text("\nThe results of the suite are not as the page says.", "bold red"))
 
 
-def _show_section(console: Screen, page: Page, heading: str) -> None:
+def _show_section(console: Console, page: Page, heading: str) -> None:
     if text := page.section(heading):
         show_section(console, heading, text)
 

@@ -8,15 +8,20 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from harness.experiment.myth import MythReport
+from harness.pages.page import Page
 from harness.report.terminal import show_section
 
 STYLES = {"-": "red", "+": "green", " ": ""}
 
 
+def show_claim(console: Console, page: Page) -> None:
+    """Print the title and the claim of a myth."""
+    console.print(Text.assemble((page.title, "bold"), f"\n{page.id}, a myth\n"))
+    _show_stated(console, "The claim", page.section("The claim"))
+
+
 def show_myth(console: Console, report: MythReport) -> None:
-    """Print the whole myth."""
-    console.print(Text.assemble((report.title, "bold"), f"\n{report.myth}, a myth\n"))
-    _show_stated(console, "The claim", report.claim)
+    """Print what follows the claim."""
     console.print(Text("The program", "bold"))
     if console.is_terminal:
         code = Syntax(report.program.rstrip(), "python", theme="ansi_dark")

@@ -10,7 +10,8 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -45,6 +46,21 @@ MOST_LATE = {"TimeLimit": 2, "ProcessorTimeLimit": 10}
 """After this many runs that reach a limit, the remaining runs of the job are skipped."""
 
 Result = TypeVar("Result")
+
+Progress = Callable[[str, str], None]
+"""A function of the library and the probe whose run has just ended."""
+
+_progress: ContextVar[Progress | None] = ContextVar("progress", default=None)
+
+
+@contextlib.contextmanager
+def watching(progress: Progress) -> Iterator[None]:
+    """Call `progress` after each run that ends in this context."""
+    token = _progress.set(progress)
+    try:
+        yield
+    finally:
+        _progress.reset(token)
 
 
 @dataclass(frozen=True)
@@ -195,6 +211,8 @@ def _collect_runs(job: Job, worker: Worker) -> list[Run]:
                 runs.append(Run(probe, loss, failure=failure))
             return runs
         runs.append(answer)
+        if progress := _progress.get():
+            progress(job.dialect.module, probe)
     return runs
 
 

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -96,11 +96,16 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="only ours, on ten mutants: a test")
     parser.add_argument("--json", action="store_true", help="print JSON; the table goes to stderr")
     parser.add_argument("--ours", type=int, metavar="N", help=argparse.SUPPRESS)
+    parser.add_argument("--unconfined", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.ours is not None:
-        print(json.dumps(run_ours(options.ours)))
+        print(json.dumps(run_ours(options.ours, confined=not options.unconfined)))
         return 0
-    results = [measure("breaklab", lambda _: ours(10 if options.quick else 10**6))]
+    most = 10 if options.quick else 10**6
+    results = [
+        measure("breaklab", lambda _: ours(most, confined=True)),
+        measure("unconfined", lambda _: ours(most, confined=False)),
+    ]
     missing = []
     for tool, run in (("mutmut", mutmut), ("cosmic-ray", cosmic_ray)):
         if not _version(tool):
@@ -210,19 +215,21 @@ def _run(command: list[str], folder: Path) -> str:
 # ----- Ours -----
 
 
-def ours(most: int) -> tuple[int, int]:
+def ours(most: int, *, confined: bool) -> tuple[int, int]:
     """In a process of its own, as the others."""
     command = [sys.executable, "-m", "tests.benchmarks.mutation_tools", "--ours", str(most)]
+    command += [] if confined else ["--unconfined"]
     fates: Mapping[str, int] = json.loads(_run(command, ROOT))
     return fates["mutants"], fates["survivors"]
 
 
-def run_ours(most: int) -> dict[str, int]:
+def run_ours(most: int, *, confined: bool) -> dict[str, int]:
     """Put every patch into the engine, and run on it the tests that call what is patched."""
     text = (MUTATED / "small.py").read_text("utf-8")
     engine = Engine("small", Dialect("small"), MUTATED, {"small.py": text})
     suite = read_suite(MUTATED / "suite.py")
-    assert not is_killed(engine, suite, list(suite.tests)), "the suite fails on the engine as it is"
+    clean = is_killed(engine, suite, list(suite.tests), confined=confined)
+    assert not clean, "the suite fails on the engine as it is"
     called = coverage(engine, suite)
     mutants = survivors = 0
     for hunk in mutations(text):
@@ -235,7 +242,8 @@ def run_ours(most: int) -> dict[str, int]:
         changed = functions_with_sites(engine.root, engine.sources, patched.sites)
         tests = [name for name, seen in called.items() if changed is None or changed & seen]
         mutants += 1
-        survivors += not (tests and is_killed(engine.patched(patched), suite, tests))
+        mutant = replace(engine.patched(patched), base=engine.sources)
+        survivors += not (tests and is_killed(mutant, suite, tests, confined=confined))
     return {"mutants": mutants, "survivors": survivors}
 
 
@@ -272,10 +280,14 @@ def coverage(engine: Engine, suite: Suite) -> dict[str, frozenset[str]]:
     return {name: frozenset(run.called or ()) for name, run in named}
 
 
-def is_killed(engine: Engine, suite: Suite, tests: list[str]) -> bool:
+def is_killed(engine: Engine, suite: Suite, tests: list[str], *, confined: bool) -> bool:
     """Whether one of the tests fails."""
+    job = _job(engine, suite.probe(tests))
+    if not confined:
+        limits = replace(job.limits, namespaces=False)
+        job = msgspec.structs.replace(job, limits=limits)
     try:
-        (run,) = run_isolated(_job(engine, suite.probe(tests)))
+        (run,) = run_isolated(job)
     except EngineDoesNotLoad:
         return True
     return run.failure is not None
@@ -284,7 +296,7 @@ def is_killed(engine: Engine, suite: Suite, tests: list[str]) -> bool:
 def _job(engine: Engine, *probes: Probe) -> Job:
     source = engine.dialect, str(engine.root), dict(engine.sources), engine.sites
     items = tuple((index, None) for index in range(len(probes)))
-    return Job(*source, probes, items, limits=Limits(cpu_seconds=1))
+    return Job(*source, probes, items, limits=Limits(cpu_seconds=1), base=dict(engine.base))
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ RENDERERS = [
     ROOT / "report" / "training.py",
     ROOT / "cli" / "prediction.py",
     ROOT / "cli" / "break_.py",
+    ROOT / "cli" / "session.py",
 ]
 
 VOCABULARY = {
