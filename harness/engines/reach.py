@@ -98,7 +98,11 @@ class _Marking:
             beside = block[min(index, len(block) - 1)] if block else _NOWHERE
             call = self._mark(number) if names is None else self._frame(number, names)
             block.insert(index, _at(beside, ast.Expr(call)))
-        _Wrapper(self).visit(self.tree)
+        recorded = [self._offset(node) for node in (*self.wrapped, *self.returned)]
+        for place in self.places:
+            outermost = place.block is self.tree.body
+            if outermost and any(place.begin <= offset < place.end for offset in recorded):
+                _Wrapper(self).visit(place.statement)
         return self.tree
 
     # ----- one site -----

@@ -77,6 +77,8 @@ def _prepare_job(job: Job) -> None:
     for measurement in job.measure:
         _import_function(measurement.function)
     for probe in job.probes:
+        if "testing" in probe.source:
+            importlib.import_module("numpy.testing")  # it takes longer than a whole suite
         with contextlib.suppress(*_COMPILING):
             compile_at(probe.source, probe.path, probe.line)
     with contextlib.suppress(*_COMPILING):
@@ -151,7 +153,8 @@ def run_job(job: Job, line: Line, *, forks: bool) -> Iterator[Frame | bytes]:
     """
     session = _Session(job)
     failure = session.load()
-    forks = forks and threading.active_count() == 1  # a fork would lack the engine's threads
+    several = len(job.steps) > 1
+    forks = forks and several and threading.active_count() == 1  # a fork would lack the threads
     yield encode_reply(EngineLoaded(failure))
     if failure:
         return

@@ -25,7 +25,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import msgspec
-import numpy.testing  # noqa: F401  the suite needs it: once here, and not in every child
 from rich import box
 from rich.console import Console
 from rich.table import Table
