@@ -279,7 +279,7 @@ def coverage(engine: Engine, suite: Suite) -> dict[str, frozenset[str]]:
     return {name: frozenset(run.called or ()) for name, run in named}
 
 
-def is_killed(engine: Engine, suite: Suite, tests: list[str], *, confined: bool) -> bool:
+def is_killed(engine: Engine, suite: Suite, tests: list[str], *, confined: bool = True) -> bool:
     """Whether one of the tests fails."""
     job = _job(engine, suite.probe(tests))
     if not confined:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,18 @@ from pathlib import Path
 
 PAUSE = 0.05
 """Seconds between two looks at the memory, beyond what a look takes."""
+
+
+_ADOPTING = """\
+import ctypes, os, subprocess, sys
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+status = subprocess.run(sys.argv[1:]).returncode
+try:
+    while True:
+        os.wait()
+except ChildProcessError:
+    sys.exit(status if status >= 0 else 128 - status)
+"""
 
 
 @dataclass(frozen=True)
@@ -32,14 +45,19 @@ class Watched:
 def watched(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Watched:
     """Run a command, and look at the memory of all its processes until it ends.
 
-    The looking takes processor time of its own, which is not in `processor`.
+    The looking takes processor time of its own, which is not in `processor`. The command runs below
+    a process that adopts what it leaves behind, so that its time is counted too.
 
     Raises RuntimeError where it fails; a status of 1 says something about pages.
     """
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said,
         subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=said
+            [sys.executable, "-c", _ADOPTING, *command],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
         ) as process,
     ):
         start, used = time.perf_counter(), _of_children()
