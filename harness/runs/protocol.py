@@ -72,10 +72,13 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     def may_share(self, one: int, other: int) -> bool:
         """Whether the probes with these indices may run in one process, one after the other.
 
-        A shared probe leaves our own engine unchanged, unless it fails.
+        A shared probe leaves our own engine unchanged, unless it fails, and an installed library
+        in any case. Any other probe must not affect those of another page.
         """
-        shared = self.probes[one].shared and self.probes[other].shared
-        return one == other or (shared and not self.alone)
+        first, second = self.probes[one], self.probes[other]
+        if not self.sources:  # an installed library
+            return first.shared or first.path == second.path
+        return one == other or (first.shared and second.shared and not self.alone)
 
     @property
     def hooks(self) -> Hooks:
@@ -114,6 +117,8 @@ class EngineLoaded(msgspec.Struct, frozen=True):
     """The first reply to a job: the import of the engine has succeeded or failed."""
 
     failure: Failure | None = None
+    forks: bool = False
+    """Whether the child computes its runs in forks, so that it is not affected by them."""
 
 
 Reply = EngineLoaded | Run | Output | ProgramEnd | SurveyStep
