@@ -31,6 +31,7 @@ from harness.runs.protocol import (
     Task,
     decode_reply,
     encode_task,
+    is_possible,
 )
 from harness.sandbox.frames import Frame
 from harness.sandbox.hosts import Opening
@@ -190,12 +191,15 @@ def _collect_runs(job: Job, worker: Worker) -> tuple[list[Run], Failure | None]:
         raise EngineDoesNotLoad(reported or _failure_of(worker, answer, job.limits, "the import"))
     forks, previous = answer.forks, job.steps[0][0]
     runs: list[Run] = []
-    for index, loss, _ in job.steps:
+    for index, loss, traced in job.steps:
         if not forks and not job.may_share(previous, index):
             break
         previous = index
         probe, answer = job.probes[index], _request(worker, job.limits)
-        if not (isinstance(answer, Run) and (answer.probe, answer.loss) == (probe.name, loss)):
+        may_be_empty = traced or job.covered or (bool(job.sites) and not job.complete)
+        if not (
+            isinstance(answer, Run) and is_possible(answer, probe, loss, may_be_empty=may_be_empty)
+        ):
             failure = _failure_of(worker, answer, job.limits, "the run")
             if not runs or failure.type in MOST_LATE:
                 runs.append(Run(probe.name, loss, failure=failure))
