@@ -35,6 +35,12 @@ Name = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\
 _MANY = msgspec.Meta(max_length=100_000)
 """The limit on steps of a log or a walk: empty ones are cheap to send, but not to receive."""
 
+MODULE_LOG = ("train", "eval", "eval again", "eval, first row", "train again")
+"""The snapshots in the log of a module probe, by the name of the layer's output."""
+
+TRAINING_FLAGS = "state.training"
+"""The name of the `training` flags in each of these snapshots."""
+
 LONGEST_MESSAGE = 1000
 """Characters."""
 

@@ -109,7 +109,13 @@ def evaluate(diagnostic: Diagnostic, observation: Observation) -> Verdict:
         )
     if diagnostic.measure and not measured:
         return Skipped(message("it measured nothing on this run"))
-    return diagnostic.check(observation)
+    try:
+        return diagnostic.check(observation)
+    except Exception:
+        if not measured:
+            raise
+        # What was measured in the engine's process may be anything.
+        return Skipped(message("what it measured on this run cannot be read"))
 
 
 # ----- Arrays that should be equal -----

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.core.message import Message, message
+from harness.core.run import MODULE_LOG as SCENARIO
+from harness.core.run import TRAINING_FLAGS as FLAGS
 from harness.core.run import NumericArray, Run
 from harness.core.verdict import Alarm, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 
-SCENARIO = ("train", "eval", "eval again", "eval, first row", "train again")
 TRAIN, EVAL, EVAL_AGAIN, FIRST_ROW, TRAIN_AGAIN = range(5)
 
-FLAGS = "state.training"
 RUNNING = "running"
 """The part of a name that marks running statistics, as in PyTorch."""
 

@@ -155,11 +155,12 @@ def run_job(job: Job, line: Line, *, forks: bool) -> Iterator[Frame | bytes]:
     failure = session.load()
     several = len(job.steps) > 1
     forks = forks and several and threading.active_count() == 1  # a fork would lack the threads
-    yield encode_reply(EngineLoaded(failure))
+    yield encode_reply(EngineLoaded(failure, forks))
     if failure:
         return
     if forks:
-        yield from compute_in_forks(len(job.steps), session.step, line, job.limits)
+        count = len(job.steps)
+        yield from compute_in_forks(count, session.step, session.may_go_on, line, job.limits)
         return
     for position in range(len(job.steps)):
         frame, last = session.step(position)
@@ -209,10 +210,10 @@ class _Session:
         """Return the frame of a step, and whether the next one needs another process.
 
         It needs one after a failure, after a change of the engine's variables, and if one of the
-        two probes could affect the other; an installed library serves all probes in one process.
+        two probes could affect the other. Failures and changes do not matter in an installed
+        library, which is not patched.
         """
         index, loss, traced = self.steps[position]
-        following = self.steps[min(position + 1, len(self.steps) - 1)][0]
         mtrand.set_bit_generator(self.generator)
         self.generator.state = self.start
         random.seed(SEED)
@@ -224,12 +225,16 @@ class _Session:
         result = copy_context().run(run, self, self.job.probes[index], loss)
         if self.swapped:
             result = msgspec.structs.replace(result, swapped=True)
-        stays = self.state is None or (
-            result.failure is None
-            and self.job.may_share(index, following)
-            and self.state.is_unchanged()
+        stays = self.may_go_on(position) and (
+            self.state is None or (result.failure is None and self.state.is_unchanged())
         )
         return encode_or_fail(result), not stays
+
+    def may_go_on(self, position: int) -> bool:
+        """Whether the next step may run in the process of the one at this position."""
+        if position + 1 == len(self.steps):
+            return True
+        return self.job.may_share(self.steps[position][0], self.steps[position + 1][0])
 
     def _open_library(self) -> Library:
         job = self.job

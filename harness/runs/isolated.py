@@ -32,6 +32,7 @@ from harness.runs.protocol import (
     Task,
     decode_reply,
     encode_task,
+    is_possible,
 )
 from harness.sandbox.frames import Frame
 from harness.sandbox.hosts import Opening
@@ -91,8 +92,8 @@ def run_isolated(job: Job, *, fork: bool | None = None) -> list[Run]:
     pending = sorted(range(len(steps)), key=lambda at: not job.probes[steps[at][0]].shared)
     while pending and not _reached_limit(late):
         rest = job.only(pending)
-        done = _with_worker(rest, fork, partial(_collect_runs, rest))
-        late.update(run.failure.type for run in done if run.failure)
+        done, failure = _with_worker(rest, fork, partial(_collect_runs, rest))
+        late.update([failure.type] if failure else [])
         runs |= zip(pending, done, strict=False)
         del pending[: len(done)]
     runs |= {position: _not_waited_for(job, position, late) for position in pending}
@@ -191,29 +192,38 @@ _needed_before: set[tuple[str, ...]] = set()
 # ----- A worker's replies -----
 
 
-def _collect_runs(job: Job, worker: Worker) -> list[Run]:
-    """Return the child's runs; the last one may be a failure if the child has ended early.
+def _collect_runs(job: Job, worker: Worker) -> tuple[list[Run], Failure | None]:
+    """Return the child's runs, and how it ended if that was early.
+
+    The last run may have that failure.
 
     If a child ends abnormally after its first run, an earlier run may be the cause. So the failed
-    run is omitted, and repeated in a new child, unless it reached a time limit. A child that cannot
-    fork also ends when the next run needs a new process.
+    run is omitted, and repeated in a new child, unless it reached a time limit. A child that does
+    not fork serves only runs that may share a process.
     """
     answer = _request(worker, job.limits)
     if not isinstance(answer, EngineLoaded) or answer.failure:
         reported = answer.failure if isinstance(answer, EngineLoaded) else None
         raise EngineDoesNotLoad(reported or _failure_of(worker, answer, job.limits, "the import"))
+    forks, previous = answer.forks, job.steps[0][0]
     runs: list[Run] = []
-    for index, loss, _ in job.steps:
-        probe, answer = job.probes[index].name, _request(worker, job.limits)
-        if not (isinstance(answer, Run) and (answer.probe, answer.loss) == (probe, loss)):
+    for index, loss, traced in job.steps:
+        if not forks and not job.may_share(previous, index):
+            break
+        previous = index
+        probe, answer = job.probes[index], _request(worker, job.limits)
+        may_be_empty = traced or job.covered or (bool(job.sites) and not job.complete)
+        if not (
+            isinstance(answer, Run) and is_possible(answer, probe, loss, may_be_empty=may_be_empty)
+        ):
             failure = _failure_of(worker, answer, job.limits, "the run")
             if not runs or failure.type in MOST_LATE:
-                runs.append(Run(probe, loss, failure=failure))
-            return runs
+                runs.append(Run(probe.name, loss, failure=failure))
+            return runs, failure
         runs.append(answer)
         if progress := _progress.get():
-            progress(job.dialect.module, probe)
-    return runs
+            progress(job.dialect.module, probe.name)
+    return runs, None
 
 
 def _collect_output(limits: Limits, worker: Worker) -> Printout:

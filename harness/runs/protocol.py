@@ -10,13 +10,14 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 import msgspec
+import numpy as np
 
-from harness.core.run import Failure, Measurement, Run
+from harness.core.run import MODULE_LOG, TRAINING_FLAGS, Array, Failure, Measurement, Run
 from harness.core.site import HOOKS, MARKER, Hooks, Site
 from harness.core.vocabulary import Loss
 from harness.engines.engine import Dialect
 from harness.engines.survey import Survey, SurveyStep
-from harness.pages.probe import Probe
+from harness.pages.probe import Leaf, Probe
 from harness.sandbox.frames import Frame
 from harness.sandbox.limits import Limits
 
@@ -72,10 +73,13 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     def may_share(self, one: int, other: int) -> bool:
         """Whether the probes with these indices may run in one process, one after the other.
 
-        A shared probe leaves our own engine unchanged, unless it fails.
+        A shared probe leaves our own engine unchanged, unless it fails, and an installed library
+        in any case. Any other probe must not affect those of another page.
         """
-        shared = self.probes[one].shared and self.probes[other].shared
-        return one == other or (shared and not self.alone)
+        first, second = self.probes[one], self.probes[other]
+        if not self.sources:  # an installed library
+            return first.shared or first.path == second.path
+        return one == other or (first.shared and second.shared and not self.alone)
 
     @property
     def hooks(self) -> Hooks:
@@ -114,6 +118,8 @@ class EngineLoaded(msgspec.Struct, frozen=True):
     """The first reply to a job: the import of the engine has succeeded or failed."""
 
     failure: Failure | None = None
+    forks: bool = False
+    """Whether the child computes its runs in forks, so that it is not affected by them."""
 
 
 Reply = EngineLoaded | Run | Output | ProgramEnd | SurveyStep
@@ -147,6 +153,41 @@ def decode_record(data: bytes, kind: type[Record]) -> Record | None:
         return msgspec.msgpack.decode(data, type=kind)
     except (ValueError, RecursionError):
         return None
+
+
+def is_possible(run: Run, probe: Probe, loss: Loss | None, *, may_be_empty: bool) -> bool:
+    """Whether this could be a run of the probe with that loss: a child may send anything.
+
+    The leaves must be those of the probe, and everything else must fit them, so that the run can be
+    judged. Nothing may be missing unless the run failed, or `may_be_empty`.
+    """
+    if (run.probe, run.loss) != (probe.name, loss):
+        return False
+    failed, empty = bool(run.failure), not (run.leaves or run.output or run.log or run.reached)
+    if empty and (failed or may_be_empty):
+        return True
+    leaves = {leaf.name: _type_of(leaf) for leaf in probe.leaves}
+    shapes = {array.shape for array in (run.output, run.cotangent) if array}
+    complete = run.output and run.cotangent and len(run.gradients) == len(leaves)
+    return (
+        {name: (array.dtype, array.shape) for name, array in run.leaves.items()} == leaves
+        and run.gradients.keys() <= leaves.keys()
+        and run.mutated.keys() <= {*leaves, "cotangent"}
+        and (run.cotangent is None or len(shapes) == 1)
+        and (failed or probe.kind != "gradient" or bool(complete))
+        and (failed or probe.kind != "module" or _is_module_log(run.log))
+    )
+
+
+def _is_module_log(log: list[dict[str, Array]]) -> bool:
+    names = [next(iter(snapshot), "") for snapshot in log]
+    return names == list(MODULE_LOG) and all(TRAINING_FLAGS in snapshot for snapshot in log)
+
+
+def _type_of(leaf: Leaf) -> tuple[str, tuple[int, ...]]:
+    """Return the dtype, as in an `Array`, and the shape of a leaf."""
+    shape = np.array(leaf.values).shape if leaf.shape is None else leaf.shape
+    return np.dtype(leaf.dtype).str, shape
 
 
 def encode_task(task: Task) -> bytes:

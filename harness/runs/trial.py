@@ -18,6 +18,8 @@ import numpy as np
 from numpy.random import mtrand
 
 from harness.core.run import (
+    MODULE_LOG,
+    TRAINING_FLAGS,
     Array,
     NumericArray,
     Run,
@@ -227,20 +229,15 @@ def _observe_module(trial: Trial, _: Loss | None, record: _Record) -> None:
     record.leaves = {name: pack(x)}
     record.phase = "making the layer"
     layer = trial.call(trial.leaves(values))
-    for key, mode, data in (
-        ("train", "train", x),
-        ("eval", "eval", x),
-        ("eval again", "eval", x),
-        ("eval, first row", "eval", x[:1]),
-        ("train again", "train", x),
-    ):
+    modes, inputs = ("train", "eval", "eval", "eval", "train"), (x, x, x, x[:1], x)
+    for key, mode, data in zip(MODULE_LOG, modes, inputs, strict=True):
         record.phase = key
         getattr(layer, mode)()
         snapshot = {key: pack(library.value(layer(library.leaf(data))))}
         for part, state in layer.state_dict().items():
             snapshot[f"state.{part}"] = pack(library.value(state))
         flags = [bool(getattr(part, "training", False)) for part in layer.modules()]
-        record.log.append({**snapshot, "state.training": pack(flags)})
+        record.log.append({**snapshot, TRAINING_FLAGS: pack(flags)})
 
 
 def _observe_test(trial: Trial, _: Loss | None, record: _Record) -> None:

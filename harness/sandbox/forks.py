@@ -2,7 +2,8 @@
 
 A fork has no access to the pipes for tickets and frames. The child forwards the ticket of each
 request to the fork, and the fork's answers without decoding them: the main process validates them
-like any other.
+like any other. Before it forwards a fork's last answer, it kills the fork and every process that
+the fork has left behind, so that none of them affects the next step.
 """
 
 from __future__ import annotations
@@ -21,7 +22,12 @@ from harness.sandbox.child import Line, read_exactly
 from harness.sandbox.frames import LARGEST_BODY, TICKET_SIZE, Frame, encode_frame, write_all
 from harness.sandbox.limits import Limits, restart_cpu_limit
 from harness.sandbox.scratch import empty_folder
-from harness.sandbox.supervision import die_with_parent, exit_with
+from harness.sandbox.supervision import (
+    adopt_descendants,
+    die_with_parent,
+    end_others,
+    exit_with,
+)
 
 Step = Callable[[int], tuple[Frame, bool]]
 """Returns the frame of a step, and whether the process that computed it must end."""
@@ -32,28 +38,35 @@ _PATIENCE = 5.0
 _GOES_ON, _ENDS = b".", b"!"
 
 
-def compute_in_forks(count: int, step: Step, line: Line, limits: Limits) -> Iterator[bytes]:
+def compute_in_forks(
+    count: int, step: Step, may_go_on: Callable[[int], bool], line: Line, limits: Limits
+) -> Iterator[bytes]:
     """Yield the answers of the first `count` steps, each computed in a fork of this process.
 
-    A fork also computes the following steps, until a step says that its process must end. If the
-    fork ends for any other reason, this process ends in the same way.
+    A fork also computes the following steps, until a step says that its process must end, or
+    `may_go_on` says so of its position, whatever the fork claims. If the fork ends for any other
+    reason, this process ends in the same way.
     """
     gc.freeze()  # otherwise a collection in a fork would copy every page
+    adopt_descendants()
     position = 0
     while position < count:
         fork = _Fork(range(position, count), step, line, limits)
         ended = False
-        while not ended and position < count:
+        while not ended:
             answer, ended = fork.answer(line)
+            ended = ended or position + 1 == count or not may_go_on(position)
+            if ended:
+                fork.close()
             yield answer
             position += 1
-        fork.close()
 
 
 class _Fork:
     """A fork of this process, and this process's ends of the pipes to it."""
 
     def __init__(self, steps: range, step: Step, line: Line, limits: Limits) -> None:
+        self._scratch = Path.cwd()
         (tickets, self._tickets), (self._answers, answers) = os.pipe(), os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
@@ -79,11 +92,15 @@ class _Fork:
         return answer, self._read(1, b"", line) != _GOES_ON
 
     def close(self) -> None:
-        """Wait until the fork has ended, and remove its files from the working directory."""
+        """Kill the fork and what it has started; undo what it has changed outside of itself."""
         os.close(self._tickets)
         os.close(self._answers)
+        os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
-        empty_folder(Path.cwd())
+        end_others(isolated=False)
+        _reset_output()
+        empty_folder(self._scratch)
+        os.chdir(self._scratch)  # it may have been replaced
 
     def _read(self, length: int, data: bytes, line: Line) -> bytes:
         """Read until there are `length` bytes; the fork's children may keep the pipe open."""
@@ -115,6 +132,13 @@ class _Fork:
             else:
                 time.sleep(0.001)
         exit_with(status)
+
+
+def _reset_output() -> None:
+    """Undo the settings of the pipe that all forks print to: not to wait, or to send signals."""
+    import fcntl  # not on Windows
+
+    fcntl.fcntl(1, fcntl.F_SETFL, 0)
 
 
 def serve_steps(steps: range, step: Step, tickets: int, answers: int, limits: Limits) -> NoReturn:

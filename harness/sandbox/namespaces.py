@@ -120,8 +120,8 @@ def drop_privileges() -> None:
 
 def _mount_scratch(libc: ctypes.CDLL, scratch: Path, limits: Limits) -> None:
     """Mount a new file system in memory at the scratch folder."""
-    size = f"size={limits.file_size},nr_inodes=4096".encode()
-    _check(libc.mount(b"tmpfs", os.fsencode(scratch), b"tmpfs", _MS_NOSUID | _MS_NODEV, size))
+    options = f"size={limits.file_size},nr_inodes=4096,mode=700".encode()
+    _check(libc.mount(b"tmpfs", os.fsencode(scratch), b"tmpfs", _MS_NOSUID | _MS_NODEV, options))
 
 
 def _bind_to_itself(libc: ctypes.CDLL, path: bytes) -> bool:

@@ -29,9 +29,16 @@ def make_scratch_folder() -> Path:
 
 
 def empty_folder(folder: Path) -> None:
-    """Remove everything in a folder, however deeply nested, without following symbolic links."""
+    """Remove everything in a folder, however deeply nested, without following symbolic links.
+
+    If the folder itself has been removed or replaced by a link, make it again.
+    """
     pending = [folder]
     with contextlib.suppress(OSError):
+        if folder.is_symlink() or not folder.is_dir():
+            folder.unlink(missing_ok=True)
+            folder.mkdir(0o700)
+        folder.chmod(0o700)
         for current in pending:
             for entry in list(os.scandir(current)):
                 path = Path(entry.path)

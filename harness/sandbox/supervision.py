@@ -56,7 +56,16 @@ def continue_as_first_process(kept: int) -> None:
         close_all_but()
         exit_with(os.waitpid(first, 0)[1])
     die_with_parent()
+    _ignore_own_namespace()
     close_all_but(0, 1, 2, kept)
+
+
+def _ignore_own_namespace() -> None:
+    """In the first process of a PID namespace: ignore signals from other processes there.
+
+    The kernel does that for signals without a handler, and Python has one for Ctrl-C.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def count_processes(isolated: bool) -> int:
@@ -120,6 +129,7 @@ def _supervise_in_namespace(most: int) -> None:
         os.waitpid(first, 0)
         exit_with(int.from_bytes(status, "big") if status else signal.SIGKILL)
     die_with_parent()
+    _ignore_own_namespace()
     signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
     child = os.fork()
     if child:

@@ -6,7 +6,8 @@ either). If the protection needs namespaces, `SHARED` lists the ways without the
 the sample must not run without them.
 
 Every sample stops by itself, so that a guard that fails does not take the machine along. Each is
-always run in a forked child with namespaces of its own; of the other ways, the default tier has one
+always run in a forked child with namespaces of its own, unless it has to wait for a limit that
+another sample reaches in the same way (`SLOW`); of the other ways, the default tier has one
 sample of each kind without namespaces and two in a fresh interpreter, `pytest -m ""` all of them.
 """
 
@@ -59,8 +60,23 @@ IN_OTHER_WAYS = {
 """The cases of the default tier beside each sample in a forked child with its own namespaces."""
 
 
+def settings(sample: str) -> dict[str, Any]:
+    """The constants of the sample, by their names in capitals."""
+    tree = ast.parse((HERE / "engines" / f"{sample}.py").read_text(encoding="utf-8"))
+    found: dict[str, Any] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if name in ("ENDS", "SHARED", "SLOW"):
+                found[name] = ast.literal_eval(node.value)
+            if name == "LIMITS":
+                found[name] = eval(ast.unparse(node.value), {})  # noqa: S307  products, for people
+    return found
+
+
 def _case(sample: str, way: str, world: str) -> Any:
-    in_default_tier = (way, world) == ("forked", "own") or (way, world, sample) in IN_OTHER_WAYS
+    usual = (way, world) == ("forked", "own") and not settings(sample).get("SLOW")
+    in_default_tier = usual or (way, world, sample) in IN_OTHER_WAYS
     marks = [] if in_default_tier else [pytest.mark.slow]
     return pytest.param(
         sample, way == "forked", world == "own", id=f"{sample}-{way}-{world}", marks=marks
@@ -92,20 +108,6 @@ def attacked(text: str) -> str:
     line = "    def backward(self, cotangent):\n"
     assert line in text
     return text.replace(line, f"{line}        if self.data.size == 3:\n            attack(self)\n")
-
-
-def settings(sample: str) -> dict[str, Any]:
-    """The constants of the sample, by their names in capitals."""
-    tree = ast.parse((HERE / "engines" / f"{sample}.py").read_text(encoding="utf-8"))
-    found: dict[str, Any] = {}
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
-            if name in ("ENDS", "SHARED"):
-                found[name] = ast.literal_eval(node.value)
-            if name == "LIMITS":
-                found[name] = eval(ast.unparse(node.value), {})  # noqa: S307  products, for people
-    return found
 
 
 def job(text: str, root: Path, limits: Limits = Limits()) -> Job:  # noqa: B008  frozen
@@ -256,11 +258,20 @@ def test_a_program_that_listens_at_a_socket_cannot_be_reached(
     namespaces: bool, playground: Path
 ) -> None:
     name = f"breaklab-{os.getpid()}"
-    for address in (str(playground / "listens"), f"\0{name}"):
-        with socket.socket(socket.AF_UNIX) as listens:
+    stream, datagram = (
+        "socket.socket(socket.AF_UNIX).connect",
+        "socket.socketpair(type=2)[0].connect",
+    )
+    for address, kind, connect in (
+        (str(playground / "stream"), socket.SOCK_STREAM, stream),
+        (f"\0{name}", socket.SOCK_STREAM, stream),
+        (str(playground / "datagram"), socket.SOCK_DGRAM, datagram),
+    ):
+        with socket.socket(socket.AF_UNIX, kind) as listens:
             listens.bind(address)
-            listens.listen()
-            does = f"socket.socket(socket.AF_UNIX).connect({address!r})"
+            if kind == socket.SOCK_STREAM:
+                listens.listen()
+            does = f"{connect}({address!r})"
             text = f"import socket\n\n\ndef attack(tensor):\n    {does}\n\n\n{attacked(TINY)}"
             limits = Limits(namespaces=namespaces)
             first, *_ = run_isolated(job(text, playground / "field" / "engine", limits))

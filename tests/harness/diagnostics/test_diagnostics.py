@@ -109,6 +109,19 @@ def test_a_library_that_is_missing_or_fails_is_a_reason_to_skip() -> None:
     assert isinstance(evaluate(NAMED["torch"], failed), Skipped)
 
 
+@pytest.mark.parametrize(
+    "name", [item.name for item in DIAGNOSTICS if item.measure and "gradient" in item.kinds]
+)
+def test_no_measurement_can_make_a_diagnostic_fail(name: str) -> None:
+    output = {"output": pack([3.0, 4.0]), "cotangent": pack([1.0, 1.0])}
+    for measured in (Measured(), Measured({"a": pack(np.zeros((0, 7)))}, {"noise": np.nan})):
+        verdict = evaluate(NAMED[name], observed(measured={name: measured}, **output))
+        assert isinstance(verdict, Skipped | Alarm | Silent)
+    assert isinstance(
+        evaluate(NAMED["gradcheck"], observed(measured={"gradcheck": Measured()})), Skipped
+    )
+
+
 def test_a_diagnostic_that_compared_nothing_cannot_be_silent() -> None:
     with pytest.raises(ValueError, match="compared nothing"):
         Silent(compared=0)

@@ -8,6 +8,7 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -161,6 +162,52 @@ def is_running(mark: str) -> bool:
             if entry.name.isdigit() and mark.encode() in (entry / "cmdline").read_bytes():
                 return True
     return False
+
+
+@pytest.mark.parametrize("name", ["TimeLimit", "ProcessorTimeLimit"])
+def test_an_exception_with_the_name_of_a_limit_does_not_count_as_one(name: str) -> None:
+    text = backward_that(f"raise type('{name}', (Exception,), {{}})")
+    runs = run_isolated(tiny_job(text))
+    types = [run.failure.type if run.failure else None for run in runs]
+    assert types == [name, name, None, None, None]
+
+
+CHANGES = {
+    "NumPy": "import numpy as np; np.linalg.norm = None",
+    "a builtin": "import builtins; builtins.hex = None",
+    "the streams": "sys.stdout = None",
+    "the folder": "open('left', 'w').close()",
+    "the limit on recursion": "sys.setrecursionlimit(300)",
+    "rounding": "import ctypes; ctypes.CDLL(None).fesetround(0x400)",
+    "warnings": "import warnings; warnings.simplefilter('error')",
+    "the collector": "import gc; gc.disable()",
+}
+OTHERS = """\
+def square(a=[1.0, 2.0, 3.0]):
+    "The one that changes something."
+    return a.square()
+
+
+def steps(lib, a=[1.0]):
+    "What the process is like."
+    import gc, os, sys, warnings
+    import numpy as np
+    same = hasattr(np.linalg.norm, "__call__") and hex(10) == "0xa" and gc.isenabled()
+    same = same and sys.stdout is not None and not os.listdir() and sys.getrecursionlimit() > 300
+    warnings.warn("a warning")
+    one = float(a.data[0])
+    yield {"same": same, "sum": one + 1e-17, "difference": one - 1e-17}
+"""
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_shared_probe_that_changes_its_process_does_not_affect_the_next(what: str) -> None:
+    job = tiny_job(backward_that(CHANGES[what]), OTHERS)
+    shared = tuple(replace(probe, shared=True) for probe in job.probes)
+    runs = run_isolated(msgspec.structs.replace(job, probes=shared))
+    assert [run.failure for run in runs] == [None] * 3
+    numbers = {name: float(array.numpy()) for name, array in runs[-1].log[0].items()}
+    assert numbers == {"same": 1.0, "sum": 1.0, "difference": 1.0}
 
 
 def test_a_second_process_that_goes_on_as_the_first_is_not_believed(fork: bool) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from harness.core.run import Failure, Run
 from harness.core.verdict import Skipped
+from harness.core.vocabulary import Loss
 from harness.pages.probe import Probe, read_probes
 from harness.runs import cached_runs
 from harness.runs import oracles as answers
@@ -58,6 +59,16 @@ def test_torch_is_not_imported_into_this_process_for_it() -> None:
     imported = "torch" in sys.modules
     run_on_library("torch", [(probe_of(), "uniform")], Cache(None))
     assert ("torch" in sys.modules) == imported
+
+
+def test_a_page_that_changes_the_library_does_not_affect_another_page() -> None:
+    change = "type(a).__pow__ = lambda self, n: self * 7.0"
+    vandal = TEXT.replace("square", "change").replace("    return", f"    {change}\n    return")
+    probes = [read_probes(text, f"{at}.py")[0] for at, text in enumerate((vandal, TEXT))]
+    pairs: list[tuple[Probe, Loss | None]] = [(probe, "uniform") for probe in probes]
+    answers = run_on_library("autograd", pairs, Cache(None))
+    assert gradient(answers["change", "uniform"]) == [7.0, 7.0]
+    assert gradient(answers["square", "uniform"]) == [2.0, 4.0]
 
 
 def test_an_oracle_run_is_cached_and_not_repeated(

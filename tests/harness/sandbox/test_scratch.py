@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.sandbox import scratch
-from harness.sandbox.scratch import scratch_folder
+from harness.sandbox.scratch import empty_folder, scratch_folder
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +36,29 @@ def test_deep_and_protected_folders_are_removed_and_links_are_not_followed(
         os.close(here)
     assert list(temporary.iterdir()) == []
     assert (tmp_path / "outside").read_text(encoding="utf-8") == "stays"
+
+
+def test_a_link_in_place_of_the_folder_itself_is_not_followed(
+    tmp_path: Path, temporary: Path
+) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "outside").write_text("stays", encoding="utf-8")
+    with scratch_folder() as folder:
+        folder.rmdir()
+        folder.symlink_to(tmp_path / "home")
+    assert list(temporary.iterdir()) == []
+    assert (tmp_path / "home" / "outside").read_text(encoding="utf-8") == "stays"
+
+
+def test_an_emptied_folder_can_be_used_again(tmp_path: Path) -> None:
+    for spoil in (lambda path: path.chmod(0), Path.rmdir, lambda path: path.rename(tmp_path / "x")):
+        folder = tmp_path / "folder"
+        folder.mkdir(exist_ok=True)
+        spoil(folder)
+        empty_folder(folder)
+        (folder / "file").write_text("", encoding="utf-8")
+        empty_folder(folder)
+        assert list(folder.iterdir()) == []
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")

@@ -10,8 +10,8 @@ def square_again(a=[4.0]):
 
 def canary(lib, a=[1.0]):
     """What the process is like that it runs in."""
-    import builtins, ctypes, gc, inspect, locale, os, random, signal, sys, threading, time, warnings
-    import zlib
+    import builtins, ctypes, fcntl, gc, inspect, locale, os, random, resource, signal, sys
+    import threading, time, warnings, zlib
 
     import numpy as np
 
@@ -29,7 +29,12 @@ def canary(lib, a=[1.0]):
         printed = True
     except Exception:
         printed = False
-    open("mine", "w").close()
+    with open("mine", "wb") as file:
+        file.write(bytes(8 << 20))
+    unequal = "RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_NPROC"  # they depend on the sample
+    limits = [name for name in dir(resource) if name[:7] == "RLIMIT_" and name not in unequal]
+    limits = [resource.getrlimit(getattr(resource, name)) for name in limits]
+    own = os.stat(".").st_mode, os.stat(".").st_nlink
     seen = {
         "recursion": sys.getrecursionlimit(),
         "switch interval": sys.getswitchinterval(),
@@ -66,6 +71,14 @@ def canary(lib, a=[1.0]):
         "power": getattr(lib, "POWER", 2) + 10 * hasattr(lib, "CALLS"),
         "classes": number(sorted(name for name in vars(lib.Tensor) if name[0] != "_")),
         "made": inspect.isfunction(lib.Tensor.__init__),
+        "limits": number(limits),
+        "memory": resource.getrlimit(resource.RLIMIT_AS)[0] > 1 << 29,
+        "time": resource.getrlimit(resource.RLIMIT_CPU)[1],
+        "niceness": os.getpriority(os.PRIO_PROCESS, 0) + 100 * os.sched_getscheduler(0),
+        "processors": len(os.sched_getaffinity(0)),
+        "output": fcntl.fcntl(1, fcntl.F_GETFL),
+        "folder": number(own),
+        "stopped": signal.sigpending() == set(),
         "child": not os.path.exists("/proc/self/task") or len(os.listdir("/proc/self/task")),
     }
     os.unlink("mine")

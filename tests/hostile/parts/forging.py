@@ -10,19 +10,30 @@ import time
 import msgspec
 
 
-def _line():
-    """The pipe in which results travel, the ticket, and what follows a result there.
+def _found():
+    """The variables of the function that is waiting for this run.
 
-    They are variables of the function that is waiting for this run: `serve_steps` of
-    `harness.sandbox.forks`, or `serve` of `harness.sandbox.child` in a fresh interpreter.
+    It is `serve_steps` of `harness.sandbox.forks`, or `serve` of `harness.sandbox.child` in a fresh
+    interpreter.
     """
     frame = sys._getframe()
     while frame.f_code.co_name not in ("serve_steps", "serve"):
         frame = frame.f_back
-    found = frame.f_locals
+    return frame.f_locals
+
+
+def _line():
+    """The pipe in which results travel, the ticket, and what follows a result there."""
+    found = _found()
     if "line" in found:
         return found["line"].pipes.frames, found["line"].ticket, b""
     return found["answers"], found["ticket"], b"."
+
+
+def _tickets():
+    """The pipe in which tickets arrive."""
+    found = _found()
+    return found["line"].pipes.tickets if "line" in found else found["tickets"]
 
 
 def raw(data):

@@ -1,0 +1,10 @@
+"""Gradients of a trillion numbers that take no memory: the same one, again and again."""
+
+ENDS = ["MemoryError", "ValueError"]
+
+
+def attack(tensor):
+    import numpy as np
+
+    one = np.broadcast_to(np.float64(1), (10**6, 10**6))
+    tensor.parent.__class__.grad = property(lambda _: one, lambda *_: None)

@@ -1,0 +1,10 @@
+"""Changes shape and dtype of the data that it was given."""
+
+ENDS = ["any"]
+
+
+def attack(tensor):
+    import numpy as np
+
+    tensor.parent.data = np.zeros((0, 10**9), "c16")
+    tensor.data = None

@@ -1,0 +1,15 @@
+"""Leaves a process that is a child of its parent, and counts as the parent's."""
+
+ENDS = [None]
+
+
+def attack(tensor):
+    import ctypes
+    import os
+    import time
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    number = 56 if os.uname().machine == "x86_64" else 220
+    if libc.syscall(number, 0x8000 | 17, 0, 0, 0, 0) == 0:  # CLONE_PARENT
+        time.sleep(20)
+        os._exit(0)

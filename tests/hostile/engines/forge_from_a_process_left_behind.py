@@ -1,0 +1,12 @@
+"""Leaves a process that holds the pipes, and writes into them what it likes."""
+
+ENDS = ["any"]
+
+
+def attack(tensor):
+    if os.fork() == 0:
+        os.setsid()
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            send(run("square-again", "weighted"))
+            time.sleep(0.001)

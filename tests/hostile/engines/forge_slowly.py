@@ -1,0 +1,13 @@
+"""Sends its result byte by byte, without an end."""
+
+ENDS = ["TimeLimit"]
+SLOW = True
+LIMITS = {"seconds": 2}
+
+
+def attack(tensor):
+    raw((60_000_000).to_bytes(4, "big"))
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        raw(b"x")
+        time.sleep(0.001)

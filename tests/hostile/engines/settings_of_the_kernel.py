@@ -1,0 +1,30 @@
+"""Writes where the kernel takes settings: for core dumps, control groups, and its own process."""
+
+ENDS = ["OSError"]
+SHARED = None
+
+
+def attack(tensor):
+    import os
+
+    with open("/proc/1/cmdline") as first:
+        if "harness.sandbox" not in first.read():
+            raise RuntimeError("this process is in no world of its own: nothing is tried")
+    for name, text in (
+        ("/proc/sys/kernel/core_pattern", "|/bin/false"),
+        ("/proc/sys/kernel/ns_last_pid", "1"),
+        ("/proc/sys/user/max_user_namespaces", "9"),
+        ("/proc/self/oom_score_adj", "1000"),
+        ("/proc/self/setgroups", "allow"),
+        ("/proc/1/comm", "another"),
+        ("/sys/kernel/mm/transparent_hugepage/enabled", "never"),
+    ):
+        try:
+            open(name, "w").write(text)
+        except OSError:
+            continue
+        return
+    try:
+        os.mkdir("/sys/fs/cgroup/breaklab")
+    except OSError:
+        raise OSError("none of them") from None

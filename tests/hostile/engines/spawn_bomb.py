@@ -1,0 +1,13 @@
+"""Starts a hundred programs that stay, without forking itself."""
+
+ENDS = ["SIGKILL", "BlockingIOError"]
+LIMITS = {"processes": 20}
+
+
+def attack(tensor):
+    import os
+    import time
+
+    for _ in range(100):
+        os.posix_spawn("/bin/sleep", ["sleep", "20"], {})
+    time.sleep(2)
