@@ -45,8 +45,11 @@ def main() -> None:
     called = arguments[0] if arguments and arguments[0] in COMMANDS else None
     _open_missing_streams()
     try:
-        with requests_raised():
-            _run(open_app(called), arguments)
+        try:
+            with requests_raised():
+                _run(open_app(called), arguments)
+        finally:
+            _note_weak_isolation()
     except BreaklabError as error:
         if traceback:
             raise
@@ -67,6 +70,17 @@ def main() -> None:
         if not request.reported:
             print("harness: stopped", file=sys.stderr)
         raise
+
+
+def _note_weak_isolation() -> None:
+    """On a terminal, say if the code under test was not isolated from the disk and the network."""
+    hosts = sys.modules.get("harness.sandbox.hosts")  # it is imported when something is run
+    if hosts and hosts.not_granted and sys.stderr.isatty():
+        print(
+            "harness: this system grants no namespaces, so an engine or a page could change your "
+            "files; see docs/safety.md",
+            file=sys.stderr,
+        )
 
 
 def _open_missing_streams() -> None:

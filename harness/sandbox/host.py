@@ -101,7 +101,7 @@ class _Host:
             os._exit(1)
         for descriptor in pipes:
             os.close(descriptor)
-        self.control.sendall(ANSWER.pack(0))
+        self.control.sendall(ANSWER.pack(int(self.isolated)))
         status = self._wait(child, before + order.limits.total_processes + order.forks)
         end_others(self.isolated)
         if not self.isolated:

@@ -94,7 +94,8 @@ class Host:
         self.tasks += 1
         try:
             self._send(order, pipes)
-            self.receive(START_UP)
+            if not self.receive(START_UP) and order.limits.namespaces:
+                not_granted.add("namespaces")
         except OSError as error:  # also if it does not answer in time
             raise self._lost() from error
 
@@ -152,6 +153,9 @@ class Host:
 
 
 _MAIN = "from harness.sandbox.host import main; main()"
+
+not_granted: set[str] = set()
+"""What the system did not grant to the children of this process."""
 
 _running: set[Host] = set()
 """All hosts that have not been closed."""

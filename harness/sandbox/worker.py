@@ -30,7 +30,14 @@ from harness.sandbox.frames import (
     read_bodies,
     write_all,
 )
-from harness.sandbox.hosts import LONG_PATIENCE, PATIENCE, HostedProcess, Opening, start_child
+from harness.sandbox.hosts import (
+    LONG_PATIENCE,
+    PATIENCE,
+    HostedProcess,
+    Opening,
+    not_granted,
+    start_child,
+)
 from harness.sandbox.limits import Limits, child_environment
 
 START_UP = 60.0
@@ -190,6 +197,8 @@ def spawn_worker(function: str, data: bytes, scratch: Path, limits: Limits) -> W
 
     `function` is `module:function`; the function is called with `data` and a `Line`.
     """
+    if sys.platform != "linux":
+        not_granted.add("namespaces")
     process = subprocess.Popen(
         [sys.executable, "-B", "-c", "from harness.sandbox.child import main; main()"],
         stdin=subprocess.PIPE,
