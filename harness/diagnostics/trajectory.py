@@ -11,9 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from harness.core.message import Message, message, verbatim
+from harness.core.rounding import largest
 from harness.core.run import Array, NumericArray
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
-from harness.diagnostics.diagnostic import Diagnostic, Observation, largest
+from harness.diagnostics.diagnostic import Diagnostic, Observation
 
 KEPT_DIGITS = 0.4
 """The share of a dtype's digits in which two logs must agree: 5e-7 in float64, 2e-3 in float32.
