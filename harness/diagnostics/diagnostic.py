@@ -209,12 +209,13 @@ def _differing(pair: ArrayPair, scale: Scale, eps: float) -> tuple[NumericArray,
 def _describe(pair: ArrayPair, wrong: NumericArray, reference: Message) -> Message:
     first = tuple(int(i) for i in np.argwhere(wrong)[0])
     at = f"[{', '.join(map(str, first))}]" if first else ""
+    actual, expected = as_distinct(pair.actual[first], pair.expected[first])
     difference = message(
         "{array} is {actual}, {reference} {expected}",
         array=message("{array}{index}", array=pair.name, index=at),
-        actual=f"{pair.actual[first]:.6g}",
+        actual=actual,
         reference=reference,
-        expected=f"{pair.expected[first]:.6g}",
+        expected=expected,
     )
     if wrong.size == 1:
         return difference
@@ -224,6 +225,15 @@ def _describe(pair: ArrayPair, wrong: NumericArray, reference: Message) -> Messa
         count=int(wrong.sum()),
         size=wrong.size,
     )
+
+
+def as_distinct(actual: float, expected: float) -> tuple[str, str]:
+    """Format two numbers with as many digits as it takes to tell them apart, and at least six."""
+    for digits in (6, 9, 12, 17):
+        texts = f"{actual:.{digits}g}", f"{expected:.{digits}g}"
+        if texts[0] != texts[1]:
+            break
+    return texts
 
 
 def check_shapes(run: Run) -> Alarm | None:

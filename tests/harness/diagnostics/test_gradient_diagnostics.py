@@ -497,6 +497,15 @@ def test_what_is_close_enough(actual: Any, desired: Any, verdict: type) -> None:
         assert result.compared == int((~np.isnan(pair.expected)).sum())
 
 
+def test_an_alarm_shows_the_digits_that_differ() -> None:
+    probe = "def p(a=[1.0]):\n    'doc'\n    return a.log()"
+    result = verdict("gradcheck", probe, ("elementwise.py", "np.log(a)", "np.log(a + 1e-8)"))
+    assert isinstance(result, Alarm)
+    actual, _, expected = str(result.message).removeprefix("a.grad[0] is ").partition(", ")
+    assert actual != expected.removeprefix("central differences give ")
+    assert float(actual) == pytest.approx(float(expected.split()[-1]), rel=1e-7)
+
+
 def test_an_output_without_elements_has_nothing_to_measure() -> None:
     probe = "def p(a=(3,)):\n    'doc'\n    return a[0:0]"
     for name in ("gradcheck", "directional", "metamorphic"):
