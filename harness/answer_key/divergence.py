@@ -15,10 +15,10 @@ from itertools import zip_longest
 import numpy as np
 from msgspec.structs import replace
 
-from harness.answer_key.agreement import agree, wrong_entries
 from harness.answer_key.fingerprint import fingerprint
 from harness.answer_key.naming import format_distinct
 from harness.core.message import Message, message, verbatim
+from harness.core.rounding import agree, wrong_entries
 from harness.core.run import Array, NumericArray, TraceStep
 
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.answer_key.agreement import agree, deviation, rounding_of, widened, wrong_entries
 from harness.answer_key.naming import axes_named, factor_named, listed, region_named, slices_named
 from harness.core.message import Message, message
+from harness.core.rounding import agree, deviation, rounding_of, widened, wrong_entries
 from harness.core.run import NumericArray
 
 _MOST_AXES = 5  # of arrays whose permutations and sets of axes are searched

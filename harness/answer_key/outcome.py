@@ -11,15 +11,18 @@ observable, and be *revealed* by a check. Where it was lost explains why a bug h
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from harness.answer_key.agreement import is_subgradient
 from harness.answer_key.naming import format_distinct
 from harness.core.message import EMPTY, Message, message, verbatim
-from harness.core.run import Array, Failure, NumericArray, Run, own_name
+from harness.core.rounding import largest, wrong_entries
+from harness.core.run import Array, Failure, Measurement, NumericArray, Run, own_name
 from harness.core.vocabulary import Outcome, Stage
+
+Choices = Mapping[str, NumericArray]
+"""The entries of gradients that are a valid choice at a kink, as booleans by leaf."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,9 @@ class Judgement:
 
 OUTPUT = message("the output")
 
+KINKS = Measurement("kinks", "harness.answer_key.kinks:measure")
+"""What the unpatched engine's run has to hold, so that another choice at a kink is not a bug."""
+
 
 def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
     """Return the outcome of `run`, given the run `key` of the same probe on the unpatched engine.
@@ -54,17 +60,17 @@ def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
         return Judgement("crash", None, _crash_evidence(run.failure, run, key))
     if not run.reached:
         return Judgement("not-reached", None, NEVER_RAN)
-    differences = _differences(run, key, siblings)
+    choices = _valid_choices(run, key)
+    differences = _differences(run, key, siblings, choices)
     if not differences:
-        return Judgement("disguised-correct", None, LOG_IS_CORRECT if run.log else IS_CORRECT)
-    first = differences[0]
-    if all(difference.gradient for difference in differences) and is_subgradient(
-        run.gradients, key
-    ):
+        chosen = _differences(run, key, siblings) if choices else []
+        if not chosen:
+            return Judgement("disguised-correct", None, LOG_IS_CORRECT if run.log else IS_CORRECT)
         choice = message(
-            "{difference}; at this kink both are valid subgradients", difference=first.evidence
+            "{difference}; at this kink both are valid subgradients", difference=chosen[0].evidence
         )
-        return Judgement("convention", None, choice, first.where)
+        return Judgement("convention", None, choice, chosen[0].where)
+    first = differences[0]
     return Judgement(
         "silent-corruption",
         first.kind,
@@ -115,6 +121,15 @@ def _crash_evidence(failure: Failure, run: Run, key: Run) -> Message:
     )
 
 
+def _valid_choices(run: Run, key: Run) -> Choices:
+    """Return the choices; none if the clean engine's run is not at a kink."""
+    if KINKS.name not in key.measured or not key.measured[KINKS.name].values:
+        return {}
+    from harness.answer_key.kinks import valid_choices  # few probes have kinks
+
+    return valid_choices(run.gradients, key)
+
+
 KINDS = ("shape", "dtype", "non-finite", "value", "mutated-input", "aliased", "state")
 """What may differ, most telling first."""
 
@@ -124,19 +139,19 @@ class _Difference:
     kind: str
     evidence: Message
     where: Message | None = None
-    gradient: bool = False
-    """Whether only the values of a leaf's gradient differ."""
     arrays: tuple[Array, Array] | None = None
     """Actual and expected."""
     entry: str | None = None
     """As in `Judgement`."""
 
 
-def _differences(run: Run, key: Run, siblings: Sequence[Run] = ()) -> list[_Difference]:
+def _differences(
+    run: Run, key: Run, siblings: Sequence[Run] = (), choices: Choices | None = None
+) -> list[_Difference]:
     """Return all differences: the most telling first, then in the order of computation."""
     differences = [
         *_unlike_output(run, key),
-        *_unlike_gradients(run, key, siblings),
+        *_unlike_gradients(run, key, siblings, choices or {}),
         *_unlike_log(run, key),
         *_unlike_effects(run, key),
     ]
@@ -148,21 +163,25 @@ def _unlike_output(run: Run, key: Run) -> Iterator[_Difference]:
         yield from _compare(OUTPUT, run.output, key.output)
 
 
-def _unlike_gradients(run: Run, key: Run, siblings: Sequence[Run]) -> Iterator[_Difference]:
+def _unlike_gradients(
+    run: Run, key: Run, siblings: Sequence[Run], choices: Choices
+) -> Iterator[_Difference]:
     for name, expected in key.gradients.items():
         if name not in run.gradients:
             continue
         actual = run.gradients[name]
         if actual and expected:
-            scale = max((_size(sibling.gradients.get(name)) for sibling in siblings), default=0.0)
-            for difference in _compare(verbatim(f"{name}.grad"), actual, expected, scale):
-                yield replace(difference, gradient=difference.kind == "value")
+            others = [sibling.gradients.get(name) for sibling in siblings]
+            scale = max((largest(other.numpy()) for other in others if other), default=0.0)
+            yield from _compare(
+                verbatim(f"{name}.grad"), actual, expected, scale, choices.get(name)
+            )
         elif expected:
             missing = message("{leaf} has no gradient, expected one", leaf=name)
-            yield _Difference("value", missing, verbatim(name), True)
+            yield _Difference("value", missing, verbatim(name))
         elif actual:
             extra = message("{leaf} has a gradient, expected none", leaf=name)
-            yield _Difference("value", extra, verbatim(name), True)
+            yield _Difference("value", extra, verbatim(name))
 
 
 def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
@@ -216,9 +235,16 @@ def _unlike_effects(run: Run, key: Run) -> Iterator[_Difference]:
 
 
 def _compare(
-    name: Message, actual: Array, expected: Array, scale: float = 0.0
+    name: Message,
+    actual: Array,
+    expected: Array,
+    scale: float = 0.0,
+    valid: NumericArray | None = None,
 ) -> Iterator[_Difference]:
-    """Return the first way in which two arrays differ, if any: shape, dtype, non-finite, value."""
+    """Yield the first way in which two arrays differ, if any: shape, dtype, non-finite, value.
+
+    `scale` is the size of terms that may have cancelled; the entries marked in `valid` may differ.
+    """
     arrays = actual, expected
     if actual.shape != expected.shape:
         evidence = message(
@@ -238,33 +264,13 @@ def _compare(
         yield _Difference("dtype", evidence, name, arrays=arrays)
     elif actual.data != expected.data:  # most are equal bit for bit, which is quick to check
         values = actual.numpy(), expected.numpy()
-        wrong = _wrong_entries(*values, max(scale, _size(expected)))
+        wrong = wrong_entries(*values, scale=scale)
+        if valid is not None:
+            wrong &= ~valid
         if wrong.any():
             spread = np.isfinite(values[1]) & ~np.isfinite(values[0])
             kind = "non-finite" if spread.any() else "value"
             yield _Difference(kind, _value_evidence(name, *values, wrong), name, arrays=arrays)
-
-
-def _size(array: Array | None) -> float:
-    """The largest finite entry."""
-    if array is None:
-        return 0.0
-    values = array.numpy()
-    return float(np.abs(values[np.isfinite(values)]).max(initial=0))
-
-
-def _wrong_entries(actual: NumericArray, expected: NumericArray, scale: float) -> NumericArray:
-    """Return which entries differ by more than rounding may explain in numbers of that `scale`.
-
-    Two ways of summing the same n numbers differ by at most about n * eps times the sum of their
-    absolute values (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2); the scale
-    stands in for that sum. NaN equals NaN, in the same places only.
-    """
-    if expected.dtype.kind not in "fc":
-        return np.asarray(actual != expected)
-    rounding = 16 * max(expected.size, 16) * float(np.finfo(expected.dtype).eps)
-    near = np.isclose(actual, expected, rtol=rounding, atol=rounding * scale, equal_nan=True)
-    return np.asarray(~near)
 
 
 def _value_evidence(

@@ -2,7 +2,7 @@
 
 Like `torch`, with another library, which follows NumPy's rules of broadcasting and installs in
 seconds. It skips kinks, so that no choice there raises an alarm. Estimating the rounding error
-takes two forward and backward passes.
+takes three forward and backward passes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ AUTOGRAD = Diagnostic(
     name="autograd",
     sees="any gradient that differs from HIPS autograd's, even if the forward pass is wrong too",
     blind="kinks; probes that HIPS autograd cannot run",
-    cost="9, and one run of HIPS autograd per probe",
-    passes=lambda _: 9,
+    cost="12, and one run of HIPS autograd per probe",
+    passes=lambda _: 12,
     check=check,
     measure=measure_noise,
     library="autograd",

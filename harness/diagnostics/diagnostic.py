@@ -4,16 +4,12 @@ A diagnostic evaluates an `Observation`, which holds a run and independent libra
 same probe, but not the answer key. Most diagnostics compare arrays that should be equal: shape,
 then value (`dtype` checks dtypes).
 
-The tolerance depends on the coarser of the two dtypes (an engine that computes in float32 is right
-within float32's digits) and on the size of what was summed. Two things are accepted as rounding:
-
-- half of the digits, `sqrt(eps)` relative: 1.5e-8 for float64, 3.5e-4 for float32;
-- where terms cancel, `64 sqrt(n) eps` of the largest number, for n numbers in the leaves and the
-  output: n rounding errors of either sign add up to some sqrt(n) of them (Higham, Accuracy and
-  Stability of Numerical Algorithms, section 2.8).
-
-What an ill-conditioned probe needs beyond that is measured (see `differences`) and passed as slack.
-Bugs deviate by a tenth or more, so the probe decides, not the tolerance.
+Numbers may differ by rounding (`harness.core.rounding`), in the coarser of the two dtypes: an
+engine that computes in float32 is right within float32's digits. An entry may depend on as many
+elements as there are in the leaves and the output. Rounding is relative to the largest number that
+is expected or, in a backward pass, to the largest entry of the cotangent if that is more, since
+terms may cancel. What an ill-conditioned probe needs beyond that is measured (see `differences`)
+and passed as slack.
 """
 
 from __future__ import annotations
@@ -27,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import Message, message, verbatim
+from harness.core.rounding import largest, resolution, rounding, widened, wrong_entries
 from harness.core.run import Array, Measured, Measurement, NumericArray, Run
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
 from harness.pages.probe import Probe, ProbeKind
@@ -140,12 +137,14 @@ class ArrayPair:
 
 @dataclass(frozen=True)
 class Scale:
-    """The size of a run's numbers, which determines rounding."""
+    """The number and the size of a run's numbers, which determine rounding."""
 
     terms: int
     """The number of elements in the leaves and the output: no sum is much longer."""
     size: float
     """The largest entry of the cotangent, which scales everything in a backward pass."""
+    may_cancel: bool = True
+    """Whether terms of that size may have cancelled; not if their effect is part of the slack."""
 
     @classmethod
     def of(cls, run: Run) -> Scale:
@@ -153,13 +152,7 @@ class Scale:
         leaves = sum(math.prod(leaf.shape) for leaf in run.leaves.values())
         output = math.prod(run.output.shape) if run.output else 0
         size = largest(run.cotangent.numpy()) if run.cotangent else 0.0
-        return cls(max(leaves + output, 16), max(size, 1.0))
-
-
-def resolution(*arrays: NumericArray) -> float:
-    """Return the coarsest machine epsilon among them; other dtypes count as float64."""
-    floats = [array.dtype for array in arrays if array.dtype.kind in "fc"]
-    return float(max((np.finfo(dtype).eps for dtype in floats), default=np.finfo(float).eps))
+        return cls(leaves + output, max(size, 1.0))
 
 
 def compare(
@@ -204,40 +197,31 @@ def compare_in(run: Run, pairs: Iterable[ArrayPair], reference: Message) -> Verd
 
 def _differing(pair: ArrayPair, scale: Scale, eps: float) -> tuple[NumericArray, float]:
     """Return where the pair differs by more than rounding and slack, and its relative deviation."""
-    actual, expected = _wide(pair.actual), _wide(pair.expected)
-    height = largest(expected)
-    cancelled = 64 * math.sqrt(scale.terms) * eps * max(height, scale.size)
+    actual, expected = widened(pair.actual), widened(pair.expected)
+    height, relative = largest(expected), rounding(scale.terms, eps)
     looked_at = pair.is_compared
     slack = np.where(looked_at, pair.slack, 0.0)
-    close = np.isclose(actual, expected, rtol=math.sqrt(eps), atol=cancelled + slack)
+    cancelled = scale.size if scale.may_cancel else 0.0
+    wrong = looked_at & wrong_entries(actual, expected, relative, scale=cancelled, slack=slack)
     with np.errstate(invalid="ignore"):
         error = np.where(actual == expected, 0.0, np.abs(actual - expected))
     error = np.where(np.isnan(error), np.inf, error)[looked_at]
     # If everything expected may be rounding, it does not determine a scale.
-    size = height if height > cancelled + slack.max(initial=0.0) else scale.size
-    return looked_at & ~close, float(error.max(initial=0.0) / size)
-
-
-def _wide(array: NumericArray) -> NumericArray:
-    """Convert to float64, so that a comparison does not round one side to the other's dtype."""
-    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
-
-
-def largest(array: NumericArray) -> float:
-    """Return the largest absolute value of the finite entries; 0 if there are none."""
-    finite = np.abs(_wide(array)[np.isfinite(_wide(array))])
-    return float(finite.max()) if finite.size else 0.0
+    accepted = relative * max(height, cancelled) + slack.max(initial=0.0)
+    size = height if height > accepted else scale.size
+    return wrong, float(error.max(initial=0.0) / size)
 
 
 def _describe(pair: ArrayPair, wrong: NumericArray, reference: Message) -> Message:
     first = tuple(int(i) for i in np.argwhere(wrong)[0])
     at = f"[{', '.join(map(str, first))}]" if first else ""
+    actual, expected = as_distinct(pair.actual[first], pair.expected[first])
     difference = message(
         "{array} is {actual}, {reference} {expected}",
         array=message("{array}{index}", array=pair.name, index=at),
-        actual=f"{pair.actual[first]:.6g}",
+        actual=actual,
         reference=reference,
-        expected=f"{pair.expected[first]:.6g}",
+        expected=expected,
     )
     if wrong.size == 1:
         return difference
@@ -247,6 +231,15 @@ def _describe(pair: ArrayPair, wrong: NumericArray, reference: Message) -> Messa
         count=int(wrong.sum()),
         size=wrong.size,
     )
+
+
+def as_distinct(actual: float, expected: float) -> tuple[str, str]:
+    """Format two numbers with as many digits as it takes to tell them apart, and at least six."""
+    for digits in (6, 9, 12, 17):
+        texts = f"{actual:.{digits}g}", f"{expected:.{digits}g}"
+        if texts[0] != texts[1]:
+            break
+    return texts
 
 
 def check_shapes(run: Run) -> Alarm | None:
@@ -268,11 +261,11 @@ def compare_gradients(
     run: Run,
     others: Mapping[str, Array | None],
     reference: Message,
-    slack: Mapping[str, NumericArray] | None = None,
+    slack: Mapping[str, NumericArray],
 ) -> Verdict:
     """Compare a run's gradients with those of another source, leaf by leaf.
 
-    A missing gradient equals a gradient of zeros.
+    `slack` is measured, by leaf. A missing gradient equals a gradient of zeros.
     """
     pairs = []
     for name, other in others.items():
@@ -280,9 +273,7 @@ def compare_gradients(
         zeros = np.zeros(run.leaves[name].shape)
         actual = zeros if gradient is None else gradient.numpy()
         expected = zeros if other is None else other.numpy()
-        pairs.append(
-            ArrayPair(verbatim(f"{name}.grad"), actual, expected, (slack or {}).get(name, 0.0))
-        )
+        pairs.append(ArrayPair(verbatim(f"{name}.grad"), actual, expected, slack.get(name, 0.0)))
     return compare_in(run, pairs, reference)
 
 

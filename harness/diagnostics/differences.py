@@ -7,8 +7,9 @@ step for float64 would only measure its rounding. Directions are scaled by max(1
 
 A slope that matters is measured again at h/10. For a smooth function the two one-sided slopes
 differ by h f'', so by ten times less at h/10; at a kink the difference stays the same. That
-distinguishes curvature from kinks. The difference of the two central differences estimates their
-error, so a rough function widens the tolerance instead of raising an alarm.
+distinguishes curvature from kinks. The difference of the two central differences bounds what
+curvature adds to the first, which rounding affects less. So a rough function widens the tolerance
+instead of raising an alarm.
 
 One kind of kink cannot be detected: where the kinks of two parts cancel, as in `relu(x) - relu(-x)`
 at 0, the function is smooth, but no engine's gradient is its derivative.
@@ -16,38 +17,37 @@ at 0, the function is smooth, but no engine's gradient is its derivative.
 The rounding error of a run is measured in the same way. Two correct ways of computing the same
 thing differ by rounding times the problem's condition. If rows hardly vary, or far from zero, that
 is many times the last digit, so a fixed tolerance would reject one of the two. The condition is
-measured: all leaves are moved by about sqrt(eps) of their size, and the resulting change is scaled
-down by sqrt(eps), to a move of eps. (A move of eps itself would show the rounding of the engine's
-own formula, and an unstable formula is a bug.) Terms that cancel for one cotangent do not cancel
-for a random one, so gradients are computed for a random one.
+measured: all leaves are moved by about sqrt(eps) of their size, and the change is divided by
+sqrt(eps). (A move of eps itself would show the rounding of the engine's own formula, and an
+unstable formula is a bug.) They are moved again by an eighth of that: an entry that then changes by
+more than half as much is at a kink, and says nothing about the condition of the others. Terms that
+cancel for one cotangent do not cancel for a random one, so gradients are computed for a random one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core.rounding import agree, largest, rounding
 from harness.core.run import Array, Measured, NumericArray, Run, pack
-from harness.diagnostics.diagnostic import resolution
+from harness.diagnostics.diagnostic import Scale
 
 if TYPE_CHECKING:
     from harness.runs.trial import Trial
 
 Vector = NDArray[np.float64]
 
-UNITS = 64
-"""Rounding errors of a whole computation, in units of one rounding of its leaves."""
-
-ROUNDING = 16
-"""Rounding errors of a forward pass, in units of eps times the size of its output."""
-
 MOST_SLOPES = 100
 """The number of slopes that the search for kinks may measure."""
+
+SHORTER = 8
+"""How many times less the leaves are moved the second time."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ class Surroundings:
         self._places = list(map(slice, ends, ends[1:]))
         self.unit: Vector = np.maximum(1.0, np.abs(self.x))
         """How far each element is moved for a step of 1."""
-        self.eps = precision(trial, run)
-        self.step = math.cbrt(self.eps)
+        eps = trial.precision(run)
+        self.step, self._relative = math.cbrt(eps), rounding(Scale.of(run).terms, eps)
         self._cotangent: Vector = run.cotangent.numpy().astype(np.float64)
         self._here: Vector = run.output.numpy().astype(np.float64)
         self._check(run.output.numpy())
@@ -104,10 +104,7 @@ class Surroundings:
             raise Unmeasurable(f"the output is {output.dtype}, which has no slopes")
         if not np.isfinite(output).all():
             raise Unmeasurable("the output is not finite, so it has no slopes")
-        again, rounding = self._at(np.zeros_like(self.x), 0.0), ROUNDING * self.eps
-        if not np.allclose(
-            again, output, rtol=rounding, atol=rounding * np.abs(output).max(initial=0.0)
-        ):
+        if not agree(self._at(np.zeros_like(self.x), 0.0), output, self._relative):
             raise Unmeasurable("the same leaves give a different output the second time")
 
     def split(self, vector: Vector) -> dict[str, NumericArray]:
@@ -177,8 +174,8 @@ class Surroundings:
         largest = max(_largest(wide), _largest(near))
         kinked = self._has_kink(wide[1] - wide[0], near[1] - near[0], largest)
         return Slope(
-            value=values[1],
-            error=math.inf if kinked else rounding + 2 * abs(values[0] - values[1]),
+            value=values[0],
+            error=math.inf if kinked else self._rounding(size, h) + 2 * abs(values[0] - values[1]),
             low=float(np.sum(np.minimum(c * near[0], c * near[1])) - rounding - drift),
             high=float(np.sum(np.maximum(c * near[0], c * near[1])) + rounding + drift),
             steep=_largest(near) > 2 * _largest(wide),
@@ -186,9 +183,9 @@ class Surroundings:
 
     def _has_kink(self, wide: Vector, near: Vector, slope: float) -> bool:
         """Whether the bends at h and h/10 are not as 10 to 1 in any element of the output."""
-        noise = (
-            100 * ROUNDING * self.eps * (np.abs(self._here).max(initial=0.0) + slope) / self.step
-        )
+        # The change of the output is divided by h/10, and the bend at h/10 multiplied by 10.
+        size = np.abs(self._here).max(initial=0.0) + slope
+        noise = 100 * self._relative * size / self.step
         return bool((np.abs(wide - 10 * near) > noise + 0.1 * np.abs(wide)).any())
 
     def _rounding(self, size: float, step: float) -> float:
@@ -197,7 +194,7 @@ class Surroundings:
         The leaves are also rounded, which changes the loss by eps times `size`.
         """
         terms = np.linalg.norm((self._here * self._cotangent).ravel())
-        return ROUNDING * self.eps * (float(terms) + size) / step
+        return self._relative * (float(terms) + size) / step
 
     def _weigh(self, change: Vector) -> float:
         return float(np.sum(change * self._cotangent))
@@ -280,29 +277,19 @@ def _is_between(around: Surroundings, direction: Vector, gradient: Vector) -> bo
 # ----- Rounding -----
 
 
-def precision(trial: Trial, run: Run) -> float:
-    """Return the coarsest machine epsilon of the leaves (passed and stored) and the output."""
-    leaves = run.values()
-    stored = trial.stored(leaves).values()
-    return resolution(*leaves.values(), *stored, *([run.output.numpy()] if run.output else []))
-
-
 def gradient_noise(trial: Trial, run: Run) -> dict[str, float]:
-    """Return the rounding error of each leaf's gradient: two forward and backward passes."""
+    """Return the rounding error of each leaf's gradient: three forward and backward passes."""
     assert run.output is not None
-    eps, rng = precision(trial, run), np.random.default_rng(0)
-    cotangent = rng.standard_normal(run.output.shape)
-    here, there = (
-        trial.gradients(values, cotangent)[1] for values in (run.values(), _nudged(run, eps))
-    )
-    return {name: _noise(here[name], there[name], eps) for name in run.leaves}
+    cotangent = np.random.default_rng(0).standard_normal(run.output.shape)
+    eps, terms = trial.precision(run), Scale.of(run).terms
+    gradients = [trial.gradients(values, cotangent)[1] for values in _nudged(run, eps)]
+    return {name: _noise([g[name] for g in gradients], eps, terms) for name in run.leaves}
 
 
 def output_noise(trial: Trial, run: Run) -> float:
-    """Return the rounding error of an entry of the output: one forward pass."""
-    assert run.output is not None
-    eps = precision(trial, run)
-    return _noise(run.output.numpy(), trial.output(_nudged(run, eps)), eps)
+    """Return the rounding error of an entry of the output: two forward passes."""
+    eps, terms = trial.precision(run), Scale.of(run).terms
+    return _noise([trial.output(values) for values in _nudged(run, eps)], eps, terms)
 
 
 def measure_noise(trial: Trial, run: Run) -> Measured:
@@ -315,19 +302,30 @@ def pack_noise(noise: Mapping[str, float]) -> dict[str, Array]:
     return {name: pack(np.float64(size)) for name, size in noise.items()}
 
 
-def _nudged(run: Run, eps: float) -> dict[str, NumericArray]:
-    """Return the leaves, each element moved by up to sqrt(eps) of itself; zeros stay."""
+def _nudged(run: Run, eps: float) -> Iterator[dict[str, NumericArray]]:
+    """Yield the leaves, then with each element moved by up to sqrt(eps) of itself, and by less.
+
+    Zeros stay.
+    """
     rng = np.random.default_rng(1)
-    return {
-        name: (leaf * (1 + math.sqrt(eps) * rng.uniform(-1, 1, leaf.shape))).astype(leaf.dtype)
-        for name, leaf in ((name, leaf.numpy()) for name, leaf in run.leaves.items())
-    }
+    moves = {name: rng.uniform(-1, 1, leaf.shape) for name, leaf in run.leaves.items()}
+    for size in (0.0, math.sqrt(eps), math.sqrt(eps) / SHORTER):
+        yield {
+            name: (leaf * (1 + size * moves[name])).astype(leaf.dtype)
+            for name, leaf in run.values().items()
+        }
 
 
-def _noise(here: NumericArray | None, there: NumericArray | None, eps: float) -> float:
-    if here is None or there is None or here.shape != there.shape:
+def _noise(three: Sequence[NumericArray | None], eps: float, terms: int) -> float:
+    """Return the rounding error of an array: of its terms, and of single elements of the leaves.
+
+    The three are the array at the leaves, and after a large and a small move.
+    """
+    here, there, near = (np.zeros(0) if array is None else array.astype(float) for array in three)
+    if not here.shape == there.shape == near.shape:
         return 0.0
-    here, there = here.astype(np.float64), there.astype(np.float64)
-    both = np.isfinite(here) & np.isfinite(there)
-    moved, size = np.abs(there - here)[both], np.abs(here)[both]
-    return UNITS * float(math.sqrt(eps) * moved.max(initial=0) + eps * size.max(initial=0))
+    with np.errstate(invalid="ignore"):
+        far, close = np.abs(there - here), np.abs(near - here)
+        smooth = np.isfinite(far) & (close <= far / 2)
+    condition = float(far[smooth].max(initial=0.0)) / math.sqrt(eps)
+    return rounding(terms, eps) * largest(here) + rounding(1, eps) * condition

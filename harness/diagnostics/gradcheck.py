@@ -4,8 +4,8 @@ It catches any gradient that is not the derivative of the forward pass, element 
 cannot detect a forward pass that is wrong together with its backward pass, and it skips elements at
 kinks, where the derivative is not unique (`differences` explains how they are found). It costs two
 forward passes per element, and one to check that the same leaves give the same output; where that
-disagrees with the engine, two more per element, and two forward and backward passes to estimate the
-rounding error. Probes of more than 50 elements are left to `directional`.
+disagrees with the engine, two more per element, and three forward and backward passes to estimate
+the rounding error. Probes of more than 50 elements are left to `directional`.
 """
 
 from __future__ import annotations

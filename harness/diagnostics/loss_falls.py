@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import message
+from harness.core.rounding import resolution, rounding
 from harness.core.run import Measured, NumericArray, Run
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
-from harness.diagnostics.diagnostic import Diagnostic, Observation
+from harness.diagnostics.diagnostic import Diagnostic, Observation, Scale
 
 if TYPE_CHECKING:
     from harness.runs.trial import Trial
@@ -80,13 +81,13 @@ def _square_length(run: Run) -> float:
 def _rounding(run: Run, output: NumericArray) -> float:
     """Return the rounding error of the loss: that of the terms it sums, and of the leaves."""
     assert run.cotangent is not None
-    epsilon = np.finfo(output.dtype).eps if output.dtype.kind == "f" else 0.0
+    relative = rounding(Scale.of(run).terms, resolution(output))
     with np.errstate(invalid="ignore"):
         moved = [output * run.cotangent.numpy()]
         for name, gradient in run.gradients.items():
             if gradient:
                 moved.append(gradient.numpy() * run.leaves[name].numpy())
-    return float(16 * epsilon * sum(np.abs(terms[np.isfinite(terms)]).sum() for terms in moved))
+    return relative * float(sum(np.abs(terms[np.isfinite(terms)]).sum() for terms in moved))
 
 
 def check(observation: Observation) -> Verdict:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.core.message import Message, message
+from harness.core.rounding import agree, resolution, rounding
 from harness.core.run import MODULE_LOG as SCENARIO
 from harness.core.run import TRAINING_FLAGS as FLAGS
 from harness.core.run import NumericArray, Run
@@ -109,9 +110,8 @@ def rows_stand_alone(scenario: Scenario) -> Message | None:
             among=among.shape,
         )
     # A product of other shapes may be summed in another order.
-    tolerance = math.sqrt(np.finfo(among.dtype).eps) if among.dtype.kind == "f" else 0.0
-    scale = float(np.abs(among).max(initial=0.0))
-    if np.allclose(alone, among, tolerance, tolerance * scale, equal_nan=True):
+    numbers = [scenario.x, among, *scenario.states[EVAL].values()]
+    if agree(alone, among, rounding(sum(array.size for array in numbers), resolution(among))):
         return None
     return message("in evaluation the prediction for a row depends on the other rows of the batch")
 

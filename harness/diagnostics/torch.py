@@ -2,9 +2,9 @@
 
 PyTorch is independent of the engine, so this also works if forward and backward are wrong together,
 and at kinks. There, a choice other than PyTorch's is accepted if it is valid
-(`differences.measure_conventions`). That, and estimating the rounding error, takes two forward and
-backward passes and five forward passes, and about eight more for each kink. It does not apply to
-probes that PyTorch cannot run.
+(`differences.measure_conventions`). That, and estimating the rounding error, takes three forward
+and backward passes and five forward passes, and about eight more for each kink. It does not apply
+to probes that PyTorch cannot run.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ TORCH = Diagnostic(
     name="torch",
     sees="any gradient that differs from PyTorch's, even at kinks or if the forward pass is wrong",
     blind="probes that PyTorch cannot run; another valid choice at a kink",
-    cost="14, and one run of PyTorch per probe",
-    passes=lambda _: 14,
+    cost="17, and one run of PyTorch per probe",
+    passes=lambda _: 17,
     check=check,
     measure=measure_conventions,
     library="torch",

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from harness.core.message import Message, message, verbatim
+from harness.core.rounding import largest
 from harness.core.run import Array, NumericArray
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
-from harness.diagnostics.diagnostic import Diagnostic, Observation, largest
+from harness.diagnostics.diagnostic import Diagnostic, Observation, as_distinct
 
 KEPT_DIGITS = 0.4
 """The share of a dtype's digits in which two logs must agree: 5e-7 in float64, 2e-3 in float32.
@@ -109,12 +110,13 @@ def _deviation(actual: NumericArray, expected: NumericArray, scale: float) -> fl
 
 def _difference(step: int, entry: str, actual: NumericArray, expected: NumericArray) -> Message:
     if expected.size == 1:
+        texts = as_distinct(actual.item(), expected.item())
         return message(
             "at step {step}, {entry} is {actual}, PyTorch's is {expected}",
             step=step,
             entry=entry,
-            actual=f"{actual.item():.6g}",
-            expected=f"{expected.item():.6g}",
+            actual=texts[0],
+            expected=texts[1],
         )
     with np.errstate(invalid="ignore"):
         error = np.abs(actual.astype(float) - expected.astype(float))

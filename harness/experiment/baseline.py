@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from harness.answer_key.agreement import MEASUREMENT
+from harness.answer_key.outcome import KINKS
 from harness.core.errors import EnvironmentProblem
 from harness.core.message import Message, message
 from harness.core.report import RunReport
@@ -278,9 +278,9 @@ class Baseline:
         return msgspec.structs.replace(job, measure=tuple(filter(None, measurements)))
 
     def _clean_job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
-        """Return the job for the answer key, which also samples gradients at kinks."""
+        """Return the job for the answer key, which also measures slopes at kinks."""
         job = self.job(engine.without_sites(), probes)
-        return msgspec.structs.replace(job, measure=(*job.measure, MEASUREMENT))
+        return msgspec.structs.replace(job, measure=(*job.measure, KINKS))
 
 
 def job_for(engine: Engine, probes: Sequence[Probe], limits: Limits) -> Job:

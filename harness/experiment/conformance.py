@@ -14,8 +14,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from harness.answer_key.agreement import MEASUREMENT
-from harness.answer_key.outcome import OUTPUT, judge
+from harness.answer_key.outcome import KINKS, OUTPUT, judge
 from harness.core.message import EMPTY, Message, message, verbatim
 from harness.core.run import Array, Failure, Run, pack
 from harness.core.vocabulary import Loss
@@ -82,7 +81,7 @@ def _fit_all(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dic
 def _clean_runs(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dict[Pair, Run]:
     job = baseline.job(engine.without_sites(), probes)
     try:
-        runs = run_cached(msgspec.structs.replace(job, measure=(MEASUREMENT,)), baseline.cache)
+        runs = run_cached(msgspec.structs.replace(job, measure=(KINKS,)), baseline.cache)
     except EngineDoesNotLoad as error:
         raise does_not_load(engine, error) from None
     return {(run.probe, run.loss): run for run in runs}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from harness.answer_key.agreement import margin
 from harness.answer_key.divergence import first_divergence
 from harness.answer_key.fingerprint import fingerprint
 from harness.answer_key.outcome import Judgement, stage_of
 from harness.core.message import Message, message
 from harness.core.report import RunReport
+from harness.core.rounding import margin
 from harness.core.run import Array, Run, TraceStep
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
 from harness.experiment.baseline import CleanRun

@@ -16,9 +16,9 @@ from typing import get_args
 
 import msgspec
 
-from harness.answer_key.agreement import agree
 from harness.core.errors import PageError, UsageError
 from harness.core.report import RunReport, SiteReport
+from harness.core.rounding import agree
 from harness.core.run import Array, Run
 from harness.core.verdict import Alarm
 from harness.core.vocabulary import Stage

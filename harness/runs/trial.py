@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.random import mtrand
 
+from harness.core.rounding import resolution
 from harness.core.run import (
     MODULE_LOG,
     TRAINING_FLAGS,
@@ -107,6 +108,12 @@ class Trial:
                 {name: None if g is None else _copy(g) for name, g in gradients.items()},
             )
         return cache[key]
+
+    def precision(self, run: Run) -> float:
+        """Return the coarsest machine epsilon of a run's leaves (passed and stored) and output."""
+        leaves = run.values()
+        output = [run.output.numpy()] if run.output else []
+        return resolution(*leaves.values(), *self.stored(leaves).values(), *output)
 
     def steps(
         self, values: Mapping[str, NumericArray], **options: Any

@@ -1,13 +1,16 @@
 """Outcomes: what two runs of one probe come to, and the sentence that proves it."""
 
+import math
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from harness.answer_key.agreement import NEARBY
+import breaks
 from harness.answer_key.outcome import judge
-from harness.core.run import Failure, Measured, Run, pack
+from harness.core.run import Failure, Run, pack
 from harness.core.vocabulary import OUTCOMES, headline
 
 CRASH = Failure("the backward pass", "ValueError", "no", "return a + b")
@@ -170,12 +173,46 @@ def test_a_key_that_is_no_longer_logged_is_corruption() -> None:
     assert "b.c is not in the log" in str(judge(part, full).evidence)
 
 
-def test_another_subgradient_is_a_convention_and_only_if_nothing_else_differs() -> None:
-    signs = np.vstack([np.full((12, 2), -1.0), np.full((12, 2), 1.0)])
-    nearby = {NEARBY: Measured({"a": pack(signs)})}
-    key = run(a=[0.0, 0.0], measured=nearby)
-    assert judge(run(a=[0.5, 0.5]), key).outcome == "convention"
-    assert judge(run(a=[1.5, 0.0]), key).outcome == "silent-corruption"
-    assert judge(run(a=[1.0, 0.0], output=4.0), key).outcome == "silent-corruption"
-    assert judge(run(a=[1.0, 0.0], shared=[("a.grad", "a")]), key).kind == "value"
-    assert judge(run(a=[1.0, 0.0]), run(a=[0.0, 0.0])).outcome == "silent-corruption"
+# ----- What the guide says about rounding -----
+
+GUIDE = (Path(breaks.__file__).parent / "README.md").read_text(encoding="utf-8")
+
+
+def stated(column: int) -> dict[int, str]:
+    """A column of the guide's table, by the number of elements."""
+    table = GUIDE.partition("### What counts as a difference")[2].partition("If the other")[0]
+    rows = re.findall(r"\| (?:up to )?(\d+) \| (\S+) \| (\S+) \|", table)
+    return {int(row[0]): row[column] for row in rows}
+
+
+@pytest.mark.parametrize(("column", "dtype"), [(1, np.float64), (2, np.float32)])
+def test_the_guide_states_how_far_two_arrays_may_be_apart(column: int, dtype: Any) -> None:
+    eps = float(np.finfo(dtype).eps)
+    assert len(stated(column)) == 4
+    for elements, limit in stated(column).items():
+        exact = 8 * math.sqrt(4 * max(elements, 16)) * eps
+        assert limit == f"{exact:.1e}"
+        correct = np.linspace(0.0, 2.0, elements, dtype=dtype)
+        within, beyond = correct.copy(), correct.copy()
+        within[0], beyond[0] = 2 * 0.99 * exact, 2 * 1.01 * exact
+        assert judge(run(a=within), run(a=correct)).outcome == "disguised-correct"
+        assert judge(run(a=beyond), run(a=correct)).outcome == "silent-corruption"
+
+
+def test_one_per_cent_is_never_rounding() -> None:
+    correct = np.float16([1.0, 2.0, 4.0])
+    assert judge(run(a=correct * np.float16(1.005)), run(a=correct)).outcome == "disguised-correct"
+    assert judge(run(a=correct * np.float16(1.02)), run(a=correct)).outcome == "silent-corruption"
+
+
+def test_the_guide_is_right_about_chance_and_about_the_worst_case() -> None:
+    assert "a probability below 3e-14" in GUIDE
+    assert 2 * math.exp(-(8**2) / 2) < 3e-14
+    n, u = 4 * 300, float(np.finfo(np.float32).eps) / 2
+    assert "one part in ten thousand in 300 elements" in GUIDE
+    assert 8 * math.sqrt(n) * 2 * u < 1e-4 < 2 * n * u / (1 - n * u)
+
+
+def test_whole_numbers_must_be_equal() -> None:
+    assert judge(run(a=[2**53, 1]), run(a=[2**53, 1])).outcome == "disguised-correct"
+    assert judge(run(a=[2**53, 1]), run(a=[2**53 - 1, 1])).outcome == "silent-corruption"

@@ -427,16 +427,55 @@ def test_a_kink_off_the_leaf_is_not_skipped_over() -> None:
     assert isinstance(verdict("torch", probe, RELU_AT_0_IS_1), Silent)
 
 
+@pytest.mark.parametrize("name", ["gradcheck", "directional", "torch"])
+def test_a_kink_excuses_no_other_entry(name: str) -> None:
+    wrong = (
+        "elementwise.py",
+        "np.where(a <= 0, 0, g)",
+        "np.where(a < 0, 0, g) * (1 + (a > 1) / 1e3)",
+    )
+    assert isinstance(verdict(name, RELU_AT_KINKS, wrong), Alarm)
+    assert isinstance(verdict(name, RELU_AT_KINKS, RELU_AT_0_IS_1), Silent)
+
+
+def test_a_tie_is_not_taken_for_the_rounding_of_the_other_entries() -> None:
+    """If the leaf moves, the gradient of the tied row jumps; the other row stays as it is."""
+    probe = TIES.replace("a=", "a: np.float32 = ").replace("2.0, 2.0]", "2.0, 1.5]")
+    file, rule, _ = MAX_TIES_TAKE_ALL
+    shares = "tied.sum(axes, keepdims=True)"
+    wrong = rule.replace(f"tied / {shares}", f"tied / {shares} * np.where({shares} > 1, 1, 1.001)")
+    assert isinstance(verdict("torch", probe), Silent)
+    assert isinstance(verdict("torch", probe, (file, rule, wrong)), Alarm)
+
+
+# ----- Single precision -----
+
+SINGLE_PRECISION = [
+    "def p(a: np.float32 = (3,)):\n    'doc'\n    return a.exp()",
+    "def p(a: np.float32 = (8, 8)):\n    'doc'\n    return a.exp().mean(1) * 1e-3",
+    "def p(a: np.float32 = (4, 5)):\n    'doc'\n    return a.softmax(1).exp()",
+    "def p(a: np.float32 = (10, 10), b: np.float32 = (10, 10)):\n    'doc'\n"
+    "    return (a @ b).tanh().exp()",
+]
+
+
+@pytest.mark.parametrize("probe", SINGLE_PRECISION)
+def test_one_part_in_ten_thousand_is_not_the_rounding_of_single_precision(probe: str) -> None:
+    wrong = "elementwise.py", "value = np.exp(a)\n", "value = np.exp(a) * np.float32(1.0001)\n"
+    assert isinstance(verdict("forward", probe), Silent)
+    assert isinstance(verdict("forward", probe, wrong), Alarm)
+
+
 # ----- Comparing -----
 
 
 @pytest.mark.parametrize(
     ("actual", "desired", "verdict"),
     [
-        (1.0 + 5e-9, 1.0, Silent),
-        (1.0 + 1e-7, 1.0, Alarm),
-        (np.float32(1.0001), 1.0, Silent),
-        (np.float32(1.001), 1.0, Alarm),
+        (1.0 + 1e-14, 1.0, Silent),
+        (1.0 + 2e-14, 1.0, Alarm),
+        (np.float32(1 + 7e-6), 1.0, Silent),
+        (np.float32(1 + 8e-6), 1.0, Alarm),
         (1e-16, 0.0, Silent),
         (1e-9, 0.0, Alarm),
         ([1, 2], [1.7, 2.3], Alarm),
@@ -456,6 +495,15 @@ def test_what_is_close_enough(actual: Any, desired: Any, verdict: type) -> None:
     assert type(result) is verdict
     if isinstance(result, Silent):
         assert result.compared == int((~np.isnan(pair.expected)).sum())
+
+
+def test_an_alarm_shows_the_digits_that_differ() -> None:
+    probe = "def p(a=[1.0]):\n    'doc'\n    return a.log()"
+    result = verdict("gradcheck", probe, ("elementwise.py", "np.log(a)", "np.log(a + 1e-8)"))
+    assert isinstance(result, Alarm)
+    actual, _, expected = str(result.message).removeprefix("a.grad[0] is ").partition(", ")
+    assert actual != expected.removeprefix("central differences give ")
+    assert float(actual) == pytest.approx(float(expected.split()[-1]), rel=1e-7)
 
 
 def test_an_output_without_elements_has_nothing_to_measure() -> None:

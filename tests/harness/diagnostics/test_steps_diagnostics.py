@@ -370,7 +370,7 @@ def test_a_row_alone_is_compared_relative_to_the_largest_output(size: float) -> 
         outputs[mode_module.FIRST_ROW] = np.array([[size, size * error]])
         return mode_module.rows_stand_alone(replace(scenario, outputs=tuple(outputs)))
 
-    assert verdict(1e-12) is None
+    assert verdict(1e-14) is None
     assert verdict(1e-6) is not None
 
 

@@ -354,7 +354,7 @@ import os, sys
 print("noise"); os.write(2, b"noise")
 open("litter", "w").close()
 import numpy, minigrad
-minigrad.tensor = numpy.allclose = None
+minigrad.tensor = numpy.isfinite = None
 {ANSWER}"""
     assert attempt(tmp_path, evil, bench).probes[0].problems  # it has only spoilt its own process
     assert sorted(path.name for path in tmp_path.iterdir()) == [

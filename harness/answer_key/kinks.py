@@ -1,0 +1,225 @@
+"""Valid choices at a kink, where correct engines differ.
+
+An entry of a gradient is at a kink if the two one-sided slopes of the loss with respect to that
+entry differ. They are the unpatched engine's gradients a step to either side of the leaf's entry.
+The step is taken twice, the second time an eighth as long: for a smooth function the two sides
+approach each other by the same factor, at a kink they stay apart. How much the slopes change from
+one step to the other is their error.
+
+A choice is valid if the entry lies between the one-sided slopes. Entries that affect each other
+have to be a choice together: if two elements tie for a maximum, each may get the whole gradient,
+but not both. So along any direction that moves such entries, the slope has to lie between the
+smallest and the largest slope of the gradients nearby (Clarke, Optimization and Nonsmooth Analysis,
+1983, proposition 2.1.2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.rounding import largest, rounding, rounding_of
+from harness.core.run import Array, Measured, NumericArray, Run, pack
+
+if TYPE_CHECKING:
+    from harness.runs.trial import Trial
+
+NAME = "kinks"
+"""The name of the measurement in the answer key."""
+
+Vector = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+SHORTER = 8
+"""How many times shorter the second step is; the first is the root of the machine epsilon."""
+
+CERTAIN = 10
+"""How many times the difference of two slopes exceeds their error at a kink."""
+
+MOST_ENTRIES = 50
+"""The number of entries that are examined; each takes four forward and backward passes."""
+
+TOGETHER = 16
+"""The number of random directions for each set of entries that affect each other."""
+
+
+def measure(trial: Trial, run: Run) -> Measured:
+    """Measure the slopes of the loss at kinks, and along which directions.
+
+    `entries` are the flat indices of the entries at kinks, all leaves in a row; the rows of
+    `directions` move these entries, and `lowest` and `highest` bound the slope along each row.
+    Nothing is measured if there are no kinks.
+    """
+    around = _Surroundings(trial, run)
+    sides = {i: around.sides(around.one(i)) for i in around.suspects()[:MOST_ENTRIES]}
+    kinked = {i: sides[i] for i in sorted(sides) if sides[i].kinked[i]}
+    if not kinked:
+        return Measured()
+    rows = [*_alone(around, kinked), *_tied(around, kinked)]
+    directions, bounds = (np.array(column) for column in zip(*rows, strict=True))
+    entries = list(kinked)
+    measured = {
+        "entries": np.array(entries),
+        "directions": directions[:, entries],
+        "lowest": bounds[:, 0],
+        "highest": bounds[:, 1],
+    }
+    return Measured({name: pack(array) for name, array in measured.items()})
+
+
+def valid_choices(gradients: Mapping[str, Array | None], key: Run) -> dict[str, Mask]:
+    """Return which entries of the gradients are a valid choice at a kink, as booleans by leaf.
+
+    `key` is the unpatched engine's run, with kinks measured. A gradient that is missing or has
+    another shape than its leaf is never a valid choice.
+    """
+    measured = key.measured[NAME].values
+    arrays = {name: array.numpy() for name, array in gradients.items() if array}
+    flat = [_flat(arrays.get(name), leaf.shape) for name, leaf in key.leaves.items()]
+    entries, directions, lowest, highest = (
+        measured[name].numpy() for name in ("entries", "directions", "lowest", "highest")
+    )
+    moves, candidate = directions != 0, np.concatenate(flat)[entries]
+    with np.errstate(invalid="ignore"):
+        slopes = np.where(moves, directions * candidate, 0.0).sum(1)
+    tolerance = rounding_of(candidate, *arrays.values()) * np.maximum(abs(lowest), abs(highest))
+    fits = (lowest - tolerance <= slopes) & (slopes <= highest + tolerance)
+    valid = np.zeros(sum(part.size for part in flat), bool)
+    valid[entries] = ~(moves & ~fits[:, None]).any(0)
+    parts = np.split(valid, np.cumsum([part.size for part in flat]))
+    leaves = zip(key.leaves.items(), parts, strict=False)
+    return {name: part.reshape(leaf.shape) for (name, leaf), part in leaves}
+
+
+def _flat(gradient: NumericArray | None, shape: tuple[int, ...]) -> Vector:
+    """Return a gradient as a flat vector of float64; NaN if it does not fit its leaf."""
+    if gradient is None or gradient.shape != shape or gradient.dtype.kind == "c":
+        return np.full(math.prod(shape), np.nan)
+    return gradient.ravel().astype(np.float64)
+
+
+# ----- Measuring, in the child process -----
+
+
+class _Sides:
+    """The gradients on the two sides of the leaves: for a wide step, and for a near one."""
+
+    def __init__(self, wide: Sequence[Vector], near: Sequence[Vector], relative: float) -> None:
+        self.near = near
+        with np.errstate(invalid="ignore"):
+            drift = np.abs(np.subtract(wide, near)).sum(0)
+            self.error: Vector = drift + relative * max(map(largest, near))
+            self.jump: Vector = np.abs(near[1] - near[0])
+
+    @property
+    def kinked(self) -> Mask:
+        """The entries in which the two sides certainly differ."""
+        return self.jump > CERTAIN * self.error
+
+
+class _Surroundings:
+    """The unpatched engine's gradients near the leaves of a run, all leaves as one flat vector."""
+
+    def __init__(self, trial: Trial, run: Run) -> None:
+        assert run.cotangent is not None
+        self._trial, self._leaves, self._cotangent = trial, run.values(), run.cotangent.numpy()
+        units = [
+            np.where(np.isfinite(leaf), np.maximum(1.0, np.abs(leaf)), 0.0).ravel()
+            if leaf.dtype.kind == "f"
+            else np.zeros(leaf.size)
+            for leaf in self._leaves.values()
+        ]
+        self.unit: Vector = np.concatenate([*units, np.zeros(0)]).astype(np.float64)
+        """How far each entry is moved for a step of 1; whole numbers are not moved."""
+        eps = trial.precision(run)
+        self._step, self._rounding = math.sqrt(eps) / SHORTER, rounding(self.unit.size, eps)
+
+    def one(self, index: int) -> Vector:
+        """Return the direction that moves only one entry."""
+        direction = np.zeros_like(self.unit)
+        direction[index] = self.unit[index]
+        return direction
+
+    def sides(self, direction: Vector) -> _Sides:
+        """Return the gradients on both sides along a direction."""
+        return _Sides(self.pair(SHORTER * direction), self.pair(direction), self._rounding)
+
+    def pair(self, direction: Vector) -> list[Vector]:
+        """Return the gradients after a near step to both sides."""
+        return [self._gradient(side * self._step * direction) for side in (-1.0, 1.0)]
+
+    def _gradient(self, displacement: Vector) -> Vector:
+        ends = np.cumsum([leaf.size for leaf in self._leaves.values()])
+        parts = zip(self._leaves.items(), np.split(displacement, ends), strict=False)
+        moved = {
+            name: (leaf + part.reshape(leaf.shape)).astype(leaf.dtype)
+            for (name, leaf), part in parts
+        }
+        _, gradients = self._trial.gradients(moved, self._cotangent)
+        flat = [
+            _flat(np.zeros(leaf.shape) if gradients[name] is None else gradients[name], leaf.shape)
+            for name, leaf in self._leaves.items()
+        ]
+        return np.concatenate([*flat, np.zeros(0)])
+
+    def suspects(self) -> list[int]:
+        """Return all entries, those with a jump first; none if nothing jumps.
+
+        All entries move at once, along two random directions: every kink changes some entry.
+        """
+        rng, jumps = np.random.default_rng(0), np.zeros_like(self.unit)
+        for _ in range(2):
+            lengths = rng.uniform(0.5, 1.0, self.unit.size) * rng.choice([-1, 1], self.unit.size)
+            sides = self.sides(self.unit * lengths / math.sqrt(max(self.unit.size, 1)))
+            # Curvature in many entries adds up, so an entry is a suspect before it is certain.
+            jumps += np.where(sides.jump > 2 * sides.error, sides.jump, 0.0)
+        return np.argsort(-jumps, kind="stable").tolist() if jumps.any() else []
+
+
+_Row = tuple[Vector, tuple[float, float]]
+"""A direction, and the bounds of the slope along it."""
+
+
+def _alone(around: _Surroundings, kinked: Mapping[int, _Sides]) -> Iterator[_Row]:
+    """Yield the one-sided slopes of each entry."""
+    for index, sides in kinked.items():
+        unit, error = around.unit[index], sides.error[index]
+        slopes = [gradient[index] for gradient in sides.near]
+        yield around.one(index), (unit * (min(slopes) - error), unit * (max(slopes) + error))
+
+
+def _tied(around: _Surroundings, kinked: Mapping[int, _Sides]) -> Iterator[_Row]:
+    """Yield the bounds along directions that move all entries of a group together, or some."""
+    groups = _groups(kinked)
+    if not groups:
+        return
+    moves = np.random.default_rng(1).choice([-1.0, 0.0, 1.0], (TOGETHER, around.unit.size))
+    directions = np.vstack([around.unit, moves * around.unit])
+    others = np.setdiff1d(np.arange(around.unit.size), np.concatenate(groups))
+    directions[:, others] = 0.0
+    nearby = [gradient for direction in directions for gradient in around.pair(direction)]
+    for group in groups:
+        own = [gradient for index in group for gradient in kinked[index].near]
+        gradients = np.array(nearby + own)[:, group]
+        errors = [kinked[index].error[index] for index in group]
+        for direction in directions:
+            part = np.zeros_like(direction)
+            part[group] = direction[group]
+            slopes, error = gradients @ part[group], float(np.abs(part[group]) @ errors)
+            yield part, (float(slopes.min()) - error, float(slopes.max()) + error)
+
+
+def _groups(kinked: Mapping[int, _Sides]) -> list[list[int]]:
+    """Return the sets of entries that affect each other, directly or through others."""
+    group = {index: {index} for index in kinked}
+    for one, sides in kinked.items():
+        for other in kinked:
+            if sides.kinked[other] and group[one] is not group[other]:
+                group[one] |= group[other]
+                group.update(dict.fromkeys(group[other], group[one]))
+    distinct = {id(members): sorted(members) for members in group.values()}
+    return [members for members in distinct.values() if len(members) > 1]
