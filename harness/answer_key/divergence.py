@@ -305,7 +305,7 @@ def _wrong_values(match: _Match) -> Iterator[Message]:
         if not difference:
             continue
         name, step = match.name(index), graph.steps[index]
-        users = [user for user in graph.users[index] if user in wrong]
+        users = [u for u in graph.users[index] if u in wrong and u not in match.places]
         if users and not any(wrong[user] for user in users):
             if index in match.places:
                 continue
@@ -342,7 +342,7 @@ def _wrong_cotangents(match: _Match) -> Iterator[Message]:
             givers[index].append(visit.index)
     for step in visits:
         awaited = [user for user in graph.users[step.index] if user not in done]
-        if not visited.issuperset(awaited):
+        if not visited.issuperset(awaited) and not match.difference:
             break
         if late := [user for user in awaited if user in givers[step.index]]:
             yield message(
@@ -372,14 +372,15 @@ def _wrong_arrival(step: TraceStep, match: _Match) -> Iterator[Message]:
         return
     own = match.twins[step.index]
     handed = [a.numpy() for other in match.broken for i, a in _passed_on(other) if i == own]
+    alike = [visit for visit in match.visits if visit.index not in match.places]
     counts = {
-        sum(index == step.index for walk in walks for index, _ in _passed_on(walk))
-        for walks in (match.visits, match.graph.steps.values())
+        sum(index == step.index for giver in walk for index, _ in _passed_on(giver))
+        for walk in (alike, match.graph.steps.values())
     }
     name = match.name(step.index)
-    if not handed:
+    if not handed and own == match.broken[0].index:
         yield message("the walk starts from {difference}", difference=wrong)
-    elif counts != {len(handed)}:  # the graph is another one here
+    elif counts != {len(handed)}:  # the graph is different here
         yield message("{node} received {difference}", node=name, difference=wrong)
     elif len(handed) == 1:
         yield message(

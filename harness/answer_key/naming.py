@@ -14,6 +14,8 @@ from harness.core.run import NumericArray
 USUAL = (0.1, 0.01, 0.001)
 """Numbers that any code may contain: rates of a momentum, a dropout, a decay."""
 
+_MOST_CONSTANTS = 40
+
 
 def factor_named(
     factor: float, sizes: Mapping[Message, int], constants: Collection[float], rounding: float
@@ -21,7 +23,7 @@ def factor_named(
     """Return a message for `factor` times the correct one.
 
     It names the length that the factor equals only if nothing else gives the same number: another
-    of the `sizes`, a product of two, or a ratio of `constants`.
+    of the `sizes`, a product of two, or a few of the `constants`.
     """
     size = abs(factor)
     whole, inverse = (_whole(number, rounding) for number in (size, 1 / size))
@@ -71,7 +73,7 @@ def _origin(
             "{number} is 2 to the power of {exponent}", number=2**exponent, exponent=exponent
         )
     ((power, name, n),) = fitting
-    if n == 2 or power == 2 or any(map(fits, _ratios(constants))):
+    if n == 2 or power == 2 or _is_made_of(size, constants, rounding):
         return None
     if power == 1:
         return message("{n} is {name}", n=n, name=name)
@@ -88,16 +90,18 @@ def _exponent_of_two(size: float, rounding: float) -> int:
     return integer.bit_length() - 1 if integer >= 64 and integer.bit_count() == 1 else 0
 
 
-def _ratios(constants: Collection[float]) -> Iterator[float]:
-    """Yield the ratios of any two of the constants, of `USUAL`, of 1, and of 1 minus one."""
-    numbers = {1.0, *constants, *USUAL}
-    numbers |= {1 - number for number in numbers}
-    finite = [abs(number) for number in numbers if number and math.isfinite(number)]
-    for one in finite:
-        for other in finite:
-            ratio = one / other
-            if 0 < ratio < math.inf:
-                yield ratio
+def _is_made_of(size: float, constants: Collection[float], rounding: float) -> bool:
+    """Whether a factor is the ratio of two constants, or of sums or differences of two.
+
+    1, and `USUAL` and 1 minus these, count among the constants. Of very many, some always fit.
+    """
+    numbers = np.array([*{0.0, 1.0, *filter(math.isfinite, constants)}])
+    if numbers.size > _MOST_CONSTANTS:
+        return True
+    sums = np.concatenate([np.add.outer(numbers, numbers), np.subtract.outer(numbers, numbers)])
+    candidates = np.unique([*np.abs(sums).ravel(), *USUAL, *(1 - rate for rate in USUAL)])
+    with np.errstate(all="ignore"):
+        return bool(np.isclose(candidates[:, None] / candidates, size, rounding, 0).any())
 
 
 def axes_named(axes: Sequence[int]) -> Message:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
 from msgspec.structs import replace
 
 from harness.answer_key import divergence as answer_key
@@ -231,6 +232,26 @@ def test_another_graph_with_the_same_numbers_is_not_blamed_for_a_wrong_one() -> 
     assert "; the graph is different: operand 0 of `exp` is the result of `add`" in sentence
 
 
+def test_what_a_node_of_another_kind_passed_on_is_not_called_right() -> None:
+    walk = run("x=[1.0, 2.0], y=[3.0, 4.0]: return (x + y) * x").trace
+    taken = next(step for step in walk if step.op == "add").parents[0]
+    broken = [
+        replace(step, op="plus", handed=tuple(map(spoilt, step.handed)))
+        if step.op == "add"
+        else replace(step, cotangent=spoilt(step.cotangent))
+        if step.index == taken
+        else step
+        for step in walk
+    ]
+    sentence = first_divergence(broken, walk, {})
+    assert sentence is not None
+    assert re.fullmatch(
+        r"the leaf of shape \(2,\) received [^;]*; the graph is different: operand 0 of `mul` is "
+        r"the result of `plus`, expected the result of `add`",
+        sentence,
+    )
+
+
 def test_an_operand_outside_of_the_walk_is_not_called_right() -> None:
     """The constant is wrong, and nobody knows: only what has a gradient is in the walk."""
     patch = "@@ Tensor.__mul__ @@\n-apply($op, self, other)\n+apply($op, self, 4.0)"
@@ -244,6 +265,13 @@ def test_an_operand_that_is_left_out_is_named() -> None:
     patch = "@@ topological_order @@\n-reversed(node.parents)\n+node.parents[:1]"
     assert divergence(MUL, patch) == (
         "the graph is different: operand 1 of `mul` is cut off from the walk, expected a leaf"
+    )
+    sentence = divergence("x=[1.0, 2.0]: return x + x.exp()", patch)
+    assert sentence is not None
+    assert re.fullmatch(
+        r"the leaf x received the cotangent \[.*\], expected \[[^;]*\]; the graph is different: "
+        r"operand 1 of `add` is cut off from the walk, expected the result of `exp`",
+        sentence,
     )
 
 
@@ -698,3 +726,35 @@ def test_an_engine_without_a_trace_says_nothing(traces) -> None:
     walk = traced(1, 3)
     broken, correct = (walk if trace else [] for trace in traces)
     assert first_divergence(broken, correct, {}) is None
+
+
+# ----- Anything at all -----
+
+ANY = st.builds(
+    pack,
+    npst.arrays(
+        st.sampled_from([np.float64, np.float32, np.complex128, np.int64, np.bool_]),
+        npst.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3),
+    ),
+)
+INDEX = st.integers(0, 4)
+FORGED = st.lists(
+    st.builds(
+        TraceStep,
+        index=INDEX,
+        op=st.sampled_from(["", "add", "mul"]),
+        parents=st.lists(st.none() | INDEX, max_size=2).map(tuple),
+        value=ANY,
+        cotangent=ANY,
+        handed=st.lists(st.none() | ANY, max_size=2).map(tuple),
+    ),
+    max_size=5,
+)
+
+
+@examples(200)
+@given(FORGED, FORGED | st.builds(traced, st.integers(0, 99), st.integers(1, 3)))
+def test_a_forged_trace_raises_nothing(broken: list[TraceStep], walk: list[TraceStep]) -> None:
+    for traces in (broken, walk), (walk, broken), (broken, broken):
+        first_divergence(*traces, {0: "x"})
+        is_cancelled(*traces)

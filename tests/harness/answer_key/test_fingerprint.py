@@ -401,6 +401,7 @@ def test_a_length_is_named_only_if_nothing_else_gives_its_number(
         ({"the length": n}, (float(n),)),
         ({"the length": n}, (0.25, n / 4)),
         ({"the length": n}, (1 / (n + 1),)),  # as 0.9 is 9 times 0.1
+        ({"the length": n}, (n - 1.0,)),  # as 2 x + x is 3 times x
     ):
         assert fingerprint(broken, correct, sizes=sizes, constants=constants) == plain
 
