@@ -118,8 +118,8 @@ class Probe:
         """The numbers in its text, and how often it uses each of its names."""
         uses = Counter(node.id for node in self._body if isinstance(node, ast.Name))
         constants = [node.value for node in self._body if isinstance(node, ast.Constant)]
-        numbers = [float(value) for value in constants if isinstance(value, int | float)]
-        return frozenset([*numbers, *uses.values()])
+        numbers = [value for value in constants if isinstance(value, int | float)]
+        return frozenset(map(float, [*(n for n in numbers if abs(n) < 1e300), *uses.values()]))
 
     @property
     def brings_non_finite(self) -> bool:

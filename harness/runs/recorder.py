@@ -179,7 +179,7 @@ class _Digester:
         weights = np.cos(np.arange(self.numbers + 1, self.numbers + flat.size + 1))
         self.numbers += flat.size
         numbers = np.where(finite, flat, 0.0)
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             self.projection += float(weights @ numbers)
             self.rounding += MARGIN * eps * float(np.abs(numbers).sum())
         return b"" if finite.all() else np.where(finite, 0.0, flat).tobytes()
