@@ -10,7 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import zip_longest
+from itertools import combinations, zip_longest
 
 import numpy as np
 from msgspec.structs import replace
@@ -18,8 +18,10 @@ from msgspec.structs import replace
 from harness.answer_key.fingerprint import fingerprint
 from harness.answer_key.naming import format_distinct
 from harness.core.message import Message, message, verbatim
-from harness.core.rounding import agree, wrong_entries
+from harness.core.rounding import agree, rounding_of, widened, wrong_entries
 from harness.core.run import Array, NumericArray, TraceStep
+
+_MOST_TERMS = 8  # of a sum whose subsets are tried
 
 
 def first_divergence(
@@ -48,17 +50,84 @@ def first_divergence(
     return None
 
 
+def is_cancelled(broken: Sequence[TraceStep], correct: Sequence[TraceStep]) -> bool:
+    """Whether a walk contains a wrong cotangent that was used, but what came of it is right.
+
+    It was used if a node received it, and passed on; or if what a node received is the sum of what
+    was passed to it, the wrong one included. Both walks must be of the same graph. If they are of
+    different graphs, a node's cotangents cannot be compared, and nothing is known.
+    """
+    passes = _walks(broken), _walks(correct)
+    return len(passes[0]) == len(passes[1]) and any(
+        _is_cancelled(actual, expected) for actual, expected in zip(*passes, strict=True)
+    )
+
+
+def _is_cancelled(broken: list[TraceStep], correct: list[TraceStep]) -> bool:
+    match = _match(broken, _Graph({step.index: step for step in correct}, {}))
+    return not match.difference and any(
+        _is_lost_in_rule(step, match) or _is_lost_in_sum(step, match) for step in match.visits
+    )
+
+
+def _is_lost_in_rule(step: TraceStep, match: _Match) -> bool:
+    """Whether a node received a wrong cotangent, and passed on only right ones."""
+    graph = match.graph
+    expected, scale = graph.steps[step.index], graph.scales[step.index]
+    passed_on = [
+        _is_wrong(actual.numpy(), right.numpy(), scale)
+        for parent, actual, right in zip(
+            expected.parents, step.handed, expected.handed, strict=False
+        )
+        if parent is not None and actual and right
+    ]
+    received = step.cotangent.numpy(), expected.cotangent.numpy()
+    return bool(passed_on) and not any(passed_on) and _is_wrong(*received, scale)
+
+
+def _is_lost_in_sum(step: TraceStep, match: _Match) -> bool:
+    """Whether a node received the right sum of cotangents of which some are wrong."""
+    graph = match.graph
+    terms, are_wrong = [], []
+    for visit in match.visits:
+        other = graph.steps[visit.index]
+        for parent, actual, right in zip(visit.parents, visit.handed, other.handed, strict=False):
+            if parent == step.index and actual and right:
+                terms.append(actual.numpy())
+                are_wrong.append(_is_wrong(terms[-1], right.numpy(), graph.scales[visit.index]))
+    if not any(are_wrong) or len({term.shape for term in terms}) > 1:
+        return False
+    scale, expected = graph.scales[step.index], graph.steps[step.index].cotangent.numpy()
+    sums = np.sum(terms, axis=0), step.cotangent.numpy()
+    return not any(_is_wrong(total, expected, scale) for total in sums)
+
+
+def _is_wrong(actual: NumericArray, expected: NumericArray, scale: float) -> bool:
+    """Whether the numbers are wrong; shapes may differ in what broadcasting makes up for."""
+    try:
+        actual, expected = np.broadcast_arrays(actual, expected)
+    except ValueError:
+        return True
+    return _differs(actual, expected, scale)
+
+
 def _divergences(
     broken: list[TraceStep], correct: list[TraceStep], names: Mapping[int, str]
 ) -> Iterator[Message]:
     """Yield what is wrong, the earliest first; later differences may follow from it."""
     graph = _Graph({step.index: step for step in correct}, names)
-    matched, difference = _match(broken, graph)
-    if difference:
-        yield message("the graph is different: {difference}", difference=difference)
-    visits = [step for step in matched if step.index in graph.steps]
-    yield from _wrong_values(visits, graph)
-    yield from _wrong_cotangents(visits, graph)
+    match = _match(broken, graph)
+    for divergence in (*_wrong_values(match), *_wrong_cotangents(match)):
+        if not match.difference:
+            yield divergence
+        else:
+            yield message(
+                "{divergence}; the graph is different: {difference}",
+                divergence=divergence,
+                difference=match.difference,
+            )
+    if match.difference:
+        yield message("the graph is different: {difference}", difference=match.difference)
 
 
 # ----- The graph -----
@@ -111,6 +180,25 @@ class _Graph:
         )
 
     @cached_property
+    def scales(self) -> Mapping[int, float]:
+        """The largest cotangent on the way to each node: what cancels on it leaves rounding."""
+        scales: defaultdict[int, float] = defaultdict(float)
+        for step in self.steps.values():
+            scales[step.index] = max(scales[step.index], _size(step.cotangent))
+            for index, array in _passed_on(step):
+                scales[index] = max(scales[index], scales[step.index], _size(array))
+        return scales
+
+    @cached_property
+    def value_scales(self) -> Mapping[int, float]:
+        """The largest value that each node was computed from, or its own."""
+        scales: dict[int, float] = {}
+        for step in sorted(self.steps.values(), key=lambda step: step.index):
+            operands = [scales.get(index, 0.0) for index in step.parents if index is not None]
+            scales[step.index] = max(_size(step.value), *operands, 0.0)
+        return scales
+
+    @cached_property
     def users(self) -> Mapping[int, list[int]]:
         """The nodes that pass each node a cotangent, in the order of the walk."""
         users: defaultdict[int, list[int]] = defaultdict(list)
@@ -120,23 +208,44 @@ class _Graph:
         return users
 
 
-def _match(broken: list[TraceStep], graph: _Graph) -> tuple[list[TraceStep], Message | None]:
-    """Return the broken walk with the indices of the correct one, and where the graphs differ.
+@dataclass(frozen=True)
+class _Match:
+    """The broken walk, node by node beside the correct one."""
 
-    Nodes are matched from the output down, operand by operand, so that the engines may number
-    their nodes and order their walks differently. A node without a counterpart is left out.
+    graph: _Graph
+    broken: Sequence[TraceStep]
+    twins: Mapping[int, int]
+    """The index in the broken walk of each node of the correct one that has a counterpart."""
+    visits: list[TraceStep]
+    """The steps that have a counterpart, with the indices of the correct walk."""
+    places: Mapping[int, Message]
+    """Where the nodes are whose counterpart is of another kind; below these, none is matched."""
+    difference: Message | None
+    """Where the graphs differ first."""
+
+    def name(self, index: int) -> Message:
+        """Return the name of a node, or where it is if its counterpart is of another kind."""
+        return self.places.get(index) or self.graph.name(index)
+
+
+def _match(broken: list[TraceStep], graph: _Graph) -> _Match:
+    """Match the nodes from the output down, operand by operand.
+
+    So the engines may number their nodes and order their walks differently.
     """
     steps = {step.index: step for step in broken}
     numbers: dict[int | None, int] = {}
     twins: dict[int, int] = {}
+    places: dict[int, Message] = {}
     pairs: deque[tuple[Message, int | None, int | None]] = deque()
     pairs.append((message("the output"), broken[0].index, next(iter(graph.steps))))
     difference = None
-    while pairs and not difference:
+    while pairs:
         place, here, there = pairs.popleft()
         kinds = _kind(here, steps), _kind(there, graph.steps)
-        if None not in kinds and kinds[0] != kinds[1]:
-            difference = message(
+        is_alike = None in kinds or kinds[0] == kinds[1]
+        if not is_alike:
+            difference = difference or message(
                 "{array} is {actual}, expected {expected}",
                 array=place,
                 actual=kinds[0],
@@ -145,10 +254,14 @@ def _match(broken: list[TraceStep], graph: _Graph) -> tuple[list[TraceStep], Mes
         if here is None or there is None:
             continue
         is_matched = there in twins
-        if twins.setdefault(there, here) != here or numbers.setdefault(here, there) != there:
+        if twins.get(there, here) != here or numbers.get(here, there) != there:
             difference = difference or message(
                 "{place} is a different node in the correct graph", place=place
             )
+            continue
+        twins[there], numbers[here] = here, there
+        if not is_alike:
+            places[there] = place
         elif not is_matched and None not in kinds:
             parents = zip_longest(steps[here].parents, graph.steps[there].parents)
             name = graph.name(there)
@@ -156,7 +269,9 @@ def _match(broken: list[TraceStep], graph: _Graph) -> tuple[list[TraceStep], Mes
                 (message("operand {operand} of {node}", operand=i, node=name), *pair)
                 for i, pair in enumerate(parents)
             )
-    return [_renumbered(step, numbers) for step in broken if step.index in numbers], difference
+    visited = [step for step in broken if numbers.get(step.index) in graph.steps]
+    visits = [_renumbered(step, numbers) for step in visited]
+    return _Match(graph, broken, twins, visits, places, difference)
 
 
 def _kind(index: int | None, steps: Mapping[int, TraceStep]) -> Message | None:
@@ -176,24 +291,33 @@ def _renumbered(step: TraceStep, numbers: Mapping[int | None, int]) -> TraceStep
 # ----- The forward pass -----
 
 
-def _wrong_values(visits: list[TraceStep], graph: _Graph) -> Iterator[Message]:
+def _wrong_values(match: _Match) -> Iterator[Message]:
     """Yield the wrong values, inputs first; the operands of the first one are right."""
+    graph = match.graph
     wrong = {
-        step.index: _unlike(VALUE, step.value, graph.steps[step.index].value) for step in visits
+        step.index: _unlike(
+            VALUE, step.value, graph.steps[step.index].value, graph.value_scales[step.index]
+        )
+        for step in match.visits
     }
     for index in reversed(graph.steps):
         difference = wrong.get(index)
         if not difference:
             continue
-        name, users = graph.name(index), [user for user in graph.users[index] if user in wrong]
+        name, step = match.name(index), graph.steps[index]
+        users = [u for u in graph.users[index] if u in wrong and u not in match.places]
         if users and not any(wrong[user] for user in users):
+            if index in match.places:
+                continue
             yield message(
-                "{node} ended with {difference}, but everything computed from it is right: it was"
-                " changed in place afterwards, or the error cancelled",
+                "{node} ended with {difference}, but {user}, which was computed from it, is right",
                 node=name,
                 difference=difference,
+                user=match.name(users[0]),
             )
-        elif graph.steps[index].op:
+        elif index in match.places or not step.op:
+            yield message("{node} has {difference}", node=name, difference=difference)
+        elif all(parent in wrong and not wrong[parent] for parent in step.parents):
             yield message(
                 "the forward pass of {node} gave {difference}; its operands were right",
                 node=name,
@@ -201,81 +325,112 @@ def _wrong_values(visits: list[TraceStep], graph: _Graph) -> Iterator[Message]:
             )
         else:
             yield message(
-                "{node} has {difference}, before anything was computed from it",
-                node=name,
-                difference=difference,
+                "the forward pass of {node} gave {difference}", node=name, difference=difference
             )
 
 
 # ----- The backward pass -----
 
 
-def _wrong_cotangents(visits: list[TraceStep], graph: _Graph) -> Iterator[Message]:
+def _wrong_cotangents(match: _Match) -> Iterator[Message]:
     """Yield what is wrong at each visit, in the order of the walk; then the nodes never visited."""
+    graph, visits = match.graph, match.visits
     visited, done = {step.index for step in visits}, set[int]()
+    givers: defaultdict[int, list[int]] = defaultdict(list)
+    for visit in visits:
+        for index in dict(_passed_on(visit)):
+            givers[index].append(visit.index)
     for step in visits:
         awaited = [user for user in graph.users[step.index] if user not in done]
-        if not visited.issuperset(awaited):
+        if not visited.issuperset(awaited) and not match.difference:
             break
-        if awaited:
+        if late := [user for user in awaited if user in givers[step.index]]:
             yield message(
                 "{node} was visited too early: before {user}, which had a cotangent for it",
-                node=graph.name(step.index),
-                user=graph.name(awaited[0]),
+                node=match.name(step.index),
+                user=match.name(late[0]),
             )
         done.add(step.index)
-        yield from _wrong_arrival(step, visits, graph)
-        yield from _wrong_rule(step, graph)
+        yield from _wrong_arrival(step, match)
+        if step.index not in match.places:
+            yield from _wrong_rule(step, match)
     for index in graph.steps:
-        if index not in visited:
+        if index in match.twins and index not in visited and givers[index]:
             yield message(
                 "the walk never visited {node}, although {user} passed it a cotangent",
-                node=graph.name(index),
-                user=graph.name(graph.users[index][0]),
+                node=match.name(index),
+                user=match.name(givers[index][0]),
             )
 
 
-def _wrong_arrival(step: TraceStep, visits: list[TraceStep], graph: _Graph) -> Iterator[Message]:
+def _wrong_arrival(step: TraceStep, match: _Match) -> Iterator[Message]:
     """Yield how a received cotangent is wrong, although those passed to the node are right."""
-    wrong = _unlike(COTANGENT, step.cotangent, graph.steps[step.index].cotangent)
+    expected = match.graph.steps[step.index]
+    scale = match.graph.scales[step.index]
+    wrong = _unlike(COTANGENT, step.cotangent, expected.cotangent, scale)
     if not wrong:
         return
-    pairs = [pair for visit in visits for pair in _passed_on(visit)]
-    handed = [array.numpy() for index, array in pairs if index == step.index]
-    if not handed:
+    own = match.twins[step.index]
+    handed = [a.numpy() for other in match.broken for i, a in _passed_on(other) if i == own]
+    alike = [visit for visit in match.visits if visit.index not in match.places]
+    counts = {
+        sum(index == step.index for giver in walk for index, _ in _passed_on(giver))
+        for walk in (alike, match.graph.steps.values())
+    }
+    name = match.name(step.index)
+    if not handed and own == match.broken[0].index:
         yield message("the walk starts from {difference}", difference=wrong)
-        return
-    if len(handed) == 1:
-        reason = message("its only incoming cotangent was right, but was changed on the way")
+    elif counts != {len(handed)}:  # the graph is different here
+        yield message("{node} received {difference}", node=name, difference=wrong)
+    elif len(handed) == 1:
+        yield message(
+            "{node} received {difference}; {reason}",
+            node=name,
+            difference=wrong,
+            reason=message("its only incoming cotangent was right, but was changed on the way"),
+        )
     else:
         reason = message(
             "its {count} incoming cotangents were right, but {mistake}",
             count=len(handed),
             mistake=_mistaken_sum(step.cotangent.numpy(), handed),
         )
-    yield message(
-        "{node} received {difference}; {reason}",
-        node=graph.name(step.index),
-        difference=wrong,
-        reason=reason,
-    )
+        yield message(
+            "{node} received {difference}; {reason}", node=name, difference=wrong, reason=reason
+        )
 
 
 def _mistaken_sum(actual: NumericArray, terms: Sequence[NumericArray]) -> Message:
-    """Return what was computed instead of the sum of the terms."""
-    if agree(actual, terms[0]):
+    """Return which of the terms were summed, if it is certain.
+
+    If a term is zero, or all are equal, another rule gives the same number.
+    """
+    unknown = message("they do not add up to that")
+    if len(terms) > _MOST_TERMS or len({array.shape for array in (actual, *terms)}) > 1:
+        return unknown
+    places = range(len(terms))
+    sets = [chosen for n in range(len(terms)) for chosen in combinations(places, n)]
+    sums = ((chosen, sum((terms[i] for i in chosen), np.zeros(actual.shape))) for chosen in sets)
+    fitting = [chosen for chosen, total in sums if agree(actual, total)]
+    are_equal = all(agree(term, terms[0]) for term in terms)
+    if are_equal or agree(actual, np.mean(terms, axis=0)):
+        return unknown
+    if fitting == [(0,)]:
         return message("only the first counted")
-    if agree(actual, terms[-1]):
+    if fitting == [(places[-1],)]:
         return message("only the last counted")
-    return message("they do not add up to that")
+    counts = {len(chosen) for chosen in fitting}
+    if counts == {1}:
+        return message("only one of them counted")
+    return message("one of them did not count") if counts == {len(terms) - 1} else unknown
 
 
-def _wrong_rule(step: TraceStep, graph: _Graph) -> Iterator[Message]:
+def _wrong_rule(step: TraceStep, match: _Match) -> Iterator[Message]:
     """Yield each wrong cotangent that an op's rule passed on, although its own was right."""
-    expected = graph.steps[step.index]
+    graph, expected = match.graph, match.graph.steps[step.index]
     pairs = zip_longest(step.handed, expected.handed)
     for operand, (parent, pair) in enumerate(zip(expected.parents, pairs, strict=False)):
-        wrong = _unlike(COTANGENT, *pair)
+        wrong = _unlike(COTANGENT, *pair, graph.scales[step.index])
         if wrong and parent is not None:
             yield message(
                 "{node} passed operand {operand} ({name}) {difference}; what {node} received was "
@@ -293,8 +448,30 @@ def _wrong_rule(step: TraceStep, graph: _Graph) -> Iterator[Message]:
 COTANGENT, VALUE = message("cotangent"), message("value")
 
 
-def _unlike(noun: Message, actual: Array | None, expected: Array | None) -> Message | None:
-    """Return how two arrays differ: in shape, then in dtype, then in value; None if they agree."""
+def _size(array: Array) -> float:
+    """The largest finite entry."""
+    values = np.abs(widened(array.numpy()))
+    return float(values[np.isfinite(values)].max(initial=0.0))
+
+
+def _differs(actual: NumericArray, expected: NumericArray, scale: float) -> bool:
+    """Whether shapes or values differ by more than rounding in numbers of that `scale`."""
+    return actual.shape != expected.shape or bool(_wrong_entries(actual, expected, scale).any())
+
+
+def _wrong_entries(actual: NumericArray, expected: NumericArray, scale: float) -> NumericArray:
+    with np.errstate(all="ignore"):
+        near = np.abs(widened(actual) - widened(expected)) <= scale * rounding_of(actual, expected)
+    return np.asarray(wrong_entries(actual, expected) & ~near)
+
+
+def _unlike(
+    noun: Message, actual: Array | None, expected: Array | None, scale: float
+) -> Message | None:
+    """Return how two arrays differ: in shape, then in dtype, then in value; None if they agree.
+
+    `scale` is the size of the numbers that they were computed from.
+    """
     if actual is None or expected is None:
         if actual:
             return message(
@@ -313,15 +490,15 @@ def _unlike(noun: Message, actual: Array | None, expected: Array | None) -> Mess
             actual=arrays[0].dtype,
             expected=arrays[1].dtype,
         )
-    if agree(*arrays):
+    if not _differs(*arrays, scale):
         return None
-    difference, explanation = _both(noun, *arrays), fingerprint(*arrays)
+    difference, explanation = _both(noun, *arrays, scale), fingerprint(*arrays)
     if explanation is None:
         return difference
     return message("{difference} ({explanation})", difference=difference, explanation=explanation)
 
 
-def _both(noun: Message, actual: NumericArray, expected: NumericArray) -> Message:
+def _both(noun: Message, actual: NumericArray, expected: NumericArray, scale: float) -> Message:
     """Describe two arrays that differ: their shapes, or all their values if few, or the first."""
     if actual.shape != expected.shape:
         return message(
@@ -338,7 +515,7 @@ def _both(noun: Message, actual: NumericArray, expected: NumericArray) -> Messag
             actual=texts[0],
             expected=texts[1],
         )
-    at = tuple(np.argwhere(wrong_entries(actual, expected))[0].tolist())
+    at = tuple(np.argwhere(_wrong_entries(actual, expected, scale))[0].tolist())
     texts = format_distinct(actual[at], expected[at])
     return message(
         "a {noun} of shape {shape} with {actual} at {index}, expected {expected}",

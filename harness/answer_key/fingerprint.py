@@ -2,23 +2,35 @@
 
 An explanation is a message together with the array that it predicts, and holds only if it
 reproduces the actual array. Explanations are tried in the order of simplicity, and the first that
-holds is the fingerprint.
+holds is the fingerprint, unless it may hold by chance: of a rule that has a parameter, the array
+must contain two different numbers, and of several rules about positions only one may fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from itertools import combinations, permutations
 from typing import NamedTuple
 
 import numpy as np
 
-from harness.answer_key.naming import axes_named, factor_named, listed, region_named, slices_named
+from harness.answer_key.naming import (
+    axes_named,
+    factor_named,
+    format_distinctly,
+    listed,
+    region_named,
+    slices_named,
+)
 from harness.core.message import Message, message
 from harness.core.rounding import agree, deviation, rounding_of, widened, wrong_entries
 from harness.core.run import NumericArray
 
 _MOST_AXES = 5  # of arrays whose permutations and sets of axes are searched
+_CLEAR = 100  # times rounding: a fitted number that differs by less may be rounding itself
+_LARGEST_FACTOR = 1e9  # a larger one has another cause, such as a reference that is zero
 
 
 class _Explanation(NamedTuple):
@@ -28,59 +40,87 @@ class _Explanation(NamedTuple):
     """The array that the prediction has to agree with."""
 
 
+@dataclass(frozen=True)
+class _Context:
+    """What does not depend on the entries."""
+
+    rounding: float
+    sizes: Mapping[Message, int]
+    constants: Collection[float]
+
+
 def fingerprint(
-    actual: NumericArray, expected: NumericArray, *, sizes: Mapping[Message, int] = {}
+    actual: NumericArray,
+    expected: NumericArray,
+    *,
+    sizes: Mapping[Message, int] = {},
+    constants: Collection[float] = (),
 ) -> Message | None:
     """Return how `actual` follows from `expected`; None if no simple explanation fits.
 
     The arrays may have any shapes and numeric dtypes. `sizes` holds lengths of the problem by name,
-    which may explain a factor. If any explanation would fit (a single number is always *some*
-    multiple of another), only a remarkable one is returned. Never raises.
+    one of which may explain a factor, unless `constants` of the program explain it as well. Never
+    raises.
     """
     if not (actual.size and expected.size):
         return None
     rounding = rounding_of(actual, expected)
     dtypes, actual, expected = (actual.dtype, expected.dtype), widened(actual), widened(expected)
+    context = _Context(rounding, sizes, constants)
     with np.errstate(all="ignore"):
         if agree(actual, expected, rounding):
             same = dtypes[0] == dtypes[1]
             return None if same else message("the same numbers, as {dtype}", dtype=dtypes[0])
+        expected = _without_residue(expected, actual, dtypes)
         if actual.shape == expected.shape:
-            explanations = _explain(actual, expected, sizes, rounding)
+            explanations = _explain(actual, expected, context)
         else:
-            explanations = _explain_shape(actual, expected)
+            explanations = _explain_shape(actual, expected, context)
         for sentence, predicted, observed in explanations:
             if agree(predicted, observed, rounding):
                 return sentence
     return None
 
 
+def _without_residue(
+    expected: NumericArray, actual: NumericArray, dtypes: tuple[np.dtype, ...]
+) -> NumericArray:
+    """Return `expected` with zeros for what rounding may have left of a sum of zero."""
+    eps = max((np.finfo(d).eps for d in dtypes if d.kind in "fc"), default=0.0)
+    sizes = np.abs(np.concatenate([actual, expected], axis=None))
+    scale = sizes[np.isfinite(sizes)].max(initial=0.0)
+    return np.where(np.abs(expected) <= 16 * float(eps) * scale, 0, expected)
+
+
 def _explain(
-    actual: NumericArray, expected: NumericArray, sizes: Mapping[Message, int], rounding: float
+    actual: NumericArray, expected: NumericArray, context: _Context
 ) -> Iterator[_Explanation]:
-    yield from _by_entry(actual, expected, sizes, rounding)
-    yield from _transposed(actual, expected)
-    yield from _reversed(actual, expected)
-    for axis in range(expected.ndim):
-        yield from _reordered(actual, expected, axis)
-        yield from _spread_again(actual, expected, axis)
-    yield from _constant(actual)
-    yield from _in_parts(actual, expected, sizes, rounding)
-    in_order = np.sort(expected, axis=None), np.sort(actual, axis=None)
-    yield _Explanation(message("the numbers of the correct one in another order"), *in_order)
+    yield from _by_entry(actual, expected, context)
+    constant = [*_constant(actual, context.rounding)]
+    if constant and not (12 * np.abs(actual.flat[0])) % 1:
+        yield from constant  # a usual number: that it follows from the others may be chance
+    yield from _only_fitting(actual, expected, context.rounding)
+    yield from constant
+    yield from _in_parts(actual, expected, context)
+    if _varies(expected[expected != expected.flat[0]], context.rounding):
+        in_order = np.sort(expected, axis=None), np.sort(actual, axis=None)
+        yield _Explanation(message("the numbers of the correct one in another order"), *in_order)
 
 
 # ----- Entry by entry -----
 
 
 def _by_entry(
-    actual: NumericArray, expected: NumericArray, sizes: Mapping[Message, int], rounding: float
+    actual: NumericArray, expected: NumericArray, context: _Context
 ) -> Iterator[_Explanation]:
     """Yield rules that hold for all entries, regardless of position."""
     many = actual.size > 1
     # What rounding left of a sum of zeros counts as zero: it adds nothing to the correct one.
     finite = np.where(np.isfinite(expected), expected, 0)
-    zero = message("all zero") if many else message("zero")
+    if actual.any():
+        zero = message("all zero up to rounding") if many else message("zero up to rounding")
+    else:
+        zero = message("all zero") if many else message("zero")
     yield _Explanation(zero, finite + actual, finite)
     nan = message("all NaN") if many else message("NaN")
     yield _Explanation(nan, np.full_like(expected, np.nan), actual)
@@ -89,24 +129,33 @@ def _by_entry(
     either = message("all NaN or infinite") if many else message("NaN or infinite")
     yield _Explanation(either, np.where(np.isfinite(actual), np.nan, actual), actual)
     yield _Explanation(message("the sign is flipped"), -expected, actual)
-    yield from _factor(actual, expected, sizes, rounding)
-    if _varies(expected, rounding):
-        offset = np.median((actual - expected).real)
-        shifted = message("the correct one plus {offset}", offset=f"{offset:.4g}")
-        yield _Explanation(shifted, expected + offset, actual)
+    yield from _factor(actual, expected, context)
+    if _varies(expected, context.rounding):
+        yield from _offset(actual, expected, context.rounding)
         yield from _rounded(actual, expected)
 
 
 def _factor(
-    actual: NumericArray, expected: NumericArray, sizes: Mapping[Message, int], rounding: float
+    actual: NumericArray, expected: NumericArray, context: _Context
 ) -> Iterator[_Explanation]:
     usable = np.where(np.isfinite(actual) & np.isfinite(expected), np.abs(expected), 0)
+    if not _varies(usable[usable > 0], context.rounding):
+        return
     largest = np.unravel_index(usable.argmax(), expected.shape)
-    factor = float((actual[largest] / expected[largest]).real) if usable[largest] else 0.0
-    if factor:
-        sentence, remarkable = factor_named(factor, sizes, rounding)
-        if remarkable or _varies(np.abs(expected[expected != 0]), rounding):
-            yield _Explanation(sentence, factor * expected, actual)
+    factor = float((actual[largest] / expected[largest]).real)
+    is_clear = abs(factor - 1) > _CLEAR * context.rounding
+    if is_clear and 1 / _LARGEST_FACTOR < abs(factor) < _LARGEST_FACTOR:
+        sentence = factor_named(factor, context.sizes, context.constants, context.rounding)
+        yield _Explanation(sentence, factor * expected, actual)
+
+
+def _offset(
+    actual: NumericArray, expected: NumericArray, rounding: float
+) -> Iterator[_Explanation]:
+    offset = np.median((actual - expected).real)
+    if np.abs(offset) > _CLEAR * rounding * np.abs(expected).max():
+        shifted = message("the correct one plus {offset}", offset=f"{offset:.4g}")
+        yield _Explanation(shifted, expected + offset, actual)
 
 
 def _varies(array: NumericArray, rounding: float) -> bool:
@@ -118,98 +167,157 @@ def _varies(array: NumericArray, rounding: float) -> bool:
 def _rounded(actual: NumericArray, expected: NumericArray) -> Iterator[_Explanation]:
     if expected.dtype.kind == "c":
         return
-    truncated = message("the correct one truncated to whole numbers")
-    yield _Explanation(truncated, np.trunc(expected), actual)
+    if np.abs(expected % 1 - 0.5).min(initial=0.5) < 0.49:  # else it is a small error
+        truncated = message("the correct one truncated to whole numbers")
+        yield _Explanation(truncated, np.trunc(expected), actual)
     for dtype in (np.dtype(np.float32), np.dtype(np.float16)):
-        rounded = expected.astype(dtype).astype(expected.dtype)
-        sentence = message("the correct one rounded to {dtype}", dtype=dtype)
-        yield _Explanation(sentence, rounded, actual)
+        if _fills(actual, dtype):
+            rounded = expected.astype(dtype).astype(expected.dtype)
+            sentence = message("the correct one rounded to {dtype}", dtype=dtype)
+            yield _Explanation(sentence, rounded, actual)
     # A computation in float32 rounds more than once, so the last bits differ.
-    if 1e-10 < deviation(actual, expected) < 16 * np.finfo(np.float32).eps:
-        digits = message("correct only to the seven digits of float32")
-        yield _Explanation(digits, actual, actual)
+    low = np.dtype(np.float32)
+    if (
+        _is_held_by(actual, low)
+        and not _is_held_by(expected, low)
+        and _fills(actual, low)
+        and deviation(actual, expected) < 16 * np.finfo(low).eps
+    ):
+        sentence = message("every entry is a {dtype} number, correct to its precision", dtype=low)
+        yield _Explanation(sentence, actual, actual)
 
 
-def _constant(actual: NumericArray) -> Iterator[_Explanation]:
-    if actual.size > 1:
+def _fills(array: NumericArray, dtype: np.dtype) -> bool:
+    """Whether two entries need more than half of a dtype's digits: whole numbers fit any dtype."""
+    mantissas, _ = np.frexp(array[np.isfinite(array)])
+    halves = mantissas * 2.0 ** (np.finfo(dtype).nmant // 2 + 1)
+    return int(np.count_nonzero(halves % 1)) > 1
+
+
+def _is_held_by(array: NumericArray, dtype: np.dtype) -> bool:
+    """Whether a dtype represents every entry exactly."""
+    return np.array_equal(array, array.astype(dtype), equal_nan=True)
+
+
+def _constant(actual: NumericArray, rounding: float) -> Iterator[_Explanation]:
+    if actual.size > 1 and np.isfinite(actual.flat[0]) and not _varies(actual, rounding):
         number = actual.flat[0]
         sentence = message("{number} in every entry", number=f"{number:.4g}")
         yield _Explanation(sentence, np.full_like(actual, number), actual)
 
 
 def _in_parts(
-    actual: NumericArray, expected: NumericArray, sizes: Mapping[Message, int], rounding: float
+    actual: NumericArray, expected: NumericArray, context: _Context
 ) -> Iterator[_Explanation]:
     """Yield a rule for the wrong entries, a factor for each slice, or where the wrong ones are."""
-    wrong = wrong_entries(actual, expected, rounding)
+    wrong = wrong_entries(actual, expected, context.rounding)
     some = not wrong.all()
     where, is_informative = region_named(wrong, expected)
     if some:
         parts = actual[wrong], expected[wrong]
-        for part in (*_by_entry(*parts, sizes, rounding), *_constant(actual[wrong])):
+        for part in (*_by_entry(*parts, context), *_constant(parts[0], context.rounding)):
             sentence = message("correct except {where}: {rule}", where=where, rule=part.sentence)
             yield part._replace(sentence=sentence)
     for axis in range(expected.ndim):
-        yield from _factor_by_slice(actual, expected, axis)
+        yield from _factor_by_slice(actual, expected, axis, context.rounding)
     if some and is_informative:
         sentence = message("correct except {where}", where=where)
         yield _Explanation(sentence, actual[~wrong], expected[~wrong])
 
 
 def _factor_by_slice(
-    actual: NumericArray, expected: NumericArray, axis: int
+    actual: NumericArray, expected: NumericArray, axis: int, rounding: float
 ) -> Iterator[_Explanation]:
-    """Yield a factor for each slice, by least squares; a slice needs two nonzero numbers for it."""
+    """Yield a factor for each slice, by least squares; a slice needs two different numbers."""
+    slices = np.moveaxis(np.abs(expected), axis, 0)
+    if len(slices) < 2 or not all(_varies(part[part > 0], rounding) for part in slices):
+        return
     others = tuple(i for i in range(expected.ndim) if i != axis)
     factors = (actual * expected).sum(others, keepdims=True) / (expected**2).sum(
         others, keepdims=True
     )
-    if np.isfinite(factors).all() and np.count_nonzero(expected, others).min() > 1:
+    largest, change = np.abs(factors).max(), np.abs(factors - 1).max()
+    if largest < _LARGEST_FACTOR and change > _CLEAR * rounding:
         names = slices_named(range(expected.shape[axis]), expected.ndim, axis)
-        digits = 4 if np.abs(factors - 1).max() > 1e-3 else 8
-        numbers = listed([f"{factor:.{digits}g}" for factor in factors.flat])
+        numbers = listed([_factor_of_slice(factor, rounding) for factor in factors.flat])
         sentence = message(
             "{slices} of the correct one times {factors}", slices=names, factors=numbers
         )
         yield _Explanation(sentence, factors * expected, actual)
 
 
+def _factor_of_slice(factor: complex, rounding: float) -> str:
+    number = factor.real
+    is_whole = abs(number - round(number)) <= _CLEAR * rounding * max(1.0, abs(number))
+    return f"{number:.4g}" if is_whole else format_distinctly(number)
+
+
 # ----- The same numbers in other places -----
 
+_Move = tuple[Message, Callable[[NumericArray], NumericArray]]
 
-def _transposed(actual: NumericArray, expected: NumericArray) -> Iterator[_Explanation]:
+
+def _only_fitting(
+    actual: NumericArray, expected: NumericArray, rounding: float
+) -> Iterator[_Explanation]:
+    """Yield the rule about positions that fits, if all that fit move the entries alike.
+
+    A sum or a mean that is repeated counts among them. With equal entries or slices, several may
+    fit by chance.
+    """
+    moves = [*_moves(actual, expected, rounding)]
+    fitting = [move for move in moves if agree(move[1](expected), actual, rounding)]
+    places = np.random.default_rng(0).random(expected.shape)
+    if fitting and len({move(places).tobytes() for _, move in fitting}) == 1:
+        yield _Explanation(fitting[0][0], actual, actual)
+
+
+def _moves(actual: NumericArray, expected: NumericArray, rounding: float) -> Iterator[_Move]:
+    yield from _transposed(actual, expected)
+    yield from _reversed(expected)
+    for axis in range(expected.ndim):
+        yield from _reordered(actual, expected, axis, rounding)
+        yield from _spread_again(axis)
+
+
+def _transposed(actual: NumericArray, expected: NumericArray) -> Iterator[_Move]:
     if expected.ndim == actual.ndim <= _MOST_AXES:
         for axes in [*permutations(range(expected.ndim))][1:]:
             if expected.ndim == 2:
                 sentence = message("the correct one transposed")
             else:
                 sentence = message("the correct one with its axes in the order {axes}", axes=axes)
-            yield _Explanation(sentence, expected.transpose(axes), actual)
+            if np.take(expected.shape, axes).tolist() == [*actual.shape]:
+                yield sentence, partial(np.transpose, axes=axes)
 
 
-def _reversed(actual: NumericArray, expected: NumericArray) -> Iterator[_Explanation]:
+def _reversed(expected: NumericArray) -> Iterator[_Move]:
     for axes in _sets_of_axes(expected):
         sentence = message("the correct one reversed along {axes}", axes=axes_named(axes))
-        yield _Explanation(sentence, np.flip(expected, axes), actual)
+        yield sentence, partial(np.flip, axis=axes)
 
 
-def _reordered(actual: NumericArray, expected: NumericArray, axis: int) -> Iterator[_Explanation]:
+def _reordered(
+    actual: NumericArray, expected: NumericArray, axis: int, rounding: float
+) -> Iterator[_Move]:
     """Yield one slice repeated, and all slices shifted or permuted: only a few orders are tried."""
     length = expected.shape[axis]
     sums, expected_sums = _summary(actual, axis), _summary(expected, axis)
     for first in np.abs(expected_sums - sums[0]).argsort()[:4].tolist():
         name = slices_named([first], expected.ndim, axis)
         sentence = message("{slice} of the correct one, repeated", slice=name)
-        yield _Explanation(sentence, expected.take([first] * length, axis), actual)
+        yield sentence, partial(np.take, indices=[first] * length, axis=axis)
         shift = min(-first % length, -first % length - length, key=abs)
         sentence = message(
             "the correct one shifted by {shift} along {axis}", shift=shift, axis=axes_named([axis])
         )
-        yield _Explanation(sentence, np.roll(expected, shift, axis), actual)
+        yield sentence, partial(np.roll, shift=shift, axis=axis)
     order = expected_sums.argsort()[sums.argsort().argsort()]
-    names = slices_named(order.tolist(), expected.ndim, axis)
-    sentence = message("{slices} of the correct one, in this order", slices=names)
-    yield _Explanation(sentence, expected.take(order, axis), actual)
+    in_order = np.sort(expected_sums)
+    if not np.isclose(in_order[1:], in_order[:-1], rounding, 0).any():  # of equal slices, which?
+        names = slices_named(order.tolist(), expected.ndim, axis)
+        sentence = message("{slices} of the correct one, in this order", slices=names)
+        yield sentence, partial(np.take, indices=order, axis=axis)
 
 
 def _summary(array: NumericArray, axis: int) -> NumericArray:
@@ -219,21 +327,24 @@ def _summary(array: NumericArray, axis: int) -> NumericArray:
     return np.asarray(np.where(np.isfinite(rows), rows, 0) @ weights)
 
 
-def _spread_again(
-    actual: NumericArray, expected: NumericArray, axis: int
-) -> Iterator[_Explanation]:
+def _spread_again(axis: int) -> Iterator[_Move]:
     name = axes_named([axis])
     total = message("the sum of the correct one over {axis}, repeated along it", axis=name)
     mean = message("the mean of the correct one over {axis}, repeated along it", axis=name)
     for sentence, reduce in ((total, np.sum), (mean, np.mean)):
-        everywhere = np.broadcast_to(reduce(expected, axis=axis, keepdims=True), expected.shape)
-        yield _Explanation(sentence, everywhere, actual)
+        yield sentence, partial(_repeated, reduce=reduce, axis=axis)
+
+
+def _repeated(array: NumericArray, reduce: Callable[..., NumericArray], axis: int) -> NumericArray:
+    return np.broadcast_to(reduce(array, axis=axis, keepdims=True), array.shape)
 
 
 # ----- Another shape -----
 
 
-def _explain_shape(actual: NumericArray, expected: NumericArray) -> Iterator[_Explanation]:
+def _explain_shape(
+    actual: NumericArray, expected: NumericArray, context: _Context
+) -> Iterator[_Explanation]:
     if _squeezed(actual.shape) == _squeezed(expected.shape):
         sentence = (
             message("the same numbers, with an axis of length 1 moved"),
@@ -241,14 +352,16 @@ def _explain_shape(actual: NumericArray, expected: NumericArray) -> Iterator[_Ex
             message("the same numbers, with an axis of length 1 missing"),
         )[np.sign(actual.ndim - expected.ndim)]
         yield _Explanation(sentence, actual.reshape(expected.shape), expected)
-    yield from _transposed(actual, expected)
     if actual.size == expected.size:
+        in_order = agree(actual.ravel(), expected.ravel(), context.rounding)
+        for sentence, move in () if in_order else _transposed(actual, expected):
+            yield _Explanation(sentence, move(expected), actual)
         sentence = message("the same numbers in the same order, in another shape")
         yield _Explanation(sentence, actual.reshape(expected.shape), expected)
     elif actual.size > expected.size:
-        yield from _reduced(actual, expected, column=0)
+        yield from _reduced(actual, expected, context.rounding, column=0)
     else:
-        yield from _reduced(expected, actual, column=1)
+        yield from _reduced(expected, actual, context.rounding, column=1)
 
 
 def _reductions(axes: Message) -> tuple[tuple[Message, Message], ...]:
@@ -277,20 +390,30 @@ def _reductions(axes: Message) -> tuple[tuple[Message, Message], ...]:
     )
 
 
-def _reduced(large: NumericArray, small: NumericArray, column: int) -> Iterator[_Explanation]:
-    for axes in _sets_of_axes(large):
+def _reduced(
+    large: NumericArray, small: NumericArray, rounding: float, column: int
+) -> Iterator[_Explanation]:
+    """Yield each rule that fits for only one set of axes; none for zeros, which all may fit."""
+    pairs: dict[int, list[_Explanation]] = {}
+    for axes in _sets_of_axes(large) if small.any() else ():
         shape = tuple(1 if i in axes else n for i, n in enumerate(large.shape))
         if _squeezed(shape) != _squeezed(small.shape):
             continue
         aligned = small.reshape(shape)
         slices = (large.take([i], axes[0]) for i in (0, -1)) if len(axes) == 1 else ()
         reduced = (large.sum(axes, keepdims=True), large.mean(axes, keepdims=True), *slices)
-        pairs = [
+        predictions = [
             (np.broadcast_to(aligned, large.shape), large),
             *((array, aligned) for array in reduced),
         ]
-        for sentences, pair in zip(_reductions(axes_named(axes)), pairs, strict=False):
-            yield _Explanation(sentences[column], *pair)
+        for rule, (sentences, pair) in enumerate(
+            zip(_reductions(axes_named(axes)), predictions, strict=False)
+        ):
+            if agree(*pair, rounding):
+                pairs.setdefault(rule, []).append(_Explanation(sentences[column], *pair))
+    for _, fitting in sorted(pairs.items()):
+        if len(fitting) == 1:
+            yield fitting[0]
 
 
 def _sets_of_axes(array: NumericArray) -> Iterator[tuple[int, ...]]:

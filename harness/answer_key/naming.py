@@ -3,37 +3,42 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 
 from harness.core.message import Message, message, verbatim
 from harness.core.run import NumericArray
 
+USUAL = (0.1, 0.01, 0.001)
+"""Numbers that any code may contain: rates of a momentum, a dropout, a decay."""
+
+_MOST_CONSTANTS = 40
+
 
 def factor_named(
-    factor: float, sizes: Mapping[Message, int], rounding: float
-) -> tuple[Message, bool]:
-    """Return a message for `factor` times the correct one, and whether the factor is remarkable.
+    factor: float, sizes: Mapping[Message, int], constants: Collection[float], rounding: float
+) -> Message:
+    """Return a message for `factor` times the correct one.
 
-    A factor is remarkable if it is a power of one of the `sizes`, a small integer, or 1 over one.
+    It names the length that the factor equals only if nothing else gives the same number: another
+    of the `sizes`, a product of two, or a few of the `constants`.
     """
     size = abs(factor)
     whole, inverse = (_whole(number, rounding) for number in (size, 1 / size))
-    number = f"{whole}" if whole else f"1/{inverse}" if inverse else f"{size:.4g}"
+    number = f"{whole}" if whole else f"1/{inverse}" if inverse else format_distinctly(size)
     text = f"{'-' if factor < 0 else ''}{number}"
-    origin = _origin(size, sizes, rounding)
-    integer = whole or inverse
-    if not origin and integer >= 64 and integer.bit_count() == 1:
-        exponent = integer.bit_length() - 1
-        origin = message(
-            "{number} is 2 to the power of {exponent}", number=integer, exponent=exponent
-        )
+    origin = _origin(size, sizes, constants, rounding)
     if origin:
-        named = message("{factor} times the correct one; {origin}", factor=text, origin=origin)
-        return named, True
-    return message("{factor} times the correct one", factor=text), 0 < integer <= 16
+        return message("{factor} times the correct one; {origin}", factor=text, origin=origin)
+    return message("{factor} times the correct one", factor=text)
+
+
+def format_distinctly(number: float) -> str:
+    """Format a number that is not whole with enough digits, at least four, to show that."""
+    texts = (f"{number:.{digits}g}" for digits in (4, 8, 12, 17))
+    return next((text for text in texts if not float(text).is_integer()), f"{number:.4g}")
 
 
 def _whole(number: float, rounding: float) -> int:
@@ -42,30 +47,61 @@ def _whole(number: float, rounding: float) -> int:
     return near if near and math.isclose(number, near, rel_tol=rounding) else 0
 
 
-def _origin(size: float, sizes: Mapping[Message, int], rounding: float) -> Message | None:
-    """Return the length that a factor is a power of, with all of its names."""
-    for power in (1, -1, 2, -2, 0.5, -0.5):
-        fitting = {
-            name: n
-            for name, n in sizes.items()
-            if n > 1 and math.isclose(size, float(n) ** power, rel_tol=rounding)
-        }
-        if fitting:
-            name = reduce(lambda a, b: message("{first} and also {next}", first=a, next=b), fitting)
-            return _power_named(power, next(iter(fitting.values())), name)
-    return None
+def _origin(
+    size: float, sizes: Mapping[Message, int], constants: Collection[float], rounding: float
+) -> Message | None:
+    """Return what a factor is: the only length that fits, or a large power of 2.
+
+    A factor of 2 or 1/2 has too many possible causes. A root is only named if it is irrational.
+    """
+
+    def fits(number: float) -> bool:
+        return any(math.isclose(size, n, rel_tol=rounding) for n in (number, 1 / number))
+
+    fitting = [
+        (power, name, n)
+        for power in (1, 0.5, 2)
+        for name, n in sizes.items()
+        if n > 1 and fits(float(n) ** power)
+    ]
+    exponent = _exponent_of_two(size, rounding)
+    products = (n * m for n, m in combinations(sizes.values(), 2) if min(n, m) > 1)
+    if len(fitting) + bool(exponent) != 1 or any(map(fits, products)):
+        return None
+    if exponent:
+        return message(
+            "{number} is 2 to the power of {exponent}", number=2**exponent, exponent=exponent
+        )
+    ((power, name, n),) = fitting
+    if n == 2 or power == 2 or _is_made_of(size, constants, rounding):
+        return None
+    if power == 1:
+        return message("{n} is {name}", n=n, name=name)
+    if math.isqrt(n) ** 2 == n:
+        return None
+    if size > 1:
+        return message("that is the square root of {n}, {name}", n=n, name=name)
+    return message("that is 1 over the square root of {n}, {name}", n=n, name=name)
 
 
-def _power_named(power: float, n: int, name: Message) -> Message:
-    match power:
-        case 1 | -1:
-            return message("{n} is {name}", n=n, name=name)
-        case 2 | -2:
-            return message("{square} is the square of {n}, {name}", square=n * n, n=n, name=name)
-        case 0.5:
-            return message("that is the square root of {n}, {name}", n=n, name=name)
-        case _:
-            return message("that is 1 over the square root of {n}, {name}", n=n, name=name)
+def _exponent_of_two(size: float, rounding: float) -> int:
+    """Return the exponent if the factor, or 1 over it, is a power of 2 from 64 on; else 0."""
+    integer = _whole(size, rounding) or _whole(1 / size, rounding)
+    return integer.bit_length() - 1 if integer >= 64 and integer.bit_count() == 1 else 0
+
+
+def _is_made_of(size: float, constants: Collection[float], rounding: float) -> bool:
+    """Whether a factor is the ratio of two constants, or of sums or differences of two.
+
+    1, and `USUAL` and 1 minus these, count among the constants. Of very many, some always fit.
+    """
+    numbers = np.array([*{0.0, 1.0, *filter(math.isfinite, constants)}])
+    if numbers.size > _MOST_CONSTANTS:
+        return True
+    sums = np.concatenate([np.add.outer(numbers, numbers), np.subtract.outer(numbers, numbers)])
+    candidates = np.unique([*np.abs(sums).ravel(), *USUAL, *(1 - rate for rate in USUAL)])
+    with np.errstate(all="ignore"):
+        return bool(np.isclose(candidates[:, None] / candidates, size, rounding, 0).any())
 
 
 def axes_named(axes: Sequence[int]) -> Message:
@@ -122,14 +158,16 @@ def region_named(mask: NumericArray, expected: NumericArray) -> tuple[Message, b
     """Return where the `mask` holds, and whether that is informative.
 
     It is if the mask is a pattern (slices, a diagonal or triangle, the sign of the expected entry)
-    or holds in at most a quarter of the entries.
+    or holds in at most a quarter of the entries; but not if `expected` is zero everywhere else,
+    since a zero may be correct for another reason.
     """
     count = int(np.count_nonzero(mask))
-    few = 4 * count <= mask.size
+    others = bool(expected[~mask].any())
+    few = others and 4 * count <= mask.size
     if count > 1:
         for name, region in _regions(expected, mask):
             if np.array_equal(mask, region):
-                return name, True
+                return name, others
     if count <= 3:
         entries = listed([index.tolist() for index in np.argwhere(mask)])
         return message("at {entries}", entries=entries), few
@@ -155,7 +193,8 @@ def _regions(expected: NumericArray, mask: NumericArray) -> Iterator[tuple[Messa
         ):
             yield name, np.broadcast_to(triangle, mask.shape)
     if expected.dtype.kind != "c":
-        yield message("where the correct one is negative"), expected < 0
-        yield message("where the correct one is positive"), expected > 0
+        negative, positive = expected < 0, expected > 0
+        if negative.any() and positive.any():
+            yield message("where the correct one is negative"), negative
+            yield message("where the correct one is positive"), positive
         yield message("where the correct one is zero"), expected == 0
-        yield message("where the correct one is not zero"), expected != 0

@@ -18,7 +18,16 @@ import numpy as np
 from harness.answer_key.naming import format_distinct
 from harness.core.message import EMPTY, Message, message, verbatim
 from harness.core.rounding import largest, wrong_entries
-from harness.core.run import Array, Failure, Measurement, NumericArray, Run, own_name
+from harness.core.run import (
+    NOTHING,
+    Array,
+    Digest,
+    Failure,
+    Measurement,
+    NumericArray,
+    Run,
+    own_name,
+)
 from harness.core.vocabulary import Outcome, Stage
 
 Choices = Mapping[str, NumericArray]
@@ -344,14 +353,18 @@ def _digits(loss: float) -> str:
 
 def stage_of(
     outcome: Outcome,
-    trail: Mapping[str, int],
-    clean: Mapping[str, int] | None,
+    trail: Mapping[str, Digest],
+    clean: Mapping[str, Digest] | None,
     caught_by: Sequence[str],
+    *,
+    cancelled: bool = False,
 ) -> tuple[Stage | None, Message]:
     """Return the stage, and the sentence that explains it to a learner.
 
     `trail` is that of the run, `clean` that of the unpatched engine at the same sites; if the
-    stage depends on `clean` and it is None, the stage is None and the sentence empty.
+    stage depends on `clean` and it is None, the stage is None and the sentence empty. `cancelled`
+    says that a wrong number was seen inside, and that it was used: other values at a site alone
+    do not show that they are wrong, since a correct engine may compute in another way.
     """
     if caught_by:
         return "revealed", message("noticed by {diagnostics}", diagnostics=", ".join(caught_by))
@@ -361,17 +374,23 @@ def stage_of(
         return None, EMPTY
     if outcome == "disguised-correct" and not infected(trail, clean or {}):
         return "not-infected", message("it ran, but on this input both formulas agree")
-    if outcome == "disguised-correct":
+    if outcome == "disguised-correct" and cancelled:
         return "not-propagated", message("wrong inside, but cancelled on the way out")
+    if outcome == "disguised-correct":
+        return "not-propagated", message("computed another way, same result")
     if outcome == "convention":
         choice = message("another valid choice at a kink: there is nothing to reveal")
         return "not-revealed", choice
     return "not-revealed", message("wrong, but no check that was run noticed it")
 
 
-def infected(trail: Mapping[str, int], clean: Mapping[str, int]) -> bool:
-    """Whether two runs of the same probe differ in what was evaluated at a patched site."""
+def infected(trail: Mapping[str, Digest], clean: Mapping[str, Digest]) -> bool:
+    """Whether two runs of a probe differ, beyond rounding, in what a patched site evaluated to."""
     events = {key for key in trail.keys() | clean.keys() if " " in key}
+    digests = [*trail.values(), *clean.values()]
+    # What cancels leaves the rounding of the larger numbers that it was computed from.
+    rounding = max((digest.rounding for digest in digests), default=0.0)
     return any(
-        trail.get(key, 0) != clean.get(key, 0) for key in events | (trail.keys() & clean.keys())
+        not trail.get(key, NOTHING).agrees(clean.get(key, NOTHING), rounding)
+        for key in events | (trail.keys() & clean.keys())
     )

@@ -200,6 +200,28 @@ class TraceStep(msgspec.Struct, frozen=True):
     """The cotangents that its rule passed on, one per parent."""
 
 
+class Digest(msgspec.Struct, frozen=True, array_like=True):
+    """The values noted at one place, so that two runs can be compared, up to rounding."""
+
+    checksum: int
+    """Of everything but the floating-point numbers, such as shapes, types, counts and texts."""
+    projection: float = 0.0
+    """The sum of the floating-point numbers, times fixed irregular weights."""
+    rounding: float = 0.0
+    """How far two projections of equal numbers may be apart."""
+
+    def agrees(self, other: Digest, rounding: float) -> bool:
+        """Whether both are of the same values, with projections at most `rounding` apart."""
+        if self.checksum != other.checksum:
+            return False
+        if self.projection == other.projection:
+            return True
+        return abs(self.projection - other.projection) <= rounding
+
+
+NOTHING = Digest(0)
+
+
 class Run(msgspec.Struct, frozen=True):
     """One probe on one engine with one loss (`None` for probes that keep a log of steps)."""
 
@@ -225,7 +247,7 @@ class Run(msgspec.Struct, frozen=True):
     reached: list[int] = []
     """The numbers of the patch's sites that were executed. If there are none and no failure,
     nothing else is recorded: the run equals the unpatched engine's."""
-    trail: dict[str, int] = {}
+    trail: dict[str, Digest] = {}
     """Digests of the values at the sites, by site and name: see `harness.runs.recorder`."""
     called: list[str] | None = None
     """The engine's functions that the import or the run called, if requested and known: see

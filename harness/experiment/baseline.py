@@ -17,7 +17,7 @@ from harness.answer_key.outcome import KINKS
 from harness.core.errors import EnvironmentProblem
 from harness.core.message import Message, message
 from harness.core.report import RunReport
-from harness.core.run import Run, TraceStep
+from harness.core.run import Digest, Run, TraceStep
 from harness.core.verdict import Alarm, Skipped, Verdict
 from harness.core.vocabulary import Loss
 from harness.diagnostics import DIAGNOSTICS, Diagnostic, Observation, evaluate
@@ -151,7 +151,7 @@ class Baseline:
         self.cache.put(RUNS, dict(zip(keys_of(trails), map(_only_sites, observed), strict=True)))
         self.cache.put(RUNS, dict(zip(keys_of(traces), walks, strict=True)))
 
-    def trails(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, Mapping[str, int]]:
+    def trails(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, Mapping[str, Digest]]:
         """Return digests of the values at an engine's sites, for each probe and loss."""
         if not probes:
             return {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from harness.answer_key.divergence import first_divergence
 from harness.answer_key.fingerprint import fingerprint
@@ -10,7 +10,7 @@ from harness.answer_key.outcome import Judgement, stage_of
 from harness.core.message import Message, message
 from harness.core.report import RunReport
 from harness.core.rounding import margin
-from harness.core.run import Array, Run, TraceStep
+from harness.core.run import Array, Digest, Run, TraceStep
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
 from harness.experiment.baseline import CleanRun
 
@@ -27,7 +27,9 @@ def describe(
     judgement: Judgement,
     verdicts: Mapping[str, Verdict],
     key: CleanRun,
-    trail: Mapping[str, int] | None,
+    trail: Mapping[str, Digest] | None,
+    *,
+    cancelled: bool = False,
 ) -> RunReport:
     """Return the report on a run, without what its page states.
 
@@ -41,12 +43,14 @@ def describe(
         The verdict of each diagnostic on it.
     key : CleanRun
         The clean run. An alarm is a catch only if the same diagnostic is silent on it.
-    trail : mapping of str to int, optional
+    trail : mapping of str to Digest, optional
         Digests of what the clean engine evaluates to at the patched places, if they are known.
+    cancelled : bool
+        Whether the walks show that a wrong number inside was cancelled.
     """
     alarms = {name: v for name, v in verdicts.items() if isinstance(v, Alarm)}
     caught = {name: v for name, v in alarms.items() if not isinstance(key.verdicts[name], Alarm)}
-    stage, why = stage_of(judgement.outcome, run.trail, trail, list(caught))
+    stage, why = stage_of(judgement.outcome, run.trail, trail, list(caught), cancelled=cancelled)
     return RunReport(
         probe=run.probe,
         loss=run.loss,
@@ -91,16 +95,21 @@ def explain(
     key: CleanRun,
     broken: Sequence[TraceStep] | None,
     clean: Sequence[TraceStep] | None,
+    constants: Collection[float] = (),
 ) -> dict[str, Message | None]:
     """Return what a wrong array looks like, and where the backward walk first went wrong.
 
     The keys are fields of `RunReport`. `broken` and `clean` are the recorded walks, if any.
+    `constants` are those of the probe and the patch, which may be the cause of a wrong factor.
     """
     evidence: dict[str, Message | None] = {}
     leaves = key.run.leaves
     if judgement.arrays:
         actual, expected = (array.numpy() for array in judgement.arrays)
-        evidence["fingerprint"] = fingerprint(actual, expected, sizes=_sizes(leaves))
+        constants = {*constants, *_few_values(leaves)}
+        evidence["fingerprint"] = fingerprint(
+            actual, expected, sizes=_sizes(leaves), constants=constants
+        )
     if broken and clean:
         divergence = first_divergence(broken, clean, _leaf_names(clean, leaves))
         evidence |= {"first_divergence": divergence} if divergence else {}
@@ -114,6 +123,14 @@ def _sizes(leaves: Mapping[str, Array]) -> dict[Message, int]:
         for name, leaf in leaves.items()
         for axis, length in enumerate(leaf.shape)
     }
+
+
+def _few_values(leaves: Mapping[str, Array]) -> Iterator[float]:
+    """Yield the values of small leaves, which somebody may have chosen."""
+    for leaf in leaves.values():
+        values = leaf.numpy()
+        if values.size <= 8 and values.dtype.kind != "c":
+            yield from values.ravel().tolist()
 
 
 def _leaf_names(walk: Sequence[TraceStep], leaves: Mapping[str, Array]) -> dict[int, str]:

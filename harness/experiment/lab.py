@@ -13,9 +13,10 @@ from typing import Literal
 
 import msgspec
 
-from harness.answer_key.outcome import Judgement, judge, stage_of
+from harness.answer_key.divergence import is_cancelled
+from harness.answer_key.outcome import Judgement, infected, judge, stage_of
 from harness.core.report import Report, RunReport
-from harness.core.run import Run
+from harness.core.run import Digest, Run
 from harness.core.vocabulary import Outcome, headline
 from harness.diagnostics import Observation
 from harness.engines.engine import Engine
@@ -79,11 +80,18 @@ def add_stages(experiment: Experiment, baseline: Baseline, report: Report) -> Re
     probes = [probe for probe in experiment.probes if probe.name in names]
     clean = baseline.trails(experiment.unpatched, probes)
     broken = baseline.trails(experiment.broken, probes)
+    cancelled = _cancelled(experiment, baseline, broken, clean)
     runs = []
     for run in report.runs:
         if run.stage is None:
             pair = (run.probe, run.loss)
-            stage, why = stage_of(run.outcome, broken[pair], clean[pair], run.caught_by)
+            stage, why = stage_of(
+                run.outcome,
+                broken[pair],
+                clean[pair],
+                run.caught_by,
+                cancelled=pair in cancelled,
+            )
             run = msgspec.structs.replace(run, stage=stage, why=why)
         runs.append(run)
     return msgspec.structs.replace(report, runs=runs)
@@ -133,6 +141,8 @@ def _describe_all(
     """Return the report on every run, with what the page states."""
     disguised = _probes_with(experiment, judgements, {"disguised-correct"})
     trails = baseline.trails(experiment.unpatched, () if baseline.select else disguised)
+    own = {(run.probe, run.loss): run.trail for run in runs}
+    cancelled = _cancelled(experiment, baseline, own, trails)
     reports = []
     for run in runs:
         pair = (run.probe, run.loss)
@@ -140,7 +150,9 @@ def _describe_all(
         if run.reached or run.failure:
             observation = Observation(experiment.probe(run.probe), run, key.oracles)
             verdicts = baseline.verdicts_beside(key, observation)
-            report = describe(run, judgement, verdicts, key, trails.get(pair))
+            report = describe(
+                run, judgement, verdicts, key, trails.get(pair), cancelled=pair in cancelled
+            )
         else:
             report = describe_unreached(run, judgement, key)
         expected = experiment.expected(run.probe, run.loss)
@@ -149,6 +161,21 @@ def _describe_all(
             report = msgspec.structs.replace(report, expected=expected, agrees=agrees)
         reports.append(report)
     return reports
+
+
+def _cancelled(
+    experiment: Experiment,
+    baseline: Baseline,
+    broken: Mapping[Pair, Mapping[str, Digest]],
+    clean: Mapping[Pair, Mapping[str, Digest]],
+) -> set[Pair]:
+    """Return the runs of the trails `clean` whose walks show that a wrong number was cancelled."""
+    pairs = [pair for pair, trail in clean.items() if infected(broken[pair], trail)]
+    names = {probe for probe, _ in pairs}
+    probes = [probe for probe in experiment.probes if probe.name in names]
+    walks = baseline.traces(experiment.broken, probes)
+    correct = baseline.traces(experiment.clean.without_sites(), probes)
+    return {pair for pair in pairs if is_cancelled(walks.get(pair, ()), correct.get(pair, ()))}
 
 
 def _explain_all(
@@ -165,7 +192,10 @@ def _explain_all(
     explained = []
     for report in reports:
         pair = (report.probe, report.loss)
-        evidence = explain(judgements[pair], keys[pair], broken.get(pair), clean.get(pair))
+        constants = experiment.probe(report.probe).numbers | experiment.numbers
+        evidence = explain(
+            judgements[pair], keys[pair], broken.get(pair), clean.get(pair), constants
+        )
         explained.append(msgspec.structs.replace(report, **evidence))
     return explained
 

@@ -33,6 +33,7 @@ from harness.patch import (
 if TYPE_CHECKING:
     import libcst as cst
 
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d*)?(?:e-?\d+)?")
 _BLOCK_OPTION = re.compile(r"portable|engine=[\w.-]+|sites=[1-9]\d*")
 
 
@@ -72,6 +73,12 @@ class Experiment(PatchedEngine):
     def probe(self, name: str) -> Probe:
         """Return the probe of that name."""
         return self._by_name[name]
+
+    @cached_property
+    def numbers(self) -> frozenset[float]:
+        """The numbers in the lines that the patch changes."""
+        lines = [line[1:] for line in self.diff.splitlines() if line[:1] in "+-"]
+        return frozenset(map(float, _NUMBER.findall("\n".join(lines))))
 
     def expected(self, probe: str, loss: Loss | None) -> Outcome | None:
         """Return the outcome that the page states for engines with this kind of accumulation."""

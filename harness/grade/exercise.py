@@ -18,7 +18,7 @@ import msgspec
 from harness.answer_key.outcome import infected
 from harness.core.errors import PageError
 from harness.core.report import EngineReport
-from harness.core.run import Run
+from harness.core.run import Digest, Run
 from harness.core.vocabulary import Stage
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import Context
@@ -186,7 +186,7 @@ def judge_tests(experiment: Experiment, baseline: Baseline) -> dict[str, SuiteFa
     return {run.probe: _fate(run, trails.get((run.probe, None), {})) for run in runs}
 
 
-def _fate(run: Run, trail: Mapping[str, int]) -> SuiteFate:
+def _fate(run: Run, trail: Mapping[str, Digest]) -> SuiteFate:
     if run.failure:
         by_assertion = run.failure.type == "AssertionError"
         return SuiteFate(False, "revealed", str(run.failure), by_assertion)
@@ -196,9 +196,7 @@ def _fate(run: Run, trail: Mapping[str, int]) -> SuiteFate:
         return SuiteFate(
             True, "not-infected", "it runs the changed code, but here both formulas agree"
         )
-    return SuiteFate(
-        True, "not-revealed", "values inside are wrong, but its assertions do not see them"
-    )
+    return SuiteFate(True, "not-revealed", "values inside differ, but its assertions do not notice")
 
 
 # ----- What a learner does not see yet -----

@@ -30,6 +30,7 @@ import ast
 import builtins
 import hashlib
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -111,6 +112,14 @@ class Probe:
         own = {leaf.name for leaf in self.leaves} | set(dir(builtins))
         own |= {node.id for node in names if isinstance(node.ctx, ast.Store)}
         return any(node.id not in own for node in names)
+
+    @cached_property
+    def numbers(self) -> frozenset[float]:
+        """The numbers in its text, and how often it uses each of its names."""
+        uses = Counter(node.id for node in self._body if isinstance(node, ast.Name))
+        constants = [node.value for node in self._body if isinstance(node, ast.Constant)]
+        numbers = [value for value in constants if isinstance(value, int | float)]
+        return frozenset(map(float, [*(n for n in numbers if abs(n) < 1e300), *uses.values()]))
 
     @property
     def brings_non_finite(self) -> bool:

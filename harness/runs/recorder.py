@@ -1,5 +1,7 @@
 """The trail of a run: digests of the values at the patch's sites, in the order of execution.
 
+Floating-point numbers are compared up to rounding, everything else exactly.
+
 A fault that is reached has *infected* the program if something at a patched site has another value
 than at the same site of the unpatched engine. Both engines are compiled with calls of the recorder
 at the sites (see `harness.engines.reach`). So values are recorded in the frame of the patched
@@ -21,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.core.run import NOTHING, Digest
 from harness.core.site import HOOKS, Hooks
 
 DEPTH = 5
@@ -36,13 +39,17 @@ BUDGET = 100_000
 """The number of parts that are digested in a run; after that, values are only counted. Runs that
 are equal up to there exhaust it at the same place."""
 
+MARGIN = 256
+"""How many times its own rounding error a number may differ between two ways of computing it."""
+
 
 class Recorder:
     """Records what the sites do since the last `clear`."""
 
     def __init__(self) -> None:
         self.executed: set[int] = set()
-        self.trail: dict[str, int] = {}
+        self.trail: dict[str, Digest] = {}
+        self.numbers: dict[str, int] = {}
         self.digested = 0
         self.paused = False
 
@@ -61,6 +68,7 @@ class Recorder:
         self.paused = False
         self.executed.clear()
         self.trail.clear()
+        self.numbers.clear()
         self.digested = 0
 
     def mark(self, site: int) -> bool:
@@ -93,24 +101,33 @@ class Recorder:
                 self._note(f"{site}.{name}", variables[name])
 
     def _count(self, key: str) -> None:
-        self.trail[key] = self.trail.get(key, 0) + 1
+        self.trail[key] = Digest(self.trail.get(key, NOTHING).checksum + 1)
 
     def _note(self, key: str, value: Any) -> None:
-        digest, digester = 0, _Digest()
+        checksum, digester = 0, _Digester(self.numbers.get(key, 0))
         if self.digested < BUDGET:
             # An attribute may raise, or the stack may be exhausted.
             with contextlib.suppress(Exception):
-                digest = digester.of(value, DEPTH)
+                checksum = digester.of(value, DEPTH)
             self.digested += digester.parts
-        self.trail[key] = zlib.crc32(digest.to_bytes(4), self.trail.get(key, 0))
+        before = self.trail.get(key, NOTHING)
+        self.numbers[key] = digester.numbers
+        self.trail[key] = Digest(
+            zlib.crc32(checksum.to_bytes(4), before.checksum),
+            before.projection + digester.projection,
+            before.rounding + digester.rounding,
+        )
 
 
-class _Digest:
-    """A checksum of a value and its parts, which is the same for equal values in any process."""
+class _Digester:
+    """Computes a digest of a value and its parts, which is the same for equal values anywhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: int = 0) -> None:
         self.visited: set[int] = set()
         self.parts = 0
+        self.projection = self.rounding = 0.0
+        self.numbers = numbers
+        """How many floating-point numbers came before, at the same place."""
 
     def of(self, value: Any, depth: int) -> int:
         """Return the checksum; parts below `depth`, and repeated ones, count by their type only."""
@@ -119,10 +136,13 @@ class _Digest:
             array = np.asarray(value)
             if array.dtype.kind == "O":
                 return self._all("array", array.ravel().tolist(), depth)
-            return zlib.crc32(
-                array.tobytes(), zlib.crc32(f"{array.dtype.str}{array.shape}".encode())
-            )
-        if value is None or isinstance(value, bool | int | float | complex | str | bytes | slice):
+            checksum = zlib.crc32(f"{array.dtype.str}{array.shape}".encode())
+            if array.dtype.kind in "fc":
+                return zlib.crc32(self._project(array), checksum)
+            return zlib.crc32(array.tobytes(), checksum)
+        if isinstance(value, float | complex):
+            return zlib.crc32(self._project(np.asarray(value)), zlib.crc32(b"number"))
+        if value is None or isinstance(value, bool | int | str | bytes | slice):
             return zlib.crc32(f"{type(value).__name__}{value!r}".encode())
         if isinstance(value, type | ModuleType | FunctionType | BuiltinFunctionType | MethodType):
             return self._function(value, depth)
@@ -136,13 +156,33 @@ class _Digest:
         if isinstance(value, set | frozenset) and len(value) > 2 * ENDS:
             return self._all(name, [len(value)], depth)
         if isinstance(value, set | frozenset):
-            return zlib.crc32(str(sorted(self.of(item, depth - 1) for item in value)).encode())
+            return zlib.crc32(str(sorted(self._exact(item, depth - 1) for item in value)).encode())
         if isinstance(value, dict):
             items = list(islice(value.items(), 2 * ENDS))
             return self._all(name, [len(value), *(p for item in items for p in item)], depth)
         if isinstance(value, np.random.Generator):
             return self._all(name, [value.bit_generator.state], depth)
         return self._all(name, _attributes(value), depth)
+
+    def _exact(self, value: Any, depth: int) -> int:
+        """Return a checksum of the numbers too: a set has no order to weigh them by."""
+        digester = _Digester()
+        checksum = digester.of(value, depth)
+        self.parts += digester.parts
+        return zlib.crc32(repr(digester.projection).encode(), checksum)
+
+    def _project(self, array: np.ndarray[Any, Any]) -> bytes:
+        """Add the finite numbers to the projection, and return the others, with their places."""
+        eps = float(np.finfo(array.dtype).eps)
+        flat = np.atleast_1d(array).ravel().view(array.real.dtype).astype(np.float64)
+        finite = np.isfinite(flat)
+        weights = np.cos(np.arange(self.numbers + 1, self.numbers + flat.size + 1))
+        self.numbers += flat.size
+        numbers = np.where(finite, flat, 0.0)
+        with np.errstate(all="ignore"):
+            self.projection += float(weights @ numbers)
+            self.rounding += MARGIN * eps * float(np.abs(numbers).sum())
+        return b"" if finite.all() else np.where(finite, 0.0, flat).tobytes()
 
     def _function(self, value: Any, depth: int) -> int:
         """Functions count by name, closures by the values of their cells as well."""

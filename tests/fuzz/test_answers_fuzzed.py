@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from harness.core.message import Message, as_parts, from_parts, verbatim
 from harness.core.report import ClaimReport, EngineReport, Report, RunReport, SiteReport
-from harness.core.run import Array, Failure, Measured, Run, TraceStep, pack
+from harness.core.run import Array, Digest, Failure, Measured, Run, TraceStep, pack
 from harness.core.vocabulary import LOSSES, OUTCOMES
 from harness.report.json import to_json
 from harness.runs import isolated as host
@@ -81,7 +81,7 @@ runs = st.builds(
     ),
     failure=st.none() | failures,
     reached=st.lists(st.integers(0, 3), max_size=2),
-    trail=st.dictionaries(texts, st.integers(0, 2**32), max_size=2),
+    trail=st.dictionaries(texts, st.builds(Digest, st.integers(0, 2**32)), max_size=2),
     measured=st.dictionaries(
         texts,
         st.builds(Measured, named, st.dictionaries(texts, st.floats(), max_size=1)),

@@ -1,7 +1,7 @@
 """Fingerprints read literally: an interpreter of their sentences, written apart from them."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -11,15 +11,39 @@ from harness.core.run import NumericArray
 Pair = tuple[NumericArray, NumericArray]
 
 
-def read(sentence: str, broken: NumericArray, correct: NumericArray) -> Pair:
+def read(
+    sentence: str, broken: NumericArray, correct: NumericArray, sizes: Mapping[str, int] = {}
+) -> Pair:
     """Two arrays that are equal if the sentence is true, made by following it to the letter."""
-    sentence = sentence.partition(";")[0]
+    sentence, _, origin = sentence.partition("; ")
+    if origin:
+        check_origin(origin, sentence, sizes)
     if sentence.startswith("correct except "):
         return read_in_part(sentence.removeprefix("correct except "), broken, correct)
     for pattern, meaning in READINGS.items():
         if result := re.fullmatch(pattern, sentence):
             return meaning(broken, correct, *result.groups())
     raise AssertionError(f"nobody can read {sentence!r}")
+
+
+def check_origin(origin: str, sentence: str, sizes: Mapping[str, int]) -> None:
+    """Check where a factor comes from."""
+    factor = re.search(r"-?([\d./e+-]+) times", sentence)
+    assert factor, sentence
+    number = float(Fraction(factor[1]))
+    if power := re.fullmatch(r"(\d+) is 2 to the power of (\d+)", origin):
+        assert int(power[1]) == 2 ** int(power[2])
+        assert int(power[1]) in (number, 1 / number)
+        return
+    assert not float(number).is_integer() or number > 2
+    one_over = origin.startswith("that is 1 over")
+    length = re.fullmatch(
+        r"(?:that is (?:1 over )?the square root of )?(\d+)(?:,| is) (.*)", origin
+    )
+    assert length, origin
+    assert [name for name, n in sizes.items() if n == int(length[1])] == [length[2]]
+    exponent = (0.5 if origin.startswith("that is") else 1) * (-1 if one_over else 1)
+    assert any(np.isclose(number, int(length[1]) ** e, rtol=1e-3) for e in (exponent, -exponent))
 
 
 def read_in_part(sentence: str, broken: NumericArray, correct: NumericArray) -> Pair:
@@ -44,7 +68,6 @@ def region(where: str, broken: NumericArray, correct: NumericArray) -> NumericAr
         "where the correct one is negative": correct < 0,
         "where the correct one is positive": correct > 0,
         "where the correct one is zero": correct == 0,
-        "where the correct one is not zero": correct != 0,
     }
     if where in patterns:
         return patterns[where]
@@ -77,6 +100,10 @@ SLICES = r"(entries|rows|columns|slices) ([\d, and]+?)(?: of axis (\d))? of the 
 
 READINGS: dict[str, Callable[..., Pair]] = {
     "(all )?zero": lambda b, *_: (b, 0 * b),
+    "(all )?zero up to rounding": lambda b, c, _: (
+        b + np.abs(c[np.isfinite(c)]).max(),
+        0 * b + np.abs(c[np.isfinite(c)]).max(),
+    ),
     "(all )?NaN": lambda b, *_: (b, np.full_like(b, np.nan)),
     "(all )?infinite": lambda b, *_: (np.abs(b), np.full_like(b, np.inf)),
     "(all )?NaN or infinite": lambda b, *_: (np.isfinite(b), np.zeros(b.shape, bool)),
@@ -86,6 +113,11 @@ READINGS: dict[str, Callable[..., Pair]] = {
         c * (-1 if sign else 1) * float(Fraction(n)),
     ),
     "the correct one plus (.*)": lambda b, c, n: (b, c + float(n)),
+    "the correct one rounded to (.*)": lambda b, c, dtype: (b, c.astype(dtype).astype(c.dtype)),
+    "every entry is a (.*) number, correct to its precision": lambda b, c, dtype: (
+        np.stack([b, b]),
+        np.stack([b.astype(dtype).astype(b.dtype), c]),
+    ),
     "the correct one truncated to whole numbers": lambda b, c: (b, np.trunc(c)),
     "(.*) in every entry": lambda b, _, n: (b, np.full_like(b, float(n))),
     "the correct one transposed": lambda b, c: (b, c.T),

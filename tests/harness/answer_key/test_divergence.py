@@ -3,22 +3,25 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
 from msgspec.structs import replace
 
 from harness.answer_key import divergence as answer_key
-from harness.core.run import Run, TraceStep, pack
+from harness.core.run import NumericArray, Run, TraceStep, pack
 from harness.engines.engine import find_engine
 from harness.pages.probe import read_probes
 from harness.patch import apply_patch, parse_patch
 from harness.runs.isolated import run_isolated
 from harness.runs.protocol import Job
 from minigrad import Tensor, trace
+from tests.examples import examples
 
 # ----- Real breaks -----
 
@@ -122,7 +125,7 @@ def test_tanh_with_its_input_for_its_output_is_the_rule_of_tanh() -> None:
 @pytest.mark.parametrize(
     ("then", "counted"),
     [
-        ("return cotangent", "only the last counted"),
+        ("return cotangent", "only one of them counted"),  # both of `mul` are equal
         ("return cotangent if total is None else total", "only the first counted"),
         ("return cotangent if total is None else total - cotangent", "they do not add up to that"),
     ],
@@ -134,15 +137,20 @@ def test_a_wrong_sum_of_right_terms_is_the_accumulation(then: str, counted: str)
     assert sentence.endswith(f"; its 3 incoming cotangents were right, but {counted}")
 
 
+@pytest.mark.parametrize("then", ["return cotangent", "return total or cotangent"])
+def test_of_equal_terms_nobody_knows_which_counted(then: str) -> None:
+    """It may as well be their mean."""
+    sentence = divergence("x=[1.0]: h = x.exp(); return h + h", ACCUMULATE + then)
+    assert sentence is not None
+    assert sentence.endswith("its 2 incoming cotangents were right, but they do not add up to that")
+
+
 def test_a_cotangent_that_somebody_else_added_to_was_changed_on_its_way() -> None:
     """`add` returns the same array for both operands; one is accumulated in place."""
     sentence = divergence("x=[1.0], y=[2.0]: return (x + y) + x", ACCUMULATE + IN_PLACE)
     assert sentence is not None
     assert sentence.startswith("the leaf y received the cotangent [")
-    assert sentence.endswith(
-        "(2 times the correct one); "
-        "its only incoming cotangent was right, but was changed on the way"
-    )
+    assert sentence.endswith("; its only incoming cotangent was right, but was changed on the way")
 
 
 def test_a_wrong_mean_is_its_forward_pass_and_not_what_follows_from_it() -> None:
@@ -206,11 +214,50 @@ def test_another_op_is_another_graph() -> None:
     patch = "@@ Tensor.__sub__ @@\n-elementwise.sub\n+elementwise.add"
     program = "x=[1.0], y=[2.0]: return {}"
     assert divergence(program.format("(x - y).exp()"), patch) == (
-        "the graph is different: operand 0 of `exp` is the result of `add`, "
-        "expected the result of `sub`"
+        "operand 0 of `exp` has the value [3], expected [-1]; the graph is different: "
+        "operand 0 of `exp` is the result of `add`, expected the result of `sub`"
     )
     assert divergence(program.format("x - y"), patch) == (
-        "the graph is different: the output is the result of `add`, expected the result of `sub`"
+        "the output has the value [3], expected [-1]; the graph is different: "
+        "the output is the result of `add`, expected the result of `sub`"
+    )
+
+
+def test_another_graph_with_the_same_numbers_is_not_blamed_for_a_wrong_one() -> None:
+    """`x - y` is `x + (-y)`, and the rule of `exp` is wrong."""
+    rewrite = "@@ Tensor.__sub__ @@\n-apply($op, self, other)\n+self + -other"
+    sentence = divergence("x=[1.0], y=[2.0]: return (x - y).exp()", f"{FLIPPED}\n{rewrite}")
+    assert sentence is not None
+    assert sentence.startswith("`exp` passed operand 0 (`sub`) the cotangent [")
+    assert "; the graph is different: operand 0 of `exp` is the result of `add`" in sentence
+
+
+def test_what_a_node_of_another_kind_passed_on_is_not_called_right() -> None:
+    walk = run("x=[1.0, 2.0], y=[3.0, 4.0]: return (x + y) * x").trace
+    taken = next(step for step in walk if step.op == "add").parents[0]
+    broken = [
+        replace(step, op="plus", handed=tuple(map(spoilt, step.handed)))
+        if step.op == "add"
+        else replace(step, cotangent=spoilt(step.cotangent))
+        if step.index == taken
+        else step
+        for step in walk
+    ]
+    sentence = first_divergence(broken, walk, {})
+    assert sentence is not None
+    assert re.fullmatch(
+        r"the leaf of shape \(2,\) received [^;]*; the graph is different: operand 0 of `mul` is "
+        r"the result of `plus`, expected the result of `add`",
+        sentence,
+    )
+
+
+def test_an_operand_outside_of_the_walk_is_not_called_right() -> None:
+    """The constant is wrong, and nobody knows: only what has a gradient is in the walk."""
+    patch = "@@ Tensor.__mul__ @@\n-apply($op, self, other)\n+apply($op, self, 4.0)"
+    assert divergence("x=[1.0, 3.0]: return (x * 2.0).exp()", patch) == (
+        "the forward pass of `mul` gave the value [4, 12], expected [2, 6] "
+        "(2 times the correct one)"
     )
 
 
@@ -219,6 +266,13 @@ def test_an_operand_that_is_left_out_is_named() -> None:
     assert divergence(MUL, patch) == (
         "the graph is different: operand 1 of `mul` is cut off from the walk, expected a leaf"
     )
+    sentence = divergence("x=[1.0, 2.0]: return x + x.exp()", patch)
+    assert sentence is not None
+    assert re.fullmatch(
+        r"the leaf x received the cotangent \[.*\], expected \[[^;]*\]; the graph is different: "
+        r"operand 1 of `add` is cut off from the walk, expected the result of `exp`",
+        sentence,
+    )
 
 
 def test_a_value_that_was_changed_after_its_use_is_not_blamed_on_its_op() -> None:
@@ -226,15 +280,12 @@ def test_a_value_that_was_changed_after_its_use_is_not_blamed_on_its_op() -> Non
     sentence = divergence("x=[-1.0, 2.0]: return (-x).relu()", patch)
     assert sentence is not None
     assert sentence.startswith("`neg` ended with the value [1, 0], expected [1, -2]")
-    assert "everything computed from it is right" in sentence
+    assert sentence.endswith(", but `relu`, which was computed from it, is right")
 
 
 def test_a_leaf_of_another_dtype_is_wrong_from_the_start() -> None:
     patch = "@@ Tensor.__init__ @@\n-np.array(data, dtype)\n+np.array(data, np.float32)"
-    assert divergence(MUL, patch) == (
-        "the leaf a has a value of dtype float32, expected float64, "
-        "before anything was computed from it"
-    )
+    assert divergence(MUL, patch) == ("the leaf a has a value of dtype float32, expected float64")
 
 
 def test_no_cotangent_is_not_a_cotangent_of_zeros() -> None:
@@ -263,8 +314,10 @@ def test_another_operand_is_another_graph() -> None:
     program = "x=[1.0], y=[1.0]: return x * y"
     one = run(program, "@@ Tensor.__mul__ @@\n-apply($op, self, other)\n+apply($op, self, self)")
     sentence = "the graph is different: operand 1 of `mul` is a different node in the correct graph"
-    assert first_divergence(one.trace, run(program).trace, {}) == sentence
-    assert first_divergence(run(program).trace, one.trace, {}) == sentence
+    for traces in (one.trace, run(program).trace), (run(program).trace, one.trace):
+        divergence = first_divergence(*traces, {})
+        assert divergence is not None
+        assert re.fullmatch(rf"the leaf .* received the cotangent [^;]*; {sentence}", divergence)
 
 
 def test_of_several_backward_passes_the_first_that_parts_is_named() -> None:
@@ -296,6 +349,10 @@ def traced(seed: int, nodes: int) -> list[TraceStep]:
     output = values[-1] + values[-2]
     with trace() as steps:
         output.backward(rng.standard_normal(3))
+    return packed(steps)
+
+
+def packed(steps: Sequence[Any]) -> list[TraceStep]:
     return [
         TraceStep(
             step.index,
@@ -338,6 +395,251 @@ def test_neither_the_numbers_nor_another_valid_order_is_a_divergence(walk, rando
 
 def spoilt(array):
     return pack(array.numpy() * 1.5 + 1)
+
+
+# ----- Claims, one by one -----
+
+
+def usual(seed: int, nodes: int) -> list[TraceStep]:
+    """The walk of a random program on ones, so that many contributions are equal or zero."""
+    rng = np.random.default_rng(seed)
+    values = [Tensor(np.array(v), requires_grad=True) for v in ([1.0, 1.0, 1.0], [0.0, 1.0, 2.0])]
+    for _ in range(nodes):
+        one, other = (values[i] for i in rng.integers(0, len(values), 2))
+        values.append([one + other, one - other, one * other, one.abs()][rng.integers(4)])
+    with trace() as steps:
+        (values[-1] + values[-2]).backward(np.ones(3))
+    return packed(steps)
+
+
+ALL_WALKS = WALKS | st.builds(usual, st.integers(0, 10**6), st.integers(1, 8))
+
+FAULTS: dict[str, Callable[[NumericArray], NumericArray]] = {
+    "negated": np.negative,
+    "scaled": lambda a: 3 * a,
+    "nearly": lambda a: a * (1 + 1e-9),
+    "rounding": lambda a: np.nextafter(a, np.inf),
+    "zero": np.zeros_like,
+    "nan": lambda a: a * np.nan,
+    "reversed": lambda a: a[::-1],
+    "float32": lambda a: a.astype(np.float32),
+    "widened": lambda a: np.broadcast_to(a, (2, 3)),
+}
+
+
+def terms_of(index: int, walk: Sequence[TraceStep]) -> list[NumericArray]:
+    """What the walk passed to a node, in its order."""
+    return [
+        array.numpy()
+        for step in walk
+        for parent, array in zip(step.parents, step.handed, strict=False)
+        if parent == index and array is not None
+    ]
+
+
+ACCUMULATIONS: dict[str, Callable[[list[NumericArray]], NumericArray]] = {
+    "first": lambda terms: terms[0],
+    "last": lambda terms: terms[-1],
+    "all but one": lambda terms: np.sum(terms, axis=0) - terms[len(terms) // 2],
+    "mean": lambda terms: np.mean(terms, axis=0),
+    "twice": lambda terms: 2 * np.sum(terms, axis=0),
+}
+
+
+def equal(one: NumericArray, other: NumericArray) -> bool:
+    return (
+        one.dtype == other.dtype
+        and one.shape == other.shape
+        and np.allclose(one, other, 1e-11, 1e-11, equal_nan=True)
+    )
+
+
+def node_of(name: str, walk: Sequence[TraceStep]) -> TraceStep:
+    """The node that a sentence means."""
+    if found := re.fullmatch(r"the leaf (\d+)|(\d+)", name):
+        return next(step for step in walk if step.index == int(found[1] or found[2]))
+    found = re.fullmatch(r"`(\w+)`(?: \(number (\d+) of (\d+) from the inputs\))?", name)
+    assert found, name
+    same = sorted((step for step in walk if step.op == found[1]), key=lambda step: step.index)
+    assert len(same) == int(found[3] or 1)
+    return same[int(found[2] or 1) - 1]
+
+
+def check_claims(sentence: str, broken: list[TraceStep], correct: list[TraceStep]) -> None:
+    """Assert with nothing but NumPy that the sentence is true of both walks, of one numbering."""
+    name = r"(the leaf \d+|\d+|`\w+`(?: \(number \d+ of \d+ from the inputs\))?)"
+    by_index = {step.index: step for step in broken}
+
+    def pair(which: str, part: str) -> tuple[NumericArray, NumericArray]:
+        expected = node_of(which, correct)
+        actual = by_index[expected.index]
+        return getattr(actual, part).numpy(), getattr(expected, part).numpy()
+
+    def matched(pattern: str) -> re.Match[str] | None:
+        return re.match(pattern.replace("NODE", name), sentence)
+
+    if found := matched(r"NODE passed operand (\d) \(NODE\) .*; what NODE received was right"):
+        giver, operand, taker, again = found.groups()
+        assert giver == again
+        assert equal(*pair(giver, "cotangent"))
+        expected = node_of(giver, correct)
+        assert expected.parents[int(operand)] == node_of(taker, correct).index
+        actual, right = by_index[expected.index].handed[int(operand)], expected.handed[int(operand)]
+        assert (actual is None) != (right is None) or not equal(actual.numpy(), right.numpy())
+    elif found := matched(r"NODE received [^;]*(; .*)?"):
+        assert not equal(*pair(found[1], "cotangent"))
+        index = node_of(found[1], correct).index
+        terms, received = terms_of(index, broken), by_index[index].cotangent.numpy()
+        assert found[2]
+        assert all(map(equal, terms, terms_of(index, correct)))
+        if count := re.match(r"; its (\d+) incoming cotangents were right, but (.*)", found[2]):
+            assert int(count[1]) == len(terms)
+            check_sum(count[2], received, terms)
+        else:
+            assert len(terms) == 1
+    elif found := matched(r"the forward pass of NODE gave ([^;]*)(; its operands were right)?"):
+        assert not equal(*pair(found[1], "value"))
+        for parent in node_of(found[1], correct).parents if found[3] else ():
+            assert equal(*pair(str(parent), "value"))
+    elif found := matched(r"NODE ended with .*, but NODE, which was computed from it, is right"):
+        assert not equal(*pair(found[1], "value"))
+        assert equal(*pair(found[2], "value"))
+        assert node_of(found[1], correct).index in node_of(found[2], correct).parents
+    elif found := matched(r"NODE has "):
+        assert not equal(*pair(found[1], "value"))
+    else:
+        assert sentence.startswith("the walk starts from ")
+        assert not equal(broken[0].cotangent.numpy(), correct[0].cotangent.numpy())
+
+
+def check_sum(claim: str, received: NumericArray, terms: list[NumericArray]) -> None:
+    alone = [equal(received, term) for term in terms]
+    without = [equal(received, np.sum(terms, axis=0) - term) for term in terms]
+    if claim == "they do not add up to that":
+        assert not equal(received, np.sum(terms, axis=0))
+    elif claim == "one of them did not count":
+        assert any(without)
+    else:
+        assert not equal(received, np.mean(terms, axis=0))
+        assert not any(not np.any(term) for term in terms)
+        position = {"only the first counted": 0, "only the last counted": len(terms) - 1}
+        assert any(alone)
+        if claim != "only one of them counted":
+            assert np.flatnonzero(alone).tolist() == [position[claim]]
+
+
+@examples(400)
+@given(ALL_WALKS, st.data())
+def test_every_claim_holds_of_the_numbers(walk: list[TraceStep], data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(walk) - 1))
+    step, names = walk[place], {one.index: str(one.index) for one in walk if not one.op}
+    terms = terms_of(step.index, walk)
+    part = data.draw(st.sampled_from(["value", "cotangent", "handed", "sum"]))
+    fault = FAULTS[data.draw(st.sampled_from(sorted(FAULTS)))]
+    if part == "sum":
+        assume(len(terms) > 1)
+        mistake = data.draw(st.sampled_from(sorted(ACCUMULATIONS)))
+        changed = {"cotangent": pack(ACCUMULATIONS[mistake](terms))}
+    elif part == "handed":
+        assume(step.op)
+        operand = data.draw(st.integers(0, len(step.handed) - 1))
+        handed = [*step.handed]
+        detached = data.draw(st.booleans())
+        array = handed[operand]
+        assume(array is not None)
+        handed[operand] = None if detached or array is None else pack(fault(array.numpy()))
+        changed = {"handed": tuple(handed)}
+    else:
+        changed = {part: pack(fault(getattr(step, part).numpy()))}
+    broken = [*walk[:place], replace(step, **changed), *walk[place + 1 :]]
+    same = all(
+        equal(getattr(broken[place], name).numpy(), getattr(step, name).numpy())
+        for name in ("value", "cotangent")
+    ) and all(
+        (one is None) == (other is None) and (one is None or equal(one.numpy(), other.numpy()))
+        for one, other in zip(broken[place].handed, step.handed, strict=True)
+    )
+    sentence = first_divergence(broken, walk, names)
+    assert sentence is None if same else sentence
+    if sentence:
+        check_claims(sentence, broken, walk)
+
+
+# ----- Cancelled -----
+
+
+def linear(*factors: float) -> list[TraceStep]:
+    """The walk of a chain of products with constants; the last node is a sum of two of them."""
+    x = Tensor(np.array([1.0, 2.0, 3.0]), requires_grad=True)
+    h = x * 2.0
+    parts = [h * factor for factor in factors]
+    with trace() as steps:
+        (parts[0] + parts[1]).backward(np.array([1.0, -2.0, 0.5]))
+    return packed(steps)
+
+
+def is_cancelled(broken: list[TraceStep], correct: list[TraceStep]) -> bool:
+    return answer_key.is_cancelled(broken, correct)
+
+
+def with_handed(walk: list[TraceStep], op: str, *faults: float) -> list[TraceStep]:
+    """The walk in which the nodes of an op passed on cotangents that are too large by so much."""
+    left = list(faults)
+    return [
+        replace(step, handed=(pack(step.handed[0].numpy() + left.pop(0)), *step.handed[1:]))
+        if step.op == op and left and step.handed[0] is not None
+        else step
+        for step in walk
+    ]
+
+
+@given(st.floats(0.1, 10), st.floats(0.1, 10), st.floats(1e-3, 10))
+def test_errors_that_add_up_to_nothing_are_cancelled(one: float, other: float, by: float) -> None:
+    walk = linear(one, other)
+    assert is_cancelled(with_handed(walk, "mul", by, -by), walk)
+    assert not is_cancelled(with_handed(walk, "mul", by, by), walk)  # and the sum is not that
+    assert not is_cancelled(with_handed(walk, "mul", by), walk)
+    assert not is_cancelled(walk, walk)
+    assert not is_cancelled(with_handed(walk, "mul", 1e-15, -1e-15), walk)
+
+
+@examples(200)
+@given(ALL_WALKS, st.data())
+def test_a_wrong_cotangent_that_an_op_received_and_made_nothing_of_is_cancelled(walk, data) -> None:
+    place = data.draw(st.integers(1, len(walk) - 1).filter(lambda i: walk[i].op))
+    step = walk[place]
+    fault = data.draw(st.sampled_from(sorted(FAULTS.keys() - {"float32", "widened"})))
+    broken = FAULTS[fault](step.cotangent.numpy())
+    planted = [*walk[:place], replace(step, cotangent=pack(broken)), *walk[place + 1 :]]
+    # Only if numbers are wrong, beyond rounding in numbers of that size.
+    scale = max(np.abs(other.cotangent.numpy()).max() for other in walk)
+    error = np.nanmax(np.abs(broken - step.cotangent.numpy()), initial=0.0)
+    is_nan = np.isnan(broken).any()
+    if is_nan or error > 1e-8 * scale:
+        assert is_cancelled(planted, walk)
+    if not is_nan and error <= 1e-14 * scale:
+        assert not is_cancelled(planted, walk)
+
+
+def test_a_value_or_a_shape_alone_is_not_cancelled() -> None:
+    walk = linear(1.0, 2.0)
+    for part in ("value", "cotangent"):
+        widened = [
+            replace(step, **{part: pack(getattr(step, part).numpy()[None])})
+            if step.op == "mul"
+            else step
+            for step in walk
+        ]
+        assert not is_cancelled(widened, walk)
+    unread = [replace(step, value=spoilt(step.value)) if step.op else step for step in walk]
+    assert not is_cancelled(unread, walk)
+
+
+def test_in_another_graph_nothing_is_called_cancelled() -> None:
+    walk, other = linear(1.0, 2.0), run(SKEWED).trace
+    assert not is_cancelled(other, walk)
+    assert not is_cancelled([], walk)
+    assert not is_cancelled(walk, [])
 
 
 @given(WALKS, st.data())
@@ -424,3 +726,35 @@ def test_an_engine_without_a_trace_says_nothing(traces) -> None:
     walk = traced(1, 3)
     broken, correct = (walk if trace else [] for trace in traces)
     assert first_divergence(broken, correct, {}) is None
+
+
+# ----- Anything at all -----
+
+ANY = st.builds(
+    pack,
+    npst.arrays(
+        st.sampled_from([np.float64, np.float32, np.complex128, np.int64, np.bool_]),
+        npst.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3),
+    ),
+)
+INDEX = st.integers(0, 4)
+FORGED = st.lists(
+    st.builds(
+        TraceStep,
+        index=INDEX,
+        op=st.sampled_from(["", "add", "mul"]),
+        parents=st.lists(st.none() | INDEX, max_size=2).map(tuple),
+        value=ANY,
+        cotangent=ANY,
+        handed=st.lists(st.none() | ANY, max_size=2).map(tuple),
+    ),
+    max_size=5,
+)
+
+
+@examples(200)
+@given(FORGED, FORGED | st.builds(traced, st.integers(0, 99), st.integers(1, 3)))
+def test_a_forged_trace_raises_nothing(broken: list[TraceStep], walk: list[TraceStep]) -> None:
+    for traces in (broken, walk), (walk, broken), (broken, broken):
+        first_divergence(*traces, {0: "x"})
+        is_cancelled(*traces)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from harness.core.errors import BreaklabError
-from harness.core.run import Run
+from harness.core.run import Digest, Run
 from harness.engines.engine import find_engine
 from harness.engines.loader import compile_files
 from harness.engines.swapping import Loaded
@@ -180,7 +180,7 @@ def observed(runs: list[Run]) -> list[bytes]:
     return [msgspec.msgpack.encode(run) for run in plain]
 
 
-def trails(runs: list[Run]) -> list[dict[str, int]]:
+def trails(runs: list[Run]) -> list[dict[str, Digest]]:
     return [run.trail for run in runs]
 
 

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.core.run import Array, Measured, Run, pack
+from harness.core.run import Array, Digest, Measured, Run, pack
 from harness.core.verdict import Alarm
 from harness.diagnostics import DIAGNOSTICS, Observation, evaluate
 from harness.engines.engine import find_engine
@@ -63,7 +63,7 @@ def test_who_sees_nothing_new_says_the_same_and_who_does_is_asked(part: str) -> 
 
 def changed(run: Run, part: str) -> Run:
     """The run of another engine, which is off by one in that part."""
-    run = msgspec.structs.replace(run, reached=[0], trail={"0 executed": 1}, seconds=9.0)
+    run = msgspec.structs.replace(run, reached=[0], trail={"0 executed": Digest(1)}, seconds=9.0)
     if part == "output":
         return msgspec.structs.replace(run, output=run.output and off_by_one(run.output))
     if part == "gradients":

@@ -82,6 +82,27 @@ def test_a_wrong_gradient_is_corruption_that_gradcheck_catches(
     assert {"crash", "shape", "loss-falls"} <= set(report.runs[0].missed_by)
 
 
+@pytest.mark.parametrize(
+    ("diff", "leaf", "fingerprint"),
+    [
+        ("+len($x) * 2 * $x", "(5,)", "5 times the correct one; 5 is the length of axis 0 of a"),
+        ("+10 * $x", "(5,)", "5 times the correct one"),  # 10 for 2, in the patch
+        ("+len($x) * 2 * $x", "[5.0, 1.0, 2.0, 3.0, 4.0]", "5 times the correct one"),
+        ("+len($x) * 2 * $x", "(5,), b=(5,)", "5 times the correct one"),
+    ],
+)
+def test_a_length_explains_a_factor_unless_the_probe_or_the_patch_does(
+    diff: str, leaf: str, fingerprint: str, tmp_path: Path, engine: Engine
+) -> None:
+    page(tmp_path, f"@@ backward @@\n-2 * $x * $g\n{diff} * $g")
+    path = tmp_path / "a.md"
+    path.write_text(path.read_text().replace("a=[1.0, 2.0, 3.0]", f"a={leaf}"))
+    catalogue = open_catalogue([tmp_path])
+    experiment = prepare(catalogue.page("a"), catalogue, engine, probes=["square"])
+    report = run_lab(experiment, Baseline(Cache(None), (), explain=True))
+    assert [str(run.fingerprint) for run in report.runs if run.loss == "weighted"] == [fingerprint]
+
+
 def test_a_site_that_does_not_run_is_not_reached(tmp_path: Path, engine: Engine) -> None:
     page(tmp_path, "@@ __init__ @@\n-data, None, None\n+data, None, 0")
     assert outcomes(lab(tmp_path, engine)) == [("disguised-correct", None)] * 2

@@ -35,3 +35,19 @@ def test_a_probe_brings_numbers_with_a_name_that_is_not_its_own(body: str, expec
 )
 def test_a_probe_brings_what_is_not_finite_if_it_writes_it(body: str, expected: bool) -> None:
     assert probe_with(body).brings_non_finite is expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("return a * 3.0 + 2", {1, 2, 3}),  # and one use of `a`
+        ("b = a + a; return b + a", {2, 3}),  # two of `b`, three of `a`
+        ("return a.sum(-4)", {1, 4}),
+        ("return a.reshape('7')", {1}),
+        (f"return a * {10**400} * 1e999", {1}),
+    ],
+)
+def test_the_numbers_of_a_probe_are_those_in_its_text_and_of_its_uses(
+    body: str, expected: set[float]
+) -> None:
+    assert probe_with(body).numbers == expected
