@@ -15,7 +15,7 @@ import numpy as np
 
 from harness.core.message import Message, message
 from harness.core.run import NumericArray, Run
-from harness.core.verdict import Alarm, Silent, Verdict
+from harness.core.verdict import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 
 SCENARIO = ("train", "eval", "eval again", "eval, first row", "train again")
@@ -47,7 +47,8 @@ def check(observation: Observation) -> Verdict:
     for rule in RULES:
         if violation := rule(scenario):
             return Alarm(violation)
-    return Silent(sum(output.size for output in scenario.outputs))
+    compared = sum(int((~np.isnan(output)).sum()) for output in scenario.outputs)
+    return Silent(compared) if compared else Declined(message("the output is NaN"))
 
 
 def read_scenario(run: Run) -> Scenario:

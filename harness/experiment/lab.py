@@ -199,7 +199,7 @@ def _report(
         sites=experiment.sites,
         diff=experiment.diff,
         headline=headline({run.outcome for run in runs}),
-        agrees=False not in agreements,
+        agrees=False not in agreements and True in agreements,
         seconds=round(seconds, 3),
         runs=runs,
         claims=claims,
