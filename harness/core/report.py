@@ -90,7 +90,7 @@ class Report(msgspec.Struct, frozen=True):
     diff: str
     headline: Outcome
     agrees: bool
-    """Whether nothing differs from the page, and the page states something about these runs."""
+    """Whether the page states every outcome, and nothing differs from what it says."""
     seconds: float
     runs: list[RunReport]
     claims: list[ClaimReport]

@@ -16,7 +16,7 @@ import numpy as np
 from harness.core.message import Message, message
 from harness.core.run import NumericArray, Run
 from harness.core.verdict import Alarm, Declined, Silent, Verdict
-from harness.diagnostics.diagnostic import Diagnostic, Observation
+from harness.diagnostics.diagnostic import Diagnostic, Observation, largest
 
 SCENARIO = ("train", "eval", "eval again", "eval, first row", "train again")
 TRAIN, EVAL, EVAL_AGAIN, FIRST_ROW, TRAIN_AGAIN = range(5)
@@ -111,8 +111,7 @@ def rows_stand_alone(scenario: Scenario) -> Message | None:
         )
     # A product of other shapes may be summed in another order.
     tolerance = math.sqrt(np.finfo(among.dtype).eps) if among.dtype.kind == "f" else 0.0
-    scale = float(np.abs(among).max(initial=0.0))
-    if np.allclose(alone, among, tolerance, tolerance * scale, equal_nan=True):
+    if np.allclose(alone, among, tolerance, tolerance * largest(among), equal_nan=True):
         return None
     return message("in evaluation the prediction for a row depends on the other rows of the batch")
 

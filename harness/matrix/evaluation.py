@@ -87,9 +87,8 @@ class Evaluations:
         """The diagnostics that judged no run at all, each with its reasons."""
         runs = [run for evaluation in self.everything for run in evaluation.report.runs]
         return {
-            diagnostic.name: reasons(
-                diagnostic.name, [{**run.skipped, **run.declined} for run in runs]
-            )
+            diagnostic.name: reasons(diagnostic.name, [run.declined for run in runs])
+            or reasons(diagnostic.name, [run.skipped for run in runs])
             or "no run was suitable for it"
             for diagnostic in self.diagnostics
             if not any(diagnostic.name in verdicts_on(run) for run in runs)

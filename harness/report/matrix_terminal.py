@@ -82,7 +82,8 @@ class Progress:
 
     def __exit__(self, *_raised: object) -> None:
         """Remove the progress line."""
-        self._bar.stop()
+        if not self._bar.disable:  # older versions of rich end even a line that never began
+            self._bar.stop()
 
 
 # ----- What is wrong -------------------------------------------------------------------------

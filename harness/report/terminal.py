@@ -268,22 +268,24 @@ def _show_verdict(console: Screen, report: Report) -> None:
         console.print(_comparison(report, say))
     elif all(run.agrees is None for run in report.runs):
         console.print(say("The page states nothing about these probes."))
-    elif report.agrees and report.unstated:
-        same, _ = report.agreement
-        line = say(
-            "{same} of {count} runs are as the page says; not stated: {probes}.",
-            same=same,
-            count=len(report.runs),
-            probes=", ".join(report.unstated),
-        )
-        console.print(Text(line, "yellow"), Text(f"{report.seconds:.2f} s", "dim"))
     elif report.agrees:
         console.print(
             Text(say("Everything is as the page says."), "green"),
             Text(f"{report.seconds:.2f} s", "dim"),
         )
-    else:
+    elif False in [
+        *(run.agrees for run in report.runs),
+        *(claim.agrees for claim in report.claims),
+    ]:
         console.print(Text(say("Some results are not as the page says."), "bold red"))
+    else:
+        line = say(
+            "{same} of {count} runs are as the page says; not stated: {probes}.",
+            same=report.agreement[0],
+            count=len(report.runs),
+            probes=", ".join(report.unstated),
+        )
+        console.print(Text(line, "yellow"))
 
 
 def _comparison(report: Report, say: Language) -> Text:
