@@ -49,4 +49,4 @@ class Skipped:
 
 
 Verdict = Alarm | Silent | Declined | Skipped
-"""Only `Silent` means that nothing is wrong: the other two compared nothing."""
+"""Only a silent one found nothing wrong; one that declined or was skipped compared nothing."""

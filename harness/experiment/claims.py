@@ -48,8 +48,13 @@ def _compare(name: str, claim: str, runs: Sequence[RunReport]) -> ClaimReport:
     if not catches and not misses:
         declined = dict.fromkeys(run.declined[name] for run in runs if name in run.declined)
         skipped = dict.fromkeys(run.skipped[name] for run in runs if name in run.skipped)
-        evidence = message("declined: {reason}", reason=joined(declined))
-        return ClaimReport(name, claim, None, evidence if declined else joined(skipped))
+        if declined:
+            evidence = message("declined: {reason}", reason=joined(declined))
+        elif skipped:
+            evidence = joined(skipped)
+        else:
+            evidence = message("it judged no run that reaches the patched code")
+        return ClaimReport(name, claim, None, evidence)
     agrees = bool(catches) == (claim == "caught_by")
     silent = message("silent on every probe")
     return ClaimReport(name, claim, agrees, catches[0] if catches else silent)

@@ -170,7 +170,7 @@ def _rows(run: RunReport, say: Language) -> Iterator[tuple[str, Text]]:
         if run.missed_by:
             yield say("missed by"), Text(", ".join(run.missed_by), "red")
         if run.declined:
-            yield say("declined"), Text(reasons_line(run.declined, say), "yellow")
+            yield say("declined"), Text(_declined(run.declined, say), "yellow")
     if run.outcome == "not-reached":
         return
     for diagnostic, alarm in run.wrong_reason.items():
@@ -182,7 +182,7 @@ def _rows(run: RunReport, say: Language) -> Iterator[tuple[str, Text]]:
         yield say("not a catch"), Text(also)
 
 
-def reasons_line(reasons: Mapping[str, Message], say: Language) -> str:
+def _declined(reasons: Mapping[str, Message], say: Language) -> str:
     """Return each diagnostic that declined, with its reason in parentheses, cut to be short."""
     return ", ".join(
         f"{name} ({shortened(say(reason), MOST_OF_A_REASON)})" for name, reason in reasons.items()

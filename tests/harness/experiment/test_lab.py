@@ -181,6 +181,15 @@ def test_a_page_is_held_to_its_expectations_and_claims(tmp_path: Path, engine: E
         assert lab(tmp_path, engine).agrees is agrees
 
 
+def test_a_claim_is_not_judged_where_the_patched_code_never_runs(tmp_path: Path) -> None:
+    unused = tiny_engine().sources["tiny.py"] + "\n\ndef unused():\n    return 1\n"
+    claim = '[expect]\nsquare = "not-reached"\n[diagnostics]\nmissed_by = ["shape"]'
+    page(tmp_path, "@@ unused @@\n-return 1\n+return 2", keys=claim)
+    (report,) = lab(tmp_path, tiny_engine(unused)).claims
+    assert report.agrees is None
+    assert str(report.evidence) == "it judged no run that reaches the patched code"
+
+
 def test_a_claim_about_no_diagnostic_is_a_mistake_of_the_page(
     tmp_path: Path, engine: Engine
 ) -> None:
