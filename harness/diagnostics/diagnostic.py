@@ -99,7 +99,10 @@ def evaluate(diagnostic: Diagnostic, observation: Observation) -> Verdict:
             return Declined(reason, answer.failure.repeatable)
     measured = observation.run.measured.get(diagnostic.name)
     if measured and measured.problem:
-        return Declined(verbatim(measured.problem), measured.repeatable)
+        return Declined(verbatim(measured.problem))
+    if measured and measured.failure and measured.ours:
+        reason = message("the measurement itself failed: {failure}", failure=measured.failure)
+        return Declined(reason, measured.repeatable)
     if measured and measured.failure:
         return Alarm(
             message(

@@ -311,12 +311,8 @@ def _measure(job: Job, trial: Trial, run: Run) -> dict[str, Measured]:
             results[function] = _import_function(function)(trial, run)
         except BaseException as error:  # what a broken engine raises here is an observation too
             text = f"{type(error).__name__}: {message_of(error)}"
-            repeatable = is_repeatable(error)
-            if _comes_from_engine(error):
-                results[function] = Measured(failure=text, repeatable=repeatable)
-            else:
-                problem = f"the measurement itself failed: {text}"
-                results[function] = Measured(problem=problem, repeatable=repeatable)
+            ours = not _comes_from_engine(error)
+            results[function] = Measured(failure=text, ours=ours, repeatable=is_repeatable(error))
     return {one.name: results[one.function] for one in measurements}
 
 
