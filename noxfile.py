@@ -1,7 +1,7 @@
 """The project's tasks: `nox -l` lists them, `nox -s lint` runs one.
 
 They run in the environment of nox itself, which the second command in the README creates:
-`.venv-test/bin/nox`.
+`.venv-test/bin/nox`. Only `lowest` makes an environment of its own.
 """
 
 from __future__ import annotations
@@ -44,6 +44,19 @@ def pages(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the default tier of the tests; arguments go to pytest."""
     session.run("pytest", *session.posargs)
+
+
+@nox.session(venv_backend="venv")
+def lowest(session: nox.Session) -> None:
+    """Run commands and quick tests with the lowest versions that are allowed, without PyTorch."""
+    extras = "autograd,junit,solver,training"
+    session.install("-r", "constraints-lowest.txt", "-e", f".[{extras}]")
+    session.run("harness", "break", "--help", silent=True)
+    session.run("harness", "break", "skip-unbroadcast", "--no-predict", silent=True)
+    session.run("harness", "check", "skip-unbroadcast")
+    session.run("harness", "matrix", "skip-unbroadcast", silent=True)
+    rooms = ("core", "engines", "matrix", "pages", "patch", "report", "cli/test_cli.py")
+    session.run("pytest", *(f"tests/harness/{room}" for room in rooms), *session.posargs)
 
 
 @nox.session

@@ -164,6 +164,10 @@ def _check_claims(page: Page, report: Report) -> Iterator[Finding]:
         elif missing := _missing_library(claim.diagnostic):
             problem = f"`{statement}` was not checked: {claim.evidence}"
             yield Finding(page.path, line, problem, f"install {missing} to check it", 0)
+        elif any(claim.diagnostic in run.declined for run in report.runs):
+            problem = f"says {statement}, which judged no probe; it {claim.evidence}"
+            remedy = "remove it, or add a probe that it can judge"
+            yield Finding(page.path, line, problem, remedy)
         else:
             problem = f"says {statement}, which ran on no probe: {claim.evidence}"
             remedy = "remove it, or add a probe that it can run on"

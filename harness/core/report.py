@@ -30,7 +30,11 @@ class EngineReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RunReport(msgspec.Struct, frozen=True):
-    """What the break did to one probe under one loss, and which diagnostics caught it."""
+    """What the break did to one probe under one loss, and which diagnostics caught it.
+
+    A run that never reached the patched code says nothing about diagnostics: it lists only alarms
+    on the clean engine, in `wrong_reason`.
+    """
 
     probe: str
     loss: Loss | None
@@ -50,6 +54,7 @@ class RunReport(msgspec.Struct, frozen=True):
     caught_by: list[str]
     missed_by: list[str]
     skipped: dict[str, Message]
+    """Why each of the diagnostics that did not look at this run did not."""
     alarms: dict[str, Message]
     """The message of each diagnostic in `caught_by`."""
     wrong_reason: dict[str, Message]
@@ -60,6 +65,8 @@ class RunReport(msgspec.Struct, frozen=True):
     repeatable: bool = True
     """Whether another run would give the same result; False if it depends on the machine, such as
     after a time limit."""
+    declined: dict[str, Message] = {}
+    """Why each of the diagnostics that looked at this run could not judge it."""
 
 
 class ClaimReport(msgspec.Struct, frozen=True):
@@ -83,6 +90,7 @@ class Report(msgspec.Struct, frozen=True):
     diff: str
     headline: Outcome
     agrees: bool
+    """Whether the page states every outcome, and nothing differs from what it says."""
     seconds: float
     runs: list[RunReport]
     claims: list[ClaimReport]
@@ -104,3 +112,8 @@ class Report(msgspec.Struct, frozen=True):
         """The number of runs that end as the page says, and the number that the page covers."""
         stated = [run for run in self.runs if run.agrees is not None]
         return sum(bool(run.agrees) for run in stated), len(stated)
+
+    @property
+    def unstated(self) -> list[str]:
+        """The probes for which the page does not state every outcome."""
+        return list(dict.fromkeys(run.probe for run in self.runs if run.agrees is None))

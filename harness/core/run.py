@@ -166,7 +166,9 @@ class Measured(msgspec.Struct, frozen=True):
     problem: str | None = None
     """Why the diagnostic measured nothing; always in English, as it comes from a child."""
     failure: str | None = None
-    """How the engine failed during the measurement; in English, like `problem`."""
+    """How the measurement failed; in English, like `problem`."""
+    ours: bool = False
+    """Whether it failed in the diagnostic's own code, and not in the engine or the probe."""
     repeatable: bool = True
     """As in `Failure`."""
 

@@ -31,12 +31,22 @@ class Silent:
 
 
 @dataclass(frozen=True)
+class Declined:
+    """The diagnostic looked at the run and could not judge it, for this reason."""
+
+    reason: Message
+    repeatable: bool = True
+    """Whether it would decline another run too; False if that depends on the machine."""
+
+
+@dataclass(frozen=True)
 class Skipped:
-    """Nothing was checked, for this reason; never counted as silent."""
+    """The diagnostic did not look: it is not for this probe, or a library is missing."""
 
     reason: Message
     repeatable: bool = True
     """Whether it would be skipped in another run too; False if a library could not be run."""
 
 
-Verdict = Alarm | Silent | Skipped
+Verdict = Alarm | Silent | Declined | Skipped
+"""Only a silent one found nothing wrong; one that declined or was skipped compared nothing."""

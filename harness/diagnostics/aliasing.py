@@ -14,7 +14,7 @@ import numpy as np
 
 from harness.core.message import joined, message
 from harness.core.run import Measured, NumericArray, Run, own_name
-from harness.core.verdict import Alarm, Silent, Verdict
+from harness.core.verdict import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 
 if TYPE_CHECKING:
@@ -72,10 +72,12 @@ def check(observation: Observation) -> Verdict:
                     "writing into {gradient} changes {other}", gradient=name, other=own_name(other)
                 )
             )
-    gradients = sum(gradient is not None for gradient in run.gradients.values())
+    gradients = [gradient for gradient in run.gradients.values() if gradient is not None]
     if not gradients:
         return Alarm(message("no leaf has a gradient"))
-    return Silent(compared=max(len(numbers), gradients))
+    if not any(gradient.data for gradient in gradients):
+        return Declined(message("the gradients have no elements"))
+    return Silent(compared=max(len(numbers), len(gradients)))
 
 
 ALIASING = Diagnostic(

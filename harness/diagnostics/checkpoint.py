@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.core.message import Message, message
 from harness.core.run import Array, Measured, Run
-from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ STRAIGHT, AGAIN = "straight", "again"
 def measure(trial: Trial, run: Run) -> Measured:
     """Measure the log of the same training without the interruption, and again with it."""
     if trial.probe.resume_at is None:
-        return Measured(problem="the probe never saves and resumes: it has no `resume_at`")
+        return Measured()
     values = run.values()
     straight = _flat(STRAIGHT, trial.steps(values, resume_at=None))
     return Measured({**straight, **_flat(AGAIN, trial.steps(values))})
@@ -45,6 +45,9 @@ def _flat(way: str, log: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
 def check(observation: Observation) -> Verdict:
     """Alarm at the first step and entry at which the logs differ."""
     run, values = observation.run, observation.run.measured["checkpoint"].values
+    resume_at = observation.probe.resume_at
+    if resume_at is None:
+        return Skipped(message("the probe never saves and resumes: it has no `resume_at`"))
     if difference := _first_difference(_flat(AGAIN, run.log), values, AGAIN):
         return Alarm(
             message(
@@ -56,13 +59,18 @@ def check(observation: Observation) -> Verdict:
             message(
                 "resumed at step {step}, the training differs from the uninterrupted one: "
                 "{difference}",
-                step=observation.probe.resume_at,
+                step=resume_at,
                 difference=difference,
             )
         )
-    if not values:
-        return Skipped(message("there is nothing in the log to compare"))
-    return Silent(len(values))
+    compared = sum(
+        not np.isnan(array.numpy()).all()
+        for snapshot in run.log[resume_at:]
+        for array in snapshot.values()
+    )
+    if not compared:
+        return Declined(message("no number is logged after the training resumes"))
+    return Silent(compared)
 
 
 def _first_difference(

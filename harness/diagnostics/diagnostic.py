@@ -25,7 +25,7 @@ import numpy as np
 from harness.core.message import Message, message, verbatim
 from harness.core.rounding import largest, resolution, rounding, widened, wrong_entries
 from harness.core.run import Array, Measured, Measurement, NumericArray, Run
-from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
 from harness.pages.probe import Probe, ProbeKind
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Diagnostic:
 
 
 def evaluate(diagnostic: Diagnostic, observation: Observation) -> Verdict:
-    """Return the diagnostic's verdict on this run; `Skipped` if it does not apply."""
+    """Return the diagnostic's verdict on this run; `Skipped` if it is not for such runs."""
     if observation.probe.kind not in diagnostic.kinds:
         kinds = reduce(
             lambda a, b: message("{first} or {next}", first=a, next=b),
@@ -93,10 +93,13 @@ def evaluate(diagnostic: Diagnostic, observation: Observation) -> Verdict:
                 library=diagnostic.library,
                 failure=answer.failure.sentence,
             )
-            return Skipped(reason, answer.failure.repeatable)
+            return Declined(reason, answer.failure.repeatable)
     measured = observation.run.measured.get(diagnostic.name)
     if measured and measured.problem:
-        return Skipped(verbatim(measured.problem))
+        return Declined(verbatim(measured.problem))
+    if measured and measured.failure and measured.ours:
+        reason = message("the measurement itself failed: {failure}", failure=measured.failure)
+        return Declined(reason, measured.repeatable)
     if measured and measured.failure:
         return Alarm(
             message(
@@ -105,14 +108,14 @@ def evaluate(diagnostic: Diagnostic, observation: Observation) -> Verdict:
             )
         )
     if diagnostic.measure and not measured:
-        return Skipped(message("it measured nothing on this run"))
+        return Declined(message("it measured nothing on this run"))
     try:
         return diagnostic.check(observation)
     except Exception:
         if not measured:
             raise
         # What was measured in the engine's process may be anything.
-        return Skipped(message("what it measured on this run cannot be read"))
+        return Declined(message("what it measured on this run cannot be read"))
 
 
 # ----- Arrays that should be equal -----
@@ -162,10 +165,10 @@ def compare(
 
     `reference` says where the expected numbers come from ("PyTorch gives"); `eps` is the precision
     of the computation, if that is coarser than the pair's own dtypes. NaN equals nothing; elements
-    whose expected value is NaN are not compared. Skipped if none is compared.
+    whose expected value is NaN are not compared. Declined if none is compared.
     """
     alarm: Message | None = None
-    compared, deviations = 0, [0.0]
+    compared, deviations, why_not = 0, [0.0], message("there is nothing to compare")
     for pair in pairs:
         if pair.actual.shape != pair.expected.shape:
             return Alarm(
@@ -179,14 +182,20 @@ def compare(
             )
         wrong, deviation = _differing(pair, scale, max(eps, resolution(pair.actual, pair.expected)))
         compared += int(pair.is_compared.sum())
+        if pair.expected.size and not compared:
+            why_not = ONLY_NAN if np.isnan(pair.expected).all() else ONLY_KINKS
         deviations.append(deviation)
         if wrong.any() and not alarm:
             alarm = _describe(pair, wrong, reference)
     if alarm:
         return Alarm(alarm, max(deviations))
     if not compared:
-        return Skipped(message("there is nothing to compare"))
+        return Declined(why_not)
     return Silent(compared, max(deviations))
+
+
+ONLY_NAN = message("everything to compare with is NaN")
+ONLY_KINKS = message("every element is at a kink, where there is no single slope")
 
 
 def compare_in(run: Run, pairs: Iterable[ArrayPair], reference: Message) -> Verdict:
@@ -277,21 +286,23 @@ def compare_gradients(
     return compare_in(run, pairs, reference)
 
 
-def check_log(run: Run, violation: Callable[[str, int, Array, Array], Message | None]) -> Verdict:
-    """Alarm at the first logged value that violates a rule.
+def check_log(run: Run, change: Callable[[str, int, Array, Array], Message | None]) -> Verdict:
+    """Alarm at the first logged value that differs from the entry's previous one.
 
-    `violation` gets the entry, the step, the value, and the entry's previous value; at first, that
-    is the value itself.
+    `change` gets the entry, the step, the value and the previous value.
     """
     previous: dict[str, Array] = {}
     compared = 0
     for step, snapshot in enumerate(run.log):
         for name, array in snapshot.items():
-            if problem := violation(name, step, array, previous.get(name, array)):
-                return Alarm(problem)
+            if name in previous:
+                if problem := change(name, step, array, previous[name]):
+                    return Alarm(problem)
+                compared += 1
             previous[name] = array
-            compared += 1
-    return Silent(compared) if compared else Alarm(message("the log is empty"))
+    if not previous:
+        return Alarm(message("the log is empty"))
+    return Silent(compared) if compared else Declined(message("no entry is logged twice"))
 
 
 def compare_with_library(observation: Observation, diagnostic: str, reference: Message) -> Verdict:
@@ -303,7 +314,4 @@ def compare_with_library(observation: Observation, diagnostic: str, reference: M
     assert not isinstance(answer, Skipped)
     measured = observation.run.measured[diagnostic].values
     slack = {name: array.numpy() for name, array in measured.items()}
-    verdict = compare_gradients(observation.run, answer.gradients, reference, slack)
-    if isinstance(verdict, Skipped):
-        return Skipped(message("every element is at a kink, where libraries may differ"))
-    return verdict
+    return compare_gradients(observation.run, answer.gradients, reference, slack)

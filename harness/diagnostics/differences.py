@@ -74,7 +74,7 @@ class Surroundings:
     """The engine's forward pass at and around the leaves of a run.
 
     All leaves together are one flat vector `x`. Raises Unmeasurable, with the reason, if slopes do
-    not exist: the diagnostic is then skipped.
+    not exist: the diagnostic then declines.
     """
 
     def __init__(self, trial: Trial, run: Run) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from harness.core.message import Message, message
 from harness.core.run import Array, Measured, Run, pack
-from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.core.verdict import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, check_log
 from harness.pages.probe import Probe
 
@@ -37,7 +37,7 @@ def check(observation: Observation) -> Verdict:
         return check_log(run, _changed_dtype)
     dtypes = {name: np.dtype(leaf.dtype) for name, leaf in run.measured["dtype"].values.items()}
     if not dtypes or any(dtype.kind != "f" for dtype in dtypes.values()):
-        return Skipped(message("not every leaf holds floating-point numbers"))
+        return Declined(message("not every leaf holds floating-point numbers"))
     gradients = {name: np.dtype(g.dtype) for name, g in run.gradients.items() if g}
     for name, dtype in gradients.items():
         if dtype != dtypes[name]:

@@ -6,7 +6,7 @@ is right where the one-sided slopes grow as the step shrinks (a square root at 0
 forward passes, and four for each such slope; otherwise, nothing beyond the run. Finite wrong
 numbers are not detected, and every engine gets an alarm where a rule multiplies 0 by infinity, as
 they all do for `(x * x).sqrt()` at 0. In a log, a value must not become infinite later, nor ever be
-NaN. A probe that itself contains NaN or infinity is skipped.
+NaN. Where a probe itself contains NaN or infinity, this cannot be judged.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 
 from harness.core.message import Message, message, verbatim
 from harness.core.run import Array, Measured, NumericArray, Run, pack
-from harness.core.verdict import Alarm, Silent, Skipped, Verdict
-from harness.diagnostics.diagnostic import Diagnostic, Observation, check_log
+from harness.core.verdict import Alarm, Declined, Silent, Verdict
+from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.differences import Surroundings, Unmeasurable
 
 if TYPE_CHECKING:
@@ -69,22 +69,24 @@ def check(observation: Observation) -> Verdict:
     text_is_finite = not observation.probe.brings_non_finite
     if observation.probe.kind == "steps":
         if text_is_finite:
-            return check_log(run, _became_infinite)
-        return Skipped(message("the probe's text contains numbers that are not finite"))
+            return _check_log(run)
+        return Declined(message("the probe's text contains numbers that are not finite"))
     if not all(_is_finite(leaf) for leaf in run.leaves.values()):
-        return Skipped(message("a leaf is not finite"))
+        return Declined(message("a leaf is not finite"))
     assert run.output is not None
     if not _is_finite(run.output):
         if not text_is_finite:
-            return Skipped(message("the probe's text contains numbers that are not finite"))
+            return Declined(message("the probe's text contains numbers that are not finite"))
         if run.measured["finite"].numbers["pole"]:
-            return Skipped(message("the leaves are at a pole, where the output has to be infinite"))
+            return Declined(
+                message("the leaves are at a pole, where the output has to be infinite")
+            )
         return Alarm(_describe(OUTPUT, run.output.numpy()))
-    return _check_gradients(run)
+    return _check_gradients(run, run.output.numpy().size)
 
 
-def _check_gradients(run: Run) -> Verdict:
-    compared = 1
+def _check_gradients(run: Run, compared: int) -> Verdict:
+    """Check the gradients, after `compared` numbers of the output."""
     for name, gradient in run.gradients.items():
         if gradient is None:
             continue
@@ -97,16 +99,25 @@ def _check_gradients(run: Run) -> Verdict:
             return Alarm(
                 _describe(verbatim(f"{name}.grad"), np.where(wrong, gradient.numpy(), 0.0))
             )
-        compared += wrong.size
-    return Silent(compared)
+        compared += int(np.isfinite(gradient.numpy()).sum())
+    return Silent(compared) if compared else Declined(message("there is nothing to compare"))
 
 
-def _became_infinite(name: str, step: int, array: Array, before: Array) -> Message | None:
-    """Return a message about a NaN, or an infinity that was not there at the last step."""
-    if not np.isnan(array.numpy()).any() and (_is_finite(array) or not _is_finite(before)):
-        return None
-    problem = _describe(verbatim(name), array.numpy())
-    return message("{problem} after step {step}", problem=problem, step=step)
+def _check_log(run: Run) -> Verdict:
+    """Alarm at a NaN, or at an infinity that was not there at the last step."""
+    was_finite: dict[str, bool] = {}
+    compared = 0
+    for step, snapshot in enumerate(run.log):
+        for name, array in snapshot.items():
+            infinite = was_finite.get(name, False) and not _is_finite(array)
+            if infinite or np.isnan(array.numpy()).any():
+                problem = _describe(verbatim(name), array.numpy())
+                return Alarm(message("{problem} after step {step}", problem=problem, step=step))
+            was_finite[name] = _is_finite(array)
+            compared += was_finite[name] and bool(array.data)
+    if not was_finite:
+        return Alarm(message("the log is empty"))
+    return Silent(compared) if compared else Declined(message("no number in the log is finite"))
 
 
 def _is_finite(array: Array | None) -> bool:

@@ -2,8 +2,8 @@
 
 For a log of steps: the last loss is below the first. For a gradient probe: one small step against
 the gradient lowers the loss, written as in a hand-written training loop, so that a gradient of
-another shape broadcasts here too. If there is no slope to follow, at a minimum or a kink, the check
-is skipped.
+another shape broadcasts here too, or raises an exception as there. Where there is no slope to
+follow, at a minimum or a kink, this cannot be judged.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from harness.core.message import message
 from harness.core.rounding import resolution, rounding
-from harness.core.run import Measured, NumericArray, Run
-from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.core.run import Measured, NumericArray, Run, message_of
+from harness.core.verdict import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, Scale
 
 if TYPE_CHECKING:
@@ -39,6 +39,15 @@ def measure(trial: Trial, run: Run) -> Measured:
         return Measured(problem="the loss is infinite, so a step cannot lower it")
     if np.isnan(before) and trial.probe.brings_non_finite:
         return Measured(problem="the probe's text contains numbers that are not finite")
+    try:
+        return _follow(trial, run, before)
+    except ValueError as error:  # as in a training loop: a gradient does not fit its leaf
+        return Measured(failure=f"ValueError: {message_of(error)}")
+
+
+def _follow(trial: Trial, run: Run, before: float) -> Measured:
+    """Measure the loss after the step. Raises ValueError if a gradient does not fit its leaf."""
+    assert run.output is not None
     rounding = _rounding(run, run.output.numpy())
     if STEPS[0] * _square_length(run) <= rounding:
         return Measured(problem="the gradient is too small for a step to change the loss")
@@ -97,7 +106,7 @@ def check(observation: Observation) -> Verdict:
         logged = [snapshot["loss"].numpy() for snapshot in run.log if "loss" in snapshot]
         losses = [float(loss.item()) for loss in logged if loss.size == 1]
         if len(losses) < 2:
-            return Skipped(message("the log does not have two losses"))
+            return Declined(message("the log does not have two losses"))
         return _judge(losses[0], losses[-1])
     numbers = run.measured["loss-falls"].numbers
     return _judge(numbers["before"], numbers["after"], numbers["rounding"])

@@ -24,7 +24,7 @@ import numpy as np
 from harness.core.message import Message, message
 from harness.core.rounding import agree, rounding
 from harness.core.run import Measured, NumericArray, Run, pack
-from harness.core.verdict import Verdict
+from harness.core.verdict import Declined, Verdict
 from harness.diagnostics.diagnostic import (
     ArrayPair,
     Diagnostic,
@@ -218,6 +218,8 @@ def _apart(engine: _Engine, cut: Sequence[str]) -> Iterator[Relation]:
 def check(observation: Observation) -> Verdict:
     """Alarm at the first relation that does not hold."""
     run = observation.run
+    if not any(run.gradients.values()):
+        return Declined(message("no leaf has a gradient"))
     measured = run.measured["metamorphic"]
     relations = [
         key.removesuffix(f"/{ACTUAL}") for key in measured.values if key.endswith(f"/{ACTUAL}")

@@ -18,7 +18,7 @@ from harness.core.rounding import agree, resolution, rounding
 from harness.core.run import MODULE_LOG as SCENARIO
 from harness.core.run import TRAINING_FLAGS as FLAGS
 from harness.core.run import NumericArray, Run
-from harness.core.verdict import Alarm, Silent, Verdict
+from harness.core.verdict import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 
 TRAIN, EVAL, EVAL_AGAIN, FIRST_ROW, TRAIN_AGAIN = range(5)
@@ -48,7 +48,8 @@ def check(observation: Observation) -> Verdict:
     for rule in RULES:
         if violation := rule(scenario):
             return Alarm(violation)
-    return Silent(sum(output.size for output in scenario.outputs))
+    compared = sum(int((~np.isnan(output)).sum()) for output in scenario.outputs)
+    return Silent(compared) if compared else Declined(message("the output is NaN"))
 
 
 def read_scenario(run: Run) -> Scenario:

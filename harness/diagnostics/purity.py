@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.core.message import message
 from harness.core.run import Measured, NumericArray, Run, pack
-from harness.core.verdict import Alarm, Verdict
+from harness.core.verdict import Alarm, Declined, Verdict
 from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, compare_in
 
 if TYPE_CHECKING:
@@ -36,8 +36,10 @@ def check(observation: Observation) -> Verdict:
             return Alarm(message("the run changed {name}", name=name))
     if run.generator_moved:
         return Alarm(message("the run drew from NumPy's global generator"))
-    again = run.measured["purity"].values["output"].numpy()
-    pair = ArrayPair(message("the second output"), again, run.output.numpy())
+    again, output = run.measured["purity"].values["output"].numpy(), run.output.numpy()
+    if output.size and np.isnan(output).all():
+        return Declined(message("the output is NaN"))
+    pair = ArrayPair(message("the second output"), again, output)
     return compare_in(run, [pair], message("the first"))
 
 

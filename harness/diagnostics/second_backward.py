@@ -14,7 +14,7 @@ import numpy as np
 
 from harness.core.message import Message, message
 from harness.core.run import Array, Measured, Run, pack
-from harness.core.verdict import Skipped, Verdict
+from harness.core.verdict import Declined, Verdict
 from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, compare_in
 
 if TYPE_CHECKING:
@@ -55,12 +55,14 @@ def check(observation: Observation) -> Verdict:
     measured = run.measured["second-backward"].values
     firsts = {name: gradient.numpy() for name, gradient in run.gradients.items() if gradient}
     if not firsts:
-        return Skipped(message("no leaf has a gradient"))
+        return Declined(message("no leaf has a gradient"))
+    if not any(np.isfinite(first).any() for first in firsts.values()):
+        return Declined(message("no gradient is finite"))
     pairs = [
         ArrayPair(
             _name(way, name),
             measured[key].numpy() if key in measured else np.zeros(first.shape),
-            2 * first,
+            np.where(np.isfinite(first), 2 * first, np.nan),  # twice infinity is infinity
         )
         for way in sorted({key.partition("/")[0] for key in measured} or {ANEW})
         for name, first in firsts.items()

@@ -16,7 +16,7 @@ import numpy as np
 
 from harness.core.message import Message, message
 from harness.core.run import Array, NumericArray
-from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.core.verdict import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 
 LOSSES = ("loss", "validation_loss")
@@ -51,8 +51,8 @@ def check(observation: Observation) -> Verdict:
     for rule in RULES:
         if violation := rule(log):
             return Alarm(violation)
-    entries = sum(len(series) for series in log.values())
-    return Silent(entries) if entries else Skipped(message("the log is empty"))
+    entries = sum(array.size > 0 for series in log.values() for _, array in series)
+    return Silent(entries) if entries else Declined(message("the log is empty"))
 
 
 def read_log(snapshots: Sequence[Mapping[str, Array]]) -> Log:

@@ -13,7 +13,7 @@ import numpy as np
 from harness.core.message import Message, message, verbatim
 from harness.core.rounding import largest
 from harness.core.run import Array, NumericArray
-from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, as_distinct
 
 KEPT_DIGITS = 0.4
@@ -71,7 +71,7 @@ def compare_logs(actual_log: Log, expected_log: Log) -> Verdict:
             deviations.append(_deviation(actual, expected, scales[key]))
             if deviations[-1] > tolerance:
                 return Alarm(_difference(step, key, actual, expected), deviations[-1])
-            compared += expected.size
+            compared += int((~np.isnan(expected)).sum())
     if len(actual_log) != len(expected_log):
         return Alarm(
             message(
@@ -81,7 +81,7 @@ def compare_logs(actual_log: Log, expected_log: Log) -> Verdict:
             )
         )
     if not compared:
-        return Skipped(message("there is nothing in the log to compare"))
+        return Declined(message("there is no number in the log to compare"))
     return Silent(compared, max(deviations))
 
 

@@ -15,8 +15,8 @@ def compare_claims(
 ) -> list[ClaimReport]:
     """Return each claim that the page makes for this variant, with what was observed.
 
-    `caught_by`: an alarm on at least one run. `missed_by`: a verdict on at least one run, and never
-    an alarm. Nothing is compared unless all of the page's probes ran.
+    `caught_by`: an alarm on at least one run. `missed_by`: silent on at least one run, and never an
+    alarm. Nothing is compared unless all of the page's probes ran.
 
     Raises PageError for a claim about a diagnostic that does not exist.
     """
@@ -46,8 +46,15 @@ def _compare(name: str, claim: str, runs: Sequence[RunReport]) -> ClaimReport:
     ]
     misses = [run for run in runs if name in run.missed_by]
     if not catches and not misses:
-        reasons = dict.fromkeys(run.skipped[name] for run in runs if name in run.skipped)
-        return ClaimReport(name, claim, None, joined(reasons))
+        declined = dict.fromkeys(run.declined[name] for run in runs if name in run.declined)
+        skipped = dict.fromkeys(run.skipped[name] for run in runs if name in run.skipped)
+        if declined:
+            evidence = message("declined: {reason}", reason=joined(declined))
+        elif skipped:
+            evidence = joined(skipped)
+        else:
+            evidence = message("it judged no run that reaches the patched code")
+        return ClaimReport(name, claim, None, evidence)
     agrees = bool(catches) == (claim == "caught_by")
     silent = message("silent on every probe")
     return ClaimReport(name, claim, agrees, catches[0] if catches else silent)

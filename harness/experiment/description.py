@@ -11,7 +11,7 @@ from harness.core.message import Message, message
 from harness.core.report import RunReport
 from harness.core.rounding import margin
 from harness.core.run import Array, Digest, Run, TraceStep
-from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
 from harness.experiment.baseline import CleanRun
 
 
@@ -49,6 +49,9 @@ def describe(
         Whether the walks show that a wrong number inside was cancelled.
     """
     alarms = {name: v for name, v in verdicts.items() if isinstance(v, Alarm)}
+    repeatable = _is_repeatable(run, key, verdicts)
+    if judgement.outcome == "not-reached":
+        verdicts = {}
     caught = {name: v for name, v in alarms.items() if not isinstance(key.verdicts[name], Alarm)}
     stage, why = stage_of(judgement.outcome, run.trail, trail, list(caught), cancelled=cancelled)
     return RunReport(
@@ -66,18 +69,19 @@ def describe(
         agrees=None,
         caught_by=list(caught),
         missed_by=[name for name, v in verdicts.items() if isinstance(v, Silent)],
+        declined={name: v.reason for name, v in verdicts.items() if isinstance(v, Declined)},
         skipped={name: v.reason for name, v in verdicts.items() if isinstance(v, Skipped)},
         alarms={name: v.message for name, v in caught.items()},
         wrong_reason={name: v.message for name, v in alarms.items() if name not in caught},
         margins=_margins(caught, key.verdicts),
-        repeatable=_is_repeatable(run, key, verdicts),
+        repeatable=repeatable,
     )
 
 
 def _is_repeatable(run: Run, key: CleanRun, verdicts: Mapping[str, Verdict]) -> bool:
     """Whether running again would give the same report."""
-    skipped = [verdict for verdict in verdicts.values() if isinstance(verdict, Skipped)]
-    return run.repeatable and key.run.repeatable and all(v.repeatable for v in skipped)
+    unjudged = [v for v in verdicts.values() if isinstance(v, Declined | Skipped)]
+    return run.repeatable and key.run.repeatable and all(v.repeatable for v in unjudged)
 
 
 def _margins(caught: Mapping[str, Alarm], clean: Mapping[str, Verdict]) -> dict[str, float]:

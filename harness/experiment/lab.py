@@ -220,7 +220,6 @@ def _report(
     names = [diagnostic.name for diagnostic in baseline.diagnostics]
     foreign = experiment.clean.foreign  # pages make claims about our engine only
     claims = [] if foreign else compare_claims(experiment.page, experiment.variant, names, runs)
-    agreements = [run.agrees for run in runs] + [claim.agrees for claim in claims]
     return Report(
         schema=1,
         break_=experiment.page.id,
@@ -229,7 +228,9 @@ def _report(
         sites=experiment.sites,
         diff=experiment.diff,
         headline=headline({run.outcome for run in runs}),
-        agrees=False not in agreements,
+        agrees=bool(runs)
+        and all(run.agrees for run in runs)
+        and all(claim.agrees is not False for claim in claims),
         seconds=round(seconds, 3),
         runs=runs,
         claims=claims,

@@ -111,6 +111,8 @@ def check_soundness(probes: Sequence[Probe], context: Context) -> list[Soundness
         elif clean.alarms:
             listed = "; ".join(f"{name}: {message}" for name, message in clean.alarms.items())
             problems[pair] = f"it raises an alarm on the unbroken engine: {listed}"
+        elif failures := [m.failure for m in clean.run.measured.values() if m.failure and m.ours]:
+            problems[pair] = f"checks fail after it on the unbroken engine: {failures[0]}"
     return [Soundness(probe.name, _problems_of(probe, problems)) for probe in probes]
 
 

@@ -33,6 +33,7 @@ def break_row(evaluation: Evaluation, evaluations: Evaluations) -> BreakRow:
     caught_by: dict[str, list[str]] = {}
     messages: dict[str, str] = {}
     missed_by: list[str] = []
+    declined: dict[str, str] = {}
     not_run: dict[str, str] = {}
     for name in [diagnostic.name for diagnostic in evaluations.diagnostics]:
         catching = [run for run in runs if name in run.caught_by]
@@ -41,8 +42,10 @@ def break_row(evaluation: Evaluation, evaluations: Evaluations) -> BreakRow:
             messages[name] = str(catching[0].alarms[name])
         elif any(name in verdicts_on(run) for run in runs):
             missed_by.append(name)
+        elif reason := reasons(name, [run.declined for run in runs]):
+            declined[name] = reason
         else:
-            not_run[name] = reasons(name, runs)
+            not_run[name] = reasons(name, [run.skipped for run in runs])
     fate = _fate(evaluation.report, bool(caught_by))
     return BreakRow(
         break_=evaluation.name,
@@ -53,6 +56,7 @@ def break_row(evaluation: Evaluation, evaluations: Evaluations) -> BreakRow:
         caught_by=caught_by,
         messages=messages,
         missed_by=missed_by,
+        declined=declined,
         unasked=not_run,
         wrong_reason=_wrong_reasons(runs),
         caught_elsewhere=[],
@@ -147,7 +151,7 @@ def diagnostic_rows(
 
 
 def total_passes(evaluations: Evaluations) -> dict[str, float]:
-    """Return the forward passes of each diagnostic over every probe and loss on which it ran."""
+    """Return the forward passes of each diagnostic over every probe and loss that it judged."""
     ran: dict[tuple[str, str | None], set[str]] = defaultdict(set)
     for evaluation in evaluations.everything:
         for run in evaluation.report.runs:

@@ -84,10 +84,12 @@ class Evaluations:
 
     @cached_property
     def skipped(self) -> dict[str, str]:
-        """The diagnostics that ran on no run at all, each with its reasons."""
+        """The diagnostics that judged no run at all, each with its reasons."""
         runs = [run for evaluation in self.everything for run in evaluation.report.runs]
         return {
-            diagnostic.name: reasons(diagnostic.name, runs) or "no run was suitable for it"
+            diagnostic.name: reasons(diagnostic.name, [run.declined for run in runs])
+            or reasons(diagnostic.name, [run.skipped for run in runs])
+            or "no run was suitable for it"
             for diagnostic in self.diagnostics
             if not any(diagnostic.name in verdicts_on(run) for run in runs)
         }
@@ -119,13 +121,14 @@ class Evaluations:
 
 
 def verdicts_on(run: RunReport) -> list[str]:
-    """Return the diagnostics that gave a verdict on the run; one that was skipped did not."""
-    return [*run.caught_by, *run.missed_by, *run.wrong_reason]
+    """Return the diagnostics that judged the run: those that raised an alarm or were silent."""
+    alarms = () if run.outcome == "not-reached" else run.wrong_reason
+    return [*run.caught_by, *run.missed_by, *alarms]
 
 
-def reasons(diagnostic: str, runs: Iterable[RunReport]) -> str:
-    """Return why a diagnostic was skipped on these runs, the commonest reason first."""
-    stated = [str(run.skipped[diagnostic]) for run in runs if diagnostic in run.skipped]
+def reasons(diagnostic: str, stated_by: Iterable[Mapping[str, Message]]) -> str:
+    """Return why a diagnostic judged nothing, from the reasons on each run, the commonest first."""
+    stated = [str(stated[diagnostic]) for stated in stated_by if diagnostic in stated]
     return "; ".join(sorted(set(stated), key=lambda reason: (-stated.count(reason), reason)))
 
 

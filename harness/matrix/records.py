@@ -50,7 +50,9 @@ class BreakRow(msgspec.Struct, frozen=True):
     messages: dict[str, str]
     """The message of each of those diagnostics on the first of its probes."""
     missed_by: list[str]
-    """Diagnostics that looked at some run and caught nothing on any."""
+    """Diagnostics that were silent on some run and caught nothing on any."""
+    declined: dict[str, str]
+    """Diagnostics that looked at some run and could judge none, with the reason."""
     unasked: dict[str, str]
     """Diagnostics that never looked at a run of this break, with the reason."""
     wrong_reason: dict[str, str]
@@ -82,7 +84,7 @@ class DiagnosticRow(msgspec.Struct, frozen=True):
     cost: str
     """In forward passes of one probe; P is the number of elements in its inputs."""
     passes: float
-    """Forward passes over all probes and losses on which it ran."""
+    """Forward passes over all probes and losses that it judged."""
     caught: int
     recall: float | None
     """The share that it catches of the breaks that can be caught; None if that is unknown."""

@@ -71,16 +71,16 @@ def _families(matrix: Matrix) -> Iterator[str]:
     if matrix.breaks:
         yield from (
             "",
-            "● catches it, ★ only this one catches it, · misses it, blank: did not run.",
+            "● catches it, ★ only this one catches it, · misses it, ? could not judge it, "
+            "blank: did not run.",
         )
 
 
 def _row(row: BreakRow, ran: Sequence[str]) -> list[str]:
     alone = len(row.caught_by) == 1
-    marks = [
-        ("★" if alone else "●") if name in row.caught_by else "·" if name in row.missed_by else ""
-        for name in ran
-    ]
+    signs = dict.fromkeys(row.declined, "?") | dict.fromkeys(row.missed_by, "·")
+    signs |= dict.fromkeys(row.caught_by, "★" if alone else "●")
+    marks = [signs.get(name, "") for name in ran]
     least = f"`{row.witness.probe}`, {row.witness.diagnostic}" if row.witness else ""
     return [f"`{row.break_}`", row.headline, *marks, least]
 

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from harness.core.vocabulary import shortened
 from harness.matrix.records import BreakRow, Cover, Difference, FrontierStep, Matrix
-from harness.report.terminal import STYLES, counted
+from harness.report.terminal import MOST_OF_A_REASON, STYLES, counted
 
 MOST_PROBLEMS = 8
 """The number of problems that the last lines list; the others are counted."""
@@ -82,7 +82,8 @@ class Progress:
 
     def __exit__(self, *_raised: object) -> None:
         """Remove the progress line."""
-        self._bar.stop()
+        if not self._bar.disable:  # older versions of rich end even a line that never began
+            self._bar.stop()
 
 
 # ----- What is wrong -------------------------------------------------------------------------
@@ -158,7 +159,8 @@ def _show_map(console: Console, matrix: Matrix, verbose: bool) -> None:
     _legend(console, [f"{letters[name]} {name}" for name in names])
     console.print(
         Text(
-            "letter: catches it; capital: it alone does; ·: misses it; blank: did not run",
+            "letter: catches it; capital: it alone does; ·: misses it; ?: could not judge it; "
+            "blank: did not run",
             "dim",
         )
     )
@@ -200,7 +202,8 @@ def _line(row: BreakRow, letters: dict[str, str], room: int) -> Text:
             alone = len(row.caught_by) == 1
             line.append(letter.upper() if alone else letter, "bold green" if alone else "green")
         else:
-            line.append("·" if diagnostic in row.missed_by else " ", "dim")
+            missed, declined = diagnostic in row.missed_by, diagnostic in row.declined
+            line.append("·" if missed else "?" if declined else " ", "dim")
     line.rstrip()
     return line
 
@@ -212,6 +215,8 @@ def _sign(row: BreakRow) -> tuple[str, str]:
 def _show_details(console: Console, row: BreakRow) -> None:
     for name, probes in row.caught_by.items():
         _item(console, Text(f"{name} with {_some_of(probes)}: {row.messages[name]}"), indent=4)
+    for name, reason in row.declined.items():
+        _item(console, Text(f"{name} declined: {shortened(reason, MOST_OF_A_REASON)}"), indent=4)
     if witness := row.witness:
         margin = (
             ""

@@ -14,13 +14,16 @@ from rich.text import Text
 
 from harness.core.message import Message
 from harness.core.report import EngineReport, Report, RunReport, SiteReport
-from harness.core.vocabulary import OUTCOMES, Outcome
+from harness.core.vocabulary import OUTCOMES, Outcome, shortened
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.language import ENGLISH, Language
 
 WIDTH = 80
 """The largest width that is used: short lines are easier to read."""
+
+MOST_OF_A_REASON = 60
+"""The number of characters that are shown of why a diagnostic declined."""
 
 STYLES: dict[Outcome, tuple[str, str]] = {
     "silent-corruption": ("≠", "bold magenta"),
@@ -163,8 +166,13 @@ def _rows(run: RunReport, say: Language) -> Iterator[tuple[str, Text]]:
         span = "-".join(dict.fromkeys((finite[0], finite[-1])))
         over = say("{span} orders of magnitude above the clean engine's rounding error", span=span)
         yield "", Text(over, "dim")
-    if run.missed_by and run.outcome != "disguised-correct":
-        yield say("missed by"), Text(", ".join(run.missed_by), "red")
+    if run.outcome not in ("disguised-correct", "not-reached"):
+        if run.missed_by:
+            yield say("missed by"), Text(", ".join(run.missed_by), "red")
+        if run.declined:
+            yield say("declined"), Text(_declined(run.declined, say), "yellow")
+    if run.outcome == "not-reached":
+        return
     for diagnostic, alarm in run.wrong_reason.items():
         also = say(
             "{diagnostic} also raises an alarm on the clean engine: {alarm}",
@@ -172,6 +180,13 @@ def _rows(run: RunReport, say: Language) -> Iterator[tuple[str, Text]]:
             alarm=alarm,
         )
         yield say("not a catch"), Text(also)
+
+
+def _declined(reasons: Mapping[str, Message], say: Language) -> str:
+    """Return each diagnostic that declined, with its reason in parentheses, cut to be short."""
+    return ", ".join(
+        f"{name} ({shortened(say(reason), MOST_OF_A_REASON)})" for name, reason in reasons.items()
+    )
 
 
 def _headline(run: RunReport, say: Language) -> Text:
@@ -184,6 +199,8 @@ def _headline(run: RunReport, say: Language) -> Text:
         style = "bold red reverse"
         expected = say("the page says {outcome}", outcome=say(run.expected or ""))
         text.append(f"  {expected}", style)
+    elif run.agrees is None:
+        text.append(f"  {say('not stated')}", "not bold dim")
     return text
 
 
@@ -191,7 +208,8 @@ def _merge(runs: list[RunReport], say: Language) -> list[tuple[str, RunReport]]:
     """Return the runs by loss; losses with the same result share one entry, with the last run."""
 
     def end(run: RunReport) -> tuple[object, ...]:
-        return run.outcome, run.kind, run.stage, run.caught_by, run.missed_by, run.agrees
+        verdicts = run.caught_by, run.missed_by, list(run.declined)
+        return run.outcome, run.kind, run.stage, verdicts, run.agrees
 
     if len(runs) > 1 and all(end(run) == end(runs[0]) for run in runs):
         return [(say("both losses"), runs[-1])]
@@ -217,7 +235,8 @@ def _show_skipped(console: Screen, report: Report) -> None:
         line = say("Skipped: {diagnostic}, because {reason}", diagnostic=name, reason=reason)
         console.print(Text(line, "yellow"))
     ran = {name for run in report.runs for name in (*run.caught_by, *run.missed_by)}
-    ran |= {name for run in report.runs for name in run.wrong_reason} | report.missing.keys()
+    ran |= {name for run in report.runs for name in (*run.wrong_reason, *run.declined)}
+    ran |= report.missing.keys()
     idle = dict.fromkeys(name for run in report.runs for name in run.skipped if name not in ran)
     if idle:
         line = say("Not applicable here: {diagnostics}", diagnostics=", ".join(idle))
@@ -254,8 +273,19 @@ def _show_verdict(console: Screen, report: Report) -> None:
             Text(say("Everything is as the page says."), "green"),
             Text(f"{report.seconds:.2f} s", "dim"),
         )
-    else:
+    elif False in [
+        *(run.agrees for run in report.runs),
+        *(claim.agrees for claim in report.claims),
+    ]:
         console.print(Text(say("Some results are not as the page says."), "bold red"))
+    else:
+        line = say(
+            "{same} of {count} runs are as the page says; not stated: {probes}.",
+            same=report.agreement[0],
+            count=len(report.runs),
+            probes=", ".join(report.unstated),
+        )
+        console.print(Text(line, "yellow"))
 
 
 def _comparison(report: Report, say: Language) -> Text:

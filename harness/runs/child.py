@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import random
 import threading
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextvars import copy_context
@@ -317,9 +318,22 @@ def _measure(job: Job, trial: Trial, run: Run) -> dict[str, Measured]:
         try:
             results[function] = _import_function(function)(trial, run)
         except BaseException as error:  # what a broken engine raises here is an observation too
-            failure = f"{type(error).__name__}: {message_of(error)}"
-            results[function] = Measured(failure=failure, repeatable=is_repeatable(error))
+            text = f"{type(error).__name__}: {message_of(error)}"
+            ours = not _comes_from_engine(error)
+            results[function] = Measured(failure=text, ours=ours, repeatable=is_repeatable(error))
     return {one.name: results[one.function] for one in measurements}
+
+
+_CALLERS = Trial.call.__code__.co_filename, str(Path(Library.call.__code__.co_filename).parent)
+"""The code through which every measurement calls the engine."""
+
+
+def _comes_from_engine(error: BaseException) -> bool:
+    """Whether the exception was raised while the engine or the probe ran."""
+    return any(
+        frame.f_code.co_filename.startswith(_CALLERS)
+        for frame, _ in traceback.walk_tb(error.__traceback__)
+    )
 
 
 _import_function = cache(import_function)  # an engine cannot replace what was imported before it

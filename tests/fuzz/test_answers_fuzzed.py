@@ -354,6 +354,7 @@ reports = st.builds(
             caught_by=names,
             missed_by=names,
             skipped=messages_by_name,
+            declined=messages_by_name,
             alarms=messages_by_name,
             wrong_reason=messages_by_name,
             margins=st.dictionaries(words, FINITE, max_size=2),  # null stands for infinity

@@ -35,7 +35,7 @@ def _with_messages(field: str, value: Any) -> Any:
     """The value of a field of `RunReport`, with messages for texts where it holds messages."""
     if isinstance(value, str) and field in ("evidence", "why", "fingerprint", "first_divergence"):
         return verbatim(value)
-    if field in ("skipped", "alarms", "wrong_reason"):
+    if field in ("skipped", "declined", "alarms", "wrong_reason"):
         return {name: verbatim(text) for name, text in value.items()}
     return value
 

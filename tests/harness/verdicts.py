@@ -3,21 +3,25 @@
 from dataclasses import replace
 
 from harness.core.message import verbatim
-from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
 
 
 def in_english(verdict: Verdict) -> Verdict:
     match verdict:
         case Alarm(message=message):
             return replace(verdict, message=verbatim(str(message)))
-        case Skipped(reason=reason):
-            return Skipped(verbatim(str(reason)))
+        case Declined(reason=reason) | Skipped(reason=reason):
+            return replace(verdict, reason=verbatim(str(reason)))
         case Silent():
             return verdict
 
 
 def alarm(text: str) -> Alarm:
     return Alarm(verbatim(text))
+
+
+def declined(text: str) -> Declined:
+    return Declined(verbatim(text))
 
 
 def skipped(text: str) -> Skipped:

@@ -192,6 +192,18 @@ def test_a_claim_for_a_variant_alone_is_held_too(tmp_path: Path) -> None:
     assert "says missed by gradcheck on accumulate-in-place" in finding.problem
 
 
+def test_a_claim_about_a_diagnostic_that_declined_or_never_looked_is_a_finding(
+    tmp_path: Path,
+) -> None:
+    nan = spoilt("+$g\n", "+$g * np.nan\n").replace(
+        'missed_by = ["crash", "shape"]', 'missed_by = ["second-backward", "trajectory"]'
+    )
+    _, declined, skipped = checked(tmp_path, nan).findings
+    judged = "says missed by second-backward, which judged no probe; it declined: no gradient is"
+    assert declined.problem.startswith(judged)
+    assert skipped.problem.startswith("says missed by trajectory, which ran on no probe: it req")
+
+
 # ----- Survivors -----
 
 

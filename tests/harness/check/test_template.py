@@ -108,8 +108,8 @@ def test_diff_and_break_work_on_the_unfinished_page(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "+        return g, " in done.stdout
     done = harness("break", "mine", "--breaks", str(tmp_path))
-    assert done.returncode == 0
-    assert "silent-corruption" in done.stdout
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "silent-corruption (shape)  not stated" in done.stdout
     assert "The page states nothing about these probes." in done.stdout
     done = harness("check", "mine", "--breaks", str(tmp_path))
     assert done.returncode == 1

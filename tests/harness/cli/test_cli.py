@@ -53,7 +53,7 @@ def test_the_json_has_the_keys_of_schema_1() -> None:
         run.keys()
         >= {
             *("probe", "loss", "outcome", "kind", "evidence", "fingerprint", "first_divergence"),
-            *("expected", "agrees", "caught_by", "missed_by", "skipped"),
+            *("expected", "agrees", "caught_by", "missed_by", "skipped", "declined"),
         }
         for run in report["runs"]
     )

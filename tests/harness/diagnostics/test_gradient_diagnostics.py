@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from harness.core.run import Failure, Measured, Run, pack
-from harness.core.verdict import Alarm, Silent, Skipped
+from harness.core.verdict import Alarm, Declined, Silent, Skipped
 from harness.diagnostics import Observation, evaluate
 from harness.diagnostics.diagnostic import ArrayPair, Scale, compare
 from harness.diagnostics.gradcheck import MOST_ELEMENTS
@@ -22,7 +22,7 @@ from tests.harness.diagnostics.wrong_engines import (
     runs_of,
     verdict,
 )
-from tests.harness.verdicts import in_english, skipped
+from tests.harness.verdicts import declined, in_english
 
 # ----- Wrong engines -----
 
@@ -303,7 +303,7 @@ def test_a_diagnostic_is_blind(name: str, probe: str, edits: list[Edit]) -> None
 def test_autograd_declines_at_kinks() -> None:
     for probe in (RELU_AT_KINKS, ABS_AT_KINKS, TIES):
         result = verdict("autograd", probe)
-        assert isinstance(result, Skipped)
+        assert isinstance(result, Declined)
         assert "autograd cannot run this probe" in str(result.reason)
 
 
@@ -398,8 +398,8 @@ GRADIENT_DIAGNOSTICS = {
 
 def test_elements_at_kinks_are_not_compared_and_all_others_are() -> None:
     assert verdict("gradcheck", RELU_AT_KINKS) == Silent(2, pytest.approx(0, abs=1e-8))
-    assert isinstance(verdict("gradcheck", KINK_ALONE), Skipped)
-    assert isinstance(verdict("directional", KINK_ALONE), Skipped)
+    assert isinstance(verdict("gradcheck", KINK_ALONE), Declined)
+    assert isinstance(verdict("directional", KINK_ALONE), Declined)
     wrong = "elementwise.py", "np.where(a <= 0, 0, g)", "g"
     assert isinstance(verdict("gradcheck", RELU_AT_KINKS, wrong), Alarm)
     assert isinstance(verdict("directional", RELU_AT_KINKS, wrong), Alarm)
@@ -485,8 +485,8 @@ def test_one_part_in_ten_thousand_is_not_the_rounding_of_single_precision(probe:
         ([1.0, np.nan], [1.0, 2.0], Alarm),
         ([np.inf], [np.inf], Silent),
         ([-np.inf], [np.inf], Alarm),
-        ([np.nan], [np.nan], Skipped),
-        ([], [], Skipped),
+        ([np.nan], [np.nan], Declined),
+        ([], [], Declined),
     ],
 )
 def test_what_is_close_enough(actual: Any, desired: Any, verdict: type) -> None:
@@ -517,7 +517,7 @@ def test_an_output_without_elements_has_nothing_to_measure() -> None:
 
 def test_gradcheck_leaves_large_probes_to_directional() -> None:
     result = verdict("gradcheck", ABS_OF_MANY)
-    assert isinstance(result, Skipped)
+    assert isinstance(result, Declined)
     assert f"exceed the limit of {MOST_ELEMENTS}" in str(result.reason)
     assert isinstance(verdict("directional", ABS_OF_MANY), Silent)
 
@@ -526,7 +526,7 @@ def test_gradcheck_leaves_large_probes_to_directional() -> None:
 def test_what_differs_by_itself_is_not_compared(name: str) -> None:
     """An output that differs from call to call is `purity`'s; slopes and sums of it say nothing."""
     result = verdict(name, EXP, COUNTER, EXP_COUNTS)
-    assert in_english(result) == skipped("the same leaves give a different output the second time")
+    assert in_english(result) == declined("the same leaves give a different output the second time")
 
 
 def test_rows_that_are_apart_by_accident_are_not_compared() -> None:
@@ -553,7 +553,7 @@ def test_aliasing_writes_and_looks() -> None:
 
 def test_an_output_of_integers_has_no_slopes_and_the_wrong_dtype() -> None:
     rounds = "elementwise.py", "value = np.exp(a)\n", "value = np.exp(a).astype(np.int64)\n"
-    assert isinstance(verdict("gradcheck", EXP, rounds), Skipped)
+    assert isinstance(verdict("gradcheck", EXP, rounds), Declined)
     assert isinstance(verdict("dtype", EXP, rounds), Alarm)
 
 
@@ -568,13 +568,13 @@ def test_finite_lets_an_infinite_slope_be_infinite_and_no_other() -> None:
 
 def test_finite_lets_a_pole_be_infinite_and_takes_an_overflow_for_what_it_is() -> None:
     result = verdict("finite", LOG_AT_0)
-    assert in_english(result) == skipped(
+    assert in_english(result) == declined(
         "the leaves are at a pole, where the output has to be infinite"
     )
     overflows = "def p(a=[1000.0, 1.0]):\n    'doc'\n    return a.exp()"
     assert isinstance(verdict("finite", overflows), Alarm)
     reply = "def p(a=[1.0]):\n    'doc'\n    return a * np.inf"
-    assert isinstance(verdict("finite", reply), Skipped)
+    assert isinstance(verdict("finite", reply), Declined)
 
 
 def test_the_deviation_is_relative_and_far_from_rounding() -> None:

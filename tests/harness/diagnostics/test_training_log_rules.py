@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from harness.core.run import Array, Run
-from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.core.verdict import Alarm, Declined, Silent, Verdict
 from harness.diagnostics import Observation, evaluate
 from harness.diagnostics import training_log as log_module
 from harness.diagnostics.training_log import TRAINING_LOG
@@ -207,4 +207,4 @@ def test_training_log_asks_every_rule_and_counts_the_entries() -> None:
     for _, bad, _, _ in LOG_ROWS:
         assert isinstance(text(log_of(*steps(**bad))), Alarm), bad
     assert text(log_of(*steps(loss=DOWN, w=W))) == Silent(6)
-    assert isinstance(text([]), Skipped)
+    assert isinstance(text([]), Declined)

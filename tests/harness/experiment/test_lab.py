@@ -47,6 +47,13 @@ CUBE = "@@ square @@\n-self.data**2\n+self.data**3"
 HALF = "@@ backward @@\n-2 * $x\n+$x"
 
 
+DECLINED = """[expect]
+square = "silent-corruption"
+[diagnostics]
+missed_by = ["purity"]
+"""
+
+
 @pytest.fixture
 def engine() -> Engine:
     return tiny_engine()
@@ -111,6 +118,24 @@ def test_a_site_that_does_not_run_is_not_reached(tmp_path: Path, engine: Engine)
     report = lab(tmp_path, tiny_engine(unused))
     assert outcomes(report) == [("not-reached", None)] * 2
     assert report.headline == "not-reached"
+    for run in report.runs:
+        verdicts = run.caught_by, run.missed_by, run.declined, run.skipped
+        assert not any(verdicts), "code that did not run says nothing about diagnostics"
+
+
+def test_a_diagnostic_that_cannot_judge_has_declined_and_not_missed(
+    tmp_path: Path, engine: Engine
+) -> None:
+    page(tmp_path, "@@ square @@\n-self.data**2\n+self.data**2 * np.nan", keys=DECLINED)
+    report = lab(tmp_path, engine)
+    assert outcomes(report) == [("silent-corruption", "non-finite")] * 2
+    run = report.runs[0]
+    assert "finite" in run.caught_by
+    assert str(run.declined["purity"]) == "the output is NaN"
+    assert str(run.declined["gradcheck"]) == "the output is not finite, so it has no slopes"
+    assert not {"purity", "gradcheck"} & {*run.caught_by, *run.missed_by, *run.skipped}
+    assert (report.claims[0].agrees, report.agrees) == (None, True)
+    assert str(report.claims[0].evidence) == "declined: the output is NaN"
 
 
 def test_a_break_on_a_variant_applies_both_patches_and_is_judged_against_the_variant(
@@ -150,6 +175,18 @@ def test_an_alarm_that_also_fires_on_the_clean_engine_is_not_a_catch(tmp_path: P
     assert "gradcheck" in run.wrong_reason
 
 
+def test_an_outcome_that_is_not_stated_agrees_with_nothing(tmp_path: Path, engine: Engine) -> None:
+    for stated, agrees in (
+        ('"?"', [None, None]),
+        ('{ uniform = "?", weighted = "silent-corruption" }', [None, True]),
+    ):
+        page(tmp_path, HALF, keys=f"[expect]\nsquare = {stated}")
+        report = lab(tmp_path, engine)
+        assert [run.agrees for run in report.runs] == agrees
+        assert not report.agrees
+        assert report.unstated == ["square"]
+
+
 def test_a_page_is_held_to_its_expectations_and_claims(tmp_path: Path, engine: Engine) -> None:
     keys = (
         '[expect]\nsquare = {{ uniform = "{0}", weighted = "silent-corruption" }}\n'
@@ -163,6 +200,15 @@ def test_a_page_is_held_to_its_expectations_and_claims(tmp_path: Path, engine: E
     ]:
         page(tmp_path, HALF, keys=keys.format(*words))
         assert lab(tmp_path, engine).agrees is agrees
+
+
+def test_a_claim_is_not_judged_where_the_patched_code_never_runs(tmp_path: Path) -> None:
+    unused = tiny_engine().sources["tiny.py"] + "\n\ndef unused():\n    return 1\n"
+    claim = '[expect]\nsquare = "not-reached"\n[diagnostics]\nmissed_by = ["shape"]'
+    page(tmp_path, "@@ unused @@\n-return 1\n+return 2", keys=claim)
+    (report,) = lab(tmp_path, tiny_engine(unused)).claims
+    assert report.agrees is None
+    assert str(report.evidence) == "it judged no run that reaches the patched code"
 
 
 def test_a_claim_about_no_diagnostic_is_a_mistake_of_the_page(

@@ -41,17 +41,19 @@ def seen(
     outcome: Outcome = "silent-corruption",
     *,
     skipped: dict[str, str] | None = None,
+    declined: dict[str, str] | None = None,
     wrong: str = "",
     **rest: Any,
 ) -> RunReport:
     """A run under the weighted loss, caught `by` these diagnostics and missed by all others."""
-    skipped, false = skipped or {}, wrong.split()
+    skipped, declined, false = skipped or {}, declined or {}, wrong.split()
     given = {
         "caught_by": by.split(),
-        "missed_by": [n for n in NAMES if n not in (*by.split(), *false, *skipped)],
+        "missed_by": [n for n in NAMES if n not in (*by.split(), *false, *skipped, *declined)],
         "alarms": {name: f"{name} on {probe}" for name in by.split()},
         "wrong_reason": {name: f"{name} on {probe}" for name in false},
         "skipped": skipped,
+        "declined": declined,
         "why": f"why {probe}",
     }
     return run_of(probe, rest.pop("loss", "weighted"), outcome, **(given | rest))

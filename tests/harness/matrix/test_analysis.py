@@ -7,6 +7,7 @@ from harness.matrix.build import build_matrix
 from harness.matrix.evaluation import Size
 from harness.matrix.records import BreakFate, BreakRow, Matrix
 from tests.harness.matrix.made import ALL, diagnostic, evaluation, evaluations, seen
+from tests.harness.reports import run_of
 
 
 def row(*runs, pardon: str = "") -> BreakRow:  # type: ignore[no-untyped-def]
@@ -44,6 +45,31 @@ def test_a_row_says_who_catches_misses_and_was_not_asked() -> None:
     assert found.messages == {"shape": "shape on large"}
     assert found.missed_by == ["gradcheck"]
     assert found.unasked == {"torch": "torch is not installed"}
+
+
+def test_a_diagnostic_that_could_judge_no_run_has_declined_and_not_missed() -> None:
+    found = row(
+        seen("small", "shape", declined={"gradcheck": "kinks", "torch": "no such op"}),
+        seen("large", "shape", declined={"gradcheck": "kinks"}, skipped={"torch": "missing"}),
+        seen("train", "shape", declined={"gradcheck": "NaN"}, skipped={"torch": "missing"}),
+    )
+    assert found.declined == {"gradcheck": "kinks; NaN", "torch": "no such op"}
+    assert found.missed_by == []
+    assert found.unasked == {}
+    silent_elsewhere = row(seen(declined={"gradcheck": "kinks"}), seen("large"))
+    assert silent_elsewhere.declined == {}
+    assert "gradcheck" in silent_elsewhere.missed_by
+
+
+def test_a_run_that_was_not_reached_shows_no_diagnostic_blind_and_costs_nothing() -> None:
+    matrix = build_matrix(
+        evaluations(
+            evaluation("b", run_of("large", None, "not-reached", wrong_reason={"shape": "always"})),
+            controls=(),
+        )
+    )
+    assert matrix.breaks[0].missed_by == []
+    assert matrix.diagnostics[0].passes == 0
 
 
 def test_an_alarm_that_the_clean_engine_raises_too_is_not_a_catch() -> None:

@@ -97,6 +97,14 @@ def test_who_was_not_asked_is_blank_and_said_with_the_reason() -> None:
     assert "torch       skipped" in text
 
 
+def test_who_declined_has_a_sign_of_its_own() -> None:
+    run = seen(by="shape", declined={"torch": "no such op"})
+    matrix = build_matrix(evaluations(evaluation("b", run)))
+    assert "≠ b A·?\n" in shown(matrix)
+    assert "torch declined: no such op" in shown(matrix, verbose=True)
+    assert "| ★ | · | ? |" in to_markdown(matrix)
+
+
 def test_survivors_say_why_and_who_fired_for_the_wrong_reason() -> None:
     text = shown(everything())
     assert (

@@ -50,6 +50,42 @@ def test_a_run_shows_evidence_and_who_caught_and_missed_it() -> None:
     assert "Everything is as the page says." in text
 
 
+def test_a_diagnostic_that_declined_is_named_with_its_reason_and_not_as_idle() -> None:
+    reasons = {"forward": "the output is NaN", "torch": f"it cannot run {'x' * 80}"}
+    run = run_of("p", None, "silent-corruption", declined=reasons, missed_by=["crash"])
+    text = shown(report_with([run]), "p")
+    assert "declined    forward (the output is NaN), torch (it cannot run" in text
+    assert "x" * 60 not in " ".join(text.split())
+    assert "Not applicable" not in text
+    alike = [run_of("p", loss, "crash", declined={"forward": "it is NaN"}) for loss in LOSSES]
+    assert "both losses" in shown(report_with(alike), "p")
+    unlike = [alike[0], run_of("p", "weighted", "crash", caught_by=[])]
+    assert "both losses" not in shown(report_with(unlike), "p")
+
+
+def test_a_run_that_was_not_reached_names_no_diagnostic() -> None:
+    run = run_of(
+        *("p", None, "not-reached"),
+        missed_by=["shape"],
+        declined={"torch": "it is NaN"},
+        wrong_reason={"gradcheck": "noise"},
+    )
+    text = shown(report_with([run]), "p")
+    assert not [name for name in ("shape", "torch", "gradcheck") if name in text]
+
+
+def test_what_the_page_does_not_state_is_said_and_is_not_as_the_page_says() -> None:
+    runs = [
+        run_of("p", None, "crash"),
+        run_of("q", None, "crash", expected=None, agrees=None),
+    ]
+    text = shown(report_with(runs, agrees=False), "p", "q")
+    assert "1 of 2 runs are as the page says; not stated: q." in text
+    assert text.count("✗ crash  not stated") == 1
+    assert "Everything is as the page says." not in text
+    assert "The page states nothing" in shown(report_with(runs[1:], agrees=False), "q")
+
+
 def test_what_differs_from_the_page_is_said() -> None:
     run = run_of("p", "weighted", "crash", expected="disguised-correct", agrees=False)
     claim = ClaimReport("torch", "missed_by", False, verbatim("p: wrong"))
