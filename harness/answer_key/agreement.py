@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 EPS = float(np.finfo(np.float64).eps)
 
+REPEATABLE = 1e-6
+"""The relative difference between two runs that rounding can explain, even after some training."""
+
 
 def agree(actual: NumericArray, expected: NumericArray, rounding: float | None = None) -> bool:
     """Whether shapes and, up to rounding, values are equal; NaN and inf equal themselves."""
@@ -42,6 +45,26 @@ def wrong_entries(
     atol = rtol * float(sizes.max(initial=0.0))
     with np.errstate(all="ignore"):
         return np.asarray(~np.isclose(wide, reference, rtol, atol, equal_nan=True))
+
+
+def repeats(run: Run, again: Run) -> bool:
+    """Whether two runs of a probe on one engine gave the same numbers, up to rounding."""
+    first, second = _arrays(run), _arrays(again)
+    failures = [failure and failure.type for failure in (run.failure, again.failure)]
+    return (
+        failures[0] == failures[1]
+        and len(first) == len(second)
+        and all(
+            before.dtype == after.dtype and agree(before.numpy(), after.numpy(), REPEATABLE)
+            for before, after in zip(first, second, strict=True)
+        )
+    )
+
+
+def _arrays(run: Run) -> list[Array]:
+    logged = (array for step in run.log for array in step.values())
+    arrays = [run.output, *run.gradients.values(), *logged]
+    return [array for array in arrays if array is not None]
 
 
 def rounding_of(*arrays: NumericArray) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from harness.answer_key.agreement import MEASUREMENT
+from harness.answer_key.agreement import MEASUREMENT, repeats
 from harness.core.errors import EnvironmentProblem
 from harness.core.message import Message, message
 from harness.core.report import RunReport
@@ -38,6 +38,9 @@ Item = tuple[int, Loss | None]
 
 Traces = Mapping[Pair, Sequence[TraceStep]]
 """Recorded backward walks."""
+
+
+UNREPEATABLE = message("it gives different numbers each time: use a seeded generator")
 
 
 @dataclass(eq=False)
@@ -116,8 +119,29 @@ class Baseline:
         Raises EnvironmentProblem if the engine does not load.
         """
         self.clean(engine, probes)
+        self.unrepeatable(engine, probes)
         if self.select:
             self._coverage(engine, probes)
+
+    def unrepeatable(self, engine: Engine, probes: Sequence[Probe]) -> dict[str, Message]:
+        """Return the probes that give different numbers each time, with that as the reason.
+
+        Each probe of a page or a user that the clean engine can run is run again, in another child
+        process. For a foreign engine, `fit` decides which probes can be used.
+        """
+        own = [probe for probe in probes if not (probe.shared or engine.foreign)]
+        if not own:
+            return {}
+        first = self.clean(engine, own)
+        failed = {name for (name, _), clean in first.items() if clean.run.failure}
+        job = self._clean_job(engine, [probe for probe in own if probe.name not in failed])
+        # Not a key that another job has: otherwise the cache would return the first run.
+        again = run_cached(msgspec.structs.replace(job, measure=(), trailed=False), self.cache)
+        return {
+            run.probe: UNREPEATABLE
+            for run in again
+            if not repeats(run, first[run.probe, run.loss].run)
+        }
 
     def fill_cache(self, unpatched: Engine, probes: Sequence[Probe]) -> None:
         """Run the clean engine once for everything that one experiment needs from it.
