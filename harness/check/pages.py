@@ -21,7 +21,7 @@ from harness.check.prose import check_prose
 from harness.check.training import check_training
 from harness.check.translations import check_translations
 from harness.core.errors import BreaklabError, PageError
-from harness.core.finding import Finding, finding_from, finding_from_bug
+from harness.core.finding import UNCHECKED, Finding, finding_from, finding_from_bug, worst
 from harness.core.report import Report
 from harness.experiment.context import Context
 from harness.grade.exercise import read_answer
@@ -65,8 +65,13 @@ class PageCheck(msgspec.Struct, frozen=True):
 
     @property
     def exit_status(self) -> int:
-        """The highest exit status of the findings; 0 if there are only warnings."""
-        return max((finding.exit_status for finding in self.findings), default=0)
+        """The worst exit status of the findings; 0 if there are only warnings."""
+        return worst(finding.exit_status for finding in self.findings)
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether everything passes; None if that cannot be checked without what is missing."""
+        return None if self.exit_status == UNCHECKED else self.exit_status == 0
 
 
 def check_pages(
@@ -106,7 +111,7 @@ def _prepare_baseline(context: Context) -> None:
                 namesakes = probes.setdefault(probe.name, [])
                 namesakes += [probe] if probe not in namesakes else []
     unique = [namesakes[0] for namesakes in probes.values() if len(namesakes) == 1]
-    context.baseline.clean(context.engine, unique)
+    context.baseline.complete(context.engine, unique)
 
 
 def check_page(page_id: str, context: Context) -> PageCheck:

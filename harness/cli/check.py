@@ -29,6 +29,7 @@ def check(
 ) -> int:
     """Check that pages are true, on the engine and on every variant that they name."""
     from harness.check.pages import check_pages
+    from harness.core.finding import worst
     from harness.report.findings import show_left_out, show_summary
 
     start, session = time.perf_counter(), Session(breaks, engine, json=json)
@@ -49,7 +50,7 @@ def check(
         left_out = 0 if pages or training else len(session.catalogue.many_seeded)
         show_left_out(session.console, left_out)
         show_summary(session.console, checks, seconds)
-    return max((checked.exit_status for checked in checks), default=0)
+    return worst(checked.exit_status for checked in checks)
 
 
 def _print_checks(checks: Sequence[PageCheck], seconds: float) -> None:
@@ -57,7 +58,7 @@ def _print_checks(checks: Sequence[PageCheck], seconds: float) -> None:
         {
             "page": checked.page,
             "path": checked.path,
-            "holds": checked.exit_status == 0,
+            "holds": checked.holds,
             "engines": [report.engine for report in checked.reports],
             "findings": checked.findings,
             "seconds": checked.seconds,
@@ -71,20 +72,26 @@ def _print_checks(checks: Sequence[PageCheck], seconds: float) -> None:
 def _compare(session: Session, ids: Sequence[str]) -> int:
     """Compare breaks on a foreign engine with what their pages state for minigrad.
 
-    A difference is not a failure.
+    A difference is not a failure, unless it shows that a patch is not the change that its page
+    means.
     """
+    from harness.check.expectations import check_on_engine
+    from harness.core.finding import Finding, worst
     from harness.experiment.baseline import Baseline
     from harness.experiment.comparison import breaks_for, compare_pages
     from harness.experiment.context import OpenContext
     from harness.report.findings import show_comparison
 
-    reports = []
+    reports, findings = [], list[Finding]()
     baseline = Baseline(session.cache, diagnostics=())  # not needed for outcomes
     context = OpenContext(session.catalogue, session.engine, baseline)
-    for report in compare_pages(breaks_for(session.catalogue, ids), context):
+    pages = breaks_for(session.catalogue, ids)
+    for page, report in zip(pages, compare_pages(pages, context), strict=True):
         reports.append(report)
+        new = list(check_on_engine(page, report, named=page.id in ids))
+        findings += new
         if not session.json:
-            show_comparison(session.console, report)
+            show_comparison(session.console, report, new)
     if session.json:
-        print_json({"schema": 1, "reports": reports})
-    return 0
+        print_json({"schema": 1, "reports": reports, "findings": findings})
+    return worst(finding.exit_status for finding in findings)
