@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import Breaks, EngineName, Json
+from harness.cli.options import Breaks, EngineName, Json, Only
 from harness.cli.session import Session, print_json
 from harness.core.errors import UsageError
 
@@ -22,6 +23,7 @@ def check(
     ] = None,
     engine: EngineName = None,
     breaks: Breaks = None,
+    only: Only = None,
     training: Annotated[
         bool, typer.Option("--training", help="Check only the pages that need many seeds.")
     ] = False,
@@ -32,14 +34,18 @@ def check(
     from harness.core.finding import worst
     from harness.report.findings import show_left_out, show_summary
 
-    start, session = time.perf_counter(), Session(breaks, engine, json=json)
+    start = time.perf_counter()
+    session = Session([*(breaks or ()), *(only or ())], engine, json=json)
+    if pages and only:
+        remedy = "leave --only out, and name its folder with --breaks"
+        raise UsageError(f"--only cannot be combined with a page ({pages[0]})", remedy)
     if training and pages:
         remedy = "leave --training out: pages that you name are always checked"
         raise UsageError(f"--training cannot be combined with a page ({pages[0]})", remedy)
     if session.engine.foreign and not training:
-        return _compare(session, pages or ())
+        return _compare(session, pages or (), only or ())
     checks: list[PageCheck] = []
-    for checked in check_pages(session, pages or (), training=training):
+    for checked in check_pages(session, pages or (), training=training, only=only or ()):
         checks.append(checked)
         if not json:
             session.show(checked)
@@ -47,8 +53,8 @@ def check(
     if json:
         _print_checks(checks, seconds)
     else:
-        left_out = 0 if pages or training else len(session.catalogue.many_seeded)
-        show_left_out(session.console, left_out)
+        if not (pages or training):
+            show_left_out(session.console, session.catalogue, only or ())
         show_summary(session.console, checks, seconds)
     return worst(checked.exit_status for checked in checks)
 
@@ -69,7 +75,7 @@ def _print_checks(checks: Sequence[PageCheck], seconds: float) -> None:
     print_json({"schema": 1, "pages": entries, "reports": reports, "seconds": seconds})
 
 
-def _compare(session: Session, ids: Sequence[str]) -> int:
+def _compare(session: Session, ids: Sequence[str], only: Sequence[Path]) -> int:
     """Compare breaks on a foreign engine with what their pages state for minigrad.
 
     A difference is not a failure, unless it shows that a patch is not the change that its page
@@ -85,7 +91,8 @@ def _compare(session: Session, ids: Sequence[str]) -> int:
     reports, findings = [], list[Finding]()
     baseline = Baseline(session.cache, diagnostics=())  # not needed for outcomes
     context = OpenContext(session.catalogue, session.engine, baseline)
-    pages = breaks_for(session.catalogue, ids)
+    inside = session.catalogue.ids_in(only) if only else session.catalogue.files.keys()
+    pages = [page for page in breaks_for(session.catalogue, ids) if page.id in inside]
     for page, report in zip(pages, compare_pages(pages, context), strict=True):
         reports.append(report)
         new = list(check_on_engine(page, report, named=page.id in ids))

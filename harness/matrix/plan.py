@@ -59,8 +59,8 @@ class Plan:
     """The reports that are common to all pages; empty if they are not cached."""
     roots: tuple[Path, ...]
     """The catalogue's roots; each has a committed matrix of its own."""
-    whole: bool
-    """Whether every break of the catalogue is included."""
+    complete: frozenset[Path]
+    """The roots of which every break is included."""
     conventions: Conventions
     """The catalogue's conventions, such as which pages are the controls."""
 
@@ -77,6 +77,7 @@ def plan_matrix(
     on: str | None = None,
     ids: Sequence[str] = (),
     family: str | None = None,
+    only: Sequence[Path] = (),
     cache: Cache | None = None,
 ) -> Plan:
     """Put every page's patch into the engine; nothing is executed.
@@ -90,8 +91,8 @@ def plan_matrix(
     on : str, optional
         The id of a variant that takes the place of the clean engine. Other variants are then left
         out, since they are rewrites of the engine as it is.
-    ids, family : sequence of str, str, optional
-        Only these breaks, only the breaks of this family.
+    ids, family, only : sequence of str, str, sequence of Path, optional
+        Only these breaks, only the breaks of this family, only those in these folders.
     cache : Cache, optional
         Where evaluations may be found.
 
@@ -100,12 +101,14 @@ def plan_matrix(
     PageError
         For the first page that cannot be used.
     UsageError
-        For an id or a family that no break has.
+        For an id or a family that no break has, and for folders without a break.
     """
     pages = catalogue.valid_pages()
     variant = catalogue.page(on, "variant") if on else None
     breaks = [page for page in pages if isinstance(page.front, Break)]
-    chosen = _select(catalogue, breaks, ids, family)
+    chosen = _select(catalogue, breaks, ids, family, only)
+    left_out = {page.id for page in breaks} - {page.id for page in chosen}
+    omitted = {_root(page.path, catalogue.roots) for page in breaks if page.id in left_out}
     planner = _Planner(catalogue, engine, variant, cache)
     ours = not engine.foreign
     return Plan(
@@ -119,7 +122,7 @@ def plan_matrix(
         key=planner.key,
         common=planner.common,
         roots=catalogue.roots,
-        whole=len(chosen) == len(breaks),
+        complete=frozenset(catalogue.roots) - omitted,
         conventions=catalogue.conventions,
     )
 
@@ -134,9 +137,13 @@ def size_of(probe: Probe) -> Size:
 
 
 def _select(
-    catalogue: Catalogue, breaks: list[Page], ids: Sequence[str], family: str | None
+    catalogue: Catalogue,
+    breaks: list[Page],
+    ids: Sequence[str],
+    family: str | None,
+    only: Sequence[Path],
 ) -> list[Page]:
-    """Return the breaks with these ids, or of this family."""
+    """Return the breaks with these ids, of this family, in these folders."""
     for page in ids:
         if isinstance(catalogue.page(page, "break").front, TrainingBreak):
             raise UsageError(
@@ -147,11 +154,16 @@ def _select(
     if family is not None and family not in families:
         remedy = f"{nearest(family, families)}the families are {', '.join(families)}"
         raise UsageError(f"no family `{family}`", remedy)
-    return [
+    inside = catalogue.ids_in(only) if only else catalogue.files.keys()
+    chosen = [
         page
         for page in breaks
-        if (not ids or page.id in ids) and family in (None, page.front.family)
+        if (not ids or page.id in ids) and family in (None, page.front.family) and page.id in inside
     ]
+    if only and not chosen:
+        folders = ", ".join(map(str, only))
+        raise UsageError(f"no break to run in {folders}", "`harness new` writes one")
+    return chosen
 
 
 class _Planner:

@@ -106,6 +106,15 @@ class Catalogue:
             raise unknown(what, page_id, self.files, "`harness list` shows them all")
         return self.files[page_id]
 
+    def ids_in(self, folders: Sequence[Path]) -> frozenset[str]:
+        """Return the ids of the pages, and of the translations, in these folders."""
+        within = [folder.resolve() for folder in folders]
+        return frozenset(
+            path.stem.partition(".")[0]
+            for path in self._markdown()
+            if any(path.resolve().is_relative_to(folder) for folder in within)
+        )
+
     def page(self, page_id: str, kind: PageKind | None = None) -> Page:
         """The page of that id.
 
@@ -232,7 +241,10 @@ def open_catalogue(folders: Iterable[Path] = ()) -> Catalogue:
     roots.append(_package_folder("breaks"))
     roots += [_package_folder(point.value) for point in entry_points(group=ENTRY_POINTS)]
     # `--breaks breaks` in a clone of this repository names the bundled folder once more.
-    return Catalogue(tuple({root.resolve(): root for root in roots}.values()))
+    resolved = {root.resolve(): root for root in roots}
+    return Catalogue(
+        tuple(root for path, root in resolved.items() if resolved.keys().isdisjoint(path.parents))
+    )
 
 
 def _package_folder(package: str) -> Path:

@@ -12,6 +12,7 @@ from rich.text import Text
 from harness.check.pages import PageCheck
 from harness.core.finding import Finding
 from harness.core.report import Report
+from harness.pages.catalogue import Catalogue
 from harness.report.terminal import Screen, counted, outcome_text
 
 
@@ -69,9 +70,10 @@ def _near(path: str) -> str:
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
-def show_left_out(console: Console, count: int) -> None:
+def show_left_out(console: Console, catalogue: Catalogue, only: Sequence[Path]) -> None:
     """Print that pages which need many seeds were left out, and the command that checks them."""
-    if count:
+    left_out = catalogue.many_seeded & (catalogue.ids_in(only) if only else catalogue.files.keys())
+    if count := len(left_out):
         text = f"{count} pages that need many seeds are left out: harness check --training"
         console.print(Text(text, "dim"))
 

@@ -512,6 +512,33 @@ def test_json_holds_the_findings_and_the_reports(tmp_path: Path) -> None:
     assert [report["break"] for report in found["reports"]] == ["log-slope-one"]
 
 
+@pytest.mark.usefixtures("without_oracles")
+def test_only_the_pages_of_a_folder_are_checked_with_the_catalogue_beside_them(
+    tmp_path: Path,
+) -> None:
+    text = SOUND.replace("log-of-ones  ", "add-new-axis")  # a shared probe
+    text = text.replace("[diagnostics]", "[expect.accumulate-in-place]\n\n[diagnostics]")
+    write_page(tmp_path, text.replace("disguised-correct", "not-reached"), "f/log-slope-one.md")
+    write_page(tmp_path, '+++\nof = "000000000000"\n+++\n# T\n', "log-slope-two.es.md")
+    done = harness("check", "--only", str(tmp_path), "--json")
+    pages = json.loads(done.stdout)["pages"]
+    assert [page["page"] for page in pages] == ["log-slope-one", "log-slope-two"]
+    assert (pages[0]["holds"], pages[1]["holds"]) == (True, False)
+    assert [engine["variant"] for engine in pages[0]["engines"]] == [None, "accumulate-in-place"]
+    done = harness("check", "log-slope-one", "--only", str(tmp_path))
+    assert (done.returncode, "--only cannot be combined with a page" in done.stderr) == (2, True)
+    (tmp_path / "empty").mkdir()
+    done = harness("check", "--only", str(tmp_path / "empty"))
+    assert (done.returncode, "no page in" in done.stderr) == (2, True)
+
+
+def test_only_a_part_of_the_catalogue_is_checked() -> None:
+    part = GUIDE.parent / "controls"
+    done = harness("check", "--only", str(part), "--json")
+    ids = [page["page"] for page in json.loads(done.stdout)["pages"]]
+    assert ids == sorted(path.stem for path in part.glob("*.md") if "." not in path.stem)
+
+
 def test_naming_the_bundled_folder_once_more_is_not_a_clash() -> None:
     assert harness("check", "no-op", "--breaks", str(GUIDE.parent)).returncode == 0
 

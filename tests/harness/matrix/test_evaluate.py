@@ -75,8 +75,8 @@ def test_ids_and_a_family_restrict_the_breaks_and_never_the_controls(catalogue: 
         assert [entry.page.id for entry in made.breaks] == ["half"]
         assert [entry.page.id for entry in made.controls] == ["no-op", "sabotage"]
         assert [entry.page.id for entry in made.variants] == ["squared-by-hand"]
-        assert not made.whole
-    assert plan(catalogue).whole
+        assert made.complete == frozenset()
+    assert plan(catalogue).complete == frozenset(catalogue.roots)
 
 
 def test_what_does_not_exist_is_said_before_anything_runs(catalogue: Catalogue) -> None:
