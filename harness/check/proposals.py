@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import get_args
 
+import msgspec
+
 from harness.core.report import Report, RunReport
 from harness.core.vocabulary import OUTCOMES, Outcome, headline, shortened
+from harness.diagnostics import DIAGNOSTICS, Diagnostic
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
@@ -24,6 +27,9 @@ from harness.pages.probe import DTYPES, Probe, ProbeKind
 
 MOST = 8
 """The largest number of probes that a page names without being asked."""
+
+CANDIDATES = 24
+"""The number of probes on which all diagnostics run, to choose those."""
 
 
 @dataclass(frozen=True)
@@ -44,16 +50,23 @@ def observe(page: Page, context: Context, names: Sequence[str], *, propose: bool
     for name in names:
         if name not in probes:
             raise unknown("probe", name, probes, "`harness list --probes` shows the shared ones")
-    cache, others = context.baseline.cache, Counter[Outcome]()
-    if propose:
-        experiment = prepare_bare(page, list(probes.values()), context)
-        runs = _by_probe(run_lab(experiment, Baseline(cache, ())).runs)
-        names = [*names, *_most_different(runs, probes, names)]
-        others.update(_headline(runs[name]) for name in runs.keys() - set(names))
-        del others["not-reached"]
-    chosen = [probes[name] for name in dict.fromkeys(names)]
-    report = run_lab(prepare_bare(page, chosen, context), Baseline(cache))
-    return Observed(report, others)
+    cache, given = context.baseline.cache, list(dict.fromkeys(names))
+
+    def run(names: Iterable[str], diagnostics: Sequence[Diagnostic]) -> Report:
+        experiment = prepare_bare(page, [probes[name] for name in names], context)
+        return run_lab(experiment, Baseline(cache, diagnostics))
+
+    if not propose:
+        return Observed(run(given, DIAGNOSTICS), Counter())
+    outcomes = _by_probe(run(probes, ()).runs)
+    candidates = _most_different(outcomes, probes, given, CANDIDATES)
+    report = run([*given, *candidates], DIAGNOSTICS)
+    ends = _by_probe(report.runs)
+    chosen = {*given, *_most_different(ends, probes, given, MOST)}
+    others = Counter(_headline(outcomes[name]) for name in outcomes.keys() - chosen)
+    del others["not-reached"]
+    runs = [run for run in report.runs if run.probe in chosen]
+    return Observed(msgspec.structs.replace(report, runs=runs), others)
 
 
 def _by_probe(runs: Sequence[RunReport]) -> dict[str, list[RunReport]]:
@@ -65,29 +78,39 @@ def _headline(runs: Sequence[RunReport]) -> Outcome:
 
 
 def _most_different(
-    runs: Mapping[str, Sequence[RunReport]], probes: Mapping[str, Probe], given: Sequence[str]
+    runs: Mapping[str, Sequence[RunReport]],
+    probes: Mapping[str, Probe],
+    given: Sequence[str],
+    most: int,
 ) -> list[str]:
-    """Return the smallest probe of each way to end that no given probe shows, most telling first.
+    """Return at most this many probes, with the given ones, that end as differently as possible.
 
-    The outcomes take turns: first one probe of each, then a second one of each.
+    The outcomes take turns: first one probe of each, then one that ends in another way. If there is
+    still room, probes from other files follow, which exercise other ops.
     """
-    groups: dict[object, list[str]] = {}
-    for name, ends in runs.items():
-        if _headline(ends) != "not-reached":
-            how = tuple((run.loss, run.outcome, run.kind, run.stage) for run in ends)
-            groups.setdefault((probes[name].kind, how), []).append(name)
-    fresh = [names for names in groups.values() if not set(names) & set(given)]
     kinds = get_args(ProbeKind)  # the simplest first
 
-    def commonest(names: Sequence[str]) -> tuple[int, int]:
-        return kinds.index(probes[names[0]].kind), -len(names)
+    def way(name: str) -> tuple[object, ...]:
+        ends = [(run.loss, run.outcome, run.kind, run.stage) for run in runs[name]]
+        return probes[name].kind, *ends
 
+    reached = [name for name, ends in runs.items() if _headline(ends) != "not-reached"]
+    groups: dict[tuple[object, ...], dict[str, list[str]]] = {}
+    for name in reached:
+        groups.setdefault(way(name), {}).setdefault(probes[name].path, []).append(name)
     turns, ranked = Counter[Outcome](), []
-    for names in sorted(fresh, key=commonest):
-        outcome = _headline(runs[names[0]])
-        ranked.append((turns[outcome], OUTCOMES.index(outcome), _smallest(names, probes)))
+    for files in sorted(groups.values(), key=lambda files: kinds.index(_kind(files, probes))):
+        outcome = _headline(runs[next(iter(files.values()))[0]])
+        for number, names in enumerate(sorted(files.values(), key=len, reverse=True)):
+            if not set(names) & set(given):
+                rank = number, turns[outcome], OUTCOMES.index(outcome)
+                ranked.append((*rank, _smallest(names, probes)))
         turns[outcome] += 1
-    return [name for *_, name in sorted(ranked)][: max(MOST - len(given), 0)]
+    return [name for *_, name in sorted(ranked)][: max(most - len(given), 0)]
+
+
+def _kind(files: Mapping[str, Sequence[str]], probes: Mapping[str, Probe]) -> ProbeKind:
+    return probes[next(iter(files.values()))[0]].kind
 
 
 def _smallest(names: Sequence[str], probes: Mapping[str, Probe]) -> str:
@@ -150,6 +173,8 @@ def claim_rows(observed: Observed, stated: Claims) -> dict[str, str]:
     tables = {"caught_by": (stated.caught_by, caught), "missed_by": (stated.missed_by, missed)}
     rows = {}
     for key, (claims, names) in tables.items():
-        true = json.dumps([name for name in claims if name in names])
-        rows[key] = f"{key} = {true}  # observed: {', '.join(names) or 'no diagnostic'}"
+        true = [name for name in claims if name in names]
+        rows[key] = f"{key} = {json.dumps(true)}"
+        if not true or true != list(claims):
+            rows[key] += f"  # observed: {', '.join(names) or 'no diagnostic'}"
     return rows

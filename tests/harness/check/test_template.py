@@ -191,7 +191,8 @@ def test_a_page_is_observed_again_and_its_prose_is_kept(tmp_path: Path) -> None:
     assert any(row.startswith('add-scalar   = "?"  # observed: silent') for row in rows)
     assert after.expect["accumulate-in-place"] == {"add-new-axis": "crash"}
     assert after.claims[None].caught_by == ("shape",)
-    assert "gradcheck" in after.toml
+    assert 'caught_by = ["shape"]' in rows
+    assert any(row.startswith("missed_by = []  # observed: ") for row in rows)
     done = harness("new", "mine", "--again", "--breaks", str(tmp_path))
     again = read_page(path)
     assert again.expect[None].keys() > after.expect[None].keys()
