@@ -98,17 +98,19 @@ def check_pages(
         return
     everything = catalogue.files.keys() | catalogue.translated.keys()
     chosen = catalogue.ids_in(only) if only else everything
-    if not chosen:
+    if training:
+        pages, orphans = chosen & catalogue.many_seeded, frozenset[str]()
+    else:
+        orphans = frozenset(chosen - catalogue.files.keys())
+        pages = frozenset(chosen - orphans - catalogue.many_seeded)
+    if only and not (pages or orphans):
         folders = ", ".join(map(str, only))
-        raise UsageError(f"no page in {folders}", "`harness new` writes one")
-    pages = chosen & catalogue.files.keys()
-    pages = pages & catalogue.many_seeded if training else pages - catalogue.many_seeded
+        remedy = "`harness new` writes a page; --training checks those that need many seeds"
+        raise UsageError(f"no page to check in {folders}", remedy)
     if not training:
         _prepare_baseline(context, pages)
     yield from (check_page(page_id, context) for page_id in sorted(pages))
-    if not training:
-        for page_id in sorted(chosen - catalogue.files.keys()):
-            yield _check_orphans(page_id, context)
+    yield from (_check_orphans(page_id, context) for page_id in sorted(orphans))
 
 
 def _prepare_baseline(context: Context, ids: Collection[str]) -> None:

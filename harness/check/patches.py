@@ -6,6 +6,7 @@ import ast
 import builtins
 import math
 import re
+import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -62,6 +63,8 @@ class _Names:
                 self.bound.add(name)
             case ast.alias(name=name, asname=asname):
                 self.bound |= {*name.split("."), *filter(None, [asname])}
+                if name in sys.stdlib_module_names and name in sys.modules:
+                    self.bound |= set(dir(sys.modules[name]))
             case ast.ExceptHandler(name=str(name)):
                 self.bound.add(name)
 

@@ -93,6 +93,9 @@ def _compare(session: Session, ids: Sequence[str], only: Sequence[Path]) -> int:
     context = OpenContext(session.catalogue, session.engine, baseline)
     inside = session.catalogue.ids_in(only) if only else session.catalogue.files.keys()
     pages = [page for page in breaks_for(session.catalogue, ids) if page.id in inside]
+    if not pages:
+        folders = ", ".join(map(str, only))
+        raise UsageError(f"no break to compare in {folders}", "`harness new` writes one")
     for page, report in zip(pages, compare_pages(pages, context), strict=True):
         reports.append(report)
         new = list(check_on_engine(page, report, named=page.id in ids))
