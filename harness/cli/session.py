@@ -28,7 +28,7 @@ class Session:
     """The resources of a command, each opened when it is first used."""
 
     breaks: Sequence[Path] | None = None
-    """Folders with more pages; one inside another is only named once more."""
+    """Folders with more pages."""
     engine_name: str | None = None
     """None for the engine of the nearest harness.toml, or else minigrad."""
     variant_id: str | None = None
