@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from harness.core.errors import UsageError
 from harness.core.vocabulary import PageKind
 from harness.pages.front_matter import ID
+
+
+@dataclass(frozen=True)
+class DraftHunk:
+    """A hunk before it is written: its scope, the original code and the changed code."""
+
+    scope: str = ""
+    before: str = ""
+    after: str = ""
 
 
 @dataclass(frozen=True)
@@ -20,9 +29,8 @@ class Draft:
     family: str
     kind: PageKind = "break"
     level: int = 1
-    scope: str = ""
-    before: str = ""
-    after: str = ""
+    hunks: tuple[DraftHunk, ...] = ()
+    """The patch; empty if the author will write it."""
     probes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -49,7 +57,27 @@ def read_draft(page_id: str, options: Options) -> Draft:
     if "family" not in fields:
         remedy = "name the folder of the page: `--family broadcasting`"
         raise UsageError("--family is missing", remedy)
-    if fields.get("after") and not fields.get("before"):
-        remedy = "name the code to change: `--before CODE`"
-        raise UsageError("--before is missing", remedy)
-    return Draft(page_id, **fields | {"probes": tuple(fields.get("probes", ()))})
+    scopes, before, after = (fields.pop(name, ()) for name in ("scope", "before", "after"))
+    hunks = _pair_up(scopes, before, after)
+    return Draft(page_id, hunks=hunks, **fields | {"probes": tuple(fields.get("probes", ()))})
+
+
+def _pair_up(
+    scopes: Sequence[str], before: Sequence[str], after: Sequence[str]
+) -> tuple[DraftHunk, ...]:
+    """Return a hunk for each `--before`, with its `--after` and the scope of its own or of all.
+
+    Raises UsageError unless the numbers fit.
+    """
+    if after and not before:
+        raise UsageError("--before is missing", "name the code to change: `--before CODE`")
+    if len(after) != len(before) and len(before) > 1:
+        problem = f"{len(before)} times --before, and {len(after)} times --after"
+        raise UsageError(problem, "write both for each hunk; `--after ''` removes the code")
+    if len(scopes) > 1 and len(scopes) != len(before):
+        problem = f"{len(before)} times --before, and {len(scopes)} times --scope"
+        raise UsageError(problem, "write --scope once for all hunks, or once for each, in order")
+    if not before:
+        return tuple(DraftHunk(scope) for scope in scopes)
+    scopes = scopes if len(scopes) > 1 else [*scopes, ""][:1] * len(before)
+    return tuple(map(DraftHunk, scopes, before, after or [""]))

@@ -113,7 +113,7 @@ def _check_asserting(
 def _check_answer(
     page: Page, front: Exercise, answer: Sequence[Probe], context: Context
 ) -> Iterator[Finding]:
-    line = answer[0].line
+    line, missing = answer[0].line, _missing_libraries(context)
     unsound = [result for result in check_soundness(answer, context) if result.problems]
     for result in unsound:
         problem = f"the answer `{result.probe}` is not a sound probe: {'; '.join(result.problems)}"
@@ -125,14 +125,27 @@ def _check_answer(
     for name in front.breaks:
         attack = attack_break(name, answer, context)
         idle -= attack.killed_by.keys()
-        if not attack.killed_by:
+        if not attack.killed_by and missing and attack.stage == "not-revealed":
+            problem = (
+                f"nothing catches the answer on `{name}` here, where {missing} is not installed"
+            )
+            yield Finding(page.path, line, problem, f"install {missing} to decide", 0)
+        elif not attack.killed_by:
             where = f"{attack.stage}, {attack.why}"
             problem = f"the answer does not kill `{name}`: {where}"
             yield Finding(page.path, line, problem, "add the probe on which a diagnostic alarms")
-    for probe in sorted(idle):
+    for probe in () if missing else sorted(idle):
         problem = f"the answer `{probe}` kills none of `breaks`"
         yield Finding(page.path, line, problem, "remove it, or change it so that it kills one")
     yield from _check_variants(page, answer, context)
+
+
+def _missing_libraries(context: Context) -> str:
+    """Return the libraries that are not installed, and that a diagnostic would compare with."""
+    missing = context.baseline.missing()
+    return ", ".join(
+        sorted({str(one.library) for one in context.baseline.diagnostics if one.name in missing})
+    )
 
 
 def _check_variants(page: Page, answer: Sequence[Probe], context: Context) -> Iterator[Finding]:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
+from harness.check.patches import check_spelling, check_uniqueness
 from harness.check.runner import run_page
 from harness.core.errors import BreaklabError
 from harness.core.finding import Finding, finding_from, finding_from_bug
 from harness.core.report import ClaimReport, Report, RunReport
 from harness.diagnostics import DIAGNOSTICS
+from harness.experiment.baseline import Baseline
+from harness.experiment.comparison import misplaced
 from harness.experiment.context import Context
+from harness.experiment.lab import run_lab
 from harness.experiment.patching import check_blocks
+from harness.grade.submission import prepare_bare
 from harness.pages.front_matter import Break, Pardon, Variant
 from harness.pages.page import Page
 from harness.runs.oracles import why_missing
+
+MOST_NAMES = 5
+"""The number of probes that a finding names; the others are counted."""
 
 
 def check_probed_page(page: Page, context: Context) -> Iterator[Finding | Report]:
@@ -22,10 +30,18 @@ def check_probed_page(page: Page, context: Context) -> Iterator[Finding | Report
     Raises PageError, with its place, for a probe of the page that cannot be read.
     """
     yield from (finding_from(error, page.path) for error in check_blocks(page))
+    yield from check_uniqueness(page, context)
     reports = []
     for item in _reports(page, context):
         yield item
         reports += [item] if isinstance(item, Report) else []
+    runs = [run for report in reports for run in report.runs]
+    crashes = any(run.outcome == "crash" and not run.agrees for run in runs)
+    if misspelt := list(check_spelling(page, context)) if crashes else []:
+        yield from misspelt
+        return  # everything else would only follow from it
+    if isinstance(page.front, Variant) and reports:
+        yield from _check_shared_probes(page, context, reports[0])
     yield from check_reports(page, reports)
 
 
@@ -48,15 +64,44 @@ def _reports(page: Page, context: Context) -> Iterator[Finding | Report]:
 
 def check_reports(page: Page, reports: Sequence[Report]) -> Iterator[Finding]:
     """Yield the differences between the page and the reports on it, one report per engine."""
+    unusable: dict[str, Finding] = {}
     for report in reports:
-        yield from _check_probes(page, report)
-        yield from _check_outcomes(page, report)
+        unusable = {**_unusable_probes(page, report), **unusable}
+        yield from _check_outcomes(page, report, unusable)
+    yield from unusable.values()
+    if unusable:
+        return  # what the page says about all of its probes cannot be judged
+    for report in reports:
         yield from _check_claims(page, report)
     if isinstance(page.front, Break):
         yield from _check_completeness(page, page.front, reports)
         yield from _check_pardon(page, page.front.pardon, reports)
     elif isinstance(page.front, Variant):
         yield from _check_alarms(page, reports)
+
+
+def check_on_engine(page: Page, report: Report, *, named: bool) -> Iterator[Finding]:
+    """Yield why nothing can be judged from the report on a foreign engine.
+
+    Where a page has no site there, or cannot run, matters only if it was `named`, or has a block
+    for that engine.
+    """
+    if runs := misplaced(report):
+        probes = _listed(list(dict.fromkeys(run.probe for run in runs)))
+        problem = (
+            f"misplaced: the page says that the break does not show on {probes}; on "
+            f"{report.engine.name}: {runs[0].outcome} ({runs[0].evidence})"
+        )
+        remedy = f"look at the site with `harness diff {page.id} --engine ENGINE`; write a block "
+        remedy += f"```diff engine={report.engine.name} for this engine"
+        yield Finding(page.path, page.line_of("expect", runs[0].probe), problem, remedy)
+    own = page.diffs_for(report.engine.name)
+    if not report.runs and (named or own):
+        reasons = [str(reason) for reason in report.left_out.values()]
+        why = reasons[0] if reasons else "its patch has no site"
+        problem = f"nothing can be judged on {report.engine.name}: {why}"
+        remedy = "name a page that `harness list --engine ENGINE` shows, or write a block for it"
+        yield Finding(page.path, own[0].line - 1 if own else page.body_line, problem, remedy)
 
 
 def survivors(reports: Sequence[Report]) -> list[Report]:
@@ -80,20 +125,35 @@ def _is_uncaught(report: Report) -> bool:
 # ----- Outcomes -----
 
 
-def _check_probes(page: Page, report: Report) -> Iterator[Finding]:
-    """A probe that fails on the unbroken engine says nothing about the break."""
+def _unusable_probes(page: Page, report: Report) -> dict[str, Finding]:
+    """Return a finding for each probe that says nothing about the break.
+
+    It fails on the unbroken engine, or gives different numbers each time.
+    """
+
+    def finding(probe: str, problem: str, remedy: str) -> Finding:
+        line = page.line_of(*_key("expect", report.engine.variant, probe))
+        return Finding(page.path, line, f"the probe `{probe}` {problem}", remedy)
+
+    seed = "draw from a seeded generator, `np.random.default_rng(0)`; a leaf is seeded already"
+    findings = {
+        probe: finding(probe, f"cannot be judged: {reason}", seed)
+        for probe, reason in report.left_out.items()
+    }
+    correct = "correct the probe; a probe that must be refused has a name `refuse-...`"
     for run in report.runs:
         if (failure := run.wrong_reason.get("crash")) and not run.probe.startswith("refuse-"):
-            line = page.line_of(*_key("expect", report.engine.variant, run.probe))
-            problem = f"the probe `{run.probe}` fails on the unbroken engine as well: {failure}"
-            remedy = "correct the probe; a probe that must be refused has a name `refuse-...`"
-            yield Finding(page.path, line, problem, remedy)
+            problem = f"fails on the unbroken engine as well: {failure}"
+            findings.setdefault(run.probe, finding(run.probe, problem, correct))
+    return findings
 
 
-def _check_outcomes(page: Page, report: Report) -> Iterator[Finding]:
+def _check_outcomes(page: Page, report: Report, unusable: Collection[str]) -> Iterator[Finding]:
     """Yield one finding per probe and expectation, for any number of losses."""
     variant = report.engine.variant
     for probe in dict.fromkeys(run.probe for run in report.runs):
+        if probe in unusable:
+            continue
         runs = [run for run in report.runs if run.probe == probe]
         for expected in dict.fromkeys(run.expected for run in runs if not run.agrees):
             wrong = [run for run in runs if not run.agrees and run.expected == expected]
@@ -185,6 +245,38 @@ def _missing_library(diagnostic: str) -> str | None:
     """Return the library that a diagnostic compares with, if it is not installed."""
     library = {entry.name: entry.library for entry in DIAGNOSTICS}.get(diagnostic)
     return library if library and why_missing(library) else None
+
+
+def _check_shared_probes(page: Page, context: Context, report: Report) -> Iterator[Finding]:
+    """A variant is also correct on the shared probes that its page does not name.
+
+    If the page names a probe with another dtype, the dtype may be another on the others too.
+    """
+    shared, baseline = context.catalogue.shared_probes.items(), context.baseline
+    probes = [probe for name, probe in shared if name not in page.expect[None]]
+    if _check_shared_probes not in baseline.memo:
+        selective = Baseline(baseline.cache, (), baseline.limits, select=True)
+        baseline.memo[_check_shared_probes] = selective  # for all variants of a check
+    others = run_lab(prepare_bare(page, probes, context), baseline.memo[_check_shared_probes])
+    allowed = {"dtype"} & {run.kind for run in report.runs}
+    wrong = {
+        run.probe: run
+        for run in others.runs
+        if run.outcome in ("crash", "silent-corruption") and run.kind not in allowed
+    }
+    if wrong:
+        (first, run), *more = wrong.items()
+        also = f", and also {_listed([name for name, _ in more])}" if more else ""
+        problem = f"differs on the shared probe `{first}`{also}: {run.outcome} ({run.evidence})"
+        remedy = "correct the patch; or, if an equally correct engine may differ there, explain "
+        remedy += f"why, and write {_entry(None, first, [run])}"
+        yield Finding(page.path, page.line_of("expect"), problem, remedy)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the first names, and how many there are besides."""
+    first, rest = names[:MOST_NAMES], len(names) - MOST_NAMES
+    return ", ".join(f"`{name}`" for name in first) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _check_alarms(page: Page, reports: Sequence[Report]) -> Iterator[Finding]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -20,8 +21,8 @@ from harness.check.names import check_names
 from harness.check.prose import check_prose
 from harness.check.training import check_training
 from harness.check.translations import check_translations
-from harness.core.errors import BreaklabError, PageError
-from harness.core.finding import Finding, finding_from, finding_from_bug
+from harness.core.errors import BreaklabError, PageError, UsageError
+from harness.core.finding import UNCHECKED, Finding, finding_from, finding_from_bug, worst
 from harness.core.report import Report
 from harness.experiment.context import Context
 from harness.grade.exercise import read_answer
@@ -65,48 +66,68 @@ class PageCheck(msgspec.Struct, frozen=True):
 
     @property
     def exit_status(self) -> int:
-        """The highest exit status of the findings; 0 if there are only warnings."""
-        return max((finding.exit_status for finding in self.findings), default=0)
+        """The worst exit status of the findings; 0 if there are only warnings."""
+        return worst(finding.exit_status for finding in self.findings)
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether everything passes; None if that cannot be checked without what is missing."""
+        return None if self.exit_status == UNCHECKED else self.exit_status == 0
 
 
 def check_pages(
-    context: Context, ids: Sequence[str] = (), *, training: bool = False
+    context: Context,
+    ids: Sequence[str] = (),
+    *,
+    training: bool = False,
+    only: Sequence[Path] = (),
 ) -> Iterator[PageCheck]:
     """Check the pages with these ids; without ids all pages, and translations that have no page.
 
     Without ids, pages that need many seeds are left out; with `training`, only those are checked.
+    With `only`, only what is in these folders is checked.
 
-    Raises UsageError for an id that does not exist, before anything is checked.
+    Raises UsageError for an id that does not exist and for folders without a page, before anything
+    is checked.
     """
     catalogue = context.catalogue
     for page_id in ids:
         catalogue.path(page_id)
-    everything = not ids and not training
-    if everything:
-        _prepare_baseline(context)
-        ids = sorted(catalogue.files.keys() - catalogue.many_seeded)
-    elif not ids:
-        ids = sorted(catalogue.many_seeded)
-    for page_id in ids:
-        yield check_page(page_id, context)
-    if everything:
-        for page_id in sorted(catalogue.translated.keys() - catalogue.files.keys()):
-            yield _check_orphans(page_id, context)
+    if ids:
+        yield from (check_page(page_id, context) for page_id in ids)
+        return
+    everything = catalogue.files.keys() | catalogue.translated.keys()
+    chosen = catalogue.ids_in(only) if only else everything
+    if training:
+        pages, orphans = chosen & catalogue.many_seeded, frozenset[str]()
+    else:
+        orphans = frozenset(chosen - catalogue.files.keys())
+        pages = frozenset(chosen - orphans - catalogue.many_seeded)
+    if only and not (pages or orphans):
+        folders = ", ".join(map(str, only))
+        remedy = "`harness new` writes a page; --training checks those that need many seeds"
+        raise UsageError(f"no page to check in {folders}", remedy)
+    if not training:
+        _prepare_baseline(context, pages)
+    yield from (check_page(page_id, context) for page_id in sorted(pages))
+    yield from (_check_orphans(page_id, context) for page_id in sorted(orphans))
 
 
-def _prepare_baseline(context: Context) -> None:
-    """Run the clean engine and the libraries once for all pages, to save time.
+def _prepare_baseline(context: Context, ids: Collection[str]) -> None:
+    """Run the clean engine and the libraries once for all of these pages, to save time.
 
     Probes of two pages may share a name; these are left to the check of each page.
     """
     probes: dict[str, list[Probe]] = {}
     for page in context.catalogue.pages[0]:
+        if page.id not in ids:
+            continue
         with contextlib.suppress(PageError):  # becomes a finding when that page is checked
             for probe in (*context.catalogue.probes_for(page), *read_answer(page)):
                 namesakes = probes.setdefault(probe.name, [])
                 namesakes += [probe] if probe not in namesakes else []
     unique = [namesakes[0] for namesakes in probes.values() if len(namesakes) == 1]
-    context.baseline.clean(context.engine, unique)
+    context.baseline.complete(context.engine, unique)
 
 
 def check_page(page_id: str, context: Context) -> PageCheck:

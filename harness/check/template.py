@@ -6,23 +6,20 @@ check` finds every comment that is left.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from harness.check.draft import Draft
+from harness.check.draft import Draft, DraftHunk
+from harness.check.proposals import Observed, claim_rows, expect_rows, observe
 from harness.check.sections import optional_sections, sections_of
-from harness.core.errors import BreaklabError, UsageError
-from harness.core.report import Report, RunReport
-from harness.core.vocabulary import shortened
-from harness.diagnostics import DIAGNOSTICS, Diagnostic
-from harness.experiment.baseline import Baseline
+from harness.core.errors import BreaklabError, DoesNotApply, HunkError, UsageError
+from harness.core.vocabulary import PageKind
 from harness.experiment.context import Context
-from harness.experiment.lab import run_lab
-from harness.experiment.patching import prepare
 from harness.pages.catalogue import unknown
-from harness.pages.front_matter import KINDS, UNSTATED, PatchFront
-from harness.pages.page import read_page
+from harness.pages.front_matter import KINDS, UNSTATED, Claims, PatchFront, ProbedFront
+from harness.pages.page import Page, read_page
 
 UNPATCHED = tuple(kind.kind for kind in KINDS if not issubclass(kind, PatchFront))
 """Kinds of pages without a patch."""
@@ -37,7 +34,7 @@ def write_page(draft: Draft, folder: Path, context: Context) -> tuple[Path, Brea
     if draft.id in catalogue.files:
         raise UsageError(
             f"the id `{draft.id}` is taken by {catalogue.files[draft.id]}",
-            "choose another id, or edit that page",
+            "choose another id, or edit that page; `--again` observes it again",
         )
     for name in draft.probes:
         if name not in catalogue.shared_probes:
@@ -47,37 +44,83 @@ def write_page(draft: Draft, folder: Path, context: Context) -> tuple[Path, Brea
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8") as file:
         file.write(_page(draft, None))
-    if draft.kind in UNPATCHED or not draft.before:
+    if draft.kind in UNPATCHED or not any(hunk.before for hunk in draft.hunks):
         return path, None
     try:
-        report = _observe(draft, path, context)
+        page = read_page(path)
+        observed = observe(page, context, draft.probes, propose=not draft.probes)
     except BreaklabError as error:
         return path, error
-    path.write_text(_page(draft, report), encoding="utf-8")
+    path.write_text(_page(draft, observed), encoding="utf-8")
     return path, None
 
 
-def _observe(draft: Draft, path: Path, context: Context) -> Report:
-    """Return a report on the draft's probes, or on all shared probes if it has none."""
-    probes = draft.probes or tuple(context.catalogue.shared_probes)
-    diagnostics: Sequence[Diagnostic] = DIAGNOSTICS if draft.probes else ()
-    experiment = prepare(read_page(path), context.catalogue, context.engine, probes=probes)
-    return run_lab(experiment, Baseline(context.baseline.cache, diagnostics))
+def rewrite_page(
+    page_id: str, probes: Sequence[str], folder: Path, context: Context
+) -> tuple[Page, BreaklabError | None]:
+    """Observe a page again, whose patch was edited; return it, and what is wrong with its patch.
 
+    Only the tables `[expect]` and `[diagnostics]` are written: statements that are still true stay.
+    Without `probes`, others that show more are added to those that the page names.
 
-def next_steps(draft: Draft, path: Path, extra: bool, error: BreaklabError | None) -> str:
-    """Return the next steps for a new page; `extra` if commands must name its folder."""
-    option = f" --breaks {path.parent.parent}" if extra else ""
-    steps = {
-        "diff": "what the patch changes in the engine's code",
-        "break": "what happens, probe by probe",
-        "myth": "what the program prints",
-        "exercise": "which tests pass, and which fail",
-        "check": "what is left to write, and what is not true",
+    Raises UsageError for a page that has no patch, or is not in the folder, and for a probe that
+    does not exist; PageError for a page that cannot be read.
+    """
+    page = context.catalogue.page(page_id)
+    if not isinstance(page.front, ProbedFront):
+        raise UsageError(f"`{page_id}` is {page.front.noun}", "--again is for a page with probes")
+    if not Path(page.path).resolve().is_relative_to(folder.resolve()):
+        raise UsageError(f"{page.path} is not in {folder}", "name its folder with --breaks")
+    own = [probe.name for probe in page.probes]
+    names = [*page.expect[None], *own, *probes]
+    try:
+        observed = observe(page, context, names, propose=not probes)
+    except (DoesNotApply, HunkError) as error:
+        return page, error
+    claims = claim_rows(observed, page.claims[None])
+    rows = {
+        "expect": list(expect_rows(observed, page.expect[None])),
+        "diagnostics": [claims[key] for key in _claims_of(page.front.kind)],
     }
-    own = (draft.kind,) if draft.kind in UNPATCHED else ("diff", "break")
-    steps = {command: steps[command] for command in (*own, "check")}
-    lines = [f"  harness {command} {draft.id}{option}" for command in steps]
+    toml = _with_tables(page.toml, rows)
+    Path(page.path).write_text(f"+++\n{toml}+++\n{page.body}", encoding="utf-8")
+    return page, None
+
+
+def _claims_of(kind: PageKind) -> tuple[str, ...]:
+    return ("caught_by", "missed_by") if kind == "break" else ("missed_by",)
+
+
+def _with_tables(toml: str, tables: Mapping[str, Sequence[str]]) -> str:
+    """Return TOML in which these tables have these rows; everything else stays as it is."""
+    rows: list[str] = []
+    replaced, inside = set[str](), False
+    for row in toml.splitlines():
+        if header := re.fullmatch(r"\s*\[\s*([^\[\]]+?)\s*\]\s*(#.*)?", row):
+            inside = header[1] in tables
+            replaced |= {header[1]}
+            rows += [row, *tables[header[1]], ""] if inside else [row]
+        elif not inside:
+            rows.append(row)
+    for name in tables.keys() - replaced:
+        rows += ["", f"[{name}]", *tables[name]]
+    return "\n".join(rows).rstrip() + "\n"
+
+
+def next_steps(draft: Draft, path: Path, folder: Path | None, error: BreaklabError | None) -> str:
+    """Return the next steps for a new page; `folder` if commands must name it."""
+    option = f" --breaks {shlex.quote(str(folder))}" if folder else ""
+    steps = {
+        f"diff {draft.id}": "what the patch changes in the engine's code",
+        f"new {draft.id} --again": "observe again, after the patch was edited",
+        f"break {draft.id}": "what happens, probe by probe",
+        f"myth {draft.id}": "what the program prints",
+        f"exercise {draft.id}": "which tests pass, and which fail",
+        f"check {draft.id}": "what is left to write, and what is not true",
+    }
+    own = (draft.kind,) if draft.kind in UNPATCHED else ("diff", "new", "break")
+    steps = {step: why for step, why in steps.items() if step.split()[0] in (*own, "check")}
+    lines = [f"  harness {step}{option}" for step in steps]
     width = max(map(len, lines))
     listed = (f"{line:{width}}   {why}" for line, why in zip(lines, steps.values(), strict=True))
     wrong = [f"\nThe patch has a mistake; correct it in the page.\n{error}"] if error else []
@@ -87,13 +130,13 @@ def next_steps(draft: Draft, path: Path, extra: bool, error: BreaklabError | Non
 # ----- The page's text -----
 
 
-def _page(draft: Draft, report: Report | None) -> str:
-    front = "\n".join(_front(draft, report))
+def _page(draft: Draft, observed: Observed | None) -> str:
+    front = "\n".join(_front(draft, observed))
     body = "\n\n".join(_body(draft))
     return f"+++\n{front}\n+++\n{body}\n"
 
 
-def _front(draft: Draft, report: Report | None) -> Iterator[str]:
+def _front(draft: Draft, observed: Observed | None) -> Iterator[str]:
     yield f'id     = "{draft.id}"'
     yield f'kind   = "{draft.kind}"'
     yield f'family = "{draft.family}"'
@@ -106,44 +149,14 @@ def _front(draft: Draft, report: Report | None) -> Iterator[str]:
     if draft.kind in UNPATCHED:
         return
     yield "\n[expect]"
-    if draft.probes and report is None:
+    claims = {key: f"{key} = []" for key in _claims_of(draft.kind)}
+    if observed:
+        yield from expect_rows(observed, {})
+        claims |= claim_rows(observed, Claims())
+    else:
         yield from (f'{name} = "{UNSTATED}"' for name in draft.probes)
-    if report:
-        yield from _observed(report, "" if draft.probes else "# ")
     yield "\n[diagnostics]"
-    caught, missed = _observed_claims(report) if report and draft.probes else ("", "")
-    if draft.kind == "break":
-        yield f"caught_by = []{caught}"
-    yield f"missed_by = []{missed}"
-
-
-def _observed(report: Report, mark: str) -> Iterator[str]:
-    """Yield a line for each probe that reaches the change; `mark` precedes a proposed one."""
-    if all(run.outcome == "not-reached" for run in report.runs):
-        yield "# observed: no probe runs the changed code; write one in a section `## Probes`"
-    for probe, group in groupby(report.runs, key=lambda run: run.probe):
-        runs = list(group)
-        if mark and all(run.outcome == "not-reached" for run in runs):
-            continue
-        value = f'"{UNSTATED}"'
-        if len({run.outcome for run in runs}) > 1:
-            value = "{ " + ", ".join(f'{run.loss} = "{UNSTATED}"' for run in runs) + " }"
-        outcomes = ", ".join(dict.fromkeys(_outcome(run) for run in runs))
-        evidence = shortened(" ".join(str(runs[-1].evidence).split()), 100)
-        yield f"{mark}{probe} = {value}  # observed: {outcomes}; {evidence}"
-
-
-def _outcome(run: RunReport) -> str:
-    return f"{run.outcome} ({run.kind})" if run.kind else run.outcome
-
-
-def _observed_claims(report: Report) -> tuple[str, str]:
-    """Return comments with the diagnostics that alarm on some probe, and those that never do."""
-    caught = dict.fromkeys(name for run in report.runs for name in run.caught_by)
-    silent = dict.fromkeys(name for run in report.runs for name in run.missed_by)
-    missed = [name for name in silent if name not in caught]
-    first, second = (", ".join(names) or "no diagnostic" for names in (caught, missed))
-    return f"  # observed: {first}", f"  # observed: {second}"
+    yield from (claims[key] for key in _claims_of(draft.kind))
 
 
 def _body(draft: Draft) -> Iterator[str]:
@@ -169,10 +182,14 @@ def _block(section: str, draft: Draft) -> str:
         return f"```python\n{probe}\n```"
     if section != "The break" or draft.kind in UNPATCHED:
         return ""
-    before, after = draft.before, draft.after
-    if not before:
-        before, after = "the original code, one or more lines", after or "the changed code"
-    header = f"@@ {draft.scope} @@" if draft.scope else "@@ @@"
+    blank = DraftHunk(after="the changed code")
+    hunks = [_hunk(hunk) for hunk in draft.hunks or [blank]]
+    return "\n".join(["```diff", "\n\n".join(hunks), "```"])
+
+
+def _hunk(hunk: DraftHunk) -> str:
+    before = hunk.before or "the original code, one or more lines"
+    header = f"@@ {hunk.scope} @@" if hunk.scope else "@@ @@"
     removed = [f"-{row}" for row in before.splitlines()]
-    added = [f"+{row}" for row in after.splitlines()]
-    return "\n".join(["```diff", header, *removed, *added, "```"])
+    added = [f"+{row}" for row in hunk.after.splitlines()]
+    return "\n".join([header, *removed, *added])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from harness.cli.options import Breaks, EngineName, Json, NoCache, VariantId
+from harness.cli.options import Breaks, EngineName, Json, NoCache, Only, VariantId
 from harness.cli.session import Session, print_json
 from harness.core.errors import EnvironmentProblem, UsageError
 from harness.sandbox.signals import Terminated
@@ -32,6 +32,7 @@ def show_kill_matrix(
     engine: EngineName = None,
     on: VariantId = None,
     breaks: Breaks = None,
+    only: Only = None,
     accept: Annotated[
         bool, typer.Option("--accept", help="Commit the observed matrix as the expected one.")
     ] = False,
@@ -53,18 +54,26 @@ def show_kill_matrix(
 
     write_junit = _junit_writer() if junit else None
     start = time.perf_counter()
-    session = Session(breaks, engine, on, json=json, cached=not no_cache)
+    folders = [*(breaks or ()), *(only or ())]
+    session = Session(folders, engine, on, json=json, cached=not no_cache)
     if session.engine.foreign and accept:
         name = session.engine.name
         raise UsageError(f"no matrix is committed for {name}", "leave --accept out")
-    choice = choose(session.catalogue, session.engine, on=on, ids=ids or (), family=family)
+    choice = choose(
+        session.catalogue,
+        session.engine,
+        on=on,
+        ids=ids or (),
+        family=family,
+        only=only or (),
+    )
     matrix, accepted = _cached_matrix(session, choice, start) if not accept else None, None
     if matrix is None:
         matrix, accepted = _evaluated_matrix(session, choice, start, accept)
     if json:
         print_json(matrix)
     elif markdown != Path("-"):
-        _show(session, matrix, accepted, verbose)
+        _show(session, matrix, accepted, only or (), verbose=verbose)
     if markdown:
         write_markdown(matrix, markdown)
     if junit and write_junit:
@@ -72,14 +81,21 @@ def show_kill_matrix(
     return 0 if matrix.agrees or session.engine.foreign else 1
 
 
-def _show(session: Session, matrix: Matrix, accepted: list[Path] | None, verbose: bool) -> None:
+def _show(
+    session: Session,
+    matrix: Matrix,
+    accepted: list[Path] | None,
+    only: Sequence[Path],
+    *,
+    verbose: bool,
+) -> None:
     from harness.report.findings import show_left_out
     from harness.report.matrix_terminal import show_accepted
 
     if accepted is not None:
         show_accepted(session.console, accepted)
     session.show(matrix, verbose=verbose)
-    show_left_out(session.console, len(session.catalogue.many_seeded))
+    show_left_out(session.console, session.catalogue, only)
 
 
 def _cached_matrix(session: Session, choice: Choice, start: float) -> Matrix | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,11 +26,19 @@ def new_page(
     level: Annotated[int | None, typer.Option(help="1 (first lesson) to 3 (expert).")] = None,
     kind: Annotated[str | None, typer.Option(help="break, variant, myth or exercise.")] = None,
     scope: Annotated[
-        str | None,
-        typer.Option(help="Where the patch applies, such as `add.vjp`; by default everywhere."),
+        list[str] | None,
+        typer.Option(
+            metavar="SCOPE",
+            help="Where the patch applies, such as `add.vjp`; by default everywhere.",
+        ),
     ] = None,
-    before: Annotated[str | None, typer.Option(metavar="CODE", help="The original code.")] = None,
-    after: Annotated[str | None, typer.Option(metavar="CODE", help="The changed code.")] = None,
+    before: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CODE", help="The original code; repeat all three for more hunks."),
+    ] = None,
+    after: Annotated[
+        list[str] | None, typer.Option(metavar="CODE", help="The changed code.")
+    ] = None,
     probe: Annotated[
         list[str] | None,
         typer.Option("--probe", metavar="NAME", help="Run this probe on it; may be repeated."),
@@ -43,35 +50,56 @@ def new_page(
         ),
     ] = None,
     engine: EngineName = None,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Observe an existing page again, after its patch was edited."),
+    ] = False,
     json: Json = False,
 ) -> int:
     """Start a page from the template for its kind, with the observed outcomes as comments."""
-    from harness.check.draft import read_draft
-    from harness.check.template import next_steps, write_page
+    from harness.check.draft import Draft, read_draft
+    from harness.check.template import next_steps, rewrite_page, write_page
 
     options: Options = {
         "family": family,
         "level": level,
         "kind": kind,
-        "scope": scope,
-        "before": before,
-        "after": after,
+        "scope": scope or None,
+        "before": before or None,
+        "after": after or None,
         "probes": probe or None,
     }
     folder = _choose_folder(breaks)
     bundled_roots = Session().catalogue.roots
     session = Session([folder] if folder.is_dir() else (), engine, json=json)
-    if not json and sys.stdin.isatty() and sys.stdout.isatty():
-        families = {path.parent.name for path in session.catalogue.files.values()}
-        options = _prompt(options, sorted(families))
-    draft = read_draft(page, options)
-    path, error = write_page(draft, folder, session)
-    if json:
-        print_json({"schema": 1, "page": page, "path": str(path)})
+    if again:
+        _refuse_options(options)
+        written, error = rewrite_page(page, probe or (), folder, session)
+        front, path = written.front, Path(written.path)
+        draft = Draft(front.id, front.family, front.kind, front.level)
     else:
-        extra = folder.resolve() not in {root.resolve() for root in bundled_roots}
-        print(next_steps(draft, path, extra, error))
-    return 0
+        if session.is_interactive:
+            families = {path.parent.name for path in session.catalogue.files.values()}
+            options = _prompt(options, sorted(families))
+        draft = read_draft(page, options)
+        path, error = write_page(draft, folder, session)
+    if json:
+        problem = {"problem": error.problem, "remedy": error.remedy} if error else {}
+        print_json({"schema": 1, "page": page, "path": str(path), **problem})
+    else:
+        bundled = folder.resolve() in {root.resolve() for root in bundled_roots}
+        print(next_steps(draft, path, None if bundled else folder, error))
+    return error.exit_status if error else 0
+
+
+def _refuse_options(options: Options) -> None:
+    """Raise UsageError for an option that describes a page that does not exist yet."""
+    for name, value in options.items():
+        if value is not None and name != "probes":
+            remedy = f"edit the page, and leave --{name} out"
+            raise UsageError(
+                f"--again takes everything but probes from the page, not --{name}", remedy
+            )
 
 
 def _choose_folder(folder: Path | None) -> Path:
@@ -109,6 +137,9 @@ def _prompt(options: Options, families: Iterable[str]) -> Options:
     if answers["before"]:
         question("after", "The changed code")
         question("scope", "Scope, such as add.vjp (Enter: the whole engine)")
+        for name in ("before", "after", "scope"):
+            if isinstance(answers[name], str):
+                answers[name] = [answers[name]]
         question(
             "probes", "Probes, separated by spaces (Enter: propose those that run the changed code)"
         )

@@ -14,6 +14,10 @@ Breaks = Annotated[
     list[Path] | None,
     typer.Option("--breaks", metavar="DIR", help="A folder with more pages; may be repeated."),
 ]
+Only = Annotated[
+    list[Path] | None,
+    typer.Option("--only", metavar="DIR", help="Only the pages in this folder; may be repeated."),
+]
 VariantId = Annotated[
     str | None,
     typer.Option("--on", metavar="VARIANT", help="Put the break into this variant of the engine."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterable
 
 import msgspec
 
@@ -17,7 +18,18 @@ class Finding(msgspec.Struct, frozen=True):
     problem: str
     remedy: str
     exit_status: int = 1
-    """The exit status that it causes; 0 for a warning."""
+    """The exit status that it causes: 0 for a warning, 3 if something could not be checked here."""
+
+
+UNCHECKED = 3
+"""The exit status if something is missing: whether the page is true is not known."""
+
+_SEVERITY = (0, UNCHECKED, 1, 2)
+
+
+def worst(statuses: Iterable[int]) -> int:
+    """Return the exit status of a check; what is wrong matters more than what was not checked."""
+    return max(statuses, key=_SEVERITY.index, default=0)
 
 
 def finding_from(error: BreaklabError, path: str, line: int = 1) -> Finding:

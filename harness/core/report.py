@@ -97,7 +97,7 @@ class Report(msgspec.Struct, frozen=True):
     missing: dict[str, Message] = {}
     """Diagnostics that could not run because a library is not installed."""
     left_out: dict[str, Message] = {}
-    """Probes that cannot be used to judge a foreign engine, and why."""
+    """Probes that cannot be used to judge the engine, and why."""
     path: Literal["swapped", "reloaded"] | None = None
     """How the patch was applied: by replacing the code of functions in a loaded engine, or by
     loading the patched text. None if nothing was run."""

@@ -2,7 +2,7 @@
 
 A number that goes through n roundings of unit roundoff u has a relative error of at most
 `gamma_n = n u / (1 - n u)` (Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition,
-2002, section 3.1). Roundings go up and down, so they rarely add up to that: if they are independent
+2002, lemma 3.1). Roundings go up and down, so they rarely add up to that: if they are independent
 with mean zero, the error exceeds `lambda sqrt(n) u`, to first order, with a probability of at most
 `2 exp(-lambda^2 / 2)` (Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis,
 SIAM J. Sci. Comput. 41(5), 2019, theorem 2.4). Two computations may be apart by twice as much,
@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from harness.core.run import NumericArray
+from harness.core.run import Array, NumericArray, Run
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -31,6 +31,9 @@ PER_ELEMENT = 4
 
 FEWEST = 16
 """The elements that a small array counts as: a number goes through more than one operation."""
+
+REPEATABLE = 1e-6
+"""The relative difference between two runs that rounding can explain, even after some training."""
 
 MOST = 0.01
 """A difference of more than one per cent is never rounding, also in float16."""
@@ -143,3 +146,23 @@ def largest(array: NumericArray) -> float:
 def widened(array: NumericArray) -> NumericArray:
     """Return the numbers as float64 or complex128, so that no sum or product wraps around."""
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+
+
+def repeats(run: Run, again: Run) -> bool:
+    """Whether two runs of a probe on one engine gave the same numbers, up to rounding."""
+    first, second = _arrays(run), _arrays(again)
+    failures = [failure and failure.type for failure in (run.failure, again.failure)]
+    return (
+        failures[0] == failures[1]
+        and len(first) == len(second)
+        and all(
+            before.dtype == after.dtype and agree(before.numpy(), after.numpy(), REPEATABLE)
+            for before, after in zip(first, second, strict=True)
+        )
+    )
+
+
+def _arrays(run: Run) -> list[Array]:
+    logged = (array for step in run.log for array in step.values())
+    arrays = [run.output, *run.gradients.values(), *logged]
+    return [array for array in arrays if array is not None]

@@ -17,6 +17,7 @@ from harness.answer_key.outcome import KINKS
 from harness.core.errors import EnvironmentProblem
 from harness.core.message import Message, message
 from harness.core.report import RunReport
+from harness.core.rounding import repeats
 from harness.core.run import Digest, Run, TraceStep
 from harness.core.verdict import Alarm, Skipped, Verdict
 from harness.core.vocabulary import Loss
@@ -38,6 +39,9 @@ Item = tuple[int, Loss | None]
 
 Traces = Mapping[Pair, Sequence[TraceStep]]
 """Recorded backward walks."""
+
+
+UNREPEATABLE = message("it gives different numbers each time: use a seeded generator")
 
 
 @dataclass(eq=False)
@@ -116,15 +120,35 @@ class Baseline:
         Raises EnvironmentProblem if the engine does not load.
         """
         self.clean(engine, probes)
+        self.unrepeatable(engine, probes)
         if self.select:
             self._coverage(engine, probes)
+
+    def unrepeatable(self, engine: Engine, probes: Sequence[Probe]) -> dict[str, Message]:
+        """Return the probes that give different numbers each time, with that as the reason.
+
+        Each probe of a page or a user that the clean engine can run is run again, in another
+        process. For a foreign engine, `fit` decides which probes can be used.
+        """
+        job = self._repeat_job(engine, probes)
+        if not job.items:
+            return {}
+        first = self.clean(engine, job.probes)
+        pairs = [(job.probes[index].name, loss) for index, loss in job.items]
+        ended = [position for position, pair in enumerate(pairs) if not first[pair].run.failure]
+        return {
+            run.probe: UNREPEATABLE
+            for run in run_cached(job.only(ended), self.cache)
+            if not repeats(run, first[run.probe, run.loss].run)
+        }
 
     def fill_cache(self, unpatched: Engine, probes: Sequence[Probe]) -> None:
         """Run the clean engine once for everything that one experiment needs from it.
 
-        Its runs, the values at the patched places, and the recorded walks are cached under
-        different keys, since most of them serve other experiments too. Does nothing if some of the
-        runs are already cached: then only the others are run, when they are needed.
+        Its runs, the second runs of some probes, the values at the patched places, and the recorded
+        walks are cached under different keys, since most of them serve other experiments too. Does
+        nothing if some of the runs are already cached: then only the others are run, when they are
+        needed.
 
         Parameters
         ----------
@@ -139,14 +163,24 @@ class Baseline:
             return
         trails = msgspec.structs.replace(self.job(unpatched, probes), measure=())
         traces = _traces_only(self.job(unpatched.without_sites(), probes))
+        repeated = self._repeat_job(unpatched, probes)
         everything = msgspec.structs.replace(
-            plain, sites=unpatched.sites, traces=traces.traces, complete=True
+            plain,
+            sites=unpatched.sites,
+            # As other probes, so that their second runs have processes of their own.
+            probes=(*plain.probes, *repeated.probes),
+            items=(*plain.items, *((len(probes) + i, loss) for i, loss in repeated.items)),
+            traces=traces.traces,
+            complete=True,
         )
         try:
             runs = run_isolated(everything)
         except EngineDoesNotLoad:
             return  # `clean` reports it
-        observed, walks = runs[: len(plain.items)], runs[len(plain.items) :]
+        observed, rest = runs[: len(plain.items)], runs[len(plain.items) :]
+        again, walks = rest[: len(repeated.items)], rest[len(repeated.items) :]
+        again = [msgspec.structs.replace(_without_sites(run), measured={}) for run in again]
+        self.cache.put(RUNS, dict(zip(keys_of(repeated), again, strict=True)))
         self.cache.put(RUNS, dict(zip(plain_keys, map(_without_sites, observed), strict=True)))
         self.cache.put(RUNS, dict(zip(keys_of(trails), map(_only_sites, observed), strict=True)))
         self.cache.put(RUNS, dict(zip(keys_of(traces), walks, strict=True)))
@@ -281,6 +315,15 @@ class Baseline:
         """Return the job for the answer key, which also measures slopes at kinks."""
         job = self.job(engine.without_sites(), probes)
         return msgspec.structs.replace(job, measure=(*job.measure, KINKS))
+
+    def _repeat_job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
+        """Return the job to run the probes of pages and users a second time.
+
+        Its keys are not those of another job, which would return the first runs.
+        """
+        own = [probe for probe in probes if not (probe.shared or engine.foreign)]
+        job = job_for(engine.without_sites(), own, self.limits or Limits())
+        return msgspec.structs.replace(job, trailed=False)
 
 
 def job_for(engine: Engine, probes: Sequence[Probe], limits: Limits) -> Job:

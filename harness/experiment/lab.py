@@ -38,6 +38,7 @@ def run_lab(experiment: Experiment, baseline: Baseline) -> Report:
     if baseline.explain:
         baseline.fill_cache(experiment.unpatched, experiment.probes)
     keys = baseline.clean(experiment.clean, experiment.probes)
+    experiment = _repeatable(experiment, baseline)
     runs = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
     judgements = _judge_all(experiment, runs, keys)
     reports = _describe_all(experiment, baseline, runs, judgements, keys)
@@ -59,6 +60,17 @@ def usable(experiment: Experiment, baseline: Baseline) -> Experiment:
         experiment,
         probes=tuple(probe for probe in experiment.probes if probe.name in names),
         left_out={name: item.reason for name, item in fits.items() if name not in names},
+    )
+
+
+def _repeatable(experiment: Experiment, baseline: Baseline) -> Experiment:
+    """Return the experiment without the probes that give different numbers each time."""
+    if not (reasons := baseline.unrepeatable(experiment.clean, experiment.probes)):
+        return experiment
+    return replace(
+        experiment,
+        probes=tuple(probe for probe in experiment.probes if probe.name not in reasons),
+        left_out={**(experiment.left_out or {}), **reasons},
     )
 
 
@@ -230,7 +242,8 @@ def _report(
         headline=headline({run.outcome for run in runs}),
         agrees=bool(runs)
         and all(run.agrees for run in runs)
-        and all(claim.agrees is not False for claim in claims),
+        and all(claim.agrees is not False for claim in claims)
+        and (foreign or not experiment.left_out),
         seconds=round(seconds, 3),
         runs=runs,
         claims=claims,

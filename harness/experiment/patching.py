@@ -64,7 +64,7 @@ class Experiment(PatchedEngine):
 
     probes: tuple[Probe, ...]
     left_out: Mapping[str, Message] | None = None
-    """Probes on which a foreign engine cannot be judged, and why; None before they are known."""
+    """Probes that cannot be used to judge the engine, and why; None before they are known."""
 
     @cached_property
     def _by_name(self) -> dict[str, Probe]:

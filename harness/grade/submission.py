@@ -18,12 +18,11 @@ import msgspec
 
 from harness.core.errors import PageError, UsageError
 from harness.core.report import RunReport, SiteReport
-from harness.core.rounding import agree
-from harness.core.run import Array, Run
+from harness.core.rounding import repeats
 from harness.core.verdict import Alarm
 from harness.core.vocabulary import Stage
 from harness.diagnostics.crash import CRASH
-from harness.experiment.baseline import Baseline, Pair
+from harness.experiment.baseline import UNREPEATABLE, Baseline, Pair
 from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import Experiment, prepare
@@ -34,9 +33,6 @@ from harness.runs.cache import Cache
 
 LARGEST_LEAF = 100_000
 """The largest number of elements of a leaf; a probe is a small program."""
-
-REPEATABLE = 1e-6
-"""The relative difference between two runs that rounding can explain, even after some training."""
 
 
 class Soundness(msgspec.Struct, frozen=True):
@@ -106,8 +102,8 @@ def check_soundness(probes: Sequence[Probe], context: Context) -> list[Soundness
         return [Soundness(probe.name, _problems_of(probe, crashes)) for probe in probes]
     problems: dict[Pair, str] = {}
     for pair, clean in baseline.clean(engine, probes).items():
-        if not _repeats(clean.run, first[pair].run):
-            problems[pair] = "it gives different numbers each time: use a seeded generator"
+        if not repeats(clean.run, first[pair].run):
+            problems[pair] = str(UNREPEATABLE)
         elif clean.alarms:
             listed = "; ".join(f"{name}: {message}" for name, message in clean.alarms.items())
             problems[pair] = f"it raises an alarm on the unbroken engine: {listed}"
@@ -120,21 +116,6 @@ def _problems_of(probe: Probe, problems: Mapping[Pair, str]) -> list[str]:
     """Return the distinct problems of a probe, under any loss."""
     own = (problem for (name, _), problem in problems.items() if name == probe.name)
     return list(dict.fromkeys(own))
-
-
-def _repeats(run: Run, again: Run) -> bool:
-    """Whether two runs of a probe on one engine gave the same numbers, up to rounding."""
-    first, second = _arrays(run), _arrays(again)
-    return len(first) == len(second) and all(
-        before.dtype == after.dtype and agree(before.numpy(), after.numpy(), REPEATABLE)
-        for before, after in zip(first, second, strict=True)
-    )
-
-
-def _arrays(run: Run) -> list[Array]:
-    logged = (array for step in run.log for array in step.values())
-    arrays = [run.output, *run.gradients.values(), *logged]
-    return [array for array in arrays if array is not None]
 
 
 def attack_break(break_id: str, probes: Sequence[Probe], context: Context) -> Attack:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 
 from harness.matrix import analysis
@@ -48,7 +48,12 @@ def build_matrix(
         ": ".join((probe, name)): evaluations.passes(name, probe)
         for probe, name in frozenset[Pair]().union(*catches.values())
     }
-    problems = _problems(rows, controls, differences)
+    new = [
+        row.break_
+        for row in rows
+        if differences is not None and row.break_ not in (committed or {})
+    ]
+    problems = _problems(rows, controls, differences, new)
     return Matrix(
         schema=1,
         engine=evaluations.engine,
@@ -66,6 +71,7 @@ def build_matrix(
         pair_set=smallest_cover(breaks_by(": ".join, catches), costs),
         frontier=frontier(by_diagnostic, passes, len(catches)),
         differences=None if differences is None else list(differences),
+        new=new,
         seconds=seconds,
         repeatable=all(page.report.repeatable for page in evaluations.everything),
     )
@@ -75,6 +81,7 @@ def _problems(
     rows: Sequence[BreakRow],
     controls: Sequence[ControlRow],
     differences: Sequence[Difference] | None,
+    new: Collection[str],
 ) -> list[str]:
     """Return what is wrong, the most serious first: if a control fails, no matrix counts."""
     problems = [
@@ -84,10 +91,13 @@ def _problems(
         if row.problems
     ]
     problems += [row.problem for row in rows if row.problem]
-    if differences:
-        breaks = len({difference.break_ for difference in differences})
-        problems.append(
-            f"{breaks} {'break is' if breaks == 1 else 'breaks are'} not as committed; "
-            f"once you know why, run `{ACCEPT}`"
-        )
+    if changed := {difference.break_ for difference in differences or ()}.difference(new):
+        problems.append(f"{_breaks(changed)} not as committed; once you know why, run `{ACCEPT}`")
+    if new:
+        accept = "once you have read what catches it, add `--accept` to the command"
+        problems.append(f"{_breaks(new)} new, and in no committed matrix; {accept}")
     return problems
+
+
+def _breaks(names: Collection[str]) -> str:
+    return "1 break is" if len(names) == 1 else f"{len(names)} breaks are"

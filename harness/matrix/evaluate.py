@@ -137,16 +137,17 @@ def _evaluate(entry: Entry, baseline: Baseline) -> Evaluation:
     report = run_lab(work, baseline)
     if isinstance(page.front, Break) and not any(run.caught_by for run in report.runs):
         report = add_stages(work, baseline, report)  # a survivor: say where the fault is lost
-    clean = _clean_alarms(work, baseline)
+    clean = _clean_alarms(work, report, baseline)
     return Evaluation(page.front.family, report, pardon, own, clean)
 
 
-def _clean_alarms(experiment: Experiment, baseline: Baseline) -> CleanAlarms:
-    """Return the alarms about the unpatched engine."""
+def _clean_alarms(experiment: Experiment, report: Report, baseline: Baseline) -> CleanAlarms:
+    """Return the alarms about the unpatched engine, on the probes that were judged."""
     page = experiment.page
     own = {probe.name for probe in page.probes}
+    probes = [probe for probe in experiment.probes if probe.name not in report.left_out]
     alarms: CleanAlarms = {}
-    for (probe, loss), run in baseline.clean(experiment.clean, experiment.probes).items():
+    for (probe, loss), run in baseline.clean(experiment.clean, probes).items():
         key = f"{page.id}/{probe}" if probe in own else probe
         alarms.setdefault(key, []).extend(false_alarms("clean", key, loss, run.alarms))
     return alarms

@@ -67,8 +67,8 @@ class Plan:
     """The reports that are common to all pages; empty if they are not cached."""
     roots: tuple[Path, ...]
     """The catalogue's roots; each has a committed matrix of its own."""
-    whole: bool
-    """Whether every break of the catalogue is included."""
+    complete: frozenset[Path]
+    """The roots of which every break is included."""
     conventions: Conventions
     """The catalogue's conventions, such as which pages are the controls."""
 
@@ -89,8 +89,8 @@ class Choice:
     controls: tuple[Page, ...]
     variants: tuple[Page, ...]
     breaks: tuple[Page, ...]
-    whole: bool
-    """Whether every break of the catalogue is included."""
+    complete: frozenset[Path]
+    """The roots of which every break is included."""
 
     @cached_property
     def shared_key(self) -> bytes:
@@ -112,7 +112,8 @@ class Choice:
             for root in self.catalogue.roots
         ]
         texts = [file.read_bytes() if file.is_file() else None for file in files]
-        facts = (keys, list(map(str, files)), texts, self.whole, self.catalogue.conventions)
+        complete = sorted(map(str, self.complete))
+        facts = (keys, list(map(str, files)), texts, complete, self.catalogue.conventions)
         return key_of(MATRICES, facts)
 
 
@@ -123,6 +124,7 @@ def choose(
     on: str | None = None,
     ids: Sequence[str] = (),
     family: str | None = None,
+    only: Sequence[Path] = (),
 ) -> Choice:
     """Choose the pages of a matrix.
 
@@ -135,20 +137,22 @@ def choose(
     on : str, optional
         The id of a variant that takes the place of the clean engine. Other variants are then left
         out, since they are rewrites of the engine as it is.
-    ids, family : sequence of str, str, optional
-        Only these breaks, only the breaks of this family.
+    ids, family, only : sequence of str, str, sequence of Path, optional
+        Only these breaks, only the breaks of this family, only those in these folders.
 
     Raises
     ------
     PageError
         For the first page that cannot be used.
     UsageError
-        For an id or a family that no break has.
+        For an id or a family that no break has, and for folders without a break.
     """
     pages = catalogue.valid_pages()
     variant = catalogue.page(on, "variant") if on else None
     breaks = [page for page in pages if isinstance(page.front, Break)]
-    chosen = _select(catalogue, breaks, ids, family)
+    chosen = _select(catalogue, breaks, ids, family, only)
+    left_out = {page.id for page in breaks} - {page.id for page in chosen}
+    omitted = {_root(page.path, catalogue.roots) for page in breaks if page.id in left_out}
     ours = not engine.foreign
     return Choice(
         catalogue=catalogue,
@@ -157,7 +161,7 @@ def choose(
         controls=tuple(p for p in pages if isinstance(p.front, Control) and ours),
         variants=tuple(p for p in pages if isinstance(p.front, Variant) and ours and not variant),
         breaks=tuple(chosen),
-        whole=len(chosen) == len(breaks),
+        complete=frozenset(catalogue.roots) - omitted,
     )
 
 
@@ -177,7 +181,7 @@ def plan_matrix(choice: Choice, cache: Cache | None = None) -> Plan:
         key=choice.shared_key,
         common=planner.common,
         roots=choice.catalogue.roots,
-        whole=choice.whole,
+        complete=choice.complete,
         conventions=choice.catalogue.conventions,
     )
 
@@ -192,9 +196,13 @@ def size_of(probe: Probe) -> Size:
 
 
 def _select(
-    catalogue: Catalogue, breaks: list[Page], ids: Sequence[str], family: str | None
+    catalogue: Catalogue,
+    breaks: list[Page],
+    ids: Sequence[str],
+    family: str | None,
+    only: Sequence[Path],
 ) -> list[Page]:
-    """Return the breaks with these ids, or of this family."""
+    """Return the breaks with these ids, of this family, in these folders."""
     for page in ids:
         if isinstance(catalogue.page(page, "break").front, TrainingBreak):
             raise UsageError(
@@ -205,11 +213,16 @@ def _select(
     if family is not None and family not in families:
         remedy = f"{nearest(family, families)}the families are {', '.join(families)}"
         raise UsageError(f"no family `{family}`", remedy)
-    return [
+    inside = catalogue.ids_in(only) if only else catalogue.files.keys()
+    chosen = [
         page
         for page in breaks
-        if (not ids or page.id in ids) and family in (None, page.front.family)
+        if (not ids or page.id in ids) and family in (None, page.front.family) and page.id in inside
     ]
+    if only and not chosen:
+        folders = ", ".join(map(str, only))
+        raise UsageError(f"no break to run in {folders}", "`harness new` writes one")
+    return chosen
 
 
 class _Planner:

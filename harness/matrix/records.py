@@ -184,6 +184,8 @@ class Matrix(msgspec.Struct, frozen=True):
     frontier: list[FrontierStep]
     differences: list[Difference] | None
     """Differences from the committed matrix; None if none is committed."""
+    new: list[str]
+    """The breaks that are in no committed matrix; empty if none is committed."""
     seconds: float
     repeatable: bool = True
     """Whether evaluating the same pages again would give the same matrix."""

@@ -33,13 +33,15 @@ def judge_matrix(plan: Plan, evaluations: Evaluations, seconds: float) -> Matrix
     all_committed: dict[str, Committed] = {}
     differences: list[Difference] | None = None
     at_home = {} if plan.engine.foreign else _rows_at_home(plan, evaluations)
-    for root, rows in at_home.items():
-        committed = read_committed(committed_file(root, plan.engine.variant))
-        if committed is not None:
+    tables = {root: read_committed(committed_file(root, plan.engine.variant)) for root in at_home}
+    if any(table is not None for table in tables.values()):
+        differences = []
+        for root, rows in at_home.items():
+            committed = tables[root] or {}
             # If only some breaks were evaluated, the others still have a page.
-            gone = sorted(committed.keys() - {row.break_ for row in rows}) if plan.whole else []
-            found = compare(rows, committed, evaluations.skipped, gone)
-            differences = [*(differences or ()), *found]
+            evaluated = {row.break_ for row in rows}
+            gone = sorted(committed.keys() - evaluated) if root in plan.complete else []
+            differences += compare(rows, committed, evaluations.skipped, gone)
             all_committed |= committed
     return build_matrix(
         evaluations, committed=all_committed, differences=differences, seconds=seconds
@@ -68,7 +70,7 @@ def accept(plan: Plan, evaluations: Evaluations) -> list[Path]:
     for root, rows in _rows_at_home(plan, evaluations).items():
         file = committed_file(root, plan.engine.variant)
         before = read_committed(file)
-        after = {} if plan.whole else dict(before or {})
+        after = {} if root in plan.complete else dict(before or {})
         after |= {row.break_: commit_row(row) for row in rows}
         if after != (before or {}):
             write_committed(file, after)

@@ -8,7 +8,7 @@ pages at any depth (`family/id.md`) and shared probes in `probes/*.py`.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import entry_points
@@ -106,6 +106,15 @@ class Catalogue:
             raise unknown(what, page_id, self.files, "`harness list` shows them all")
         return self.files[page_id]
 
+    def ids_in(self, folders: Sequence[Path]) -> frozenset[str]:
+        """Return the ids of the pages, and of the translations, in these folders."""
+        within = [folder.resolve() for folder in folders]
+        return frozenset(
+            path.stem.partition(".")[0]
+            for path in self._markdown()
+            if any(path.resolve().is_relative_to(folder) for folder in within)
+        )
+
     def page(self, page_id: str, kind: PageKind | None = None) -> Page:
         """The page of that id.
 
@@ -175,9 +184,12 @@ class Catalogue:
         """Return the probes that a page runs on: those it states outcomes for, or those `wanted`.
 
         Raises UsageError for a name that is neither one of the page's own probes nor a shared one,
-        and PageError for such a name in the page's front matter.
+        and PageError for such a name in the page's front matter, or for a probe of the page that
+        has the name of a shared one.
         """
-        available = self.shared_probes | _by_name(page.probes)
+        own = _by_name(page.probes)
+        self._refuse_shadows(own, page)
+        available = self.shared_probes | own
         for name in wanted:
             if name not in available:
                 raise unknown("probe", name, available, "leave --probe out to run the page's own")
@@ -194,6 +206,17 @@ class Catalogue:
                 remedy = f"{nearest(name, available)}{where}"
                 raise page.mistake(("expect", name), "names no probe", remedy)
         return tuple(available[name] for name in names)
+
+    def _refuse_shadows(self, own: Mapping[str, Probe], page: Page) -> None:
+        """Raise PageError for a probe with the name of a bundled one, or of one in its folder.
+
+        A shared probe in another folder does not concern the page.
+        """
+        homes = [root for root in self.roots if Path(page.path).is_relative_to(root)]
+        for name in own.keys() & self.shared_probes.keys():
+            shared = self.shared_probes[name]
+            if shared.shared or any(Path(shared.path).is_relative_to(root) for root in homes):
+                raise _taken(own[name], shared)
 
     def _markdown(self) -> Iterator[Path]:
         """Pages and translations."""
@@ -218,7 +241,10 @@ def open_catalogue(folders: Iterable[Path] = ()) -> Catalogue:
     roots.append(_package_folder("breaks"))
     roots += [_package_folder(point.value) for point in entry_points(group=ENTRY_POINTS)]
     # `--breaks breaks` in a clone of this repository names the bundled folder once more.
-    return Catalogue(tuple({root.resolve(): root for root in roots}.values()))
+    resolved = {root.resolve(): root for root in roots}
+    return Catalogue(
+        tuple(root for path, root in resolved.items() if resolved.keys().isdisjoint(path.parents))
+    )
 
 
 def _package_folder(package: str) -> Path:
@@ -234,15 +260,15 @@ def _by_name(probes: Iterable[Probe]) -> dict[str, Probe]:
     named: dict[str, Probe] = {}
     for probe in probes:
         if probe.name in named:
-            other = named[probe.name]
-            raise PageError(
-                probe.path,
-                probe.line,
-                f"the probe `{probe.name}` is also defined in {other.path}",
-                "give one of the two another name",
-            )
+            raise _taken(probe, named[probe.name])
         named[probe.name] = probe
     return named
+
+
+def _taken(probe: Probe, other: Probe) -> PageError:
+    """Return the error about a probe with the name of another one."""
+    problem = f"the probe `{probe.name}` is also defined in {other.path}"
+    return PageError(probe.path, probe.line, problem, "give one of the two another name")
 
 
 def unknown(what: str, name: str, names: Iterable[str], otherwise: str) -> UsageError:

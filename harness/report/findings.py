@@ -12,15 +12,20 @@ from rich.text import Text
 from harness.check.pages import PageCheck
 from harness.core.finding import Finding
 from harness.core.report import Report
+from harness.pages.catalogue import Catalogue
 from harness.report.terminal import Screen, counted, outcome_text
 
 
 def show_check(console: Console, check: PageCheck) -> None:
     """Print the check of one page."""
-    passes = check.exit_status == 0
+    verdicts = {
+        True: ("passed ", "green"),
+        False: ("FAILED ", "bold red"),
+        None: ("not checked ", "yellow"),
+    }
     engines = dict.fromkeys(report.engine.variant or report.engine.name for report in check.reports)
     line = Text.assemble(
-        ("passed ", "green") if passes else ("FAILED ", "bold red"),
+        verdicts[check.holds],
         (check.page, "bold"),
         f"  on {', '.join(engines)}" if engines else "",
         (f"  {check.seconds:.1f} s", "dim"),
@@ -30,8 +35,9 @@ def show_check(console: Console, check: PageCheck) -> None:
         _show_finding(console, finding)
 
 
-def show_comparison(console: Screen, report: Report) -> None:
-    """Print the headline of a break on a foreign engine, and how much of it is as the page says."""
+def show_comparison(console: Screen, report: Report, findings: Sequence[Finding]) -> None:
+    """Print the headline of a break on a foreign engine, how much of it is as the page says, and
+    the findings."""
     same, stated = report.agreement
     line = outcome_text(report.headline)
     line.append(f"  {report.break_}", "bold")
@@ -42,6 +48,8 @@ def show_comparison(console: Screen, report: Report) -> None:
     elif report.left_out:
         line.append(f"  {next(iter(report.left_out.values()))}", "dim")
     console.print(line, soft_wrap=True)
+    for finding in findings:
+        _show_finding(console, finding)
 
 
 def _show_finding(console: Console, finding: Finding) -> None:
@@ -62,21 +70,26 @@ def _near(path: str) -> str:
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
-def show_left_out(console: Console, count: int) -> None:
+def show_left_out(console: Console, catalogue: Catalogue, only: Sequence[Path]) -> None:
     """Print that pages which need many seeds were left out, and the command that checks them."""
-    if count:
+    left_out = catalogue.many_seeded & (catalogue.ids_in(only) if only else catalogue.files.keys())
+    if count := len(left_out):
         text = f"{count} pages that need many seeds are left out: harness check --training"
         console.print(Text(text, "dim"))
 
 
 def show_summary(console: Console, checks: Sequence[PageCheck], seconds: float) -> None:
     """Print how many pages pass, in the last line."""
-    failed = sum(check.exit_status != 0 for check in checks)
+    failed = sum(check.holds is False for check in checks)
+    unchecked = sum(check.holds is None for check in checks)
     findings = sum(len(check.findings) for check in checks)
     pages = counted(len(checks), "page")
     verdict = f"{failed} of them fail" if failed else "all pass"
+    if unchecked:
+        verdict = f"{failed} of them fail, and {unchecked} could not be checked"
     if len(checks) == 1:
-        verdict = "fails" if failed else "passes"
+        verdict = "fails" if failed else "could not be checked" if unchecked else "passes"
     listed = f", {counted(findings, 'finding')}" if findings else ""
-    console.print(Text(f"{pages}: {verdict}{listed}", "bold red" if failed else "green"), end="")
+    style = "bold red" if failed else "yellow" if unchecked else "green"
+    console.print(Text(f"{pages}: {verdict}{listed}", style), end="")
     console.print(Text(f"  {seconds:.1f} s", "dim"))

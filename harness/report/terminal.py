@@ -217,7 +217,7 @@ def _merge(runs: list[RunReport], say: Language) -> list[tuple[str, RunReport]]:
 
 
 def _show_left_out(console: Screen, report: Report) -> None:
-    """Print the probes that cannot judge a foreign engine, by reason."""
+    """Print the probes that cannot be used to judge the engine, by reason."""
     say, by_reason = console.say, dict[Message, list[str]]()
     for probe, reason in report.left_out.items():
         by_reason.setdefault(reason, []).append(probe)

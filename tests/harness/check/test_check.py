@@ -12,7 +12,7 @@ import breaks
 from harness.check import expectations as observed
 from harness.check.expectations import survivors
 from harness.check.pages import PageCheck, check_page, check_pages
-from harness.core.errors import UsageError
+from harness.core.errors import PageError, UsageError
 from harness.core.report import Report
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
@@ -20,6 +20,7 @@ from harness.experiment.context import OpenContext
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.runs import oracles
 from harness.runs.cache import open_cache
+from harness.training import experiment as training
 from tests.harness.command import harness
 from tests.harness.reports import report_of, report_with, run_of
 from tests.harness.sound_page import SOUND, spoilt, write_page
@@ -204,6 +205,98 @@ def test_a_claim_about_a_diagnostic_that_declined_or_never_looked_is_a_finding(
     assert skipped.problem.startswith("says missed by trajectory, which ran on no probe: it req")
 
 
+# ----- Probes and patches that cannot be used -----
+
+
+@pytest.mark.usefixtures("without_oracles")
+def test_a_probe_that_draws_without_a_seed_is_the_only_finding(tmp_path: Path) -> None:
+    """The patch changes nothing that can be observed: whatever differs comes from the probe."""
+    text = spoilt("-$g / a\n+$g\n", "-$g / a\n+$g * (1 / a)\n")
+    unseeded = "    return a.log() * np.random.default_rng().random()\n"
+    text = text.replace("    return a.log()\n", unseeded, 1)
+    text = text.replace("def log_of_powers", "import numpy as np\n\n\ndef log_of_powers")
+    check = checked(tmp_path, text)
+    (finding,) = check.findings
+    assert "the probe `log-of-powers` cannot be judged: it gives different" in finding.problem
+    assert finding.line == line_of(text, "log-of-powers ")
+    assert "default_rng(0)" in finding.remedy
+    (report,) = check.reports
+    assert isinstance(report, Report)
+    assert {run.probe for run in report.runs} == {"log-of-ones"}
+    assert not report.agrees
+    seeded = text.replace("default_rng()", "default_rng(0)")
+    assert not any("different" in problem for problem in told(checked(tmp_path, seeded)))
+
+
+@pytest.mark.usefixtures("without_oracles")
+def test_a_probe_that_fails_without_the_break_is_one_finding(tmp_path: Path) -> None:
+    check = checked(tmp_path, spoilt("return a.log()", "return a.lgo()"))
+    assert len(check.findings) == 1
+    assert "the probe `log-of-powers` fails on the unbroken engine" in told(check)[0]
+
+
+@pytest.mark.usefixtures("without_oracles")
+@pytest.mark.parametrize(
+    ("added", "name", "near"),
+    [
+        ("unbrodcast($g, a.shape)", "unbrodcast", "`unbroadcast`"),
+        ("np.onse(3) * $g", "onse", "`ones`"),
+        ("$g.reshap(3)", "reshap", "`reshape`"),
+    ],
+)
+def test_a_misspelt_name_in_the_patch_is_the_only_finding(
+    tmp_path: Path, added: str, name: str, near: str
+) -> None:
+    text = spoilt("+$g\n", f"+{added}\n")
+    (finding,) = checked(tmp_path, text).findings
+    assert f"`{name}` on the + side is defined nowhere" in finding.problem
+    assert finding.line == line_of(text, f"+{added}")
+    assert near in finding.remedy
+
+
+@pytest.mark.usefixtures("without_oracles")
+@pytest.mark.parametrize(
+    "added",
+    ["raise ZeroDivisionError", "import itertools\n+return itertools.zip_longest($g, $g, $g)[0]"],
+)
+def test_a_crash_that_is_not_a_misspelling_is_told_as_such(tmp_path: Path, added: str) -> None:
+    text = spoilt("-$g / a\n+$g\n", f"-return ($g / a,)\n+{added}\n")
+    problems = "\n".join(told(checked(tmp_path, text)))
+    assert "defined nowhere" not in problems
+    assert "observed: crash" in problems
+
+
+def test_a_probe_with_the_name_of_a_shared_one_is_an_error(tmp_path: Path) -> None:
+    text = SOUND.replace("log_of_ones", "add_new_axis").replace("log-of-ones  ", "add-new-axis")
+    (finding,) = checked(tmp_path, text).findings
+    assert "`add-new-axis` is also defined in" in finding.problem
+    assert (finding.line, finding.exit_status) == (line_of(text, "def log_of_powers"), 2)
+    assert "another name" in finding.remedy
+
+
+def test_a_shared_probe_of_another_folder_does_not_concern_a_page(tmp_path: Path) -> None:
+    write_page(tmp_path / "one")
+    write_page(tmp_path / "two", 'def log_of_ones(a=[1.0]):\n    "x"\n    return a', "probes/p.py")
+    page = "log-slope-one"
+    catalogue = open_catalogue([tmp_path / "one", tmp_path / "two"])
+    assert len(catalogue.probes_for(catalogue.page(page))) == 2
+    write_page(tmp_path / "one", 'def log_of_ones(a=[1.0]):\n    "x"\n    return a', "probes/p.py")
+    catalogue = open_catalogue([tmp_path / "one"])
+    with pytest.raises(PageError, match="is also defined in"):
+        catalogue.probes_for(catalogue.page(page))
+
+
+@pytest.mark.usefixtures("without_oracles")
+def test_equal_patches_under_two_ids_are_found_however_they_are_written(tmp_path: Path) -> None:
+    literal = SOUND.replace(
+        "-$g / a\n+$g\n", " def vjp($g):\n-    return ($g / a,)\n+    return ($g,)\n"
+    )
+    write_page(tmp_path, literal.replace("log-slope-one", "another"), "another.md")
+    (finding,) = checked(tmp_path, SOUND).findings
+    assert "its patch is the same as that of `another`" in finding.problem
+    assert finding.line == line_of(SOUND, "```diff")
+
+
 # ----- Survivors -----
 
 
@@ -265,17 +358,67 @@ def test_without_a_library_what_it_would_decide_is_only_a_warning(
 
 @pytest.mark.usefixtures("without_oracles")
 def test_a_claim_that_could_be_held_nowhere_is_found(tmp_path: Path) -> None:
-    text = spoilt('"crash", "shape"', '"crash", "shape", "loss-falls"').replace(
-        "return a.log()", "raise ValueError"
-    )
+    text = spoilt('"crash", "shape"', '"crash", "shape", "checkpoint"')
     problems = "\n".join(told(checked(tmp_path, text)))
-    assert "says missed by shape, which ran on no probe" in problems
+    assert "says missed by checkpoint, which ran on no probe" in problems
 
 
 def test_a_false_alarm_on_a_variant_is_found(tmp_path: Path) -> None:
     text = SOUND.replace('kind   = "break"', 'kind   = "variant"')
     problems = "\n".join(told(checked(tmp_path, text)))
     assert "`gradcheck` raises a false alarm on `log-of-powers`" in problems
+
+
+HIDDEN = """\
++++
+id     = "stretched-axes-forgotten"
+kind   = "variant"
+family = "variants"
+
+[expect]
+add-new-axis   = "disguised-correct"
+add-same-shape = "disguised-correct"
+
+[diagnostics]
+missed_by = ["shape"]
++++
+# Forget the stretched axes
+
+## Hypothesis
+
+Predict which probe shows it.
+
+## The break
+
+```diff
+@@ unbroadcast @@
+{patch}
+```
+
+## What happens
+
+Nothing.
+
+## Diagnostic
+
+There is nothing to find.
+
+## Lesson
+
+None.
+"""
+
+
+@pytest.mark.usefixtures("without_oracles")
+def test_a_variant_must_be_correct_on_the_shared_probes_that_it_does_not_name(
+    tmp_path: Path,
+) -> None:
+    bundled = open_catalogue().page("unbroadcast-lead-only")
+    patch = bundled.diffs("minigrad")[0].text.split("@@ unbroadcast @@")[1].strip("\n")
+    check = checked(tmp_path, HIDDEN.format(patch=patch), "stretched-axes-forgotten")
+    (finding,) = [item for item in check.findings if "differs on the shared" in item.problem]
+    assert "`add-stretched-axis`" in finding.problem
+    assert finding.exit_status == 1
 
 
 # ----- Many pages -----
@@ -285,7 +428,8 @@ def test_an_accident_with_one_page_hides_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_page(tmp_path)
-    write_page(tmp_path, SOUND.replace("log-slope-one", "another"), "another.md")
+    another = SOUND.replace("log-slope-one", "another").replace("+$g\n", "+2 * $g\n")
+    write_page(tmp_path, another, "another.md")
     write_page(tmp_path, "no page at all", "bad.md")
 
     def accident(reports: Sequence[Report]) -> list[Report]:
@@ -353,6 +497,25 @@ def test_a_warning_changes_no_exit_status(tmp_path: Path) -> None:
     assert "(a warning)" in done.stdout
 
 
+def test_what_needs_a_missing_library_is_not_checked_and_is_status_3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "find_spec", lambda _module: None)
+    trained = open_catalogue().many_seeded
+    name = min(trained)
+    done = harness("check", name)
+    assert done.returncode == 3
+    assert done.stdout.startswith(f"not checked {name}")
+    assert "1 page: could not be checked, 1 finding" in done.stdout
+    assert "breaklab[training]" in done.stdout
+    (page,) = json.loads(harness("check", name, "--json").stdout)["pages"]
+    assert page["holds"] is None
+    write_page(tmp_path, spoilt("Every entry is 1.", "TODO"))
+    done = harness("check", name, "log-slope-one", "--breaks", str(tmp_path))
+    assert done.returncode == 1
+    assert "2 pages: 1 of them fail, and 1 could not be checked" in done.stdout
+
+
 def test_json_holds_the_findings_and_the_reports(tmp_path: Path) -> None:
     path = write_page(tmp_path, spoilt("Every entry is 1.", "TODO"))
     done = harness("check", "log-slope-one", "--breaks", str(tmp_path), "--json")
@@ -362,6 +525,33 @@ def test_json_holds_the_findings_and_the_reports(tmp_path: Path) -> None:
     assert page["findings"][0]["path"] == str(path)
     assert page["findings"][0].keys() == {"path", "line", "problem", "remedy", "exit_status"}
     assert [report["break"] for report in found["reports"]] == ["log-slope-one"]
+
+
+@pytest.mark.usefixtures("without_oracles")
+def test_only_the_pages_of_a_folder_are_checked_with_the_catalogue_beside_them(
+    tmp_path: Path,
+) -> None:
+    text = SOUND.replace("log-of-ones  ", "add-new-axis")  # a shared probe
+    text = text.replace("[diagnostics]", "[expect.accumulate-in-place]\n\n[diagnostics]")
+    write_page(tmp_path, text.replace("disguised-correct", "not-reached"), "f/log-slope-one.md")
+    write_page(tmp_path, '+++\nof = "000000000000"\n+++\n# T\n', "log-slope-two.es.md")
+    done = harness("check", "--only", str(tmp_path), "--json")
+    pages = json.loads(done.stdout)["pages"]
+    assert [page["page"] for page in pages] == ["log-slope-one", "log-slope-two"]
+    assert (pages[0]["holds"], pages[1]["holds"]) == (True, False)
+    assert [engine["variant"] for engine in pages[0]["engines"]] == [None, "accumulate-in-place"]
+    done = harness("check", "log-slope-one", "--only", str(tmp_path))
+    assert (done.returncode, "--only cannot be combined with a page" in done.stderr) == (2, True)
+    (tmp_path / "empty").mkdir()
+    done = harness("check", "--only", str(tmp_path / "empty"))
+    assert (done.returncode, "no page to check in" in done.stderr) == (2, True)
+
+
+def test_only_a_part_of_the_catalogue_is_checked() -> None:
+    part = GUIDE.parent / "controls"
+    done = harness("check", "--only", str(part), "--json")
+    ids = [page["page"] for page in json.loads(done.stdout)["pages"]]
+    assert ids == sorted(path.stem for path in part.glob("*.md") if "." not in path.stem)
 
 
 def test_naming_the_bundled_folder_once_more_is_not_a_clash() -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.check.draft import Draft, read_draft
+from harness.check.draft import Draft, DraftHunk, read_draft
 from harness.check.pages import check_page
+from harness.check.proposals import MOST
 from harness.check.template import next_steps, write_page
 from harness.core.errors import UsageError
 from harness.core.vocabulary import PageKind
@@ -17,6 +18,7 @@ from harness.experiment.context import OpenContext
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import Page, read_page
 from harness.runs.cache import open_cache
+from tests.harness.bundled import CATALOGUE
 from tests.harness.command import harness, on_a_terminal
 
 pytestmark = pytest.mark.usefixtures("without_oracles")
@@ -63,7 +65,7 @@ def test_observed_outcomes_are_comments_beside_open_ones(tmp_path: Path) -> None
     assert page.claims[None].caught_by == ()
     rows = page.toml.splitlines()
     (seen,) = [row for row in rows if row.startswith("add-new-axis")]
-    assert seen.startswith('add-new-axis = "?"  # observed: silent-corruption (shape); a.grad has')
+    assert seen.startswith('add-new-axis   = "?"  # observed: silent-corruption (shape); a.grad')
     assert 'add-same-shape = "?"  # observed: disguised-correct;' in page.toml
     (caught,) = [row for row in rows if row.startswith("caught_by")]
     (missed,) = [row for row in rows if row.startswith("missed_by")]
@@ -85,13 +87,20 @@ def test_losses_that_come_to_different_ends_get_an_outcome_each(tmp_path: Path) 
     assert "disguised-correct, silent-corruption (value)" in row
 
 
-def test_without_probes_those_that_reach_the_change_are_proposed(tmp_path: Path) -> None:
+def test_without_probes_a_few_that_end_differently_are_proposed(tmp_path: Path) -> None:
     _, page = new(tmp_path, "--family", "broadcasting", *PATCH)
     assert page is not None
-    assert page.expect == {None: {}}
-    proposed = [row for row in page.toml.splitlines() if row.startswith("# ")]
-    assert any(row.startswith('# add-new-axis = "?"  # observed: silent-c') for row in proposed)
-    assert not any("not-reached" in row for row in proposed)
+    rows = [row for row in page.toml.splitlines() if ' = "?"' in row]
+    assert {row.split(" = ")[0].strip() for row in rows} == page.expect[None].keys()
+    assert 3 <= len(rows) <= MOST
+    shown = [row.split("# observed: ")[1].split(";")[0] for row in rows]
+    assert "silent-corruption (shape)" in shown
+    assert "disguised-correct" in shown
+    assert "not-reached" not in shown
+    kinds = {probe.kind for probe in CATALOGUE.probes_for(page)}
+    assert {"gradient", "steps"} <= kinds
+    assert "# observed: other probes that run the changed code: " in page.toml
+    assert "caught_by = []  # observed: " in page.toml
 
 
 def test_a_change_that_no_probe_reaches_is_said(tmp_path: Path) -> None:
@@ -122,7 +131,7 @@ def test_a_patch_that_does_not_fit_is_written_and_explained_there_and_by_diff(
     patch = ("--scope", "add", "--before", "unbroadcats($g, $s)", "--after", "$g")
     done, page = new(tmp_path, "--family", "broadcasting", *patch)
     assert page is not None
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert "The patch has a mistake" in done.stdout
     assert "the most similar code" in done.stdout
     assert "the most similar code" in harness("diff", "mine", "--breaks", str(tmp_path)).stderr
@@ -137,16 +146,75 @@ def test_a_page_without_a_patch_yet_says_so_by_line(tmp_path: Path) -> None:
 
 
 def test_a_block_of_several_lines_is_marked_line_by_line(tmp_path: Path) -> None:
-    draft = Draft("mine", "f", before="a = b\nc = d", after="a = d")
+    draft = Draft("mine", "f", hunks=(DraftHunk("", "a = b\nc = d", "a = d"),))
     path, _ = write_page(draft, tmp_path, context_of(tmp_path))
     assert "@@ @@\n-a = b\n-c = d\n+a = d\n```" in path.read_text(encoding="utf-8")
+
+
+def test_a_patch_of_several_hunks_has_a_scope_for_all_or_one_for_each(tmp_path: Path) -> None:
+    hunks = ("--before", "unbroadcast($g, $s)", "--after", "$g")
+    hunks += ("--before", "$a + $b", "--after", "$a + 2 * $b")
+    for name, scopes in (("one", ["add"]), ("each", ["add", "sub|add"])):
+        options = [word for scope in scopes for word in ("--scope", scope)]
+        done = harness("new", name, "--family", "f", *options, *hunks, "--breaks", str(tmp_path))
+        assert (done.returncode, done.stderr) == (0, "")
+        (block,) = read_page(tmp_path / "f" / f"{name}.md").fences
+        first, second = block.text.split("\n\n")
+        assert first == "@@ add @@\n-unbroadcast($g, $s)\n+$g"
+        assert second == f"@@ {scopes[-1]} @@\n-$a + $b\n+$a + 2 * $b\n"
+
+
+def test_a_page_is_observed_again_and_its_prose_is_kept(tmp_path: Path) -> None:
+    _, page = new(tmp_path, "--family", "broadcasting", *PATCH, "--probe", "add-new-axis")
+    assert page is not None
+    path = Path(page.path)
+    text = path.read_text(encoding="utf-8").replace("+$g\n", "+$g / 1\n")
+    text = text.replace('= "?"  # observed: silent-corruption', '= "silent-corruption"  # was')
+    text = text.replace("[diagnostics]\ncaught_by = []", '[diagnostics]\ncaught_by = ["shape"]')
+    text = text.replace("sources = []", "sources = []  # none yet").replace(
+        "<!-- A title", "Words."
+    )
+    text = text.replace(
+        "\n[diagnostics]", '\n[expect.accumulate-in-place]\nadd-new-axis = "crash"\n\n[diagnostics]'
+    )
+    own = '## Probes\n\n```python\ndef mine(a=(3,), b=(3,)):\n    "x"\n    return a + b\n```\n\n'
+    path.write_text(text.replace("## What happens", f"{own}## What happens"), encoding="utf-8")
+    before = read_page(path)
+    done = harness("new", "mine", "--again", "--probe", "add-scalar", "--breaks", str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    after = read_page(path)
+    assert (after.body, after.title) == (before.body, before.title)
+    assert "sources = []  # none yet" in after.toml
+    rows = after.toml.splitlines()
+    assert 'add-new-axis = "silent-corruption"' in rows
+    assert any(row.startswith('mine         = "?"  # observed: disguised-c') for row in rows)
+    assert any(row.startswith('add-scalar   = "?"  # observed: silent') for row in rows)
+    assert after.expect["accumulate-in-place"] == {"add-new-axis": "crash"}
+    assert after.claims[None].caught_by == ("shape",)
+    assert 'caught_by = ["shape"]' in rows
+    assert any(row.startswith("missed_by = []  # observed: ") for row in rows)
+    done = harness("new", "mine", "--again", "--breaks", str(tmp_path))
+    again = read_page(path)
+    assert again.expect[None].keys() > after.expect[None].keys()
+    assert again.toml.count("[expect]") == again.toml.count("[diagnostics]") == 1
+
+
+def test_a_page_whose_patch_matches_nothing_is_left_as_it_is(tmp_path: Path) -> None:
+    _, page = new(tmp_path, "--family", "broadcasting", *PATCH, "--probe", "add-new-axis")
+    assert page is not None
+    path = Path(page.path)
+    path.write_text(path.read_text(encoding="utf-8").replace("-unb", "-unn"), encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
+    done = harness("new", "mine", "--again", "--breaks", str(tmp_path), "--json")
+    assert (done.returncode, "matches nothing" in json.loads(done.stdout)["problem"]) == (1, True)
+    assert path.read_text(encoding="utf-8") == text
 
 
 def test_the_next_steps_are_commands_that_run(tmp_path: Path) -> None:
     done, _ = new(tmp_path / "made", "--family", "broadcasting", *PATCH)
     commands = [row.strip().split("   ")[0].split() for row in done.stdout.splitlines()]
     commands = [words for words in commands if words[:1] == ["harness"]]
-    assert [words[1] for words in commands] == ["diff", "break", "check"]
+    assert [words[1] for words in commands] == ["diff", "new", "break", "check"]
     for words in commands:
         assert harness(*words[1:]).stderr == ""
 
@@ -156,7 +224,7 @@ def test_the_next_steps_of_a_myth_and_of_an_exercise_are_their_own(
     tmp_path: Path, kind: PageKind
 ) -> None:
     path, trouble = tmp_path / "f" / "mine.md", None
-    steps = next_steps(Draft("mine", "f", kind), path, False, trouble)
+    steps = next_steps(Draft("mine", "f", kind), path, None, trouble)
     assert [row.split()[1] for row in steps.splitlines() if "harness" in row] == [kind, "check"]
 
 
@@ -165,6 +233,15 @@ def test_the_next_steps_of_a_myth_and_of_an_exercise_are_their_own(
     [
         (["mine"], "--family is missing"),
         (["mine", "--family", "f", "--after", "b"], "--before is missing"),
+        (["mine", "--family", "f", "--before", "a", "--before", "b"], "2 times --before, and 0"),
+        (
+            ["mine", "--family", "f", "--before", "a", "--after", "b", *["--scope", "s"] * 2],
+            "1 times --before, and 2 times --scope",
+        ),
+        (["mine", "--again"], "no page `mine`"),
+        (["skip-unbroadcast", "--again"], "skip-unbroadcast.md is not in"),
+        (["allclose-compares-shapes", "--again"], "is a myth"),
+        (["skip-unbroadcast", "--again", "--level", "2"], "--again takes everything but probes"),
         (["Mine", "--family", "f"], "ID is `Mine`"),
         (["mine", "--family", "../f"], "--family is `../f`"),
         (["mine", "--family", "f", "--level", "4"], "--level is 4"),

@@ -14,6 +14,7 @@ import breaks
 from harness.matrix import plan
 from tests.harness.bundled import bundled_pages
 from tests.harness.command import harness, harness_process
+from tests.harness.sound_page import SOUND, write_page
 
 PAGES = Path(breaks.__file__).parent
 
@@ -276,8 +277,7 @@ def test_pages_of_an_installed_package_are_found_through_its_entry_point(tmp_pat
     package.mkdir()
     about.mkdir()
     (package / "__init__.py").touch()
-    page = (PAGES / "variants" / "accumulate-in-place.md").read_text(encoding="utf-8")
-    (package / "theirs.md").write_text(page.replace('"accumulate-in-place"', '"theirs"'), "utf-8")
+    write_page(package, SOUND.replace("log-slope-one", "theirs"), "theirs.md")
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: their-pages\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[breaklab.breaks]\ntheirs = their_pages\n")
     done = harness_process("check", "theirs", PYTHONPATH=str(tmp_path), cwd=PAGES.parent)

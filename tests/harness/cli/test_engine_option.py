@@ -110,10 +110,31 @@ def test_list_has_the_breaks_that_have_a_site(learner: Path, cache: str) -> None
     assert len(ids) < 60  # it has no layers, no optimizers
 
 
-def test_check_compares_and_never_fails_on_another_engine(learner: Path, cache: str) -> None:
+def test_check_compares_and_a_difference_is_not_a_failure(learner: Path, cache: str) -> None:
     done = breaks("check", "skip-unbroadcast", "--json", cwd=learner, cache=cache)
     (report,) = json.loads(done.stdout)["reports"]
     assert (done.returncode, report["break"]) == (0, "skip-unbroadcast")
+    assert json.loads(done.stdout)["findings"] == []
+
+
+def test_check_fails_where_a_patch_is_not_the_change_that_the_page_means(
+    learner: Path, cache: str
+) -> None:
+    """In this engine, the rule of mul is also the rule of a square, where minigrad has another."""
+    done = breaks("check", "mul-swapped-operands", "--json", cwd=learner, cache=cache)
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert done.returncode == 1
+    assert "misplaced: the page says that the break does not show on `square`" in finding["problem"]
+    shown = breaks("check", "mul-swapped-operands", cwd=learner, cache=cache)
+    assert (shown.returncode, "misplaced" in shown.stdout) == (1, True)
+
+
+def test_check_fails_where_a_page_that_was_named_cannot_be_judged(
+    learner: Path, cache: str
+) -> None:
+    done = breaks("check", "adam-shared-moments", cwd=learner, cache=cache)
+    assert done.returncode == 1
+    assert "nothing can be judged on tensor: its patch has no site" in done.stdout
 
 
 def test_a_matrix_of_single_breaks(learner: Path, cache: str) -> None:

@@ -12,7 +12,7 @@ from harness.engines.engine import Engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import prepare
-from harness.pages.catalogue import open_catalogue
+from harness.pages.catalogue import Catalogue
 from harness.runs.cache import Cache
 from tests.harness.tiny import tiny_engine
 
@@ -65,7 +65,7 @@ def page(folder: Path, diff: str, *, keys: str = "", kind: str = "break", name: 
 
 
 def lab(folder: Path, engine: Engine, name: str = "a", on: str | None = None) -> Report:
-    catalogue = open_catalogue([folder])
+    catalogue = Catalogue((folder,))  # the bundled one has a probe `square`
     variant = catalogue.page(on, "variant") if on else None
     experiment = prepare(
         catalogue.page(name), catalogue, engine, variant=variant, probes=["square"]
@@ -104,7 +104,7 @@ def test_a_length_explains_a_factor_unless_the_probe_or_the_patch_does(
     page(tmp_path, f"@@ backward @@\n-2 * $x * $g\n{diff} * $g")
     path = tmp_path / "a.md"
     path.write_text(path.read_text().replace("a=[1.0, 2.0, 3.0]", f"a={leaf}"))
-    catalogue = open_catalogue([tmp_path])
+    catalogue = Catalogue((tmp_path,))
     experiment = prepare(catalogue.page("a"), catalogue, engine, probes=["square"])
     report = run_lab(experiment, Baseline(Cache(None), (), explain=True))
     assert [str(run.fingerprint) for run in report.runs if run.loss == "weighted"] == [fingerprint]
@@ -255,3 +255,37 @@ def test_a_page_may_name_a_transformer(tmp_path: Path, engine: Engine) -> None:
     page(tmp_path, "", keys=f'transformer = "{__name__}:Treble"')
     with pytest.raises(PageError, match="no LibCST transformer"):
         lab(tmp_path, engine)
+
+
+UNSEEDED = """    a.data = a.data * np.random.default_rng().random()
+    return a.square()
+"""
+COUNTED = """    _calls.append(1)
+    a.data = a.data * len(_calls)
+    return a.square()
+"""
+
+
+@pytest.mark.parametrize("explain", [False, True])
+def test_a_probe_that_does_not_repeat_is_left_out_and_one_with_state_is_not(
+    tmp_path: Path, engine: Engine, explain: bool
+) -> None:
+    """Each run has a process of its own, so that a probe's state cannot change the next run."""
+    page(
+        tmp_path, "@@ backward @@\n-2 * $x\n+$x * 2", keys='[expect]\nsquare = "silent-corruption"'
+    )
+    path = tmp_path / "a.md"
+    text = path.read_text(encoding="utf-8")
+    text = text.replace("def square", "import numpy as np\n\ndef square").replace(
+        "    return a.square()\n", UNSEEDED, 1
+    )
+    counted = f'_calls = []\n\ndef counted(a=[1.0]):\n    "x"\n{COUNTED}'
+    text += f"\n```python\n{counted}```\n"
+    path.write_text(text, encoding="utf-8")
+    catalogue = Catalogue((tmp_path,))
+    names = ["square", "counted"]
+    experiment = prepare(catalogue.page("a"), catalogue, engine, probes=names)
+    report = run_lab(experiment, Baseline(Cache(None), explain=explain))
+    assert list(report.left_out) == ["square"]
+    assert not report.agrees
+    assert {(run.probe, run.outcome) for run in report.runs} == {("counted", "disguised-correct")}

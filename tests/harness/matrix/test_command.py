@@ -69,6 +69,40 @@ def test_what_is_accepted_is_as_committed_until_something_changes(
     assert "1 break is not as committed; once you know why, run `harness matrix --accept`" in out
 
 
+def test_rows_of_a_folder_that_has_no_committed_matrix_are_new(
+    matrix: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two folders: `half` is committed, `flat` in the course's folder is not."""
+    pages, course = tmp_path / "pages", tmp_path / "course"
+    course.mkdir()
+    (pages / "flat.md").rename(course / "flat.md")
+    (pages / "unused.md").unlink()
+    both = catalogue.Catalogue((pages, course))
+    monkeypatch.setattr(catalogue, "open_catalogue", lambda _: catalogue.Catalogue(both.roots))
+    assert matrix("half", "--accept")[0] == 0
+    status, out, _ = matrix()
+    assert status == 1
+    assert "1 break is new, and in no committed matrix" in out
+    assert "As committed" not in out
+    assert json.loads(matrix("--json")[1])["new"] == ["flat"]
+    status, out, _ = matrix("--only", str(course))
+    assert (status, "flat" in out, "half" in out) == (1, True, False)
+    assert matrix("--only", str(course), "--accept")[0] == 0
+    assert "[flat]" in (course / "matrix.toml").read_text(encoding="utf-8")
+    assert "As committed; no false alarm." in matrix()[1]
+    (course / "flat.md").rename(course / "flatter.md")
+    text = (course / "flatter.md").read_text(encoding="utf-8")
+    (course / "flatter.md").write_text(text.replace("flat", "flatter"), encoding="utf-8")
+    assert matrix("--only", str(course), "--accept")[0] == 0
+    assert "[flat]" not in (course / "matrix.toml").read_text(encoding="utf-8")
+
+
+def test_only_a_folder_without_a_break_is_an_error(matrix: Command, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    status, _, err = matrix("--only", str(tmp_path / "empty"))
+    assert (status, "no break to run in" in err) == (2, True)
+
+
 def test_what_cannot_be_accepted_is_an_error_with_a_remedy(matrix: Command, tmp_path: Path) -> None:
     (tmp_path / "pages" / "sabotage.md").unlink()
     status, out, err = matrix("--accept")

@@ -173,10 +173,19 @@ def test_new_breaks_and_breaks_that_are_gone(caught: BreakRow) -> None:
 
 
 def test_a_difference_is_a_problem_that_names_the_way_to_accept_it(caught: BreakRow) -> None:
-    found = compare([caught], {}, ())
-    matrix = build_matrix(
-        evaluations(evaluation("b", seen(by="shape"))), committed={}, differences=found
-    )
+    then = {"b": commit_row(row(seen("small", "torch")))}
+    found = compare([caught], then, ())
+    now = evaluations(evaluation("b", seen(by="shape")))
+    matrix = build_matrix(now, committed=then, differences=found)
     assert not matrix.agrees
     assert "1 break is not as committed" in matrix.problems[0]
     assert "`harness matrix --accept`" in matrix.problems[0]
+
+
+def test_a_break_that_was_never_committed_is_a_problem_of_its_own(caught: BreakRow) -> None:
+    now = evaluations(evaluation("b", seen(by="shape")))
+    matrix = build_matrix(now, committed={}, differences=compare([caught], {}, ()))
+    assert (matrix.agrees, matrix.new) == (False, ["b"])
+    (problem,) = matrix.problems
+    assert problem.startswith("1 break is new, and in no committed matrix")
+    assert build_matrix(now).new == []

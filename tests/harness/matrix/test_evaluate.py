@@ -75,8 +75,8 @@ def test_ids_and_a_family_restrict_the_breaks_and_never_the_controls(catalogue: 
         assert [entry.page.id for entry in made.breaks] == ["half"]
         assert [entry.page.id for entry in made.controls] == ["no-op", "sabotage"]
         assert [entry.page.id for entry in made.variants] == ["squared-by-hand"]
-        assert not made.whole
-    assert plan(catalogue).whole
+        assert made.complete == frozenset()
+    assert plan(catalogue).complete == frozenset(catalogue.roots)
 
 
 def test_what_does_not_exist_is_said_before_anything_runs(catalogue: Catalogue) -> None:
@@ -119,6 +119,17 @@ def test_a_patch_without_a_site_does_not_apply_and_is_not_a_survivor(tmp_path: P
     _, matrix = run(plan(catalogue))
     assert matrix.breaks[0].fate == "does-not-apply"
     assert matrix.problems == []
+
+
+def test_a_probe_that_gives_other_numbers_each_time_accuses_nobody(catalogue: Catalogue) -> None:
+    path = catalogue.roots[0] / "flat.md"
+    probe = "import numpy as np\n\ndef drawn(a=[1.0, 2.0]):\n    'x'\n"
+    probe += "    a.data = a.data * np.random.default_rng().random()\n    return a.square()\n"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(f"{text}\n## Probes\n\n```python\n{probe}```\n", encoding="utf-8")
+    _, matrix = run(plan(catalogue, ids=["flat"]))
+    assert rows(matrix) == {"flat": {"shape": BOTH, "gradcheck": BOTH}}
+    assert [row.problems for row in matrix.controls] == [[]] * 5
 
 
 def test_an_alarm_about_the_clean_engine_is_seen_though_a_break_silences_it(

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from harness.core.errors import EnvironmentProblem
 from harness.matrix.build import build_matrix
+from harness.matrix.committed import Committed
 from harness.matrix.records import Difference, FalseAlarm, Matrix
 from harness.report.json import to_json
 from harness.report.junit import write_junit
@@ -124,7 +125,9 @@ def test_details_name_probes_messages_and_the_least_that_shows_it() -> None:
 
 def test_it_says_that_all_is_well_only_where_it_is() -> None:
     good = evaluations(evaluation("b", seen(by="shape")))
-    assert "As committed; no false alarm." in shown(build_matrix(good, differences=[]))
+    then = {"b": Committed("silent-corruption", survived=False)}
+    same = build_matrix(good, committed=then, differences=[])
+    assert "As committed; no false alarm." in shown(same)
     fresh = shown(build_matrix(good))
     assert "No matrix is committed; `harness matrix --accept`" in fresh
     assert "No break survives; no false alarm." in fresh

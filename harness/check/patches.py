@@ -1,0 +1,169 @@
+"""The check of a page's patch: names that exist nowhere, and another page with the same patch."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import math
+import re
+import sys
+import warnings
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.core.errors import BreaklabError
+from harness.core.finding import Finding
+from harness.experiment.context import Context
+from harness.experiment.patching import put
+from harness.pages.catalogue import nearest
+from harness.pages.front_matter import ProbedFront
+from harness.pages.page import Fence, Page
+
+_TYPES = (str, bytes, list, tuple, dict, set, int, float, complex, slice, Exception)
+_NUMPY = (np, np.ndarray, np.ufunc, np.linalg, np.random, np.random.Generator)
+_AVAILABLE = {name for owner in (builtins, math, *_TYPES, *_NUMPY) for name in dir(owner)}
+
+
+# ----- Names -----
+
+
+def check_spelling(page: Page, context: Context) -> Iterator[Finding]:
+    """Yield each name that the patch reads and that exists nowhere, for a page that crashes.
+
+    Raises what `put` raises.
+    """
+    engine = context.engine
+    before, after = _Names(engine.sources), _Names(put(page, engine).sources)
+    existing = before.read | before.bound | after.bound | _AVAILABLE
+    for name in sorted(after.read - existing):
+        problem = f"`{name}` on the + side is defined nowhere, and the patched code crashes"
+        remedy = f"{nearest(name, before.read | before.bound)}correct the spelling, or define it"
+        yield Finding(page.path, _line_with(name, page), problem, remedy)
+
+
+class _Names:
+    """The names in an engine's files."""
+
+    def __init__(self, sources: Mapping[str, str]) -> None:
+        self.read: set[str] = set()
+        """Names and attributes whose value is used."""
+        self.bound: set[str] = set()
+        """Names that are assigned, defined, imported or arguments, and attributes that are set."""
+        for text in sources.values():
+            for node in ast.walk(_parse(text)):
+                self._add(node)
+
+    def _add(self, node: ast.AST) -> None:
+        match node:
+            case ast.Name(id=name, ctx=ctx) | ast.Attribute(attr=name, ctx=ctx):
+                (self.read if isinstance(ctx, ast.Load) else self.bound).add(name)
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                self.bound.add(name)
+            case ast.alias(name=name, asname=asname):
+                self.bound |= {*name.split("."), *filter(None, [asname])}
+                if name in sys.stdlib_module_names and name in sys.modules:
+                    self.bound |= set(dir(sys.modules[name]))
+            case ast.ExceptHandler(name=str(name)):
+                self.bound.add(name)
+
+
+def _parse(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about "\d" in a string
+        return ast.parse(text)
+
+
+def _line_with(name: str, page: Page) -> int:
+    """Return the line of the first + line with that name; that of the first block if none has."""
+    blocks = page.diffs("minigrad")
+    for block in blocks:
+        for number, row in enumerate(block.text.splitlines(), start=block.line):
+            if row.startswith("+") and re.search(rf"\b{name}\b", row):
+                return number
+    return blocks[0].line if blocks else page.body_line
+
+
+# ----- Equal patches -----
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The words and signs that a patch removes and adds, without its placeholders."""
+
+    removed: frozenset[str]
+    added: frozenset[str]
+
+    def may_equal(self, other: _Words) -> bool:
+        """Whether the two may be the same patch: a placeholder may stand for any word."""
+        return self._fits(other) or other._fits(self)
+
+    def _fits(self, other: _Words) -> bool:
+        """Whether the other removes and adds what this one does, apart from what it only moves."""
+        removed, added = self.removed - self.added, self.added - self.removed
+        if not (removed or added):
+            removed, added = self.removed, self.added
+        return removed <= other.removed and added <= other.added
+
+
+def check_uniqueness(page: Page, context: Context) -> Iterator[Finding]:
+    """Yield the pages whose patch changes our engine in exactly the same way."""
+    patches = _patches(context)
+    if (own := patches.get(page.id)) is None or not own.result(context):
+        return
+    for other in patches.values():
+        if other is own or not own.words.may_equal(other.words):
+            continue
+        if own.result(context) == other.result(context):
+            problem = f"its patch is the same as that of `{other.page.id}`, {other.page.path}"
+            remedy = "keep one of the two pages, or change what this one breaks"
+            yield Finding(page.path, page.diffs("minigrad")[0].line - 1, problem, remedy)
+
+
+class _PagePatch:
+    """A page's patch, and what it makes of our engine once that is needed."""
+
+    def __init__(self, page: Page, words: _Words) -> None:
+        self.page, self.words = page, words
+        self._result: list[Mapping[str, str]] | None = None
+
+    def result(self, context: Context) -> list[Mapping[str, str]]:
+        """Return the patched sources; an empty list for a patch that cannot be applied."""
+        if self._result is None:
+            try:
+                self._result = [put(self.page, context.engine).sources]
+            except BreaklabError:  # becomes a finding when that page is checked
+                self._result = []
+        return self._result
+
+
+def _patches(context: Context) -> dict[str, _PagePatch]:
+    """Return the patches of all pages, by id; computed once for all pages of a check."""
+    pages = context.catalogue.pages[0]
+    of_pages: object
+    patches: dict[str, _PagePatch]
+    of_pages, patches = context.baseline.memo.get(_patches, (None, {}))
+    if of_pages is not pages:
+        patches = {
+            page.id: _PagePatch(page, _words(blocks))
+            for page in pages
+            if isinstance(page.front, ProbedFront) and (blocks := page.diffs("minigrad"))
+        }
+        context.baseline.memo[_patches] = pages, patches
+    return patches
+
+
+def _words(blocks: Collection[Fence]) -> _Words:
+    removed, added = (
+        frozenset(
+            word
+            for block in blocks
+            for row in block.text.splitlines()
+            if row.startswith(sign)
+            for word in re.findall(r"[$]?\w+|[^\w\s]", row[1:])
+            if not word.startswith("$")
+        )
+        for sign in "-+"
+    )
+    return _Words(removed, added)
