@@ -35,7 +35,7 @@ class Entry:
     page: Page
     root: Path
     """The catalogue root that contains it."""
-    key: bytes | None
+    key: bytes
     """The key of its evaluation in the cache."""
     work: Experiment | Report | Evaluation
     """The experiment; a report if the patch has no site; the evaluation if it is cached."""
@@ -173,13 +173,13 @@ class _Planner:
         }
 
     def entries(self, pages: Iterable[Page]) -> tuple[Entry, ...]:
-        keys = {page.id: (page, page_key(self.key, page, self.variant)) for page in pages}
-        cached: dict[bytes | None, Evaluation] = {}
+        keys = {page.id: (page, page_key(self.key, page)) for page in pages}
+        cached: dict[bytes, Evaluation] = {}
         if self.cache:
             cached = cached_evaluations(self.cache, (key for _, key in keys.values()), self.common)
         return tuple(self._entry(page, key, cached.get(key)) for page, key in keys.values())
 
-    def _entry(self, page: Page, key: bytes | None, cached: Evaluation | None) -> Entry:
+    def _entry(self, page: Page, key: bytes, cached: Evaluation | None) -> Entry:
         root = _root(page.path, self.catalogue.roots)
         at_home = {root, Path(bundled.__file__).parent}
         foreign = frozenset(name for name, home in self.homes.items() if home not in at_home)

@@ -222,12 +222,13 @@ def open_catalogue(folders: Iterable[Path] = ()) -> Catalogue:
 
 
 def _package_folder(package: str) -> Path:
-    spec = find_spec(package)
+    top, *inner = package.split(".")  # to find a module inside a package would run the package
+    spec = find_spec(top)
     if spec is None or not spec.submodule_search_locations:
         raise EnvironmentProblem(
             f"the package of pages `{package}` is not installed", "install it again"
         )
-    return Path(next(iter(spec.submodule_search_locations)))
+    return Path(next(iter(spec.submodule_search_locations)), *inner)
 
 
 def _by_name(probes: Iterable[Probe]) -> dict[str, Probe]:

@@ -24,7 +24,6 @@ from harness.pages.front_matter import (
     FrontReader,
     PageFront,
     PatchFront,
-    ProbedFront,
     ProbeTable,
     key_line,
     line_of_error,
@@ -76,11 +75,6 @@ class Page:
     def sites(self) -> int | None:
         """The number of places that the patch changes; None if the page does not state it."""
         return self.front.sites if isinstance(self.front, PatchFront) else None
-
-    @property
-    def transformer(self) -> str | None:
-        """The LibCST transformer that is the page's patch, in place of diff blocks."""
-        return self.front.transformer if isinstance(self.front, ProbedFront) else None
 
     def front_as(self, kind: type[Front]) -> Front:
         """Return the front matter, which must be of this kind. Raises UsageError if it is not."""

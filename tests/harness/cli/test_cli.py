@@ -272,17 +272,19 @@ def test_nothing_is_written_beside_the_engine(tmp_path: Path) -> None:
 
 
 def test_pages_of_an_installed_package_are_found_through_its_entry_point(tmp_path: Path) -> None:
-    package, about = tmp_path / "their_pages", tmp_path / "their_pages-1.0.dist-info"
-    package.mkdir()
+    package, about = tmp_path / "theirs" / "pages", tmp_path / "theirs-1.0.dist-info"
+    package.mkdir(parents=True)
     about.mkdir()
-    (package / "__init__.py").touch()
+    for folder in (package, package.parent):
+        (folder / "__init__.py").write_text("print('it was imported')\n", encoding="utf-8")
     page = (PAGES / "variants" / "accumulate-in-place.md").read_text(encoding="utf-8")
     (package / "theirs.md").write_text(page.replace('"accumulate-in-place"', '"theirs"'), "utf-8")
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: their-pages\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[breaklab.breaks]\ntheirs = their_pages\n")
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[breaklab.breaks]\ntheirs = theirs.pages\n")
     done = harness_process("check", "theirs", PYTHONPATH=str(tmp_path), cwd=PAGES.parent)
     assert (done.returncode, done.stderr) == (0, "")
     assert "passed theirs  on minigrad" in done.stdout
+    assert "it was imported" not in done.stdout
 
 
 def test_ctrl_c_at_any_moment_ends_with_one_line_and_its_status(
