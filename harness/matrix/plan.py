@@ -19,6 +19,7 @@ from harness.engines.engine import Engine
 from harness.experiment.lab import report_absence
 from harness.experiment.patching import Experiment, prepare
 from harness.matrix.cached import cached_common, cached_evaluations, page_key, shared_key
+from harness.matrix.committed import committed_file, read_committed
 from harness.matrix.evaluation import Evaluation, Size
 from harness.pages.catalogue import Catalogue, nearest
 from harness.pages.conventions import Conventions
@@ -98,7 +99,7 @@ def plan_matrix(
     Raises
     ------
     PageError
-        For the first page that cannot be used.
+        For the first page that cannot be used, or a committed matrix that cannot be read.
     UsageError
         For an id or a family that no break has.
     """
@@ -108,6 +109,8 @@ def plan_matrix(
     chosen = _select(catalogue, breaks, ids, family)
     planner = _Planner(catalogue, engine, variant, cache)
     ours = not engine.foreign
+    for root in catalogue.roots if ours else ():
+        read_committed(committed_file(root, on))  # its mistakes are reported before anything runs
     return Plan(
         engine=engine.report(on),
         controls=planner.entries(p for p in pages if isinstance(p.front, Control) and ours),

@@ -8,6 +8,7 @@ pages at any depth (`family/id.md`) and shared probes in `probes/*.py`.
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,10 +17,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.core import read_text, require_utf8
 from harness.core.errors import EnvironmentProblem, PageError, UsageError
 from harness.core.vocabulary import PageKind
 from harness.pages.front_matter import KINDS, TrainingBreak
-from harness.pages.page import Page, read_page, read_table, read_text
+from harness.pages.page import Page, read_page, read_table
 from harness.pages.probe import Probe, read_probes
 
 if TYPE_CHECKING:
@@ -85,7 +87,7 @@ class Catalogue:
         phrases: dict[str, str] = {}
         for root in self.roots:
             path = root / "probes" / f"{language}.toml"
-            if path.is_file():
+            if os.path.lexists(path):
                 phrases |= read_table(path)
         return phrases
 
@@ -96,7 +98,7 @@ class Catalogue:
         return {
             page: idea
             for file in files
-            if file.is_file()
+            if os.path.lexists(file)
             for page, idea in read_table(file).items()
         }
 
@@ -196,9 +198,10 @@ class Catalogue:
         return tuple(available[name] for name in names)
 
     def _markdown(self) -> Iterator[Path]:
-        """Pages and translations."""
+        """Pages and translations. Raises PageError for a path that is not UTF-8."""
         for root in self.roots:
             for path in sorted(root.rglob("*.md")):
+                require_utf8(path)
                 if path.stem.partition(".")[0] != "README":
                     yield path
 
