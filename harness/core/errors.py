@@ -16,8 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from harness.core.vocabulary import visible
-
 
 class BreaklabError(Exception):
     """A problem that the user can solve.
@@ -53,7 +51,7 @@ class BreaklabError(Exception):
 
     def __str__(self) -> str:
         """The message for standard error."""
-        where = f"{visible(self.place[0])}:{self.place[1]}: " if self.place else ""
+        where = f"{self.place[0]}:{self.place[1]}: " if self.place else ""
         return f"{where}{self.problem}\n  remedy: {self.remedy}"
 
 
@@ -65,7 +63,7 @@ class PageError(BreaklabError):
     """A page that cannot be read; the message starts with ``file:line:``."""
 
     def __init__(self, path: str, line: int, problem: str, remedy: str) -> None:
-        super().__init__(visible(problem), remedy)
+        super().__init__(problem, remedy)
         self.path, self.line = path, line
 
     @property
