@@ -73,7 +73,8 @@ def main() -> None:
 def _refusal(error: OSError) -> BreaklabError:
     return EnvironmentProblem(
         f"the system refuses something that is needed: {error}",
-        "check the space on the disk and the limits (`ulimit -a`); --traceback shows the place",
+        "check the path, the space on the disk and the limits (`ulimit -a`); "
+        "--traceback shows the place",
     )
 
 

@@ -104,7 +104,7 @@ def plan_matrix(
         For an id or a family that no break has.
     """
     pages = catalogue.valid_pages()
-    variant = catalogue.page(on, "variant") if on else None
+    variant = None if on is None else catalogue.page(on, "variant")
     breaks = [page for page in pages if isinstance(page.front, Break)]
     chosen = _select(catalogue, breaks, ids, family)
     planner = _Planner(catalogue, engine, variant, cache)

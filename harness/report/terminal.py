@@ -62,7 +62,7 @@ def open_console(language: Language = ENGLISH, file: TextIO | None = None) -> Sc
     console = Screen(
         file=file or sys.stdout, highlight=False, soft_wrap=False, markup=False, emoji=False
     )
-    console.width = min(console.width, WIDTH)
+    console.width = min(console.width or WIDTH, WIDTH)
     console.say = language
     return console
 
