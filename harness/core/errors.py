@@ -2,7 +2,7 @@
 
     BreaklabError                 a problem, its remedy, and an exit status
     ├── UsageError            2   the command asks for something that does not exist
-    ├── PageError             2   a page that cannot be read (file, line, key, remedy)
+    ├── PageError             2   a page or another file that cannot be read (file, line, key)
     │   └── HunkError         2   ... because of its diff
     ├── DoesNotApply          1   a valid patch that matches nothing in this engine
     ├── NotAccepted           1   a matrix that must not be committed
@@ -60,7 +60,7 @@ class UsageError(BreaklabError):
 
 
 class PageError(BreaklabError):
-    """A page that cannot be read; the message starts with ``file:line:``."""
+    """A page, or another text file, that cannot be read; the message starts with ``file:line:``."""
 
     def __init__(self, path: str, line: int, problem: str, remedy: str) -> None:
         super().__init__(problem, remedy)
