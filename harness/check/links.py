@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from harness.core import read_text
 from harness.core.errors import PageError
 from harness.core.finding import Finding
 from harness.pages.conventions import Conventions
 from harness.pages.front_matter import Control, Variant
 from harness.pages.markdown import Text
-from harness.pages.page import Page, read_text, split_front
+from harness.pages.page import Page, split_front
 
 SOURCE_FORMS = (
     "a repository, `owner/repo`, optionally followed by `#123` (issue or pull request), `@1a2b3c4` "

@@ -13,12 +13,13 @@ import msgspec
 
 from harness.check.links import check_links
 from harness.check.prose import check_leftovers, page_text
+from harness.core import read_text
 from harness.core.errors import PageError
 from harness.core.finding import Finding, finding_from
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import ProbedFront
 from harness.pages.markdown import Text
-from harness.pages.page import Fence, Page, read_fences, read_text, split_front
+from harness.pages.page import Fence, Page, read_fences, split_front
 from harness.pages.probe import Probe
 from harness.pages.translation import fingerprint
 

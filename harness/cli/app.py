@@ -1,7 +1,8 @@
 """The commands and the exit statuses.
 
 Exit status: 0 as the page says; 1 not as the page says; 2 wrong usage or an unreadable page; 3 a
-problem of the environment; 128 plus the signal's number after a signal, such as 130 after Ctrl-C.
+problem of the environment; 128 plus the signal's number after a signal, such as 130 after Ctrl-C,
+or 141 (SIGPIPE) if nobody reads the output any more.
 An error is one message on standard error with its remedy.
 
 Only the module of the called command is imported, and commands import what they need inside their
@@ -13,13 +14,18 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from importlib import import_module
+from io import TextIOWrapper
+from typing import Any, TextIO
 
 import typer
 
 from harness.cli.session import complain
-from harness.core.errors import BreaklabError, EnvironmentProblem
-from harness.sandbox.signals import Terminated, requests_raised
+from harness.core.errors import BreaklabError, EnvironmentProblem, UsageError
+from harness.core.vocabulary import visible
+from harness.sandbox.signals import Terminated, broken_pipe, requests_raised
 
 COMMANDS = {
     "list": "list:list_pages",
@@ -43,33 +49,28 @@ def main() -> None:
     traceback = "--traceback" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--traceback"]
     called = arguments[0] if arguments and arguments[0] in COMMANDS else None
-    _open_missing_streams()
+    _open_streams()
     try:
+        _require_utf8(arguments)
         try:
             with requests_raised():
                 _run(open_app(called), arguments)
         finally:
             _note_weak_isolation()
-    except BreaklabError as error:
+    except (BreaklabError, OSError) as error:
         if traceback:
             raise
-        complain(error)
-        sys.exit(error.exit_status)
-    except OSError as error:
-        if traceback:
-            raise
-        # What is still waiting to be written would fail once more at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        problem = EnvironmentProblem(
-            f"the system refuses something that is needed: {error}",
-            "check the space on the disk and the limits (`ulimit -a`); --traceback shows the place",
-        )
-        complain(problem)
+        problem = error if isinstance(error, BreaklabError) else _refusal(error)
+        with suppress(OSError):  # there may be nowhere to write to
+            complain(problem)
         sys.exit(problem.exit_status)
     except Terminated as request:
         if not request.reported:
             print("harness: stopped", file=sys.stderr)
         raise
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            _complete(stream)
 
 
 def _note_weak_isolation() -> None:
@@ -83,14 +84,83 @@ def _note_weak_isolation() -> None:
         )
 
 
-def _open_missing_streams() -> None:
-    """Open the null device for each standard stream that is closed, as after `<&-`.
+def _refusal(error: OSError) -> BreaklabError:
+    return EnvironmentProblem(
+        f"the system refuses something that is needed: {error}",
+        "check the path, the space on the disk and the limits (`ulimit -a`); "
+        "--traceback shows the place",
+    )
 
-    Otherwise the next file that is opened would be taken for the stream.
+
+def _complete(stream: TextIO) -> None:
+    """Write what is still waiting, or drop it: it would fail again when Python ends."""
+    try:
+        stream.flush()
+    except (OSError, Terminated):
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _require_utf8(arguments: Sequence[str]) -> None:
+    """Raise UsageError for an argument that no report, page or cache could hold."""
+    for argument in arguments:
+        if any("\ud800" <= character <= "\udfff" for character in argument):
+            raise UsageError(f"the argument `{argument}` is not UTF-8", "rename the file or folder")
+
+
+class VisibleStream:
+    """A text stream that writes escapes for characters that control a terminal or are invisible.
+
+    Parameters
+    ----------
+    stream : TextIO
+        The stream to write to. A `Screen` writes to it directly: it escapes the text that it shows,
+        and adds colours.
+    """
+
+    buffer = None
+    """No bytes can be written."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.rich_proxied_file = stream  # Rich's name for the stream behind another
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the stream."""
+        return getattr(self.rich_proxied_file, name)
+
+    def write(self, text: str) -> int:
+        """Write the text. Raises Terminated if nobody reads it any more."""
+        try:
+            return self.rich_proxied_file.write(visible(text))
+        except BrokenPipeError:
+            raise broken_pipe() from None
+
+    def flush(self) -> None:
+        """Write what is waiting. Raises Terminated if nobody reads it any more."""
+        try:
+            self.rich_proxied_file.flush()
+        except BrokenPipeError:
+            raise broken_pipe() from None
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write several texts."""
+        self.write("".join(lines))
+
+
+def _open_streams() -> None:
+    """Open the null device for each standard stream that is closed, as after `<&-`, and let no text
+    control the terminal.
+
+    Without the null device, the next file that is opened would be taken for the stream.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # such as an arrow in ASCII
+        setattr(sys, name, VisibleStream(stream))
 
 
 def _run(app: typer.Typer, arguments: list[str]) -> None:

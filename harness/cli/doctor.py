@@ -28,6 +28,7 @@ def doctor(
     from harness.engines import nearest_settings
 
     session = Session(breaks, json=json, cached=not no_cache)
-    name = engine or nearest_settings(Path()) or "minigrad:Tensor"
-    session.show(session.run(lambda: diagnose(str(name), session.catalogue, session.baseline)))
+    if engine is None:
+        engine = str(nearest_settings(Path()) or "minigrad:Tensor")
+    session.show(session.run(lambda: diagnose(engine, session.catalogue, session.baseline)))
     return 0

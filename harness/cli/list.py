@@ -28,7 +28,7 @@ def list_pages(
     if track:
         return _list_track(session)
     pages, mistakes = session.catalogue.pages
-    if engine:
+    if engine is not None:
         from harness.experiment.patching import applies
 
         breaks_only = [page for page in pages if page.front.kind == "break"]

@@ -103,7 +103,7 @@ def _cached_matrix(session: Session, choice: Choice, start: float) -> Matrix | N
     from harness.matrix.cached import MATRICES
 
     key = choice.matrix_key
-    cached = session.cache.get(MATRICES, [key]).get(key) if key else None
+    cached = session.cache.get(MATRICES, [key]).get(key)
     return msgspec.structs.replace(cached, seconds=_seconds(start)) if cached else None
 
 
@@ -119,8 +119,7 @@ def _evaluated_matrix(
     evaluations = _evaluate_all(session, plan)
     accepted = verdict.accept(plan, evaluations) if accept else None
     matrix = verdict.judge_matrix(plan, evaluations, _seconds(start))
-    if key := choice.matrix_key:
-        session.cache.put(MATRICES, {key: matrix})
+    session.cache.put(MATRICES, {choice.matrix_key: matrix})
     return matrix, accepted
 
 

@@ -80,7 +80,7 @@ def _ask(console: Screen) -> Outcome | None:
         try:
             return read_prediction(console.input("  > "), console.say)
         except ValueError as error:
-            console.print(f"  {error}", markup=False)
+            console.print(f"  {error}")
 
 
 def ask_moves(console: Screen, metrics: Sequence[str]) -> dict[str, str]:
@@ -92,7 +92,7 @@ def ask_moves(console: Screen, metrics: Sequence[str]) -> dict[str, str]:
     predictions = {}
     for metric in metrics:
         try:
-            answer = console.input(f"  {metric} > ").strip().lower()[:1]
+            answer = console.input(Text(f"  {metric} > ")).strip().lower()[:1]
         except EOFError:
             break
         if answer in moves:

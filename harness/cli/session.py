@@ -111,13 +111,13 @@ class Session:
         from harness.engines import nearest_settings
         from harness.engines.engine import find_engine
 
-        name = self.engine_name or nearest_settings(Path())
+        name = self.engine_name if self.engine_name is not None else nearest_settings(Path())
         if name is None:
             return find_engine()
         from harness.experiment.exploration import explore
 
         engine = explore(name, self.cache, self.catalogue.conventions).engine
-        if self.variant_id and engine.foreign:
+        if self.variant_id is not None and engine.foreign:
             raise UsageError(
                 f"--on {self.variant_id}: variants are rewrites of minigrad, and {engine.name} is "
                 "another engine",
@@ -128,7 +128,7 @@ class Session:
     @cached_property
     def variant(self) -> Page | None:
         """The variant that the break is put into. Raises UsageError if it does not exist."""
-        return self.page(self.variant_id, "variant") if self.variant_id else None
+        return None if self.variant_id is None else self.page(self.variant_id, "variant")
 
     @cached_property
     def baseline(self) -> Baseline:

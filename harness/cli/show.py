@@ -35,7 +35,7 @@ def show(
     from harness.report.terminal import show_diff, show_page
 
     show_page(session.console, shown, translated=is_translated)
-    if engine:
+    if engine is not None:
         from harness.check.runner import prepare_page
 
         experiment = prepare_page(original, session.context_for(original))

@@ -1,1 +1,81 @@
-"""What all other packages share: the vocabulary, the errors and the records that they exchange."""
+"""What all other packages share: the vocabulary, the errors and the records that they exchange.
+
+Every text file that a user names, or puts into a folder of pages, is read by `read_bytes` or
+`read_text`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from pathlib import Path
+
+from harness.core.errors import PageError
+
+LARGEST = 64 * 1024
+"""Bytes in a text that people write: ten times what can be read in five minutes."""
+
+_NOT_BLOCKING = getattr(os, "O_NONBLOCK", 0)
+"""For files such as /proc/kmsg, which are regular and wait for more text."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
+
+def read_text(path: Path, most: int = LARGEST) -> str:
+    r"""Return the text of a file of at most `most` bytes, with line ends as `\n`.
+
+    Raises what `read_bytes` raises, and PageError for a file that is not UTF-8, or has control
+    characters.
+    """
+    data = read_bytes(path, most)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        problem = f"it is not UTF-8 text: {error.reason}"
+        raise PageError(str(path), line, problem, "save it as UTF-8 text") from None
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if control := _CONTROL.search(text):
+        line = text.count("\n", 0, control.start()) + 1
+        problem = f"the control character U+{ord(control[0]):04X} is not text"
+        raise PageError(str(path), line, problem, "remove it")
+    return text
+
+
+def read_bytes(path: Path, most: int = LARGEST) -> bytes:
+    """Return the content of a file.
+
+    Raises PageError unless it is a regular file (after following links) of at most `most` bytes
+    that can be opened, and its path is UTF-8.
+    """
+    require_utf8(path)
+    name = str(path)
+    data = None
+    try:
+        if stat.S_ISREG(path.stat().st_mode):  # a pipe would block, and a device may never end
+            with os.fdopen(os.open(path, os.O_RDONLY | _NOT_BLOCKING), "rb") as file:
+                data = file.read(most + 1)
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
+            raise  # no fault of the file
+        problem = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        remedy = "check the path, and that you are allowed to read the file"
+        raise PageError(name, 1, problem, remedy) from None
+    if data is None:
+        remedy = "save the text in a regular file"
+        raise PageError(name, 1, "it is not a regular file", remedy)
+    if len(data) > most:
+        problem = f"it is too large: at most {most} bytes are allowed"
+        raise PageError(name, 1, problem, "shorten it, or split it into several files")
+    return data
+
+
+def require_utf8(path: Path) -> None:
+    """Raise PageError for a path that is not UTF-8: no report or cache can hold it."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        remedy = "rename the file or the folder"
+        raise PageError(str(path), 1, "its path is not UTF-8", remedy) from None

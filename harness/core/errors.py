@@ -2,7 +2,7 @@
 
     BreaklabError                 a problem, its remedy, and an exit status
     ├── UsageError            2   the command asks for something that does not exist
-    ├── PageError             2   a page that cannot be read (file, line, key, remedy)
+    ├── PageError             2   a page or another file that cannot be read (file, line, key)
     │   └── HunkError         2   ... because of its diff
     ├── DoesNotApply          1   a valid patch that matches nothing in this engine
     ├── NotAccepted           1   a matrix that must not be committed
@@ -15,8 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-
-from harness.core.vocabulary import visible
 
 
 class BreaklabError(Exception):
@@ -53,7 +51,7 @@ class BreaklabError(Exception):
 
     def __str__(self) -> str:
         """The message for standard error."""
-        where = f"{visible(self.place[0])}:{self.place[1]}: " if self.place else ""
+        where = f"{self.place[0]}:{self.place[1]}: " if self.place else ""
         return f"{where}{self.problem}\n  remedy: {self.remedy}"
 
 
@@ -62,10 +60,10 @@ class UsageError(BreaklabError):
 
 
 class PageError(BreaklabError):
-    """A page that cannot be read; the message starts with ``file:line:``."""
+    """A page, or another text file, that cannot be read; the message starts with ``file:line:``."""
 
     def __init__(self, path: str, line: int, problem: str, remedy: str) -> None:
-        super().__init__(visible(problem), remedy)
+        super().__init__(problem, remedy)
         self.path, self.line = path, line
 
     @property

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Literal, get_args
+from unicodedata import category
 
 PageKind = Literal["break", "variant", "myth", "exercise", "control"]
 Loss = Literal["uniform", "weighted"]
@@ -38,13 +41,27 @@ def headline(outcomes: set[Outcome]) -> Outcome:
     return next((outcome for outcome in OUTCOMES if outcome in outcomes), "does-not-apply")
 
 
-def visible(text: str) -> str:
-    """Return the text with escapes for characters that control a terminal or are invisible."""
-    if text.isprintable():
-        return text
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
-    )
+_NOT_ASCII = re.compile(r"[^ -~\n\t]")
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+def visible(text: str, escape: Callable[[str], str] = _escape) -> str:
+    """Return the text with escapes for characters that control a terminal or are invisible.
+
+    These are all characters of Unicode's categories C, Zl and Zp except newline and tab: control
+    characters, the marks that change the direction of text, zero-width characters, and what is not
+    a character. Letters, signs and spaces of every script remain.
+    """
+
+    def shown(match: re.Match[str]) -> str:
+        character = match[0]
+        is_visible = character.isprintable() or category(character) == "Zs"
+        return character if is_visible else escape(character)
+
+    return _NOT_ASCII.sub(shown, text)
 
 
 def shortened(text: str, most: int) -> str:

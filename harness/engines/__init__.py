@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 SETTINGS = "harness.toml"
@@ -11,6 +12,6 @@ SETTINGS = "harness.toml"
 def nearest_settings(start: Path) -> Path | None:
     """The `harness.toml` of this folder or of the nearest parent that has one."""
     for folder in (start.resolve(), *start.resolve().parents):
-        if (folder / SETTINGS).is_file():
+        if os.path.lexists(folder / SETTINGS):
             return folder / SETTINGS
     return None

@@ -14,12 +14,17 @@ from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from harness.core import read_bytes
 from harness.core.errors import EnvironmentProblem
 from harness.core.report import EngineReport
 
 if TYPE_CHECKING:  # reading an engine does not need LibCST
     from harness.core.site import Site
     from harness.patch import Names, Patched
+
+
+LARGEST = 1024 * 1024
+"""Bytes in a source file; larger files are generated tables."""
 
 
 @dataclass(frozen=True)
@@ -124,10 +129,10 @@ def _dialect(name: str) -> Dialect:
 def read_source(path: Path) -> str:
     """The text of a Python file, decoded as it declares, with its line ends unchanged.
 
-    Raises SyntaxError for an encoding that Python does not read, UnicodeDecodeError for text that
-    is not in the encoding that it declares.
+    Raises PageError for a file that cannot be read, SyntaxError for an encoding that Python does
+    not read, UnicodeDecodeError for text that is not in the encoding that it declares.
     """
-    raw = path.read_bytes()
+    raw = read_bytes(path, LARGEST)
     encoding, _ = tokenize.detect_encoding(BytesIO(raw).readline)
     try:
         return TextIOWrapper(BytesIO(raw), encoding, newline="").read()

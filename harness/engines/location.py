@@ -6,6 +6,8 @@ An engine is named `module:Class`, `path/to/tensor.py:Class`, or by a `harness.t
 from __future__ import annotations
 
 import ast
+import contextlib
+import os
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -16,13 +18,11 @@ from pathlib import Path
 
 import msgspec
 
-from harness.core.errors import EnvironmentProblem, UsageError
+from harness.core import read_text
+from harness.core.errors import EnvironmentProblem, PageError, UsageError
 from harness.engines import SETTINGS
-from harness.engines.engine import read_source
+from harness.engines.engine import LARGEST, read_source
 from harness.patch.side import quiet_parse
-
-LARGEST = 1024 * 1024
-"""Bytes in a source file; larger files are generated tables."""
 
 _RESERVED = {"harness", "msgspec", "numpy"}
 """Packages that the child process needs: an engine of the same name would replace them."""
@@ -72,15 +72,15 @@ def locate(engine: str) -> Target:
     """
     path = Path(engine)
     try:
-        if path.is_dir() and (path / SETTINGS).is_file():
+        if path.is_dir() and os.path.lexists(path / SETTINGS):
             return _by_settings(path / SETTINGS)
         if path.suffix == ".toml":
             return _by_settings(path)
         return _by_name(engine, Settings(target=engine), Path())
-    except OSError as error:  # such as a name too long for a file, an unreadable folder
+    except (OSError, ValueError) as error:  # such as a name that is too long, or has a null byte
         shown = engine if len(engine) < 100 else f"{engine[:99]}…"
         raise EnvironmentProblem(
-            f"cannot look for the engine `{shown}`: {error.strerror}", _FORMS
+            f"cannot look for the engine `{shown}`: {getattr(error, 'strerror', error)}", _FORMS
         ) from None
 
 
@@ -90,11 +90,14 @@ def _by_settings(path: Path) -> Target:
 
 
 def read_settings(path: Path) -> Settings:
-    """Read the settings at `path`. Raises UsageError if they are invalid."""
+    """Read the settings at `path`.
+
+    Raises PageError if the file cannot be read as text, UsageError if the settings are invalid.
+    """
+    text = read_text(path)
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-        return msgspec.convert(table, _File).engine
-    except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        return msgspec.convert(tomllib.loads(text), _File).engine
+    except (ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
         keys = ", ".join(Settings.__struct_fields__)
         example = '`target = "path/to/tensor.py:Tensor"`'
@@ -119,7 +122,7 @@ def _by_name(engine: str, settings: Settings, base: Path) -> Target:
             "harness itself needs",
             "rename the file or folder",
         )
-    sources = _read_all(root, module, engine)
+    sources = _read_all(root, module)
     return Target(engine, module, name or None, root, sources, settings)
 
 
@@ -143,12 +146,13 @@ def _of_file(path: Path, engine: str, settings: Settings, base: Path) -> tuple[P
                 f"`{engine}` is a folder without `__init__.py`",
                 f"name the file that defines the class, as in `{engine}/tensor.py:Tensor`",
             )
-    if not path.is_file():
+    if not path.exists():
         files = ", ".join(sorted(file.name for file in path.parent.glob("*.py")))
         remedy = f"the files in {path.parent.resolve()} are {files}" if files else _FORMS
         raise EnvironmentProblem(f"no engine `{engine}`: the file {path} does not exist", remedy)
     if path.suffix != ".py":
         raise _no_source(engine, path)
+    _require_readable(path, engine)
     path = path.resolve()
     root = (base / settings.root).resolve() if settings.root else _import_root(path)
     try:
@@ -192,7 +196,7 @@ def _imported(path: Path) -> Iterator[tuple[int, str, tuple[str, ...]]]:
     """Yield the level, module and names of each import; none if the file cannot be parsed."""
     try:
         tree = quiet_parse(read_source(path))
-    except (SyntaxError, ValueError):  # ValueError: it is not in the encoding that it declares
+    except (SyntaxError, ValueError, PageError):  # ValueError: not in the encoding that it declares
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
@@ -222,8 +226,9 @@ def _of_module(module: str, engine: str, base: Path) -> tuple[Path, str]:
             f"`{module}` is a folder without `__init__.py`: {folder}",
             f"name the module that defines the class, as in `{module}.tensor:Tensor`",
         )
-    if origin is None or origin.suffix != ".py" or not origin.is_file():
+    if origin is None or origin.suffix != ".py":
         raise _no_source(engine, origin)
+    _require_readable(origin, engine)
     depth = module.count(".") + (2 if origin.name == "__init__.py" else 1)
     return origin.resolve().parents[depth - 1], module
 
@@ -270,7 +275,21 @@ def _no_source(engine: str, origin: Path | None) -> EnvironmentProblem:
 # ----- The files -----
 
 
-def _read_all(root: Path, module: str, engine: str) -> dict[str, str]:
+def _require_readable(path: Path, engine: str) -> None:
+    """Raise EnvironmentProblem unless the file that defines the engine can be read."""
+    try:
+        read_source(path)
+    except PageError as error:
+        problem, remedy = error.problem, error.remedy
+    except (SyntaxError, UnicodeDecodeError) as error:
+        problem = str(error)
+        remedy = "save it as UTF-8, or declare its encoding in the first line"
+    else:
+        return
+    raise EnvironmentProblem(f"the engine `{engine}` cannot be read: {path}: {problem}", remedy)
+
+
+def _read_all(root: Path, module: str) -> dict[str, str]:
     """The files of the module's package; for a single module, the files that it imports."""
     top = module.partition(".")[0]
     if (root / top / "__init__.py").is_file():
@@ -279,15 +298,8 @@ def _read_all(root: Path, module: str, engine: str) -> dict[str, str]:
         paths = sorted(_reachable(root, module))
     sources = {}
     for path in paths:
-        try:
+        with contextlib.suppress(PageError, SyntaxError, UnicodeDecodeError):
             sources[path.relative_to(root).as_posix()] = read_source(path)
-        except (OSError, SyntaxError, UnicodeDecodeError) as error:
-            file = path.relative_to(root).as_posix()
-            if file.removesuffix(".py").removesuffix("/__init__") == module.replace(".", "/"):
-                raise EnvironmentProblem(
-                    f"the engine `{engine}` cannot be read: {path}: {error}",
-                    "save it as UTF-8, or declare its encoding in the first line",
-                ) from None
     return sources
 
 

@@ -40,8 +40,8 @@ REPORTS: Kind[CachedReport] = Kind("report", CachedReport)
 def key_of_report(
     page: Page, catalogue: Catalogue, engine: Engine, variant: Page | None, probes: Sequence[str]
 ) -> bytes | None:
-    """Return the key of a page's report, or None if it may depend on code that is unknown."""
-    if engine.foreign or not is_cacheable(page, variant):
+    """Return the key of a page's report, or None for a foreign engine."""
+    if engine.foreign:
         return None
     facts = (
         (str(engine.root), engine_facts(engine)),
@@ -51,11 +51,6 @@ def key_of_report(
         list(probes),
     )
     return key_of(REPORTS, facts)
-
-
-def is_cacheable(*pages: Page | None) -> bool:
-    """Whether all code that the pages run is known; a transformer may import any other code."""
-    return not any(page and page.transformer for page in pages)
 
 
 def page_facts(page: Page) -> tuple[str, str, str]:

@@ -116,7 +116,7 @@ def find_exhibit(page: Page) -> Exhibit:
 def missing_library(program: Program) -> EnvironmentProblem | None:
     """Return the error for the first library that a program needs and that is not installed."""
     for name in program.needs:
-        if find_spec(name) is None:
+        if name not in sys.modules and find_spec(name) is None:
             remedy = LIBRARIES[name].install if name in LIBRARIES else f"pip install {name}"
             return EnvironmentProblem(f"{name} is not installed", remedy)
     return None

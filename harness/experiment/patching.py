@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from harness.core.errors import BreaklabError, DoesNotApply, HunkError, PageError, UsageError
 from harness.core.message import Message
@@ -29,9 +27,6 @@ from harness.patch import (
     parse_patch,
     rename,
 )
-
-if TYPE_CHECKING:
-    import libcst as cst
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d*)?(?:e-?\d+)?")
 _BLOCK_OPTION = re.compile(r"portable|engine=[\w.-]+|sites=[1-9]\d*")
@@ -132,10 +127,6 @@ def put(page: Page, engine: Engine) -> Patched:
     Raises PageError and HunkError for a patch that cannot be read, DoesNotApply if it has no site,
     UsageError for a page that has no patch.
     """
-    if page.transformer:
-        from harness.patch.transformer import apply_transformer  # hardly any page needs it
-
-        return apply_transformer(_transformer(page, page.transformer), engine.sources)
     candidates = patches(page, engine)
     if not candidates and not isinstance(page.front, PatchFront):
         kind = page.front.kind
@@ -159,27 +150,6 @@ def applies(page: Page, engine: Engine) -> bool:
         return isinstance(page.front, ProbedFront) and bool(put(page, engine).sites)
     except BreaklabError:
         return False
-
-
-def _transformer(page: Page, name: str) -> type[cst.CSTTransformer]:
-    """Return the class that a page names because the notation cannot express its change."""
-    import libcst as cst  # slow to import, and hardly any page needs it
-
-    module, _, attribute = name.partition(":")
-    try:
-        transformer = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        transformer, why = None, str(error)
-    else:
-        why = "it is not a subclass of libcst.CSTTransformer"
-    if isinstance(transformer, type) and issubclass(transformer, cst.CSTTransformer):
-        return transformer
-    raise PageError(
-        page.path,
-        1,
-        f"key `transformer`: no LibCST transformer `{name}`: {why}",
-        'name an importable class: `transformer = "package.module:Class"`',
-    )
 
 
 # ----- Blocks -----

@@ -7,7 +7,6 @@ and without an alarm. Only then does it run on the break.
 from __future__ import annotations
 
 import math
-import stat
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from typing import get_args
 
 import msgspec
 
+from harness.core import read_text
 from harness.core.errors import PageError, UsageError
 from harness.core.report import RunReport, SiteReport
 from harness.core.rounding import repeats
@@ -27,7 +27,7 @@ from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import Experiment, prepare
 from harness.pages.front_matter import Claims
-from harness.pages.page import LARGEST, Page, read_text
+from harness.pages.page import Page
 from harness.pages.probe import Probe, read_probes
 from harness.runs.cache import Cache
 
@@ -58,17 +58,9 @@ class Attack(msgspec.Struct, frozen=True):
 def read_submission(path: Path) -> tuple[Probe, ...]:
     """Return the probes in a learner's file.
 
-    Raises UsageError for a file that does not exist, is not a regular file, is too large or has no
-    probe; PageError for one that is not Python text, or has functions that are not probes.
+    Raises UsageError for a file that has no probe; PageError for one that cannot be read, is not
+    Python text, or has functions that are not probes.
     """
-    try:
-        status = path.stat()
-    except OSError as error:
-        remedy = "name the file with your probe: `harness exercise ID my_probe.py`"
-        raise UsageError(f"no file {path}: {error.strerror}", remedy) from None
-    if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
-        reason = f"is larger than {LARGEST} bytes" if path.is_file() else "is not a regular file"
-        raise UsageError(f"{path} {reason}", "a probe is a short function in a .py file")
     text = read_text(path)
     probes = read_probes(text, str(path))
     refuse_duplicates(probes)

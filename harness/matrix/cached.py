@@ -14,7 +14,7 @@ import msgspec
 
 from harness.core.report import RunReport
 from harness.engines.engine import Engine
-from harness.experiment.cached import engine_facts, is_cacheable, page_facts
+from harness.experiment.cached import engine_facts, page_facts
 from harness.matrix.evaluation import Evaluation
 from harness.matrix.records import Matrix
 from harness.pages.catalogue import Catalogue
@@ -73,10 +73,8 @@ def shared_key(catalogue: Catalogue, engine: Engine, variant: Page | None) -> by
     return key_of(COMMON, facts)
 
 
-def page_key(shared: bytes, page: Page, variant: Page | None) -> bytes | None:
-    """Return the key of a page's evaluation; None if it may depend on code that is unknown."""
-    if not is_cacheable(page, variant):
-        return None
+def page_key(shared: bytes, page: Page) -> bytes:
+    """Return the key of a page's evaluation."""
     return key_of(EVALUATIONS, (shared, page_facts(page)))
 
 
@@ -86,11 +84,11 @@ def cached_common(cache: Cache, shared: bytes) -> list[RunReport]:
 
 
 def cached_evaluations(
-    cache: Cache, keys: Iterable[bytes | None], common: Sequence[RunReport]
-) -> dict[bytes | None, Evaluation]:
+    cache: Cache, keys: Iterable[bytes], common: Sequence[RunReport]
+) -> dict[bytes, Evaluation]:
     """Return the cached evaluations that need no other common reports than these."""
     return {
         key: unpack(stored, common)
-        for key, stored in cache.get(EVALUATIONS, [key for key in keys if key]).items()
+        for key, stored in cache.get(EVALUATIONS, list(keys)).items()
         if all(run < len(common) for run in stored.runs if isinstance(run, int))
     }

@@ -14,9 +14,13 @@ from pathlib import Path
 
 import msgspec
 
+from harness.core import read_text
 from harness.core.errors import EnvironmentProblem, PageError
 from harness.core.vocabulary import Outcome
 from harness.matrix.records import BreakRow, Difference
+
+LARGEST = 16 * 1024 * 1024
+"""Bytes in a committed matrix."""
 
 ACCEPT = "harness matrix --accept"
 
@@ -52,12 +56,12 @@ def read_committed(file: Path) -> dict[str, Committed] | None:
 
     Raises PageError for a file that `write_committed` cannot have written.
     """
-    try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
-        return msgspec.convert(table, dict[str, Committed])
-    except FileNotFoundError:
+    if not os.path.lexists(file):
         return None
-    except (OSError, ValueError, RecursionError) as error:
+    text = read_text(file, LARGEST)
+    try:
+        return msgspec.convert(tomllib.loads(text), dict[str, Committed])
+    except (ValueError, RecursionError) as error:
         remedy = f"restore it from version control, or delete it and run `{ACCEPT}`"
         raise PageError(
             str(file), 1, f"cannot be read as a committed matrix: {error}", remedy

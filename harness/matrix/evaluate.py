@@ -112,8 +112,7 @@ def _stored(
     """Put each result into the cache, and yield its evaluation."""
     for entry, data in zip(entries, results, strict=True):
         stored = msgspec.msgpack.decode(data, type=StoredEvaluation, dec_hook=from_parts)
-        if entry.key:
-            cache.put(EVALUATIONS, {entry.key: stored})
+        cache.put(EVALUATIONS, {entry.key: stored})
         yield unpack(stored, common)
 
 

@@ -26,7 +26,7 @@ from harness.matrix.cached import (
     page_key,
     shared_key,
 )
-from harness.matrix.committed import committed_file
+from harness.matrix.committed import committed_file, read_committed
 from harness.matrix.evaluation import Evaluation, Size
 from harness.pages.catalogue import Catalogue, nearest
 from harness.pages.conventions import Conventions
@@ -43,7 +43,7 @@ class Entry:
     page: Page
     root: Path
     """The catalogue root that contains it."""
-    key: bytes | None
+    key: bytes
     """The key of its evaluation in the cache."""
     work: Experiment | Report | Evaluation
     """The experiment; a report if the patch has no site; the evaluation if it is cached."""
@@ -97,16 +97,14 @@ class Choice:
         """The key of what every page's evaluation depends on."""
         return shared_key(self.catalogue, self.engine, self.variant)
 
-    def key(self, page: Page) -> bytes | None:
-        """Return the key of a page's evaluation; None if it cannot be cached."""
-        return page_key(self.shared_key, page, self.variant)
+    def key(self, page: Page) -> bytes:
+        """Return the key of a page's evaluation."""
+        return page_key(self.shared_key, page)
 
     @property
-    def matrix_key(self) -> bytes | None:
-        """The key of the matrix; None if one of the evaluations cannot be cached."""
+    def matrix_key(self) -> bytes:
+        """The key of the matrix."""
         keys = [self.key(page) for page in (*self.controls, *self.variants, *self.breaks)]
-        if None in keys:
-            return None
         files = [
             committed_file(root, self.variant.id if self.variant else None)
             for root in self.catalogue.roots
@@ -143,12 +141,12 @@ def choose(
     Raises
     ------
     PageError
-        For the first page that cannot be used.
+        For the first page that cannot be used, or a committed matrix that cannot be read.
     UsageError
         For an id or a family that no break has, and for folders without a break.
     """
     pages = catalogue.valid_pages()
-    variant = catalogue.page(on, "variant") if on else None
+    variant = None if on is None else catalogue.page(on, "variant")
     breaks = [page for page in pages if isinstance(page.front, Break)]
     chosen = _select(catalogue, breaks, ids, family, only)
     left_out = {page.id for page in breaks} - {page.id for page in chosen}
@@ -172,6 +170,8 @@ def plan_matrix(choice: Choice, cache: Cache | None = None) -> Plan:
     """
     planner = _Planner(choice, cache)
     variant = choice.variant.id if choice.variant else None
+    for root in choice.catalogue.roots if not choice.engine.foreign else ():
+        read_committed(committed_file(root, variant))  # its mistakes are reported before a run
     return Plan(
         engine=choice.engine.report(variant),
         controls=planner.entries(choice.controls),
@@ -239,12 +239,12 @@ class _Planner:
 
     def entries(self, pages: Iterable[Page]) -> tuple[Entry, ...]:
         keys = {page.id: (page, self.choice.key(page)) for page in pages}
-        cached: dict[bytes | None, Evaluation] = {}
+        cached: dict[bytes, Evaluation] = {}
         if self.cache:
             cached = cached_evaluations(self.cache, (key for _, key in keys.values()), self.common)
         return tuple(self._entry(page, key, cached.get(key)) for page, key in keys.values())
 
-    def _entry(self, page: Page, key: bytes | None, cached: Evaluation | None) -> Entry:
+    def _entry(self, page: Page, key: bytes, cached: Evaluation | None) -> Entry:
         root = _root(page.path, self.catalogue.roots)
         at_home = {root, Path(bundled.__file__).parent}
         foreign = frozenset(name for name, home in self.homes.items() if home not in at_home)

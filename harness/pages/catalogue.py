@@ -8,6 +8,7 @@ pages at any depth (`family/id.md`) and shared probes in `probes/*.py`.
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,10 +17,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.core import read_text, require_utf8
 from harness.core.errors import EnvironmentProblem, PageError, UsageError
 from harness.core.vocabulary import PageKind
 from harness.pages.front_matter import KINDS, TrainingBreak
-from harness.pages.page import Page, read_page, read_table, read_text
+from harness.pages.page import Page, read_page, read_table
 from harness.pages.probe import Probe, read_probes
 
 if TYPE_CHECKING:
@@ -85,7 +87,7 @@ class Catalogue:
         phrases: dict[str, str] = {}
         for root in self.roots:
             path = root / "probes" / f"{language}.toml"
-            if path.is_file():
+            if os.path.lexists(path):
                 phrases |= read_table(path)
         return phrases
 
@@ -96,7 +98,7 @@ class Catalogue:
         return {
             page: idea
             for file in files
-            if file.is_file()
+            if os.path.lexists(file)
             for page, idea in read_table(file).items()
         }
 
@@ -219,9 +221,10 @@ class Catalogue:
                 raise _taken(own[name], shared)
 
     def _markdown(self) -> Iterator[Path]:
-        """Pages and translations."""
+        """Pages and translations. Raises PageError for a path that is not UTF-8."""
         for root in self.roots:
             for path in sorted(root.rglob("*.md")):
+                require_utf8(path)
                 if path.stem.partition(".")[0] != "README":
                     yield path
 
@@ -248,12 +251,13 @@ def open_catalogue(folders: Iterable[Path] = ()) -> Catalogue:
 
 
 def _package_folder(package: str) -> Path:
-    spec = find_spec(package)
+    top, *inner = package.split(".")  # to find a module inside a package would run the package
+    spec = find_spec(top)
     if spec is None or not spec.submodule_search_locations:
         raise EnvironmentProblem(
             f"the package of pages `{package}` is not installed", "install it again"
         )
-    return Path(next(iter(spec.submodule_search_locations)))
+    return Path(next(iter(spec.submodule_search_locations)), *inner)
 
 
 def _by_name(probes: Iterable[Probe]) -> dict[str, Probe]:

@@ -6,6 +6,7 @@ role in the harness, and the abbreviations that pages may use for their sources.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -78,7 +79,7 @@ def read_conventions(folders: Iterable[Path]) -> Conventions:
     conventions = Conventions()
     remedy = f"the keys are {', '.join(Conventions.__struct_fields__)}"
     for path in (folder / FILE for folder in folders):
-        if path.is_file():
+        if os.path.lexists(path):
             stated = read_toml(path, Conventions, "it has invalid conventions", remedy)
             conventions = conventions.or_those(stated)
     return conventions

@@ -74,7 +74,6 @@ class PatchFront(PageFront, frozen=True, kw_only=True):
 class ProbedFront(PatchFront, frozen=True, kw_only=True):
     """A page whose patch is judged probe by probe, and by the diagnostics."""
 
-    transformer: str | None = None
     diagnostics: dict[str, Any] = {}
 
 
@@ -146,7 +145,6 @@ _REMEDIES = {
     "level": "1 (first lesson), 2 or 3 (expert)",
     "sources": 'a list of strings: `sources = ["project#123"]`',
     "sites": "the number of places that the patch changes, 1 or more; or leave it out",
-    "transformer": 'the name of a LibCST transformer: `transformer = "package.module:Class"`',
     "expect": f"`probe-name = outcome`, where the outcome is one of {', '.join(OUTCOMES)}; or "
     f'`probe-name = {{ {LOSSES[0]} = "...", {LOSSES[1]} = "..." }}`',
     "pardon": f'`reason = "..."`, one of {", ".join(get_args(PardonReason))}, and '

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import msgspec
 
+from harness.core import read_text
 from harness.core.errors import PageError, UsageError
 from harness.core.vocabulary import Loss, Outcome
 from harness.pages.front_matter import (
@@ -24,7 +25,6 @@ from harness.pages.front_matter import (
     FrontReader,
     PageFront,
     PatchFront,
-    ProbedFront,
     ProbeTable,
     key_line,
     line_of_error,
@@ -33,11 +33,6 @@ from harness.pages.probe import Probe, read_probes
 
 Front = TypeVar("Front", bound=PageFront)
 _Table = TypeVar("_Table")
-
-LARGEST = 64 * 1024
-"""Bytes in a file of the catalogue: ten times what can be read in five minutes."""
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True)
@@ -76,11 +71,6 @@ class Page:
     def sites(self) -> int | None:
         """The number of places that the patch changes; None if the page does not state it."""
         return self.front.sites if isinstance(self.front, PatchFront) else None
-
-    @property
-    def transformer(self) -> str | None:
-        """The LibCST transformer that is the page's patch, in place of diff blocks."""
-        return self.front.transformer if isinstance(self.front, ProbedFront) else None
 
     def front_as(self, kind: type[Front]) -> Front:
         """Return the front matter, which must be of this kind. Raises UsageError if it is not."""
@@ -196,25 +186,6 @@ def read_title(body: str, path: str, line: int) -> str:
     if title is None:
         raise PageError(path, line, "no title", "start the Markdown with `# The break's name`")
     return title.group(1).rstrip().replace("`", "")
-
-
-def read_text(path: Path) -> str:
-    """Return the text of a file of the catalogue. Raises PageError if it cannot be read as text."""
-    try:
-        if path.exists() and not path.is_file():  # reading a pipe would block
-            problem = "it is not a regular file"
-            raise PageError(str(path), 1, problem, "give it a name that does not end in `.md`")
-        if path.stat().st_size > LARGEST:
-            problem = f"it has {path.stat().st_size} bytes; at most {LARGEST} are allowed"
-            raise PageError(str(path), 1, problem, "shorten it: a page is read in five minutes")
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError, RuntimeError) as error:
-        raise PageError(str(path), 1, f"cannot be read: {error}", "save it as UTF-8 text") from None
-    if control := _CONTROL.search(text):
-        line = text.count("\n", 0, control.start()) + 1
-        problem = f"the control character U+{ord(control[0]):04X} is not text"
-        raise PageError(str(path), line, problem, "remove it")
-    return text
 
 
 def read_toml(path: Path, kind: type[_Table], problem: str, remedy: str) -> _Table:

@@ -13,7 +13,8 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path
 
-from harness.pages.page import Page, read_text, read_title, split_front
+from harness.core import read_text
+from harness.pages.page import Page, read_title, split_front
 
 
 def fingerprint(page: Page) -> str:

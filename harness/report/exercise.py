@@ -121,4 +121,4 @@ def _show_attack(console: Screen, attack: Attack) -> None:
     )
     if attack.stage == "not-reached":
         places = dict.fromkeys(f"`{site.scope}` in {site.file}" for site in attack.sites)
-        console.print(f"  The changed code is in {', '.join(places)}.", markup=False)
+        console.print(f"  The changed code is in {', '.join(places)}.")

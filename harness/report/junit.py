@@ -7,22 +7,19 @@ is skipped.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from harness.core.errors import EnvironmentProblem
+from harness.core.vocabulary import visible
 from harness.matrix.records import Matrix
-
-_NOT_XML = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 cannot represent; a broken engine's message may contain any."""
 
 
 def write_junit(matrix: Matrix, file: Path) -> None:
     """Write the matrix to `file`. Raises EnvironmentProblem if it cannot be written."""
-    xml = JUnitXml(f"kill matrix of {matrix.engine.name}")
+    xml = JUnitXml(visible(f"kill matrix of {matrix.engine.name}"))
     for suite in (_controls(matrix), _diagnostics(matrix), _breaks(matrix)):
         xml.add_testsuite(suite)
     try:
@@ -43,7 +40,7 @@ def _controls(matrix: Matrix) -> TestSuite:
 
 def _diagnostics(matrix: Matrix) -> TestSuite:
     def result(name: str) -> list[Failure | Skipped]:
-        return [Skipped(_clean(matrix.skipped[name]))] if name in matrix.skipped else []
+        return [Skipped(visible(matrix.skipped[name]))] if name in matrix.skipped else []
 
     names = [row.name for row in matrix.diagnostics]
     return _suite("diagnostics", [(name, "diagnostics", result(name)) for name in names])
@@ -78,10 +75,6 @@ def _failure(kind: str, problems: Sequence[str]) -> list[Failure | Skipped]:
     """Return one failure for all problems of a test case, as readers of the format expect."""
     if not problems:
         return []
-    failure = Failure(_clean(problems[0]), kind)
-    failure.text = _clean("\n".join(problems))
+    failure = Failure(visible(problems[0]), kind)
+    failure.text = visible("\n".join(problems))
     return [failure]
-
-
-def _clean(text: str) -> str:
-    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

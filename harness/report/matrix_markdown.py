@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from harness.core.errors import EnvironmentProblem
+from harness.core.vocabulary import visible
 from harness.matrix.records import BreakRow, Cover, Matrix
 
 
@@ -29,7 +30,7 @@ def write_markdown(matrix: Matrix, file: Path) -> None:
 
 def to_markdown(matrix: Matrix) -> str:
     """Return the whole matrix: problems first, then one table per family, then what follows."""
-    return "\n".join(_lines(matrix)) + "\n"
+    return visible("\n".join(_lines(matrix)) + "\n")
 
 
 def _lines(matrix: Matrix) -> Iterator[str]:

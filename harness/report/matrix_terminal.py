@@ -16,7 +16,7 @@ from rich.text import Text
 
 from harness.core.vocabulary import shortened
 from harness.matrix.records import BreakRow, Cover, Difference, FrontierStep, Matrix
-from harness.report.terminal import MOST_OF_A_REASON, STYLES, counted
+from harness.report.terminal import MOST_OF_A_REASON, STYLES, counted, open_console
 
 MOST_PROBLEMS = 8
 """The number of problems that the last lines list; the others are counted."""
@@ -64,7 +64,7 @@ class Progress:
             BarColumn(),
             TimeRemainingColumn(compact=True),
             TextColumn("{task.description}"),
-            console=Console(stderr=True),
+            console=open_console(file=sys.stderr),
             transient=True,
             disable=not sys.stderr.isatty(),
         )

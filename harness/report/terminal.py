@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import TextIO
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from harness.core.message import Message
 from harness.core.report import EngineReport, Report, RunReport, SiteReport
-from harness.core.vocabulary import OUTCOMES, Outcome, shortened
+from harness.core.vocabulary import OUTCOMES, Outcome, shortened, visible
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.language import ENGLISH, Language
+from harness.sandbox.signals import broken_pipe
 
 WIDTH = 80
 """The largest width that is used: short lines are easier to read."""
@@ -37,15 +41,31 @@ STYLES: dict[Outcome, tuple[str, str]] = {
 
 
 class Screen(Console):
-    """A console with the language of its reader."""
+    """A console with the language of its reader, on which no text controls the terminal."""
 
     say: Language = ENGLISH
 
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Return the segments of a renderable, with escapes for invisible characters."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=visible(segment.text))
 
-def open_console(language: Language) -> Screen:
-    """Return a console that respects NO_COLOR, pipes and narrow terminals."""
-    console = Screen(highlight=False, soft_wrap=False)
-    console.width = min(console.width, WIDTH)
+    def on_broken_pipe(self) -> None:
+        """End the command when nobody reads its output any more."""
+        raise broken_pipe()
+
+
+def open_console(language: Language = ENGLISH, file: TextIO | None = None) -> Screen:
+    """Return a console that respects NO_COLOR, pipes and narrow terminals.
+
+    `file` is standard output by default. Markup in strings is not interpreted.
+    """
+    console = Screen(
+        file=file or sys.stdout, highlight=False, soft_wrap=False, markup=False, emoji=False
+    )
+    console.width = min(console.width or WIDTH, WIDTH)
     console.say = language
     return console
 
@@ -115,7 +135,7 @@ def _show_code(console: Console, diff: str) -> None:
         code = Syntax(diff.rstrip(), "diff", theme="ansi_dark", background_color="default")
         console.print(Padding(code, (0, 0, 1, 0)))
     else:
-        console.print(diff, markup=False, soft_wrap=True)
+        console.print(diff, soft_wrap=True)
 
 
 def places(sites: Sequence[SiteReport]) -> Iterator[tuple[str, str, str]]:

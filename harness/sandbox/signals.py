@@ -34,6 +34,13 @@ def requests_raised() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def broken_pipe() -> Terminated:
+    """Return the request to end silently when a pipe has no reader, as SIGPIPE ends programs."""
+    request = Terminated(128 + getattr(signal, "SIGPIPE", 13))
+    request.reported = True
+    return request
+
+
 def terminate(number: int, _frame: FrameType | None) -> None:
     """Raise Terminated; the same signal is ignored from then on, while this process cleans up."""
     signal.signal(number, signal.SIG_IGN)

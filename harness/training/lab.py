@@ -20,6 +20,9 @@ from harness.training.trials import is_better, metric_values, metrics_of, reache
 SEEDS = 20
 """The default number of runs, as in DeepCrime: see `statistics.MATTERS`."""
 
+MOST_SEEDS = 10_000
+"""More would run for days."""
+
 
 def run_training(
     experiment: TrainingExperiment, cache: Cache, seeds: Sequence[int] = range(SEEDS)
@@ -61,12 +64,17 @@ def run_training(
 
 
 def choose_seeds(count: int | None) -> Sequence[int]:
-    """Return the seeds 0 to `count` - 1; 20 seeds for None. Raises UsageError below two."""
+    """Return the seeds 0 to `count` - 1; 20 seeds for None.
+
+    Raises UsageError for less than two, and for more than MOST_SEEDS.
+    """
     if count is not None and count < 2:
         raise UsageError(
             f"--seeds is {count}, but one run cannot show how runs differ",
             f"use at least 2; the default is {SEEDS}",
         )
+    if count is not None and count > MOST_SEEDS:
+        raise UsageError(f"--seeds is {count}", f"use at most {MOST_SEEDS}")
     return range(SEEDS if count is None else count)
 
 

@@ -18,11 +18,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness.core import read_text
 from harness.core.errors import PageError
 from harness.engines.engine import Engine
 from harness.pages.catalogue import nearest
 from harness.pages.front_matter import TrainingBreak
-from harness.pages.page import Page, read_text
+from harness.pages.page import Page
 from harness.pages.probe import Probe, parse_python
 
 FOLDER = "recipes"

@@ -64,6 +64,7 @@ MADE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a link out of the catalogue": (linked_out, "no front matter"),
     "a link to its folder": (lambda path: path.symlink_to("."), "it is not a regular file"),
     "folders without end": (too_deep_in_folders, ""),
+    "code to import": (with_front('transformer = "this:s"'), "key `transformer` is unknown"),
     "brackets in the front matter": (with_front("a = " + "[" * 900 + "\nb = " * 9), "not TOML"),
     "a key with too many dots": (with_front(".".join("a" * 20_000) + " = 1"), "dots"),
     "keys with many dots": (
@@ -134,6 +135,7 @@ def test_a_page_is_refused_with_a_message(page: str, messages: dict[str, str]) -
     assert words in " ".join(message.split())
     assert "the check itself failed" not in message
     assert "a secret" not in message
+    assert "Zen of Python" not in message
     assert all(line.isprintable() for line in message.splitlines()), message
     assert len(message) < 10_000
 

@@ -205,6 +205,11 @@ def test_a_break_that_does_not_apply_says_what_comes_nearest_and_ends_with_1(
         (["show", "nothing-like-it"], "`harness list` shows them all"),
         (["break", "skip-unbroadcast", "--on", "acumulate-in-place"], "did you mean `accumulate"),
         (["break", "skip-unbroadcast", "--on", "skip-unbroadcast"], "not a variant"),
+        (["break", "skip-unbroadcast", "--on", ""], "no variant ``"),
+        (["break", "skip-unbroadcast", "--engine", ""], "`` does not name an engine"),
+        (["matrix", "skip-unbroadcast", "--on", ""], "no variant ``"),
+        (["list", "--engine", ""], "`` does not name an engine"),
+        (["doctor", ""], "`` does not name an engine"),
         (["break", "skip-unbroadcast", "--probe", "add-new-axes"], "did you mean `add-new-axis`"),
         (["list", "--breaks", "/no/such/folder"], "no folder /no/such/folder"),
         (["brake", "skip-unbroadcast"], "No such command 'brake'"),
@@ -273,16 +278,18 @@ def test_nothing_is_written_beside_the_engine(tmp_path: Path) -> None:
 
 
 def test_pages_of_an_installed_package_are_found_through_its_entry_point(tmp_path: Path) -> None:
-    package, about = tmp_path / "their_pages", tmp_path / "their_pages-1.0.dist-info"
-    package.mkdir()
+    package, about = tmp_path / "theirs" / "pages", tmp_path / "theirs-1.0.dist-info"
+    package.mkdir(parents=True)
     about.mkdir()
-    (package / "__init__.py").touch()
+    for folder in (package, package.parent):
+        (folder / "__init__.py").write_text("print('it was imported')\n", encoding="utf-8")
     write_page(package, SOUND.replace("log-slope-one", "theirs"), "theirs.md")
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: their-pages\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[breaklab.breaks]\ntheirs = their_pages\n")
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[breaklab.breaks]\ntheirs = theirs.pages\n")
     done = harness_process("check", "theirs", PYTHONPATH=str(tmp_path), cwd=PAGES.parent)
     assert (done.returncode, done.stderr) == (0, "")
     assert "passed theirs  on minigrad" in done.stdout
+    assert "it was imported" not in done.stdout
 
 
 def test_ctrl_c_at_any_moment_ends_with_one_line_and_its_status(

@@ -1,8 +1,10 @@
 """Every command in a process of its own, which most tests do without."""
 
+import os
 import re
 import resource
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -79,8 +81,33 @@ def test_a_full_disk_is_one_message_with_status_3(arguments: str) -> None:
     assert "remedy:" in done.stderr
 
 
-def test_too_few_files_are_one_message_with_status_3() -> None:
-    few = (8, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("redirection", ["2> /dev/full", "> /dev/full 2>&1", "2>&-"])
+def test_an_error_that_cannot_be_shown_has_its_status(redirection: str) -> None:
+    command = f"{shlex.quote(sys.executable)} -m harness show nothing-like-it {redirection}"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2, b"", b"")
+
+
+@pytest.mark.parametrize("arguments", ["list", "list --json", "show skip-unbroadcast", "--help"])
+def test_a_pipe_that_nobody_reads_ends_the_command_silently(arguments: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "harness", *arguments.split()]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+
+
+def test_text_that_the_terminal_cannot_encode_is_escaped() -> None:
+    done = harness_process("show", "skip-unbroadcast", "--lang", "es", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Hip\\xf3tesis" in done.stdout
+
+
+@pytest.mark.parametrize("number", [5, 6, 8])
+def test_too_few_files_are_one_message_with_status_3(number: int) -> None:
+    few = (number, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     arguments = ["break", "skip-unbroadcast", "--probe", "add-new-axis", "--no-cache"]
     done = subprocess.run(
         [sys.executable, "-m", "harness", *arguments],

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import EnvironmentProblem, UsageError
+from harness.core.errors import EnvironmentProblem, PageError, UsageError
 from harness.engines import nearest_settings
 from harness.engines.location import locate
 from tests.harness.engines.texts import SOUND, written
@@ -140,6 +140,8 @@ USAGE = {
     "no target": ("empty.toml", "target"),
     "an unknown key": ("typo.toml", "keys are"),
     "a root elsewhere": ("root.toml", "correct `root`"),
+    "a device as settings": ("zero.toml", "not a regular file"),
+    "too large settings": ("large.toml", "too large"),
 }
 ENVIRONMENT = {
     "no file": ("tensors.py:Tensor", "the files in .* are .*, tensor.py"),
@@ -153,6 +155,10 @@ ENVIRONMENT = {
     "a file that cannot be imported": ("./my-tensor.py:T", "not a valid module name"),
     "another encoding": ("latin.py:Tensor", "UTF-8"),
     "an encoding of text as text": ("rot13.py:Tensor", "UTF-8"),
+    "a device": ("zero.py:Tensor", "not a regular file"),
+    "too large": ("large.py:Tensor", "too large"),
+    "a null byte in the target": ("null.toml", "does not exist"),
+    "a null byte in the root": ("null-root.toml", "null byte"),
 }
 
 
@@ -165,6 +171,12 @@ def bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "latin.py").write_bytes("# größer\n".encode("latin-1"))
     written(tmp_path, "# coding: rot13\n", "rot13.py")
     written(tmp_path, "target: x", "bad.toml")
+    written(tmp_path, '[engine]\ntarget = "a\\u0000.py:T"\n', "null.toml")
+    written(tmp_path, '[engine]\ntarget = "tensor.py:T"\nroot = "\\u0000"\n', "null-root.toml")
+    for name in ("large.py", "large.toml"):
+        written(tmp_path, "#" * 1024 * 1025, name)
+    for name in ("zero.py", "zero.toml"):
+        (tmp_path / name).symlink_to("/dev/zero")
     written(tmp_path, "[engine]\n", "empty.toml")
     written(tmp_path, '[engine]\ntarget = "tensor.py:T"\nclass = "T"\n', "typo.toml")
     written(tmp_path, '[engine]\ntarget = "tensor.py:T"\nroot = "plain"\n', "root.toml")
@@ -175,8 +187,9 @@ def bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("bad")
 @pytest.mark.parametrize(("engine", "words"), USAGE.values(), ids=list(USAGE))
 def test_malformed_name_is_a_usage_error(engine: str, words: str) -> None:
-    with pytest.raises(UsageError, match=words) as caught:
+    with pytest.raises((UsageError, PageError), match=words) as caught:
         locate(engine)
+    assert caught.value.exit_status == 2
     assert "remedy: " in str(caught.value)
 
 

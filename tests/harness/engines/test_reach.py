@@ -6,13 +6,11 @@ import sys
 import traceback
 from types import FrameType
 
-import libcst as cst
 import pytest
 
 from harness.core.site import Hooks, Site
 from harness.engines.reach import compile_marked
 from harness.patch import apply_patch, parse_patch
-from harness.patch.transformer import apply_transformer
 
 MARKER = "mark__"
 
@@ -216,15 +214,3 @@ def traced(text: str, sites: tuple[Site, ...]) -> list[int]:
 def test_a_marker_that_a_class_would_mangle_is_refused() -> None:
     with pytest.raises(ValueError, match="the hook name '__mark' is not an identifier"):
         compile_marked("a = 1\n", "m.py", [], Hooks("__mark"))
-
-
-def test_sites_of_a_transformer_are_marked_too() -> None:
-    class Shorter(cst.CSTTransformer):
-        def leave_Pass(  # noqa: N802
-            self, original_node: cst.Pass, updated_node: cst.Pass
-        ) -> cst.Pass | cst.RemovalSentinel:
-            return cst.RemoveFromParent() if original_node else updated_node
-
-    source = "def f(x):\n    if x:\n        x = 1\n        pass\n    return x\n"
-    result = apply_transformer(Shorter, {"m.py": source})
-    assert execute(result.sources["m.py"], result.sites, "f(0); f(1)")[0] == [0, 0]

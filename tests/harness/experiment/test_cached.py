@@ -184,17 +184,6 @@ def test_every_library_that_is_asked_is_in_the_key() -> None:
     assert asked <= set(CACHED_LIBRARIES)
 
 
-def test_a_page_whose_code_may_be_anywhere_has_no_key(asked: Asked) -> None:
-    for what in ("page", "variant"):
-        front = asked[what].front
-        named = type(front)(**{**_fields(front), "transformer": "somewhere:Else"})
-        assert key_of_report(**asked | {what: replace(asked[what], front=named)}) is None
-
-
-def _fields(front: Any) -> dict[str, Any]:
-    return {name: getattr(front, name) for name in front.__struct_fields__}
-
-
 REPEATABLE = run_of("p", None, "crash", evidence="ValueError in the forward pass")
 
 

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import libcst as cst
 import pytest
 
 from harness.core.errors import DoesNotApply, EnvironmentProblem, HunkError, PageError
@@ -239,22 +238,6 @@ def test_an_engine_may_call_things_by_other_names(tmp_path: Path) -> None:
     named = Engine(**{**vars(tiny_engine(theirs)), "names": {"square": "sq"}})
     page(tmp_path, CUBE)
     assert outcomes(lab(tmp_path, named))[0][0] == "silent-corruption"
-
-
-class Double(cst.CSTTransformer):
-    """Doubles every integer: a break that is handed to LibCST itself."""
-
-    def leave_Integer(self, original_node: cst.Integer, updated_node: cst.Integer) -> cst.Integer:  # noqa: N802
-        return updated_node.with_changes(value=str(2 * int(original_node.value)))
-
-
-def test_a_page_may_name_a_transformer(tmp_path: Path, engine: Engine) -> None:
-    page(tmp_path, "", keys=f'transformer = "{__name__}:Double"')
-    report = lab(tmp_path, engine)
-    assert outcomes(report)[0] == ("silent-corruption", "value")
-    page(tmp_path, "", keys=f'transformer = "{__name__}:Treble"')
-    with pytest.raises(PageError, match="no LibCST transformer"):
-        lab(tmp_path, engine)
 
 
 UNSEEDED = """    a.data = a.data * np.random.default_rng().random()

@@ -11,7 +11,8 @@ from harness.check.names import check_names
 from harness.check.pages import check_page
 from harness.check.prose import check_prose
 from harness.check.sections import EXERCISE_SECTIONS
-from harness.core.errors import BreaklabError, PageError, UsageError
+from harness.core import LARGEST
+from harness.core.errors import BreaklabError, PageError
 from harness.core.finding import Finding
 from harness.diagnostics import DIAGNOSTICS
 from harness.engines.engine import find_engine
@@ -26,7 +27,7 @@ from harness.grade.exercise import (
 )
 from harness.grade.submission import LARGEST_LEAF, check_soundness, read_submission
 from harness.pages.catalogue import open_catalogue
-from harness.pages.page import LARGEST, Page, read_page
+from harness.pages.page import Page, read_page
 from harness.runs.cache import open_cache
 from harness.sandbox.limits import Limits
 from tests.harness.bundled import CATALOGUE
@@ -209,7 +210,7 @@ def test_a_test_that_ends_its_process_fails_and_takes_no_other_with_it(
         (probe_that("return x", "x=(1000, 1000)"), r"is \(1000, 1000\)"),
         ("x = " + "(" * 500 + ")" * 500, "(is not Python|nested too deeply)"),
         ("x = " + "-" * 60_000 + "1", "(is not Python|nested too deeply)"),
-        ("#" * (LARGEST + 1), "is larger than"),
+        ("#" * (LARGEST + 1), "is too large"),
         ("def mine(x=(3,)):\n    '''\x00'''\n", r"the control character U\+0000 is not text"),
     ],
 )
@@ -224,11 +225,11 @@ def test_a_file_that_cannot_be_judged_is_one_message_with_its_remedy(
 
 
 def test_a_path_that_is_not_a_text_file_is_refused_without_being_read(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no file"):
+    with pytest.raises(PageError, match="No such file"):
         read_submission(tmp_path / "nowhere.py")
-    with pytest.raises(UsageError, match="is not a regular file"):
+    with pytest.raises(PageError, match="is not a regular file"):
         read_submission(tmp_path)
-    with pytest.raises(UsageError, match="is not a regular file"):
+    with pytest.raises(PageError, match="is not a regular file"):
         read_submission(Path("/dev/zero"))
     (tmp_path / "mine.py").write_bytes(b"\xff\xfe")
     with pytest.raises(PageError, match="save it as UTF-8"):

@@ -94,6 +94,15 @@ def test_a_page_that_cannot_be_used_ends_it_before_anything_runs(catalogue: Cata
         plan(catalogue)
 
 
+def test_a_committed_matrix_that_cannot_be_read_is_reported_before_anything_runs(
+    tmp_path: Path,
+) -> None:
+    catalogue = write_pages(tmp_path)
+    (tmp_path / "matrix.toml").symlink_to("/dev/zero")
+    with pytest.raises(PageError, match="is not a regular file"):
+        plan(catalogue)
+
+
 def test_on_a_variant_the_variant_is_the_clean_engine(catalogue: Catalogue) -> None:
     write(catalogue, "cube", "break", "values", "@@ square @@\n-self.data * self.data\n+$a**3")
     write(catalogue, "cube", "break", "v", "@@ square @@\n-self.data * self.data\n+self.data**3")

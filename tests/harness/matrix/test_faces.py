@@ -236,6 +236,11 @@ def test_markdown_marks_sole_catchers_and_leaves_out_who_was_not_asked() -> None
     assert "- `torch`: torch is not installed: get it" in text
 
 
+def test_markdown_does_not_control_a_terminal() -> None:
+    rude = FalseAlarm("clean", "shape", "small", None, "\x1b]0;title\x07 \u202e")
+    assert r"\x1b]0;title\x07 \u202e" in to_markdown(build_matrix(evaluations(clean=(rude,))))
+
+
 def test_markdown_goes_to_a_file_or_to_standard_output(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -288,7 +293,7 @@ def test_junit_survives_whatever_a_broken_engine_says(tmp_path: Path) -> None:
     write_junit(build_matrix(evaluations(clean=(rude,))), tmp_path / "junit.xml")
     xml = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
     (failure,) = [case.result[0] for suite in xml for case in suite if case.is_failure]
-    assert failure.text == "shape on small: \ufffd \ufffd[31m ]]> <&\ufffd"
+    assert failure.text == "shape on small: \\x00 \\x1b[31m ]]> <&\\ud800"
 
 
 def test_junit_that_cannot_be_written_is_a_problem_with_a_remedy(tmp_path: Path) -> None:

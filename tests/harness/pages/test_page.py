@@ -148,13 +148,7 @@ def test_a_mistake_names_file_line_key_and_remedy(
 KEYS_OF_ANOTHER_KIND = [
     (kind, key)
     for kind, keys in {
-        "myth": (
-            "sites = 1",
-            'transformer = "a:B"',
-            "expect = {}",
-            "diagnostics = {}",
-            "breaks = []",
-        ),
+        "myth": ("sites = 1", "expect = {}", "diagnostics = {}", "breaks = []"),
         "exercise": ("sites = 1", "expect = {}", "diagnostics = {}", 'needs = ["torch"]'),
         "variant": ('recipe = "a"', 'needs = ["torch"]', "kills = []", "pardon = {}"),
         "control": ('recipe = "a"', "breaks = []", "pardon = {}"),
@@ -175,9 +169,7 @@ def test_a_key_of_another_kind_is_a_mistake(tmp_path: Path, kind: str, key: str)
     assert f"leave it out; the keys of {article} {kind} are id, kind, family" in error.remedy
 
 
-@pytest.mark.parametrize(
-    "key", ["diagnostics = {}", "transformer = 'a:B'", "pardon = {}", 'needs = ["torch"]']
-)
+@pytest.mark.parametrize("key", ["diagnostics = {}", "pardon = {}", 'needs = ["torch"]'])
 def test_a_break_with_a_recipe_is_a_kind_of_its_own(tmp_path: Path, key: str) -> None:
     front = 'id = "a-break"\nkind = "break"\nfamily = "f"\nrecipe = "classify"\n'
     page = read_page(write(tmp_path, f"+++\n{front}+++\n# Title\n"))

@@ -1,13 +1,11 @@
-"""Applying patches: scopes, several files, renaming, numbers of sites, errors, transformers."""
+"""Applying patches: scopes, several files, renaming, numbers of sites, errors."""
 
 from __future__ import annotations
 
-import libcst as cst
 import pytest
 
 from harness.core.errors import DoesNotApply, EnvironmentProblem, HunkError, UsageError
 from harness.patch import Patched, apply_patch, combine, parse_patch, rename
-from harness.patch.transformer import apply_transformer
 
 OPS = """\
 def add(a, b):
@@ -262,32 +260,6 @@ def test_a_renamed_hunk_that_matches_nothing_shows_their_names() -> None:
     patch = rename(parse_patch("@@ add @@\n-f($x)\n+$x\n", path="p.md", line=1), {"f": "_f"})
     with pytest.raises(DoesNotApply, match=r"searched for:\n    _f\(\$x\)\n"):
         apply_patch(patch, ENGINE)
-
-
-# ----- the escape hatch -----
-
-
-class Double(cst.CSTTransformer):
-    def leave_Integer(  # noqa: N802
-        self, original_node: cst.Integer, updated_node: cst.Integer
-    ) -> cst.Integer:
-        return updated_node.with_changes(value=str(2 * int(original_node.value)))
-
-
-@pytest.mark.parametrize("transformer", [Double, Double()])
-def test_a_transformer_makes_changes_that_the_notation_cannot_express(
-    transformer: type[cst.CSTTransformer] | cst.CSTTransformer,
-) -> None:
-    patched = apply_transformer(transformer, {"m.py": "def f():\n    return 1\n", "n.py": "a\n"})
-    (site,) = patched.sites
-    assert patched.sources == {"m.py": "def f():\n    return 2\n", "n.py": "a\n"}
-    assert (site.file, site.line, site.scope, site.kind) == ("m.py", 2, "f", "statements")
-    assert (site.before, site.after) == ("    return 1\n", "    return 2\n")
-
-
-def test_a_transformer_that_changes_nothing_does_not_apply() -> None:
-    with pytest.raises(DoesNotApply, match="Double changes nothing"):
-        apply_transformer(Double, {"m.py": "x\n"})
 
 
 @pytest.mark.parametrize("nested", ["x" + "[x]" * 400, "(" * 3000 + "x" + ")" * 3000])

@@ -420,6 +420,7 @@ def test_json_is_schema_1_with_the_keys_of_every_break(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (("break", "moved", "--seeds", "1"), "--seeds is 1"),
+        (("break", "moved", "--seeds", "9" * 20), "use at most 10000"),
         (("break", "moved", "--probe", "add-new-axis"), "has no probes"),
         (("break", "skip-unbroadcast", "--seeds", "5"), "does not need many seeds"),
         (("check", "moved", "--training"), "leave --training out"),
