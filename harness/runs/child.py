@@ -222,6 +222,8 @@ class _Session:
         if index != self.cached_probe:
             self.cached_probe, self.cache = index, ReplyCache()
         run = _run_covered if self.job.covered else _trace if traced else _run
+        if self.state:
+            self.state.begin_run()
         # Many settings are context variables, such as NumPy's error handling.
         result = copy_context().run(run, self, self.job.probes[index], loss)
         if self.swapped:

@@ -44,6 +44,10 @@ class EngineState:
         self._lengths = list(map(len, self._containers))
         self._settings = _settings()
 
+    def begin_run(self) -> None:
+        """Record the settings of the process, which another run may have changed and reset."""
+        self._settings = _settings()
+
     def is_unchanged(self) -> bool:
         """Whether every variable is still the same object, and every container is as long.
 

@@ -210,6 +210,33 @@ def test_a_shared_probe_that_changes_its_process_does_not_affect_the_next(what: 
     assert numbers == {"same": 1.0, "sum": 1.0, "difference": 1.0}
 
 
+WRITES = """\
+def writes(lib, a=[1.0]):
+    "It leaves a file behind, so that its process must end."
+    open("a file", "w").close()
+    yield {"a": a}
+
+
+def one(lib, a=[1.0]):
+    "The process that it runs in."
+    import os
+    yield {"process": float(os.getpid())}
+
+
+def other(lib, a=[1.0]):
+    "The process that it runs in."
+    import os
+    yield {"process": float(os.getpid())}
+"""
+
+
+def test_after_a_shared_probe_that_changed_its_folder_the_others_share_a_process() -> None:
+    job = tiny_job(probes=WRITES)
+    shared = tuple(replace(probe, shared=True) for probe in job.probes)
+    _, one, other = run_isolated(msgspec.structs.replace(job, probes=shared))
+    assert one.log == other.log
+
+
 def test_a_second_process_that_goes_on_as_the_first_is_not_believed(fork: bool) -> None:
     runs = run_isolated(tiny_job(backward_that("os.fork()"), limits=PATIENT), fork=fork)
     types = [run.failure.type if run.failure else None for run in runs]
