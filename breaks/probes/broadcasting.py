@@ -78,6 +78,48 @@ def where_scalar(lib, a=0.5, b=(4, 3)):
     return lib.where(b > 0, a, b)
 
 
+# ----- One op, and every kind of broadcasting in either operand -----
+
+
+def sub_broadcast(a=(2, 3), row=(3,), column=(2, 1), one=(1,), number=()):
+    """Nested differences: created axes, stretched ones, both or neither, on either side; a - a."""
+    left = ((row - a) - (column - a)) - ((one - a) - (a - number))
+    return (left - ((column - row) - (a - a))) - (a - column)
+
+
+def div_broadcast(
+    a=[[1.0, -2.0, 0.5], [3.0, 2.0, -1.0]],
+    row=[2.0, -0.5, 1.5],
+    column=[[0.5], [-2.0]],
+    one=[3.0],
+    number=-1.5,
+):
+    """Nested quotients: created axes, stretched ones, both or neither, on either side; a / a."""
+    left = ((row / a) / (column / a)) / ((one / a) / (a / number))
+    return (left / ((column / row) / (a / a))) / (a / column)
+
+
+def maximum_broadcast(lib, a=(2, 3), row=(3,), column=(2, 1), one=(1,), number=()):
+    """The larger of two tensors, with every kind of broadcasting, and of two equal ones."""
+    return _sum_of_pairs(lib.maximum, a, row, column, one, number)
+
+
+def minimum_broadcast(lib, a=(2, 3), row=(3,), column=(2, 1), one=(1,), number=()):
+    """The smaller of two tensors, with every kind of broadcasting, and of two equal ones."""
+    return _sum_of_pairs(lib.minimum, a, row, column, one, number)
+
+
+def where_broadcast(lib, a=(2, 3), row=(3,), column=(2, 1), one=(1,), number=()):
+    """A choice by a mask, with every kind of broadcasting, and of two equal tensors."""
+    mask = lib.tensor([[True, False, True], [False, True, False]])
+    return _sum_of_pairs(lambda x, y: lib.where(mask, x, y), a, row, column, one, number)
+
+
+def _sum_of_pairs(op, a, row, column, one, number):
+    """Created axes, stretched ones, both, a scalar, both operands, and the same tensor twice."""
+    return op(row, a) + op(a, column) + op(one, a) + op(a, number) + op(column, row) + op(a, a)
+
+
 # ----- A linear layer -----
 
 

@@ -23,6 +23,11 @@ def conv2d_batch(lib, x=(2, 2, 2, 2), w=(2, 2, 2, 2)):
     return _conv2d(lib, x, w)
 
 
+def conv2d_strided(lib, x=(2, 1, 3, 4), w=(3, 1, 2, 2)):
+    """No two lengths are equal, a stride of two, and a padding of one."""
+    return _conv2d(lib, x, w, stride=2, padding=1)
+
+
 def max_pool_overlapping(lib, x=[[[[1.0, 2.0, 3.0], [4.0, 9.0, 5.0], [6.0, 7.0, 8.0]]]]):
     """2x2 windows with a stride of one: the element in the middle is the maximum of all four."""
     return lib.nn.MaxPool2d(2, stride=1)(x)
@@ -34,9 +39,11 @@ def max_pool_tiles(lib, x=(1, 1, 4, 4)):
 
 
 def _conv2d(lib, x, w, **options):
-    """The layer with the kernels `w`; its initial weights and its bias are replaced."""
+    """A convolution with the kernels `w` and without a bias."""
+    if hasattr(lib, "manual_seed"):  # PyTorch
+        return lib.nn.functional.conv2d(x, w, **options)
     layer = lib.nn.Conv2d(
         w.shape[1], w.shape[0], w.shape[2], rng=np.random.default_rng(0), **options
     )
-    layer.weight = w
+    layer.weight, layer.bias = w, lib.tensor(np.zeros(w.shape[0]), requires_grad=True)
     return layer(x)

@@ -21,11 +21,6 @@ def number_minus(a=(3,)):
     return 2 - a
 
 
-def neg(a=(3,)):
-    """A negation."""
-    return -a
-
-
 def div(a=(3,), b=[0.5, 2.0, -3.0]):
     """A quotient, with denominators away from 0 and 1."""
     return a / b
@@ -39,6 +34,11 @@ def cube(a=[-1.0, 0.5, 2.0]):
 def first_power(a=[-1.0, 0.5, 2.0]):
     """The power 1, the identity."""
     return a**1
+
+
+def powers(zero=[0.0, 1.0, -2.0], a=[-1.0, 0.5, 2.0]):
+    """The power 0, also of 0, times the power -1."""
+    return zero**0 * a**-1
 
 
 def exp(a=(4, 3)):

@@ -21,6 +21,11 @@ def max_with_ties(a=[[1.0, 3.0, 3.0], [2.0, 2.0, 2.0], [0.0, 1.0, 5.0]]):
     return a.amax(1)
 
 
+def min_with_ties(a=[[1.0, 0.0, 0.0], [2.0, 2.0, 2.0], [0.0, 1.0, 5.0]]):
+    """The minimum of each row: two elements tie, then three, then none."""
+    return a.amin(1)
+
+
 def norm_at_zero(a=[[0.0, 0.0], [3.0, 4.0]]):
     """The Euclidean norm of each row; the first is 0."""
     return a.norm(dim=1)

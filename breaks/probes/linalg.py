@@ -1,5 +1,7 @@
 """Products of vectors, matrices and batches of matrices."""
 
+import numpy as np
+
 
 def matmul_2x3_3x4(a=(2, 3), b=(3, 4)):
     """A matrix product in which no two lengths are equal."""
@@ -31,6 +33,17 @@ def gram(a=(2, 3)):
     return a @ a.T
 
 
+def matmul_vectors(u=(2,), v=(3,), m=(3, 2), b=(2, 2, 3)):
+    """Vectors times a batch of matrices, on either side of a matrix, and times each other."""
+    return ((u @ b) @ (m @ u)) @ (v @ m)
+
+
+def matmul_constant(lib, a=(2, 3)):
+    """A constant matrix on the right of a product, and on the left of another."""
+    c = lib.tensor(np.array([[1.0, -2.0], [0.5, 3.0], [-1.0, 2.0]]))
+    return c @ (a @ c)
+
+
 def einsum_matrices(lib, a=(2, 3), b=(3, 4)):
     """The matrix product as an einsum."""
     return lib.einsum("ij,jk->ik", a, b)
@@ -39,3 +52,13 @@ def einsum_matrices(lib, a=(2, 3), b=(3, 4)):
 def einsum_diagonal(lib, a=(3, 3)):
     """The diagonal of a matrix, as an einsum with a letter twice in one operand."""
     return lib.einsum("ii->i", a)
+
+
+def einsum_without_arrow(lib, a=(2, 3), b=(2, 2, 3), c=(3, 2)):
+    """Letters that only one operand has, and an output that is not named."""
+    return lib.einsum("ij, kl -> il", a, c) @ lib.einsum("...ij, jk", b, c)
+
+
+def einsum_ellipsis(lib, a=(2, 3), b=(2, 1, 3), c=(3,)):
+    """An ellipsis for no axis, one and two, and a length of 1 that is stretched."""
+    return lib.einsum("...a, ...a, ...b -> b...", a, b, c)

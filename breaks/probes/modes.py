@@ -70,13 +70,42 @@ def batch_norm_settles(lib, x=(8, 3)):
     The variance may have Bessel's correction or not: both conventions are in use.
     """
     layer = lib.nn.BatchNorm1d(3, momentum=0.5, dtype=x.dtype)
-    batch = x.detach().numpy()
-    low, high = batch.var(0), batch.var(0, ddof=1)
     for _ in range(60):
         layer(x)
+    yield _errors(layer, x, 1.0)
+
+
+def batch_norm_first_batch(lib, x=(8, 3)):
+    """By default, the running statistics move a tenth of the way from 0 and 1 to the first batch's.
+
+    The variance may have Bessel's correction or not.
+    """
+    layer = lib.nn.BatchNorm1d(3, dtype=x.dtype)
+    layer(x)
+    yield _errors(layer, x, 0.1)
+
+
+def _errors(layer, x, share):
+    """How far running statistics are from the `share` of the way to a batch's."""
+    batch = x.detach().numpy()
+    low, high = (1 - share + share * batch.var(0, ddof=ddof) for ddof in (0, 1))
     mean, variance = (np.asarray(part) for part in (layer.running_mean, layer.running_var))
     outside = np.maximum(low / variance, variance / high) - 1
-    yield {
-        "mean_error": round(float(np.abs(mean - batch.mean(0)).max()), 9),
+    return {
+        "mean_error": round(float(np.abs(mean - share * batch.mean(0)).max()), 9),
         "variance_error": round(float(max(outside.max(), 0.0)), 9),
+    }
+
+
+def dropout_share(lib, x=(64, 64)):
+    """Dropout with `p` = 0.25 drops about a quarter, and divides what it keeps by 0.75.
+
+    The share may differ from a quarter by 5 standard deviations.
+    """
+    seed = {} if hasattr(lib, "manual_seed") else {"rng": np.random.default_rng(0)}
+    factor = np.asarray(lib.nn.Dropout(0.25, **seed)(x).detach()) / x.detach().numpy()
+    off = abs(float((factor == 0).mean()) - 0.25)
+    yield {
+        "share_error": off if off > 5 * (0.25 * 0.75 / factor.size) ** 0.5 else 0.0,
+        "scale_error": round(abs(float(factor.max()) * 0.75 - 1), 9),
     }

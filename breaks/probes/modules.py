@@ -93,6 +93,15 @@ def linear_two_outputs(lib, x=(4, 3)):
     return _layer(lib, "Linear", 3, 2, dtype=x.dtype)(x)
 
 
+def linear_of_leaves(lib, x=(2, 2, 3), w=(4, 3), b=(4,)):
+    """A linear layer on a batch of sequences; its weight and its bias are leaves."""
+    if hasattr(lib, "manual_seed"):  # PyTorch
+        return lib.nn.functional.linear(x, w, b)
+    layer = lib.nn.Linear(3, 4, rng=np.random.default_rng(0))
+    layer.weight, layer.bias = w, b
+    return layer(x)
+
+
 def linear_one_output(lib, x=(4, 3)):
     """A linear layer of 3 inputs and a single output."""
     return _layer(lib, "Linear", 3, 1, dtype=x.dtype)(x)

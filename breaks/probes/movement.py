@@ -22,6 +22,11 @@ def permute_120(a=(2, 3, 4)):
     return a.permute(1, 2, 0)
 
 
+def permute_negative(a=(2, 3, 4)):
+    """A cycle of three axes, the last of them called -1."""
+    return a.permute(-1, 0, 1)
+
+
 def permute_021(a=(2, 3, 4)):
     """Two axes swapped by permute, which is its own inverse."""
     return a.permute(0, 2, 1)
@@ -30,6 +35,27 @@ def permute_021(a=(2, 3, 4)):
 def cat_equal(lib, a=(2, 3), b=(2, 3)):
     """Two tensors of equal length, concatenated."""
     return lib.cat([a, b])
+
+
+def cat_of_three(lib, a=(2, 1), b=(2, 3), c=(2, 2)):
+    """Three tensors of different lengths, concatenated along the last axis."""
+    return lib.cat([a, b, c], dim=-1)
+
+
+def stack_three(lib, a=(2, 4), b=(2, 4), c=(2, 4)):
+    """Three tensors, stacked along a new last axis."""
+    return lib.stack([a, b, c], dim=-1)
+
+
+def expand(a=(3, 1)):
+    """A created axis, one that stays and a stretched one."""
+    return a.expand(2, 3, 4)
+
+
+def pad(lib, a=(2, 3)):
+    """A constant around a matrix, of another width on each side."""
+    function = lib.nn.functional.pad if hasattr(lib, "manual_seed") else lib.pad
+    return function(a, (1, 2, 3, 0), value=2.0)
 
 
 def flip(a=[1.0, 2.0, 3.0]):

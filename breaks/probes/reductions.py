@@ -58,6 +58,31 @@ def min_rows(a=[[1.0, 3.0, 2.0], [6.0, 4.0, 5.0]]):
     return a.amin(1)
 
 
+def var_of_kept(a=(2, 3, 2)):
+    """The variance over two axes that are kept, then over the third."""
+    return a.var((0, -1), keepdim=True).var(1)
+
+
+def norm_of_kept(a=(2, 3, 2)):
+    """The Euclidean norm over the last axis, which is kept, then over two axes."""
+    return a.norm(dim=-1, keepdim=True).norm(dim=(1, 2))
+
+
+def max_of_kept(a=(2, 3, 2)):
+    """The maximum over two axes that are kept, then over the third."""
+    return a.amax((0, -1), keepdim=True).amax(1)
+
+
+def min_of_kept(a=(2, 3, 2)):
+    """The minimum over two axes that are kept, then over the third."""
+    return a.amin((0, -1), keepdim=True).amin(1)
+
+
+def logsumexp_thrice(a=(2, 3, 4)):
+    """Logarithms of sums of exponentials over one axis, two that are kept, and one of length 1."""
+    return a.logsumexp(-2).logsumexp((0, -1), keepdim=True).logsumexp(0)
+
+
 def softmax_rows(a=[[0.0, 1.0, 2.0], [1.0, 0.0, -1.0]]):
     """The softmax of each row."""
     return a.softmax(1)

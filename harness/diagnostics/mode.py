@@ -239,7 +239,7 @@ def _dropped(scenario: Scenario, step: int) -> NumericArray:
 MODE = Diagnostic(
     name="mode",
     sees="a layer that confuses training and evaluation: its output, its state, its flags",
-    blind="the same mistake in both modes; how fast statistics move; which elements are dropped",
+    blind="the same mistake in both modes; how fast statistics move; how many elements are dropped",
     cost="5",
     passes=lambda _: 5,
     check=check,

@@ -84,12 +84,12 @@ def draw(root: Path, count: int, seed: int) -> list[Mutant]:
 
 def mutants(path: str, source: bytes) -> list[Mutant]:
     """Return all single-site mutants of a file, in order; a few may not be valid."""
-    text = _Text(source)
+    text = Text(source)
     return sorted(
         {
             Mutant(path, start, end, replacement, operator)
-            for node in _code(ast.parse(source))
-            for operator, start, end, replacement in _edits(node, text)
+            for node in executed(ast.parse(source))
+            for operator, start, end, replacement in edits(node, text)
         }
     )
 
@@ -111,7 +111,7 @@ Edit = tuple[str, int, int, str]
 """The kind of change, the first byte, the byte after the last, and the replacement."""
 
 
-class _Text:
+class Text:
     """The source with the byte positions of its nodes."""
 
     def __init__(self, source: bytes) -> None:
@@ -139,7 +139,7 @@ class _Text:
         return None if start < 0 else (start, start + len(token))
 
 
-def _code(node: ast.AST) -> Iterator[ast.AST]:
+def executed(node: ast.AST) -> Iterator[ast.AST]:
     """The nodes that are executed: no annotations, docstrings or parts of f-strings.
 
     Python 3.11 does not give the positions of what is in an f-string.
@@ -151,7 +151,7 @@ def _code(node: ast.AST) -> Iterator[ast.AST]:
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST) and not _is_text(child):
-                yield from _code(child)
+                yield from executed(child)
 
 
 def _is_text(node: ast.AST) -> bool:
@@ -162,7 +162,7 @@ def _is_text(node: ast.AST) -> bool:
     )
 
 
-def _edits(node: ast.AST, text: _Text) -> Iterator[Edit]:
+def edits(node: ast.AST, text: Text) -> Iterator[Edit]:
     """Every change of this node itself, not of its parts."""
     if isinstance(node, ast.Compare):
         operands = [node.left, *node.comparators]
@@ -194,14 +194,14 @@ def _edits(node: ast.AST, text: _Text) -> Iterator[Edit]:
 
 
 def _exchange(
-    text: _Text, left: ast.expr, right: ast.expr, tokens: tuple[str, str], name: str
+    text: Text, left: ast.expr, right: ast.expr, tokens: tuple[str, str], name: str
 ) -> Iterator[Edit]:
     span = text.between(left, right, tokens[0])
     if span:
         yield name, *span, tokens[1]
 
 
-def _constants(node: ast.Constant, text: _Text) -> Iterator[Edit]:
+def _constants(node: ast.Constant, text: Text) -> Iterator[Edit]:
     value = node.value
     if type(value) is bool:
         yield "constant", *text.span(node), str(not value)
@@ -211,7 +211,7 @@ def _constants(node: ast.Constant, text: _Text) -> Iterator[Edit]:
         yield "constant", *text.span(node), repr(value * 2 or 1.0)
 
 
-def _swapped(node: ast.Call, text: _Text) -> Iterator[Edit]:
+def _swapped(node: ast.Call, text: Text) -> Iterator[Edit]:
     """The call with its two arguments exchanged; `isinstance` would only raise."""
     if len(node.args) != 2 or any(isinstance(item, ast.Starred) for item in node.args):
         return
@@ -223,12 +223,12 @@ def _swapped(node: ast.Call, text: _Text) -> Iterator[Edit]:
     yield "swap", start, end, text.of(second) + middle + text.of(first)
 
 
-def _negated(condition: ast.expr, text: _Text) -> Iterator[Edit]:
+def _negated(condition: ast.expr, text: Text) -> Iterator[Edit]:
     if not isinstance(condition, ast.UnaryOp):  # its operator is dropped instead
         yield "negation", *text.span(condition), f"(not ({text.of(condition)}))"
 
 
-def _statements(node: ast.stmt, text: _Text) -> Iterator[Edit]:
+def _statements(node: ast.stmt, text: Text) -> Iterator[Edit]:
     """Statements that are removed, and returned values that are lost."""
     if isinstance(node, ast.Expr | ast.AugAssign):
         yield "statement", *text.span(node), "pass"

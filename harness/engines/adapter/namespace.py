@@ -15,7 +15,10 @@ from harness.engines.adapter.arrays import Adapter, Tensor
 from harness.engines.adapter.optimizer import Optimizers
 from harness.engines.adapter.unsupported import LIBRARY_SPECIFIC, PartialNamespace, Unsupported
 
-_LIBRARY_SPECIFIC_PARTS = ("data", "autograd", "checkpoint", "manual_seed", "GradientTape")
+_LIBRARY_SPECIFIC_PARTS = (
+    *("data", "autograd", "checkpoint", "manual_seed", "GradientTape"),
+    "pad",  # PyTorch begins with the last axis, NumPy takes a pair for each
+)
 
 
 class Namespace:

@@ -9,6 +9,7 @@ OPTIM, LAYERS, MODULE = "optim.py", "nn/layers.py", "nn/module.py"
 NORM, OPS, CHECKPOINTS, DATA = "nn/normalisation.py", "layer_ops.py", "checkpoint.py", "data.py"
 
 RUNNING_MEAN = "(1 - self.momentum) * self.running_mean + self.momentum * mean.data"
+RUNNING_VAR = "(1 - self.momentum) * self.running_var + self.momentum * unbiased"
 
 WRONG: dict[str, list[Change]] = {
     # Optimizers.
@@ -67,6 +68,7 @@ WRONG: dict[str, list[Change]] = {
     "one mask": [(LAYERS, "self.rng.random(x.shape)", "np.random.default_rng(0).random(x.shape)")],
     "no inverse scale": [(OPS, "kept / (1 - p)", "kept")],
     "keeps a share of p": [(LAYERS, ">= self.p", "< self.p")],
+    "p is the share to keep": [(LAYERS, "self.p = p\n", "self.p = 1 - p\n")],
     "drops everything": [(LAYERS, ">= self.p", ">= 2")],
     "negates what it keeps": [(OPS, "return a * kept /", "return -a * kept /")],
     "statistics in evaluation": [
@@ -84,6 +86,10 @@ WRONG: dict[str, list[Change]] = {
     "momentum swapped": [
         (NORM, RUNNING_MEAN, "self.momentum * self.running_mean + (1 - self.momentum) * mean.data")
     ],
+    "momentum of the variance swapped": [
+        (NORM, RUNNING_VAR, "self.momentum * self.running_var + (1 - self.momentum) * unbiased")
+    ],
+    "another default momentum": [(NORM, "momentum: float = 0.1", "momentum: float = 0.9")],
     "forward moves a weight": [
         (
             NORM,

@@ -198,9 +198,17 @@ def test_a_layer_that_raises_on_its_way_is_a_crash(bench: Baseline) -> None:
     )
 
 
-def test_mode_is_blind_to_how_fast_statistics_move(bench: Baseline) -> None:
-    verdict = heard(bench, MODE, "module-batch-norm", WRONG["momentum swapped"])
-    assert isinstance(verdict, Silent)
+@pytest.mark.parametrize(
+    ("probe", "wrong"),
+    [
+        ("module-batch-norm", "momentum swapped"),
+        ("module-dropout", "p is the share to keep"),
+    ],
+)
+def test_mode_is_blind_to_how_fast_statistics_move_and_to_how_much_is_dropped(
+    bench: Baseline, probe: str, wrong: str
+) -> None:
+    assert isinstance(heard(bench, MODE, probe, WRONG[wrong]), Silent)
 
 
 @pytest.mark.parametrize(
@@ -253,6 +261,11 @@ def test_checkpoint_declines_a_training_that_never_stops(bench: Baseline) -> Non
         ("train-classifier", "rewards errors", "loss is -"),
         ("train-deep-residual", "no way around", "grad_norm_first is"),
         ("batch-norm-running-mean", "no running mean", "running_mean never changes"),
+        ("batch-norm-first-batch", "momentum swapped", "mean_error is"),
+        ("batch-norm-first-batch", "momentum of the variance swapped", "variance_error is"),
+        ("batch-norm-first-batch", "another default momentum", "mean_error is"),
+        ("dropout-share", "p is the share to keep", "share_error is 0.5"),
+        ("dropout-share", "no inverse scale", "scale_error is 0.25"),
         ("batches-of-an-epoch", "labels shuffled", "pairing_error is"),
         ("worker-draws", "one seed", "repeated_error is"),
     ],

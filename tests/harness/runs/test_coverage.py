@@ -1,5 +1,6 @@
 """Probes that cannot reach a patch are skipped, with the same result."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,17 @@ def test_only_probes_that_call_a_changed_function_are_run(tmp_path: Path) -> Non
     wanted = items_wanted(tmp_path, "@@ Tensor.triple.rule @@\n-g * 3\n+g")
     # Of the last one nothing is known: the stack had no room for the watcher.
     assert wanted == {"tripled", "to-the-end-of-the-stack"}
+
+
+def test_a_copy_of_the_engine_elsewhere_calls_functions_of_its_own(tmp_path: Path) -> None:
+    bench = Baseline(Cache(None), diagnostics=(), select=True)
+    clean = broken(tmp_path, "@@ Tensor.triple.rule @@\n-g * 3\n+g")
+    for root in ("/nowhere", "/elsewhere"):
+        engine = replace(clean, root=Path(root))
+        original = replace(CLEAN, root=Path(root))
+        assert bench._reaching(original, bench.job(engine, PROBES[:2])) == (
+            *((1, loss) for loss in PROBES[1].losses),
+        )
 
 
 def test_what_the_import_calls_is_in_every_run(tmp_path: Path) -> None:

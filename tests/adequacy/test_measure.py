@@ -1,0 +1,119 @@
+"""The measurement: on a few mutants, and against the committed table."""
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from harness.pages.probe import Probe
+from tests.adequacy.__main__ import DOCUMENT, differences, measure, survivors, table, unneeded
+from tests.adequacy.cases import all_cases
+from tests.adequacy.forks import map_in_forks
+from tests.adequacy.mutants import Rule, find_rules, mutants, set_aside
+from tests.adequacy.trial import ROOT, Bench, Result
+from tests.harness.bundled import CATALOGUE
+from tests.strength.mutants import Mutant
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+
+RULES = {rule.name: rule for rule in find_rules(ROOT)}
+FEW = ("movement.stack", "logits.logsumexp", "selection.minimum")
+
+
+def some_probes(*names: str) -> list[Probe]:
+    return [CATALOGUE.shared_probes[name] for name in names]
+
+
+def test_every_rule_has_a_row_with_the_number_of_its_mutants() -> None:
+    rows = DOCUMENT.read_text(encoding="utf-8").splitlines()
+    for name, rule in RULES.items():
+        (row,) = [row for row in rows if row.startswith(f"| `{name}`")]
+        assert int(row.split("|")[2]) == len(mutants(ROOT, rule)), (
+            "python -m tests.adequacy --update"
+        )
+
+
+def test_what_the_table_says_of_a_few_rules_is_what_is_found() -> None:
+    pytest.importorskip("torch")
+    reaching = ("stack-three", "logsumexp-thrice", "minimum-of-two", "minimum-broadcast")
+    results = measure([RULES[name] for name in FEW], probes=some_probes(*reaching))
+    assert differences(results) == []
+    assert survivors(results) == ""
+
+
+@pytest.mark.slow
+def test_what_the_table_says_of_the_rules_set_aside_is_what_is_found() -> None:
+    pytest.importorskip("torch")
+    results = measure(set_aside(list(RULES.values())), 2)
+    assert differences(results) == []
+
+
+def change(rule: Rule, after: str) -> Mutant:
+    source = (ROOT / rule.path).read_bytes()
+    return next(item for item in mutants(ROOT, rule) if after in item.apply(source).decode())
+
+
+def examine(rule: Rule, mutant: Mutant, *probes: str) -> Result:
+    cases = [case for case in all_cases() if case.name.startswith("add")]
+    bench = Bench(some_probes(*probes), cases)
+    (result,) = map_in_forks(lambda mutant: bench.examine(rule, mutant), [mutant], 1)
+    return result
+
+
+def test_a_probe_sees_only_what_it_exercises_and_a_training_runs_last() -> None:
+    rule = RULES["elementwise.add"]
+    mutant = change(rule, "return (g), unbroadcast(g, b.shape)")
+    blind = examine(rule, mutant, "add-same-shape")
+    assert (blind.wrong, blind.probes, blind.alarm) == (True, (), "")
+    seen = examine(rule, mutant, "train-with-bias", "add-new-axis", "add-same-shape")
+    assert (seen.wrong, seen.probes) == (True, ("add-new-axis",))
+    assert seen.alarm.startswith("add-new-axis: ")
+
+
+def test_a_mutant_that_changes_nothing_is_not_seen() -> None:
+    rule = RULES["elementwise.add"]
+    nothing = Mutant(rule.path, 0, 0, "", "none")
+    result = examine(rule, nothing, "add-new-axis", "train-with-bias")
+    assert (result.wrong, result.probes, result.alarm) == (False, (), "")
+
+
+RESULT = Result(RULES["movement.stack"], mutants(ROOT, RULES["movement.stack"])[0], wrong=True)
+
+
+def test_the_table_counts_what_is_wrong_seen_and_alarmed() -> None:
+    results = [
+        RESULT,
+        replace(RESULT, probes=("a",)),
+        replace(RESULT, probes=("a", "b"), alarm="a: shape"),
+        replace(RESULT, wrong=False),
+    ]
+    assert "| `movement.stack` | 4 | 3 | 2 (66.7%) | 1 (33.3%) |\n" in table(results)
+    assert "| **all** | 4 | 3 | 2 (66.7%) | 1 (33.3%) |\n" in table(results)
+    assert differences(results) == ["movement.stack"]
+
+
+def test_survivors_are_diffs_with_the_reason() -> None:
+    assert survivors([replace(RESULT, probes=("a",), alarm="a: shape")]) == ""
+    assert survivors([replace(RESULT, wrong=False)]) == ""
+    assert survivors([RESULT]).startswith("# movement.stack, ")
+    assert ": not seen\n--- minigrad/movement.py" in survivors([RESULT])
+    assert ": no alarm, only seen by a\n" in survivors([replace(RESULT, probes=("a",))])
+    odd = replace(RESULT, wrong=False, probes=("a",))
+    assert ": equivalent, but a sees it\n" in survivors([odd])
+
+
+def test_of_two_probes_that_see_the_same_one_is_needed() -> None:
+    results = [replace(RESULT, probes=("expand", "pad"))]
+    found = unneeded(results)
+    assert "add-new-axis" not in found  # a page states it
+    assert ("expand" in found) != ("pad" in found)
+
+
+def test_values_come_back_in_order_from_any_number_of_processes() -> None:
+    assert map_in_forks(lambda item: item * 2, [1, 2, 3, 4, 5], 2) == [2, 4, 6, 8, 10]
+    assert map_in_forks(lambda _: os.getpid(), [1, 2], 1).count(os.getpid()) == 0
+
+
+def test_a_process_that_ends_without_a_value_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="without a result"):
+        map_in_forks(lambda _: os._exit(3), [1], 1)
