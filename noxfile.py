@@ -1,7 +1,7 @@
 """The project's tasks: `nox -l` lists them, `nox -s lint` runs one.
 
 They run in the environment of nox itself, which the second command in the README creates:
-`.venv-test/bin/nox`. Only `lowest` makes an environment of its own.
+`.venv-test/bin/nox`. Only `lowest` creates its own environment.
 """
 
 from __future__ import annotations

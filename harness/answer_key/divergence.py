@@ -21,7 +21,7 @@ from harness.core.message import Message, message, verbatim
 from harness.core.rounding import agree, rounding_of, widened, wrong_entries
 from harness.core.run import Array, NumericArray, TraceStep
 
-_MOST_TERMS = 8  # of a sum whose subsets are tried
+_MOST_TERMS = 8  # of a sum of which all subsets are tried
 
 
 def first_divergence(
@@ -51,11 +51,11 @@ def first_divergence(
 
 
 def is_cancelled(broken: Sequence[TraceStep], correct: Sequence[TraceStep]) -> bool:
-    """Whether a walk contains a wrong cotangent that was used, but what came of it is right.
+    """Whether a walk contains a wrong cotangent that was used, although the result is right.
 
-    It was used if a node received it, and passed on; or if what a node received is the sum of what
-    was passed to it, the wrong one included. Both walks must be of the same graph. If they are of
-    different graphs, a node's cotangents cannot be compared, and nothing is known.
+    It was used if a node received it and passed on only right ones, or if it is a term of a sum
+    that is right. If the two walks are of different graphs, their cotangents cannot be compared,
+    and the result is False.
     """
     passes = _walks(broken), _walks(correct)
     return len(passes[0]) == len(passes[1]) and any(
@@ -86,7 +86,7 @@ def _is_lost_in_rule(step: TraceStep, match: _Match) -> bool:
 
 
 def _is_lost_in_sum(step: TraceStep, match: _Match) -> bool:
-    """Whether a node received the right sum of cotangents of which some are wrong."""
+    """Whether a node received the right sum, although some of its terms are wrong."""
     graph = match.graph
     terms, are_wrong = [], []
     for visit in match.visits:
@@ -103,7 +103,7 @@ def _is_lost_in_sum(step: TraceStep, match: _Match) -> bool:
 
 
 def _is_wrong(actual: NumericArray, expected: NumericArray, scale: float) -> bool:
-    """Whether the numbers are wrong; shapes may differ in what broadcasting makes up for."""
+    """Whether the numbers are wrong; shapes may differ if they broadcast."""
     try:
         actual, expected = np.broadcast_arrays(actual, expected)
     except ValueError:
@@ -181,7 +181,7 @@ class _Graph:
 
     @cached_property
     def scales(self) -> Mapping[int, float]:
-        """The largest cotangent on the way to each node: what cancels on it leaves rounding."""
+        """The largest cotangent on the way to each node; if it cancels, its rounding is left."""
         scales: defaultdict[int, float] = defaultdict(float)
         for step in self.steps.values():
             scales[step.index] = max(scales[step.index], _size(step.cotangent))
@@ -210,7 +210,7 @@ class _Graph:
 
 @dataclass(frozen=True)
 class _Match:
-    """The broken walk, node by node beside the correct one."""
+    """The nodes of the broken walk, matched with those of the correct one."""
 
     graph: _Graph
     broken: Sequence[TraceStep]
@@ -219,19 +219,19 @@ class _Match:
     visits: list[TraceStep]
     """The steps that have a counterpart, with the indices of the correct walk."""
     places: Mapping[int, Message]
-    """Where the nodes are whose counterpart is of another kind; below these, none is matched."""
+    """The places of nodes whose counterpart is of another kind; nothing below them is matched."""
     difference: Message | None
-    """Where the graphs differ first."""
+    """The first difference between the graphs."""
 
     def name(self, index: int) -> Message:
-        """Return the name of a node, or where it is if its counterpart is of another kind."""
+        """Return the name of a node, or its place if its counterpart is of another kind."""
         return self.places.get(index) or self.graph.name(index)
 
 
 def _match(broken: list[TraceStep], graph: _Graph) -> _Match:
     """Match the nodes from the output down, operand by operand.
 
-    So the engines may number their nodes and order their walks differently.
+    The engines may number their nodes and order their walks differently.
     """
     steps = {step.index: step for step in broken}
     numbers: dict[int | None, int] = {}
@@ -401,9 +401,9 @@ def _wrong_arrival(step: TraceStep, match: _Match) -> Iterator[Message]:
 
 
 def _mistaken_sum(actual: NumericArray, terms: Sequence[NumericArray]) -> Message:
-    """Return which of the terms were summed, if it is certain.
+    """Return which of the terms were summed, if that is certain.
 
-    If a term is zero, or all are equal, another rule gives the same number.
+    It is not if a term is zero or all are equal, since other sums then give the same number.
     """
     unknown = message("they do not add up to that")
     if len(terms) > _MOST_TERMS or len({array.shape for array in (actual, *terms)}) > 1:

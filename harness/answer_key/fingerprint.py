@@ -2,8 +2,8 @@
 
 An explanation is a message together with the array that it predicts, and holds only if it
 reproduces the actual array. Explanations are tried in the order of simplicity, and the first that
-holds is the fingerprint, unless it may hold by chance: of a rule that has a parameter, the array
-must contain two different numbers, and of several rules about positions only one may fit.
+holds is the fingerprint, unless it may hold by chance: a rule with a parameter must fit two
+different numbers, and only one of the rules about positions may fit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from harness.core.rounding import agree, deviation, rounding_of, widened, wrong_
 from harness.core.run import NumericArray
 
 _MOST_AXES = 5  # of arrays whose permutations and sets of axes are searched
-_CLEAR = 100  # times rounding: a fitted number that differs by less may be rounding itself
+_CLEAR = 100  # times rounding: a smaller effect may itself be rounding
 _LARGEST_FACTOR = 1e9  # a larger one has another cause, such as a reference that is zero
 
 
@@ -42,7 +42,7 @@ class _Explanation(NamedTuple):
 
 @dataclass(frozen=True)
 class _Context:
-    """What does not depend on the entries."""
+    """What the explanations use apart from the entries."""
 
     rounding: float
     sizes: Mapping[Message, int]
@@ -85,7 +85,7 @@ def fingerprint(
 def _without_residue(
     expected: NumericArray, actual: NumericArray, dtypes: tuple[np.dtype, ...]
 ) -> NumericArray:
-    """Return `expected` with zeros for what rounding may have left of a sum of zero."""
+    """Return `expected` with zeros in place of residues that rounding may have left."""
     eps = max((np.finfo(d).eps for d in dtypes if d.kind in "fc"), default=0.0)
     sizes = np.abs(np.concatenate([actual, expected], axis=None))
     scale = sizes[np.isfinite(sizes)].max(initial=0.0)
@@ -98,7 +98,7 @@ def _explain(
     yield from _by_entry(actual, expected, context)
     constant = [*_constant(actual, context.rounding)]
     if constant and not (12 * np.abs(actual.flat[0])) % 1:
-        yield from constant  # a usual number: that it follows from the others may be chance
+        yield from constant  # a common number, which another rule may give by chance
     yield from _only_fitting(actual, expected, context.rounding)
     yield from constant
     yield from _in_parts(actual, expected, context)
@@ -188,7 +188,7 @@ def _rounded(actual: NumericArray, expected: NumericArray) -> Iterator[_Explanat
 
 
 def _fills(array: NumericArray, dtype: np.dtype) -> bool:
-    """Whether two entries need more than half of a dtype's digits: whole numbers fit any dtype."""
+    """Whether two entries need more than half of a dtype's digits; small integers do not."""
     mantissas, _ = np.frexp(array[np.isfinite(array)])
     halves = mantissas * 2.0 ** (np.finfo(dtype).nmant // 2 + 1)
     return int(np.count_nonzero(halves % 1)) > 1
@@ -260,9 +260,9 @@ _Move = tuple[Message, Callable[[NumericArray], NumericArray]]
 def _only_fitting(
     actual: NumericArray, expected: NumericArray, rounding: float
 ) -> Iterator[_Explanation]:
-    """Yield the rule about positions that fits, if all that fit move the entries alike.
+    """Yield the rule about positions that fits, if all that fit move the entries in the same way.
 
-    A sum or a mean that is repeated counts among them. With equal entries or slices, several may
+    A repeated sum or mean is one of these rules. If entries or slices are equal, several rules may
     fit by chance.
     """
     moves = [*_moves(actual, expected, rounding)]
@@ -314,7 +314,7 @@ def _reordered(
         yield sentence, partial(np.roll, shift=shift, axis=axis)
     order = expected_sums.argsort()[sums.argsort().argsort()]
     in_order = np.sort(expected_sums)
-    if not np.isclose(in_order[1:], in_order[:-1], rounding, 0).any():  # of equal slices, which?
+    if not np.isclose(in_order[1:], in_order[:-1], rounding, 0).any():  # the order is ambiguous
         names = slices_named(order.tolist(), expected.ndim, axis)
         sentence = message("{slices} of the correct one, in this order", slices=names)
         yield sentence, partial(np.take, indices=order, axis=axis)
@@ -393,7 +393,7 @@ def _reductions(axes: Message) -> tuple[tuple[Message, Message], ...]:
 def _reduced(
     large: NumericArray, small: NumericArray, rounding: float, column: int
 ) -> Iterator[_Explanation]:
-    """Yield each rule that fits for only one set of axes; none for zeros, which all may fit."""
+    """Yield each rule that fits for only one set of axes; none for zeros, which any rule fits."""
     pairs: dict[int, list[_Explanation]] = {}
     for axes in _sets_of_axes(large) if small.any() else ():
         shape = tuple(1 if i in axes else n for i, n in enumerate(large.shape))

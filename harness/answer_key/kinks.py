@@ -1,15 +1,15 @@
-"""Valid choices at a kink, where correct engines differ.
+"""Valid choices at a kink, where correct engines may differ.
 
 An entry of a gradient is at a kink if the two one-sided slopes of the loss with respect to that
-entry differ. They are the unpatched engine's gradients a step to either side of the leaf's entry.
-The step is taken twice, the second time an eighth as long: for a smooth function the two sides
-approach each other by the same factor, at a kink they stay apart. How much the slopes change from
-one step to the other is their error.
+entry differ. The slopes are the unpatched engine's gradients one step to either side of the leaf's
+entry. There are two step sizes, the second an eighth of the first: the difference between the two
+sides shrinks by the same factor for a smooth function, and stays the same at a kink. The change of
+the slopes from one step size to the other is taken as their error.
 
 A choice is valid if the entry lies between the one-sided slopes. Entries that affect each other
-have to be a choice together: if two elements tie for a maximum, each may get the whole gradient,
-but not both. So along any direction that moves such entries, the slope has to lie between the
-smallest and the largest slope of the gradients nearby (Clarke, Optimization and Nonsmooth Analysis,
+must be valid together: if two elements tie for a maximum, either may get the whole gradient, but
+not both. So along any direction that moves such entries, the slope must lie between the smallest
+and the largest slope of the gradients nearby (Clarke, Optimization and Nonsmooth Analysis,
 1983, proposition 2.1.2).
 """
 
@@ -35,10 +35,10 @@ Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 SHORTER = 8
-"""How many times shorter the second step is; the first is the root of the machine epsilon."""
+"""The first step divided by the second; the first is the square root of the machine epsilon."""
 
 CERTAIN = 10
-"""How many times the difference of two slopes exceeds their error at a kink."""
+"""At a kink, the slopes differ by more than this many times their error."""
 
 MOST_ENTRIES = 50
 """The number of entries that are examined; each takes four forward and backward passes."""
@@ -48,9 +48,9 @@ TOGETHER = 16
 
 
 def measure(trial: Trial, run: Run) -> Measured:
-    """Measure the slopes of the loss at kinks, and along which directions.
+    """Measure the bounds of the slope of the loss at kinks, along several directions.
 
-    `entries` are the flat indices of the entries at kinks, all leaves in a row; the rows of
+    `entries` are the flat indices of the entries at kinks, over all leaves; the rows of
     `directions` move these entries, and `lowest` and `highest` bound the slope along each row.
     Nothing is measured if there are no kinks.
     """
@@ -74,8 +74,8 @@ def measure(trial: Trial, run: Run) -> Measured:
 def valid_choices(gradients: Mapping[str, Array | None], key: Run) -> dict[str, Mask]:
     """Return which entries of the gradients are a valid choice at a kink, as booleans by leaf.
 
-    `key` is the unpatched engine's run, with kinks measured. A gradient that is missing or has
-    another shape than its leaf is never a valid choice.
+    `key` is the unpatched engine's run with its measured kinks. A gradient that is missing or does
+    not have the shape of its leaf is never a valid choice.
     """
     measured = key.measured[NAME].values
     arrays = {name: array.numpy() for name, array in gradients.items() if array}
@@ -106,7 +106,7 @@ def _flat(gradient: NumericArray | None, shape: tuple[int, ...]) -> Vector:
 
 
 class _Sides:
-    """The gradients on the two sides of the leaves: for a wide step, and for a near one."""
+    """The gradients on the two sides of the leaves, for a large and for a small step."""
 
     def __init__(self, wide: Sequence[Vector], near: Sequence[Vector], relative: float) -> None:
         self.near = near
@@ -117,7 +117,7 @@ class _Sides:
 
     @property
     def kinked(self) -> Mask:
-        """The entries in which the two sides certainly differ."""
+        """The entries in which the two sides clearly differ."""
         return self.jump > CERTAIN * self.error
 
 
@@ -149,7 +149,7 @@ class _Surroundings:
         return _Sides(self.pair(SHORTER * direction), self.pair(direction), self._rounding)
 
     def pair(self, direction: Vector) -> list[Vector]:
-        """Return the gradients after a near step to both sides."""
+        """Return the gradients after a small step to either side."""
         return [self._gradient(side * self._step * direction) for side in (-1.0, 1.0)]
 
     def _gradient(self, displacement: Vector) -> Vector:
@@ -167,15 +167,15 @@ class _Surroundings:
         return np.concatenate([*flat, np.zeros(0)])
 
     def suspects(self) -> list[int]:
-        """Return all entries, those with a jump first; none if nothing jumps.
+        """Return all entries, the largest jumps first; none if there is no jump.
 
-        All entries move at once, along two random directions: every kink changes some entry.
+        All entries move at once, along two random directions, so every kink changes some entry.
         """
         rng, jumps = np.random.default_rng(0), np.zeros_like(self.unit)
         for _ in range(2):
             lengths = rng.uniform(0.5, 1.0, self.unit.size) * rng.choice([-1, 1], self.unit.size)
             sides = self.sides(self.unit * lengths / math.sqrt(max(self.unit.size, 1)))
-            # Curvature in many entries adds up, so an entry is a suspect before it is certain.
+            # The curvature of many entries adds up, so the limit is lower than for a single entry.
             jumps += np.where(sides.jump > 2 * sides.error, sides.jump, 0.0)
         return np.argsort(-jumps, kind="stable").tolist() if jumps.any() else []
 

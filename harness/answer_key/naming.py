@@ -12,7 +12,7 @@ from harness.core.message import Message, message, verbatim
 from harness.core.run import NumericArray
 
 USUAL = (0.1, 0.01, 0.001)
-"""Numbers that any code may contain: rates of a momentum, a dropout, a decay."""
+"""Numbers that any code may contain, such as rates of momentum, dropout or decay."""
 
 _MOST_CONSTANTS = 40
 
@@ -22,8 +22,8 @@ def factor_named(
 ) -> Message:
     """Return a message for `factor` times the correct one.
 
-    It names the length that the factor equals only if nothing else gives the same number: another
-    of the `sizes`, a product of two, or a few of the `constants`.
+    It names the length that the factor equals only if nothing else gives the same number, such as
+    another of the `sizes`, a product of two, or a combination of the `constants`.
     """
     size = abs(factor)
     whole, inverse = (_whole(number, rounding) for number in (size, 1 / size))
@@ -36,7 +36,7 @@ def factor_named(
 
 
 def format_distinctly(number: float) -> str:
-    """Format a number that is not whole with enough digits, at least four, to show that."""
+    """Format a number with at least four digits, and enough to show that it is not an integer."""
     texts = (f"{number:.{digits}g}" for digits in (4, 8, 12, 17))
     return next((text for text in texts if not float(text).is_integer()), f"{number:.4g}")
 
@@ -50,9 +50,9 @@ def _whole(number: float, rounding: float) -> int:
 def _origin(
     size: float, sizes: Mapping[Message, int], constants: Collection[float], rounding: float
 ) -> Message | None:
-    """Return what a factor is: the only length that fits, or a large power of 2.
+    """Return the origin of a factor: the only length that fits, or a large power of 2.
 
-    A factor of 2 or 1/2 has too many possible causes. A root is only named if it is irrational.
+    A factor of 2 or 1/2 has too many possible causes. A root is named only if it is irrational.
     """
 
     def fits(number: float) -> bool:
@@ -85,7 +85,7 @@ def _origin(
 
 
 def _exponent_of_two(size: float, rounding: float) -> int:
-    """Return the exponent if the factor, or 1 over it, is a power of 2 from 64 on; else 0."""
+    """Return the exponent if the factor or its inverse is a power of 2, at least 64; else 0."""
     integer = _whole(size, rounding) or _whole(1 / size, rounding)
     return integer.bit_length() - 1 if integer >= 64 and integer.bit_count() == 1 else 0
 
@@ -93,7 +93,8 @@ def _exponent_of_two(size: float, rounding: float) -> int:
 def _is_made_of(size: float, constants: Collection[float], rounding: float) -> bool:
     """Whether a factor is the ratio of two constants, or of sums or differences of two.
 
-    1, and `USUAL` and 1 minus these, count among the constants. Of very many, some always fit.
+    0, 1, the numbers in `USUAL` and 1 minus these count as constants. True if there are very many
+    constants, since some of them always fit.
     """
     numbers = np.array([*{0.0, 1.0, *filter(math.isfinite, constants)}])
     if numbers.size > _MOST_CONSTANTS:
@@ -158,8 +159,8 @@ def region_named(mask: NumericArray, expected: NumericArray) -> tuple[Message, b
     """Return where the `mask` holds, and whether that is informative.
 
     It is if the mask is a pattern (slices, a diagonal or triangle, the sign of the expected entry)
-    or holds in at most a quarter of the entries; but not if `expected` is zero everywhere else,
-    since a zero may be correct for another reason.
+    or holds in at most a quarter of the entries. It is not if `expected` is zero everywhere else,
+    since a zero may be right by chance.
     """
     count = int(np.count_nonzero(mask))
     others = bool(expected[~mask].any())

@@ -53,7 +53,7 @@ class Judgement:
 OUTPUT = message("the output")
 
 KINKS = Measurement("kinks", "harness.answer_key.kinks:measure")
-"""What the unpatched engine's run has to hold, so that another choice at a kink is not a bug."""
+"""Must be measured on the unpatched engine, so that another choice at a kink is not a bug."""
 
 
 def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
@@ -252,7 +252,7 @@ def _compare(
 ) -> Iterator[_Difference]:
     """Yield the first way in which two arrays differ, if any: shape, dtype, non-finite, value.
 
-    `scale` is the size of terms that may have cancelled; the entries marked in `valid` may differ.
+    `scale` is the size of the terms that may have cancelled; the entries in `valid` may differ.
     """
     arrays = actual, expected
     if actual.shape != expected.shape:
@@ -363,8 +363,8 @@ def stage_of(
 
     `trail` is that of the run, `clean` that of the unpatched engine at the same sites; if the
     stage depends on `clean` and it is None, the stage is None and the sentence empty. `cancelled`
-    says that a wrong number was seen inside, and that it was used: other values at a site alone
-    do not show that they are wrong, since a correct engine may compute in another way.
+    says that a wrong number inside was used. Different values at a site are not enough: they may be
+    right, since a correct engine may compute in another way.
     """
     if caught_by:
         return "revealed", message("noticed by {diagnostics}", diagnostics=", ".join(caught_by))
@@ -388,7 +388,7 @@ def infected(trail: Mapping[str, Digest], clean: Mapping[str, Digest]) -> bool:
     """Whether two runs of a probe differ, beyond rounding, in what a patched site evaluated to."""
     events = {key for key in trail.keys() | clean.keys() if " " in key}
     digests = [*trail.values(), *clean.values()]
-    # What cancels leaves the rounding of the larger numbers that it was computed from.
+    # If terms cancel, the rounding of these larger numbers is left.
     rounding = max((digest.rounding for digest in digests), default=0.0)
     return any(
         not trail.get(key, NOTHING).agrees(clean.get(key, NOTHING), rounding)

@@ -65,18 +65,18 @@ def read_draft(page_id: str, options: Options) -> Draft:
 def _pair_up(
     scopes: Sequence[str], before: Sequence[str], after: Sequence[str]
 ) -> tuple[DraftHunk, ...]:
-    """Return a hunk for each `--before`, with its `--after` and the scope of its own or of all.
+    """Return a hunk for each `--before`, with its `--after`, and its own or the common scope.
 
-    Raises UsageError unless the numbers fit.
+    Raises UsageError if the numbers of options do not match.
     """
     if after and not before:
         raise UsageError("--before is missing", "name the code to change: `--before CODE`")
     if len(after) != len(before) and len(before) > 1:
-        problem = f"{len(before)} times --before, and {len(after)} times --after"
+        problem = f"the numbers of --before ({len(before)}) and --after ({len(after)}) differ"
         raise UsageError(problem, "write both for each hunk; `--after ''` removes the code")
     if len(scopes) > 1 and len(scopes) != len(before):
-        problem = f"{len(before)} times --before, and {len(scopes)} times --scope"
-        raise UsageError(problem, "write --scope once for all hunks, or once for each, in order")
+        problem = f"the numbers of --before ({len(before)}) and --scope ({len(scopes)}) differ"
+        raise UsageError(problem, "write --scope once for all hunks, or once for each hunk")
     if not before:
         return tuple(DraftHunk(scope) for scope in scopes)
     scopes = scopes if len(scopes) > 1 else [*scopes, ""][:1] * len(before)

@@ -126,9 +126,7 @@ def _check_answer(
         attack = attack_break(name, answer, context)
         idle -= attack.killed_by.keys()
         if not attack.killed_by and missing and attack.stage == "not-revealed":
-            problem = (
-                f"nothing catches the answer on `{name}` here, where {missing} is not installed"
-            )
+            problem = f"the answer does not kill `{name}` here; not installed: {missing}"
             yield Finding(page.path, line, problem, f"install {missing} to decide", 0)
         elif not attack.killed_by:
             where = f"{attack.stage}, {attack.why}"
@@ -141,7 +139,7 @@ def _check_answer(
 
 
 def _missing_libraries(context: Context) -> str:
-    """Return the libraries that are not installed, and that a diagnostic would compare with."""
+    """Return the libraries that a diagnostic would compare with but that are not installed."""
     missing = context.baseline.missing()
     return ", ".join(
         sorted({str(one.library) for one in context.baseline.diagnostics if one.name in missing})

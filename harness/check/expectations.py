@@ -21,7 +21,7 @@ from harness.pages.page import Page
 from harness.runs.oracles import why_missing
 
 MOST_NAMES = 5
-"""The number of probes that a finding names; the others are counted."""
+"""The largest number of probes that a finding names; the others are only counted."""
 
 
 def check_probed_page(page: Page, context: Context) -> Iterator[Finding | Report]:
@@ -83,14 +83,14 @@ def check_reports(page: Page, reports: Sequence[Report]) -> Iterator[Finding]:
 def check_on_engine(page: Page, report: Report, *, named: bool) -> Iterator[Finding]:
     """Yield why nothing can be judged from the report on a foreign engine.
 
-    Where a page has no site there, or cannot run, matters only if it was `named`, or has a block
+    A page that has no site there, or cannot run, is a finding only if it was `named` or has a block
     for that engine.
     """
     if runs := misplaced(report):
         probes = _listed(list(dict.fromkeys(run.probe for run in runs)))
         problem = (
-            f"misplaced: the page says that the break does not show on {probes}; on "
-            f"{report.engine.name}: {runs[0].outcome} ({runs[0].evidence})"
+            f"misplaced: the page says that the break does not show on {probes}, but on "
+            f"{report.engine.name} the outcome is {runs[0].outcome} ({runs[0].evidence})"
         )
         remedy = f"look at the site with `harness diff {page.id} --engine ENGINE`; write a block "
         remedy += f"```diff engine={report.engine.name} for this engine"
@@ -128,7 +128,7 @@ def _is_uncaught(report: Report) -> bool:
 def _unusable_probes(page: Page, report: Report) -> dict[str, Finding]:
     """Return a finding for each probe that says nothing about the break.
 
-    It fails on the unbroken engine, or gives different numbers each time.
+    Such a probe fails on the unbroken engine, or gives different numbers each time.
     """
 
     def finding(probe: str, problem: str, remedy: str) -> Finding:
@@ -248,9 +248,9 @@ def _missing_library(diagnostic: str) -> str | None:
 
 
 def _check_shared_probes(page: Page, context: Context, report: Report) -> Iterator[Finding]:
-    """A variant is also correct on the shared probes that its page does not name.
+    """A variant must also be correct on the shared probes that its page does not name.
 
-    If the page names a probe with another dtype, the dtype may be another on the others too.
+    If the dtype differs on a probe that the page names, it may differ on the others too.
     """
     shared, baseline = context.catalogue.shared_probes.items(), context.baseline
     probes = [probe for name, probe in shared if name not in page.expect[None]]
@@ -274,7 +274,7 @@ def _check_shared_probes(page: Page, context: Context, report: Report) -> Iterat
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return the first names, and how many there are besides."""
+    """Return the first names, and the number of the others."""
     first, rest = names[:MOST_NAMES], len(names) - MOST_NAMES
     return ", ".join(f"`{name}`" for name in first) + (f" and {rest} more" if rest > 0 else "")
 

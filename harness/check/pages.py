@@ -71,7 +71,7 @@ class PageCheck(msgspec.Struct, frozen=True):
 
     @property
     def holds(self) -> bool | None:
-        """Whether everything passes; None if that cannot be checked without what is missing."""
+        """Whether everything passes; None if a library that the check needs is missing."""
         return None if self.exit_status == UNCHECKED else self.exit_status == 0
 
 
@@ -87,7 +87,7 @@ def check_pages(
     Without ids, pages that need many seeds are left out; with `training`, only those are checked.
     With `only`, only what is in these folders is checked.
 
-    Raises UsageError for an id that does not exist and for folders without a page, before anything
+    Raises UsageError for an id that does not exist or for folders without a page, before anything
     is checked.
     """
     catalogue = context.catalogue

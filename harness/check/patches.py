@@ -1,4 +1,4 @@
-"""The check of a page's patch: names that exist nowhere, and another page with the same patch."""
+"""The check of a page's patch: undefined names, and another page with the same patch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _AVAILABLE = {name for owner in (builtins, math, *_TYPES, *_NUMPY) for name in d
 
 
 def check_spelling(page: Page, context: Context) -> Iterator[Finding]:
-    """Yield each name that the patch reads and that exists nowhere, for a page that crashes.
+    """Yield each undefined name that the patch reads, for a page that crashes.
 
     Raises what `put` raises.
     """
@@ -76,7 +76,7 @@ def _parse(text: str) -> ast.Module:
 
 
 def _line_with(name: str, page: Page) -> int:
-    """Return the line of the first + line with that name; that of the first block if none has."""
+    """Return the number of the first + line with that name, or of the first block."""
     blocks = page.diffs("minigrad")
     for block in blocks:
         for number, row in enumerate(block.text.splitlines(), start=block.line):
@@ -96,11 +96,11 @@ class _Words:
     added: frozenset[str]
 
     def may_equal(self, other: _Words) -> bool:
-        """Whether the two may be the same patch: a placeholder may stand for any word."""
+        """Whether the two may be the same patch, given that a placeholder may be any word."""
         return self._fits(other) or other._fits(self)
 
     def _fits(self, other: _Words) -> bool:
-        """Whether the other removes and adds what this one does, apart from what it only moves."""
+        """Whether the other removes and adds what this one does, ignoring what is only moved."""
         removed, added = self.removed - self.added, self.added - self.removed
         if not (removed or added):
             removed, added = self.removed, self.added
@@ -116,13 +116,13 @@ def check_uniqueness(page: Page, context: Context) -> Iterator[Finding]:
         if other is own or not own.words.may_equal(other.words):
             continue
         if own.result(context) == other.result(context):
-            problem = f"its patch is the same as that of `{other.page.id}`, {other.page.path}"
+            problem = f"its patch is the same as that of `{other.page.id}` ({other.page.path})"
             remedy = "keep one of the two pages, or change what this one breaks"
             yield Finding(page.path, page.diffs("minigrad")[0].line - 1, problem, remedy)
 
 
 class _PagePatch:
-    """A page's patch, and what it makes of our engine once that is needed."""
+    """A page's patch, and its result on our engine, computed when it is needed."""
 
     def __init__(self, page: Page, words: _Words) -> None:
         self.page, self.words = page, words

@@ -1,4 +1,4 @@
-"""What a new page observes: the probes that it proposes, and the tables that name them."""
+"""The observations for a new page: the probes that are proposed, and the tables of a page."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from harness.pages.page import Page
 from harness.pages.probe import DTYPES, Probe, ProbeKind
 
 MOST = 8
-"""The largest number of probes that a page names without being asked."""
+"""The largest number of probes that are proposed for a page."""
 
 CANDIDATES = 24
-"""The number of probes on which all diagnostics run, to choose those."""
+"""The number of probes on which all diagnostics run, to choose the proposed ones."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,9 @@ def _most_different(
     given: Sequence[str],
     most: int,
 ) -> list[str]:
-    """Return at most this many probes, with the given ones, that end as differently as possible.
+    """Return probes whose results differ as much as possible, at most `most` with the given ones.
 
-    The outcomes take turns: first one probe of each, then one that ends in another way. If there is
+    The outcomes take turns: first one probe of each, then one with a different result. If there is
     still room, probes from other files follow, which exercise other ops.
     """
     kinds = get_args(ProbeKind)  # the simplest first
@@ -114,7 +114,7 @@ def _kind(files: Mapping[str, Sequence[str]], probes: Mapping[str, Probe]) -> Pr
 
 
 def _smallest(names: Sequence[str], probes: Mapping[str, Probe]) -> str:
-    """Return the probe with the fewest numbers; an ordinary one, if there is any."""
+    """Return the probe with the fewest numbers, preferably an ordinary one."""
 
     def size(name: str) -> tuple[bool, float]:
         probe = probes[name]
@@ -128,7 +128,7 @@ def _smallest(names: Sequence[str], probes: Mapping[str, Probe]) -> str:
 
 
 def expect_rows(observed: Observed, stated: ProbeTable) -> Iterator[str]:
-    """Yield the rows of `[expect]`; what is stated and still true stays, the rest is open."""
+    """Yield the rows of `[expect]`: statements that are still true stay, the others become open."""
     runs = _by_probe(observed.report.runs)
     if all(_headline(ends) == "not-reached" for ends in runs.values()) and not observed.others:
         yield "# observed: no probe runs the changed code; write one in a section `## Probes`"

@@ -58,12 +58,12 @@ def write_page(draft: Draft, folder: Path, context: Context) -> tuple[Path, Brea
 def rewrite_page(
     page_id: str, probes: Sequence[str], folder: Path, context: Context
 ) -> tuple[Page, BreaklabError | None]:
-    """Observe a page again, whose patch was edited; return it, and what is wrong with its patch.
+    """Observe a page again after its patch was edited; return it, and what is wrong with its patch.
 
-    Only the tables `[expect]` and `[diagnostics]` are written: statements that are still true stay.
-    Without `probes`, others that show more are added to those that the page names.
+    Only the tables `[expect]` and `[diagnostics]` are written; statements that are still true stay.
+    Without `probes`, probes that show more are added to those that the page names.
 
-    Raises UsageError for a page that has no patch, or is not in the folder, and for a probe that
+    Raises UsageError for a page that has no patch or is not in the folder, and for a probe that
     does not exist; PageError for a page that cannot be read.
     """
     page = context.catalogue.page(page_id)
@@ -112,7 +112,7 @@ def next_steps(draft: Draft, path: Path, folder: Path | None, error: BreaklabErr
     option = f" --breaks {shlex.quote(str(folder))}" if folder else ""
     steps = {
         f"diff {draft.id}": "what the patch changes in the engine's code",
-        f"new {draft.id} --again": "observe again, after the patch was edited",
+        f"new {draft.id} --again": "observe again after the patch was edited",
         f"break {draft.id}": "what happens, probe by probe",
         f"myth {draft.id}": "what the program prints",
         f"exercise {draft.id}": "which tests pass, and which fail",

@@ -2,7 +2,7 @@
 
 Exit status: 0 as the page says; 1 not as the page says; 2 wrong usage or an unreadable page; 3 a
 problem of the environment; 128 plus the signal's number after a signal, such as 130 after Ctrl-C,
-or 141 (SIGPIPE) if nobody reads the output any more.
+or 141 (SIGPIPE) if the reader of a pipe has ended.
 An error is one message on standard error with its remedy.
 
 Only the module of the called command is imported, and commands import what they need inside their
@@ -74,8 +74,8 @@ def main() -> None:
 
 
 def _note_weak_isolation() -> None:
-    """On a terminal, say if the code under test was not isolated from the disk and the network."""
-    hosts = sys.modules.get("harness.sandbox.hosts")  # it is imported when something is run
+    """On a terminal, warn if the code under test was not isolated from disk and network."""
+    hosts = sys.modules.get("harness.sandbox.hosts")  # imported when something is run
     if hosts and hosts.not_granted and sys.stderr.isatty():
         print(
             "harness: this system grants no namespaces, so an engine or a page could change your "
@@ -93,7 +93,7 @@ def _refusal(error: OSError) -> BreaklabError:
 
 
 def _complete(stream: TextIO) -> None:
-    """Write what is still waiting, or drop it: it would fail again when Python ends."""
+    """Flush a stream; if that fails, discard its buffer, or it would fail again at exit."""
     try:
         stream.flush()
     except (OSError, Terminated):
@@ -129,14 +129,14 @@ class VisibleStream:
         return getattr(self.rich_proxied_file, name)
 
     def write(self, text: str) -> int:
-        """Write the text. Raises Terminated if nobody reads it any more."""
+        """Write the text. Raises Terminated if the reader has ended."""
         try:
             return self.rich_proxied_file.write(visible(text))
         except BrokenPipeError:
             raise broken_pipe() from None
 
     def flush(self) -> None:
-        """Write what is waiting. Raises Terminated if nobody reads it any more."""
+        """Flush the stream. Raises Terminated if the reader has ended."""
         try:
             self.rich_proxied_file.flush()
         except BrokenPipeError:
@@ -148,10 +148,10 @@ class VisibleStream:
 
 
 def _open_streams() -> None:
-    """Open the null device for each standard stream that is closed, as after `<&-`, and let no text
-    control the terminal.
+    """Open the null device for closed standard streams, and make all text visible.
 
-    Without the null device, the next file that is opened would be taken for the stream.
+    A stream is closed after `<&-`. Without the null device, the next file that is opened would take
+    its place.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -159,7 +159,7 @@ def _open_streams() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # such as an arrow in ASCII
+            stream.reconfigure(errors="backslashreplace")  # e.g. an arrow in ASCII
         setattr(sys, name, VisibleStream(stream))
 
 

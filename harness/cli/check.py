@@ -78,8 +78,7 @@ def _print_checks(checks: Sequence[PageCheck], seconds: float) -> None:
 def _compare(session: Session, ids: Sequence[str], only: Sequence[Path]) -> int:
     """Compare breaks on a foreign engine with what their pages state for minigrad.
 
-    A difference is not a failure, unless it shows that a patch is not the change that its page
-    means.
+    A difference is a failure only if it shows that a patch is not the change that its page means.
     """
     from harness.check.expectations import check_on_engine
     from harness.core.finding import Finding, worst

@@ -99,7 +99,7 @@ def _show(
 
 
 def _cached_matrix(session: Session, choice: Choice, start: float) -> Matrix | None:
-    """Return the matrix if nothing that it depends on has changed, with the time this took."""
+    """Return the cached matrix, with the time this took, if nothing it depends on has changed."""
     from harness.matrix.cached import MATRICES
 
     key = choice.matrix_key
@@ -110,7 +110,7 @@ def _cached_matrix(session: Session, choice: Choice, start: float) -> Matrix | N
 def _evaluated_matrix(
     session: Session, choice: Choice, start: float, accept: bool
 ) -> tuple[Matrix, list[Path] | None]:
-    """Return the matrix, and the files that `--accept` changed."""
+    """Return the matrix, and the files that `--accept` has written."""
     from harness.matrix import verdict
     from harness.matrix.cached import MATRICES
     from harness.matrix.plan import plan_matrix

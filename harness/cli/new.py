@@ -34,7 +34,7 @@ def new_page(
     ] = None,
     before: Annotated[
         list[str] | None,
-        typer.Option(metavar="CODE", help="The original code; repeat all three for more hunks."),
+        typer.Option(metavar="CODE", help="The original code; may be repeated for more hunks."),
     ] = None,
     after: Annotated[
         list[str] | None, typer.Option(metavar="CODE", help="The changed code.")
@@ -52,7 +52,7 @@ def new_page(
     engine: EngineName = None,
     again: Annotated[
         bool,
-        typer.Option("--again", help="Observe an existing page again, after its patch was edited."),
+        typer.Option("--again", help="Observe an existing page again after its patch was edited."),
     ] = False,
     json: Json = False,
 ) -> int:
@@ -93,13 +93,11 @@ def new_page(
 
 
 def _refuse_options(options: Options) -> None:
-    """Raise UsageError for an option that describes a page that does not exist yet."""
+    """Raise UsageError for an option that describes a new page."""
     for name, value in options.items():
         if value is not None and name != "probes":
             remedy = f"edit the page, and leave --{name} out"
-            raise UsageError(
-                f"--again takes everything but probes from the page, not --{name}", remedy
-            )
+            raise UsageError(f"--{name} cannot be combined with --again", remedy)
 
 
 def _choose_folder(folder: Path | None) -> Path:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _POLL = 0.1
-"""Seconds between two looks at a function in the background; also for signals, which a join without
-a limit would not notice."""
+"""Seconds between two checks of a background function, and of signals: a join without a time-out
+would not notice them."""
 
 
 class Background(Generic[Result]):
@@ -177,7 +177,7 @@ class Session:
         return not self.json and sys.stdin.isatty() and sys.stdout.isatty()
 
     def wait(self, background: Background[Result]) -> Result:
-        """Return the result, with a line on a terminal that says how far the runs are."""
+        """Return the result; until then, show on a terminal how many runs are done."""
         console = self.console
         with console.status(console.say("Running ...")) as status:
             while background.is_running():
@@ -191,7 +191,7 @@ class Session:
         return background.result()
 
     def run(self, function: Callable[[], Result]) -> Result:
-        """Return what the function returns; on a terminal, say how far its runs are."""
+        """Return what the function returns; on a terminal, show how many of its runs are done."""
         return function() if self.json else self.wait(Background(function))
 
     def show(self, report: object, **details: object) -> None:

@@ -1,6 +1,6 @@
 """What all other packages share: the vocabulary, the errors and the records that they exchange.
 
-Every text file that a user names, or puts into a folder of pages, is read by `read_bytes` or
+Every text file that a user names or puts into a folder of pages is read with `read_bytes` or
 `read_text`.
 """
 
@@ -15,10 +15,10 @@ from pathlib import Path
 from harness.core.errors import PageError
 
 LARGEST = 64 * 1024
-"""Bytes in a text that people write: ten times what can be read in five minutes."""
+"""Bytes in a text that people write: ten times what one can read in five minutes."""
 
 _NOT_BLOCKING = getattr(os, "O_NONBLOCK", 0)
-"""For files such as /proc/kmsg, which are regular and wait for more text."""
+"""For files such as /proc/kmsg, which are regular but block until there is more text."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
@@ -26,7 +26,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 def read_text(path: Path, most: int = LARGEST) -> str:
     r"""Return the text of a file of at most `most` bytes, with line ends as `\n`.
 
-    Raises what `read_bytes` raises, and PageError for a file that is not UTF-8, or has control
+    Raises what `read_bytes` raises, and PageError for a file that is not UTF-8 or has control
     characters.
     """
     data = read_bytes(path, most)
@@ -59,7 +59,7 @@ def read_bytes(path: Path, most: int = LARGEST) -> bytes:
                 data = file.read(most + 1)
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
         if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
-            raise  # no fault of the file
+            raise  # not the fault of the file
         problem = f"cannot be read: {getattr(error, 'strerror', None) or error}"
         remedy = "check the path, and that you are allowed to read the file"
         raise PageError(name, 1, problem, remedy) from None
@@ -73,7 +73,7 @@ def read_bytes(path: Path, most: int = LARGEST) -> bytes:
 
 
 def require_utf8(path: Path) -> None:
-    """Raise PageError for a path that is not UTF-8: no report or cache can hold it."""
+    """Raise PageError for a path that is not UTF-8: reports and caches cannot store it."""
     try:
         str(path).encode()
     except UnicodeEncodeError:

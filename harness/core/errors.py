@@ -2,7 +2,7 @@
 
     BreaklabError                 a problem, its remedy, and an exit status
     ├── UsageError            2   the command asks for something that does not exist
-    ├── PageError             2   a page or another file that cannot be read (file, line, key)
+    ├── PageError             2   a page or another text file that cannot be read (file, line, key)
     │   └── HunkError         2   ... because of its diff
     ├── DoesNotApply          1   a valid patch that matches nothing in this engine
     ├── NotAccepted           1   a matrix that must not be committed

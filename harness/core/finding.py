@@ -22,13 +22,13 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 UNCHECKED = 3
-"""The exit status if something is missing: whether the page is true is not known."""
+"""The exit status if a library is missing, so that it is not known whether the page is true."""
 
 _SEVERITY = (0, UNCHECKED, 1, 2)
 
 
 def worst(statuses: Iterable[int]) -> int:
-    """Return the exit status of a check; what is wrong matters more than what was not checked."""
+    """Return the exit status of a check; a failure takes precedence over an unchecked page."""
     return max(statuses, key=_SEVERITY.index, default=0)
 
 

@@ -32,8 +32,8 @@ class EngineReport(msgspec.Struct, frozen=True, omit_defaults=True):
 class RunReport(msgspec.Struct, frozen=True):
     """What the break did to one probe under one loss, and which diagnostics caught it.
 
-    A run that never reached the patched code says nothing about diagnostics: it lists only alarms
-    on the clean engine, in `wrong_reason`.
+    A run that never reached the patched code says nothing about diagnostics: only its alarms are
+    listed, which the clean engine raises too, in `wrong_reason`.
     """
 
     probe: str
@@ -54,7 +54,7 @@ class RunReport(msgspec.Struct, frozen=True):
     caught_by: list[str]
     missed_by: list[str]
     skipped: dict[str, Message]
-    """Why each of the diagnostics that did not look at this run did not."""
+    """The diagnostics that did not look at this run, with the reason."""
     alarms: dict[str, Message]
     """The message of each diagnostic in `caught_by`."""
     wrong_reason: dict[str, Message]
@@ -66,7 +66,7 @@ class RunReport(msgspec.Struct, frozen=True):
     """Whether another run would give the same result; False if it depends on the machine, such as
     after a time limit."""
     declined: dict[str, Message] = {}
-    """Why each of the diagnostics that looked at this run could not judge it."""
+    """The diagnostics that looked at this run but could not judge it, with the reason."""
 
 
 class ClaimReport(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ class Report(msgspec.Struct, frozen=True):
     diff: str
     headline: Outcome
     agrees: bool
-    """Whether the page states every outcome, and nothing differs from what it says."""
+    """Whether the page states every outcome, and nothing differs from it."""
     seconds: float
     runs: list[RunReport]
     claims: list[ClaimReport]

@@ -2,15 +2,15 @@
 
 A number that goes through n roundings of unit roundoff u has a relative error of at most
 `gamma_n = n u / (1 - n u)` (Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition,
-2002, lemma 3.1). Roundings go up and down, so they rarely add up to that: if they are independent
-with mean zero, the error exceeds `lambda sqrt(n) u`, to first order, with a probability of at most
-`2 exp(-lambda^2 / 2)` (Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis,
-SIAM J. Sci. Comput. 41(5), 2019, theorem 2.4). Two computations may be apart by twice as much,
-which is `lambda sqrt(n)` times the machine epsilon.
+2002, lemma 3.1). Rounding errors have either sign, so they rarely add up to that: if they are
+independent with mean zero, the error exceeds `lambda sqrt(n) u`, to first order, with a probability
+of at most `2 exp(-lambda^2 / 2)` (Higham and Mary, A New Approach to Probabilistic Rounding Error
+Analysis, SIAM J. Sci. Comput. 41(5), 2019, theorem 2.4). Two computations may differ by twice as
+much, which is `lambda sqrt(n)` times the machine epsilon.
 
-This is the only rule for rounding, in the answer key and in the diagnostics. What it is relative to
-is the size of the terms that were added, which an array does not show if they cancelled; so both
-take the largest number that stands for those terms, and never a single small entry.
+The answer key and the diagnostics use only this rule. The error is relative to the size of the
+terms that were added. An array does not show it if they cancelled, so it is estimated by the
+largest number of the array or of a related one, never by a single small entry.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from harness.core.run import Array, NumericArray, Run
 EPS = float(np.finfo(np.float64).eps)
 
 LAMBDA = 8
-"""The probability that one entry is further off by chance is below 3e-14."""
+"""With this value, the probability that an entry exceeds the bound by chance is below 3e-14."""
 
 PER_ELEMENT = 4
 """Roundings for each element: it is multiplied and added, forward and backward."""
 
 FEWEST = 16
-"""The elements that a small array counts as: a number goes through more than one operation."""
+"""The number of elements that a smaller array counts as, since ops round several times."""
 
 REPEATABLE = 1e-6
 """The relative difference between two runs that rounding can explain, even after some training."""
 
 MOST = 0.01
-"""A difference of more than one per cent is never rounding, also in float16."""
+"""A difference of more than one per cent is never rounding, not even in float16."""
 
 
 def rounding(elements: int, eps: float) -> float:

@@ -168,7 +168,7 @@ class Measured(msgspec.Struct, frozen=True):
     failure: str | None = None
     """How the measurement failed; in English, like `problem`."""
     ours: bool = False
-    """Whether it failed in the diagnostic's own code, and not in the engine or the probe."""
+    """Whether it failed in the diagnostic's own code rather than in the engine or the probe."""
     repeatable: bool = True
     """As in `Failure`."""
 
@@ -203,7 +203,7 @@ class TraceStep(msgspec.Struct, frozen=True):
 
 
 class Digest(msgspec.Struct, frozen=True, array_like=True):
-    """The values noted at one place, so that two runs can be compared, up to rounding."""
+    """A digest of the values at one place, to compare two runs up to rounding."""
 
     checksum: int
     """Of everything but the floating-point numbers, such as shapes, types, counts and texts."""
@@ -213,7 +213,7 @@ class Digest(msgspec.Struct, frozen=True, array_like=True):
     """How far two projections of equal numbers may be apart."""
 
     def agrees(self, other: Digest, rounding: float) -> bool:
-        """Whether both are of the same values, with projections at most `rounding` apart."""
+        """Whether the values are the same; projections may differ by at most `rounding`."""
         if self.checksum != other.checksum:
             return False
         if self.projection == other.projection:

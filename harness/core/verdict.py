@@ -41,7 +41,7 @@ class Declined:
 
 @dataclass(frozen=True)
 class Skipped:
-    """The diagnostic did not look: it is not for this probe, or a library is missing."""
+    """The diagnostic did not look: it does not apply to this probe, or a library is missing."""
 
     reason: Message
     repeatable: bool = True
@@ -49,4 +49,4 @@ class Skipped:
 
 
 Verdict = Alarm | Silent | Declined | Skipped
-"""Only a silent one found nothing wrong; one that declined or was skipped compared nothing."""
+"""Only `Silent` means that nothing wrong was found; the last two compared nothing."""

@@ -52,8 +52,8 @@ def visible(text: str, escape: Callable[[str], str] = _escape) -> str:
     """Return the text with escapes for characters that control a terminal or are invisible.
 
     These are all characters of Unicode's categories C, Zl and Zp except newline and tab: control
-    characters, the marks that change the direction of text, zero-width characters, and what is not
-    a character. Letters, signs and spaces of every script remain.
+    characters, characters that change the direction of text, zero-width characters, and code points
+    without a character. Letters, symbols and spaces of every script remain.
     """
 
     def shown(match: re.Match[str]) -> str:

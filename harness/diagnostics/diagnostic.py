@@ -5,11 +5,11 @@ same probe, but not the answer key. Most diagnostics compare arrays that should 
 then value (`dtype` checks dtypes).
 
 Numbers may differ by rounding (`harness.core.rounding`), in the coarser of the two dtypes: an
-engine that computes in float32 is right within float32's digits. An entry may depend on as many
-elements as there are in the leaves and the output. Rounding is relative to the largest number that
-is expected or, in a backward pass, to the largest entry of the cotangent if that is more, since
-terms may cancel. What an ill-conditioned probe needs beyond that is measured (see `differences`)
-and passed as slack.
+engine that computes in float32 is right within float32's digits. An entry may depend on all
+elements of the leaves and the output. Rounding is relative to the largest expected number or, in a
+backward pass, to the largest entry of the cotangent if that is larger, since terms may cancel. The
+additional tolerance of an ill-conditioned probe is measured (see `differences`) and passed as
+slack.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Diagnostic:
 
 
 def evaluate(diagnostic: Diagnostic, observation: Observation) -> Verdict:
-    """Return the diagnostic's verdict on this run; `Skipped` if it is not for such runs."""
+    """Return the diagnostic's verdict on this run; `Skipped` if it does not apply."""
     if observation.probe.kind not in diagnostic.kinds:
         kinds = reduce(
             lambda a, b: message("{first} or {next}", first=a, next=b),
@@ -114,7 +114,7 @@ def evaluate(diagnostic: Diagnostic, observation: Observation) -> Verdict:
     except Exception:
         if not measured:
             raise
-        # What was measured in the engine's process may be anything.
+        # The engine's process may have sent any numbers.
         return Declined(message("what it measured on this run cannot be read"))
 
 
@@ -147,7 +147,7 @@ class Scale:
     size: float
     """The largest entry of the cotangent, which scales everything in a backward pass."""
     may_cancel: bool = True
-    """Whether terms of that size may have cancelled; not if their effect is part of the slack."""
+    """Whether terms of that size may have cancelled; False if the slack includes their effect."""
 
     @classmethod
     def of(cls, run: Run) -> Scale:
@@ -194,7 +194,7 @@ def compare(
     return Silent(compared, max(deviations))
 
 
-ONLY_NAN = message("everything to compare with is NaN")
+ONLY_NAN = message("every expected value is NaN")
 ONLY_KINKS = message("every element is at a kink, where there is no single slope")
 
 
@@ -243,7 +243,7 @@ def _describe(pair: ArrayPair, wrong: NumericArray, reference: Message) -> Messa
 
 
 def as_distinct(actual: float, expected: float) -> tuple[str, str]:
-    """Format two numbers with as many digits as it takes to tell them apart, and at least six."""
+    """Format two numbers with enough digits, at least six, to tell them apart."""
     for digits in (6, 9, 12, 17):
         texts = f"{actual:.{digits}g}", f"{expected:.{digits}g}"
         if texts[0] != texts[1]:
@@ -274,7 +274,7 @@ def compare_gradients(
 ) -> Verdict:
     """Compare a run's gradients with those of another source, leaf by leaf.
 
-    `slack` is measured, by leaf. A missing gradient equals a gradient of zeros.
+    `slack` is the measured slack of each leaf. A missing gradient equals a gradient of zeros.
     """
     pairs = []
     for name, other in others.items():

@@ -7,9 +7,9 @@ step for float64 would only measure its rounding. Directions are scaled by max(1
 
 A slope that matters is measured again at h/10. For a smooth function the two one-sided slopes
 differ by h f'', so by ten times less at h/10; at a kink the difference stays the same. That
-distinguishes curvature from kinks. The difference of the two central differences bounds what
-curvature adds to the first, which rounding affects less. So a rough function widens the tolerance
-instead of raising an alarm.
+distinguishes curvature from kinks. The difference of the two central differences bounds
+the effect of curvature on the first one, which is less affected by rounding. So a rough function
+widens the tolerance instead of raising an alarm.
 
 One kind of kink cannot be detected: where the kinks of two parts cancel, as in `relu(x) - relu(-x)`
 at 0, the function is smooth, but no engine's gradient is its derivative.
@@ -19,9 +19,10 @@ thing differ by rounding times the problem's condition. If rows hardly vary, or 
 is many times the last digit, so a fixed tolerance would reject one of the two. The condition is
 measured: all leaves are moved by about sqrt(eps) of their size, and the change is divided by
 sqrt(eps). (A move of eps itself would show the rounding of the engine's own formula, and an
-unstable formula is a bug.) They are moved again by an eighth of that: an entry that then changes by
-more than half as much is at a kink, and says nothing about the condition of the others. Terms that
-cancel for one cotangent do not cancel for a random one, so gradients are computed for a random one.
+unstable formula is a bug.) They are moved again by an eighth of that: an entry that still changes
+by more than half as much is at a kink, and says nothing about the condition of the others. Terms
+that cancel for one cotangent do not cancel for a random one, so gradients are computed for a random
+one.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ MOST_SLOPES = 100
 """The number of slopes that the search for kinks may measure."""
 
 SHORTER = 8
-"""How many times less the leaves are moved the second time."""
+"""The first move of the leaves, divided by the second."""
 
 
 @dataclass(frozen=True)
@@ -303,9 +304,9 @@ def pack_noise(noise: Mapping[str, float]) -> dict[str, Array]:
 
 
 def _nudged(run: Run, eps: float) -> Iterator[dict[str, NumericArray]]:
-    """Yield the leaves, then with each element moved by up to sqrt(eps) of itself, and by less.
+    """Yield the leaves, and then the leaves with each element moved: a large and a small move.
 
-    Zeros stay.
+    The large move is up to sqrt(eps) of the element, so zeros stay.
     """
     rng = np.random.default_rng(1)
     moves = {name: rng.uniform(-1, 1, leaf.shape) for name, leaf in run.leaves.items()}
@@ -317,9 +318,9 @@ def _nudged(run: Run, eps: float) -> Iterator[dict[str, NumericArray]]:
 
 
 def _noise(three: Sequence[NumericArray | None], eps: float, terms: int) -> float:
-    """Return the rounding error of an array: of its terms, and of single elements of the leaves.
+    """Return the rounding error of an array: that of its terms, and that of the leaves.
 
-    The three are the array at the leaves, and after a large and a small move.
+    `three` holds the array at the leaves, and after a large and a small move.
     """
     here, there, near = (np.zeros(0) if array is None else array.astype(float) for array in three)
     if not here.shape == there.shape == near.shape:

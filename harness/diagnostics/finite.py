@@ -6,7 +6,7 @@ is right where the one-sided slopes grow as the step shrinks (a square root at 0
 forward passes, and four for each such slope; otherwise, nothing beyond the run. Finite wrong
 numbers are not detected, and every engine gets an alarm where a rule multiplies 0 by infinity, as
 they all do for `(x * x).sqrt()` at 0. In a log, a value must not become infinite later, nor ever be
-NaN. Where a probe itself contains NaN or infinity, this cannot be judged.
+NaN. If the probe itself contains NaN or infinity, the diagnostic declines.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def check(observation: Observation) -> Verdict:
 
 
 def _check_gradients(run: Run, compared: int) -> Verdict:
-    """Check the gradients, after `compared` numbers of the output."""
+    """Check the gradients; `compared` numbers of the output have been checked."""
     for name, gradient in run.gradients.items():
         if gradient is None:
             continue
@@ -104,7 +104,7 @@ def _check_gradients(run: Run, compared: int) -> Verdict:
 
 
 def _check_log(run: Run) -> Verdict:
-    """Alarm at a NaN, or at an infinity that was not there at the last step."""
+    """Alarm at a NaN, or at an infinity that was not there in the previous step."""
     was_finite: dict[str, bool] = {}
     compared = 0
     for step, snapshot in enumerate(run.log):

@@ -1,8 +1,8 @@
 """`forward`: the probe's output against PyTorch's, in shape and value.
 
 The only check of the forward pass itself: finite differences compare the gradient with what the
-engine computes, right or wrong. The output may differ by rounding, in the precision in which the
-engine computes, times the condition of the probe, which two forward passes measure.
+engine computes, right or wrong. The output may differ by rounding, in the engine's precision, times
+the condition of the probe, which is measured with two forward passes.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 For a log of steps: the last loss is below the first. For a gradient probe: one small step against
 the gradient lowers the loss, written as in a hand-written training loop, so that a gradient of
-another shape broadcasts here too, or raises an exception as there. Where there is no slope to
-follow, at a minimum or a kink, this cannot be judged.
+another shape broadcasts or raises an exception, as it would there. Where there is no slope to
+follow, at a minimum or a kink, the diagnostic declines.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def measure(trial: Trial, run: Run) -> Measured:
         return Measured(problem="the probe's text contains numbers that are not finite")
     try:
         return _follow(trial, run, before)
-    except ValueError as error:  # as in a training loop: a gradient does not fit its leaf
+    except ValueError as error:  # as in a training loop, if a gradient does not fit its leaf
         return Measured(failure=f"ValueError: {message_of(error)}")
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # reading an engine does not need LibCST
 
 
 LARGEST = 1024 * 1024
-"""Bytes in a source file; larger files are generated tables."""
+"""The largest source file, in bytes; larger files are generated tables."""
 
 
 @dataclass(frozen=True)

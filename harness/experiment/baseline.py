@@ -125,9 +125,9 @@ class Baseline:
             self._coverage(engine, probes)
 
     def unrepeatable(self, engine: Engine, probes: Sequence[Probe]) -> dict[str, Message]:
-        """Return the probes that give different numbers each time, with that as the reason.
+        """Return the probes that give different numbers each time, each with that reason.
 
-        Each probe of a page or a user that the clean engine can run is run again, in another
+        Every probe of a page or a user that succeeds on the clean engine runs again, in another
         process. For a foreign engine, `fit` decides which probes can be used.
         """
         job = self._repeat_job(engine, probes)
@@ -167,7 +167,7 @@ class Baseline:
         everything = msgspec.structs.replace(
             plain,
             sites=unpatched.sites,
-            # As other probes, so that their second runs have processes of their own.
+            # Added as separate probes, so that their second runs have their own processes.
             probes=(*plain.probes, *repeated.probes),
             items=(*plain.items, *((len(probes) + i, loss) for i, loss in repeated.items)),
             traces=traces.traces,
@@ -319,7 +319,7 @@ class Baseline:
     def _repeat_job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
         """Return the job to run the probes of pages and users a second time.
 
-        Its keys are not those of another job, which would return the first runs.
+        Its keys differ from those of any other job, so the cache does not return the first runs.
         """
         own = [probe for probe in probes if not (probe.shared or engine.foreign)]
         job = job_for(engine.without_sites(), own, self.limits or Limits())

@@ -23,7 +23,7 @@ from harness.pages.page import Page
 def misplaced(report: Report) -> list[RunReport]:
     """Return the runs that show that the patch is not the change that the page means.
 
-    They are not as on the unbroken engine, and the page says that the break does not show there.
+    They differ from the unbroken engine, but the page says that the break does not show there.
     """
     return [
         run

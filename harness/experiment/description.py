@@ -104,7 +104,7 @@ def explain(
     """Return what a wrong array looks like, and where the backward walk first went wrong.
 
     The keys are fields of `RunReport`. `broken` and `clean` are the recorded walks, if any.
-    `constants` are those of the probe and the patch, which may be the cause of a wrong factor.
+    `constants` are those of the probe and the patch: one may be the cause of a wrong factor.
     """
     evidence: dict[str, Message | None] = {}
     leaves = key.run.leaves
@@ -130,7 +130,7 @@ def _sizes(leaves: Mapping[str, Array]) -> dict[Message, int]:
 
 
 def _few_values(leaves: Mapping[str, Array]) -> Iterator[float]:
-    """Yield the values of small leaves, which somebody may have chosen."""
+    """Yield the values of small leaves, which the author may have chosen."""
     for leaf in leaves.values():
         values = leaf.numpy()
         if values.size <= 8 and values.dtype.kind != "c":

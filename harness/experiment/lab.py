@@ -181,7 +181,7 @@ def _cancelled(
     broken: Mapping[Pair, Mapping[str, Digest]],
     clean: Mapping[Pair, Mapping[str, Digest]],
 ) -> set[Pair]:
-    """Return the runs of the trails `clean` whose walks show that a wrong number was cancelled."""
+    """Return those pairs of `clean` whose walks show that a wrong number was cancelled."""
     pairs = [pair for pair, trail in clean.items() if infected(broken[pair], trail)]
     names = {probe for probe, _ in pairs}
     probes = [probe for probe in experiment.probes if probe.name in names]

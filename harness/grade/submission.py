@@ -58,7 +58,7 @@ class Attack(msgspec.Struct, frozen=True):
 def read_submission(path: Path) -> tuple[Probe, ...]:
     """Return the probes in a learner's file.
 
-    Raises UsageError for a file that has no probe; PageError for one that cannot be read, is not
+    Raises UsageError for a file without a probe; PageError for one that cannot be read, is not
     Python text, or has functions that are not probes.
     """
     text = read_text(path)
@@ -100,7 +100,7 @@ def check_soundness(probes: Sequence[Probe], context: Context) -> list[Soundness
             listed = "; ".join(f"{name}: {message}" for name, message in clean.alarms.items())
             problems[pair] = f"it raises an alarm on the unbroken engine: {listed}"
         elif failures := [m.failure for m in clean.run.measured.values() if m.failure and m.ours]:
-            problems[pair] = f"checks fail after it on the unbroken engine: {failures[0]}"
+            problems[pair] = f"a measurement fails on the unbroken engine: {failures[0]}"
     return [Soundness(probe.name, _problems_of(probe, problems)) for probe in probes]
 
 

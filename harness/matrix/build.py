@@ -94,7 +94,7 @@ def _problems(
     if changed := {difference.break_ for difference in differences or ()}.difference(new):
         problems.append(f"{_breaks(changed)} not as committed; once you know why, run `{ACCEPT}`")
     if new:
-        accept = "once you have read what catches it, add `--accept` to the command"
+        accept = "review what catches it, then add `--accept` to the command"
         problems.append(f"{_breaks(new)} new, and in no committed matrix; {accept}")
     return problems
 

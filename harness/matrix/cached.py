@@ -39,7 +39,7 @@ COMMON: Kind[list[RunReport]] = Kind(
     is_repeatable=lambda runs: bool(runs) and all(run.repeatable for run in runs),
 )
 MATRICES: Kind[Matrix] = Kind("matrix", Matrix)
-"""Whole matrices: if nothing has changed, no evaluation needs to be read."""
+"""Whole matrices, so that no evaluation has to be read if nothing has changed."""
 
 
 def pack(evaluation: Evaluation, common: Sequence[RunReport]) -> StoredEvaluation:

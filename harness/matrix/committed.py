@@ -20,7 +20,7 @@ from harness.core.vocabulary import Outcome
 from harness.matrix.records import BreakRow, Difference
 
 LARGEST = 16 * 1024 * 1024
-"""Bytes in a committed matrix."""
+"""The largest committed matrix, in bytes."""
 
 ACCEPT = "harness matrix --accept"
 

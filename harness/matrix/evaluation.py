@@ -127,7 +127,7 @@ def verdicts_on(run: RunReport) -> list[str]:
 
 
 def reasons(diagnostic: str, stated_by: Iterable[Mapping[str, Message]]) -> str:
-    """Return why a diagnostic judged nothing, from the reasons on each run, the commonest first."""
+    """Return why a diagnostic judged nothing: its reasons on the runs, the commonest first."""
     stated = [str(stated[diagnostic]) for stated in stated_by if diagnostic in stated]
     return "; ".join(sorted(set(stated), key=lambda reason: (-stated.count(reason), reason)))
 

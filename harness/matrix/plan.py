@@ -80,7 +80,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a matrix is asked for: the pages, in the order of the catalogue, and the engine."""
+    """The pages of a matrix, in the order of the catalogue, and the engine."""
 
     catalogue: Catalogue
     engine: Engine
@@ -136,14 +136,14 @@ def choose(
         The id of a variant that takes the place of the clean engine. Other variants are then left
         out, since they are rewrites of the engine as it is.
     ids, family, only : sequence of str, str, sequence of Path, optional
-        Only these breaks, only the breaks of this family, only those in these folders.
+        Only these breaks, only the breaks of this family, only the breaks in these folders.
 
     Raises
     ------
     PageError
         For the first page that cannot be used, or a committed matrix that cannot be read.
     UsageError
-        For an id or a family that no break has, and for folders without a break.
+        For an id or a family that no break has, or folders without a break.
     """
     pages = catalogue.valid_pages()
     variant = None if on is None else catalogue.page(on, "variant")
@@ -171,7 +171,7 @@ def plan_matrix(choice: Choice, cache: Cache | None = None) -> Plan:
     planner = _Planner(choice, cache)
     variant = choice.variant.id if choice.variant else None
     for root in choice.catalogue.roots if not choice.engine.foreign else ():
-        read_committed(committed_file(root, variant))  # its mistakes are reported before a run
+        read_committed(committed_file(root, variant))  # report its mistakes before anything runs
     return Plan(
         engine=choice.engine.report(variant),
         controls=planner.entries(choice.controls),

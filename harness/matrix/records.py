@@ -52,7 +52,7 @@ class BreakRow(msgspec.Struct, frozen=True):
     missed_by: list[str]
     """Diagnostics that were silent on some run and caught nothing on any."""
     declined: dict[str, str]
-    """Diagnostics that looked at some run and could judge none, with the reason."""
+    """Diagnostics that looked at some run but could judge none, with the reason."""
     unasked: dict[str, str]
     """Diagnostics that never looked at a run of this break, with the reason."""
     wrong_reason: dict[str, str]

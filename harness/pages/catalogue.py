@@ -210,7 +210,7 @@ class Catalogue:
         return tuple(available[name] for name in names)
 
     def _refuse_shadows(self, own: Mapping[str, Probe], page: Page) -> None:
-        """Raise PageError for a probe with the name of a bundled one, or of one in its folder.
+        """Raise PageError for a probe with the name of a bundled probe or of one in its folder.
 
         A shared probe in another folder does not concern the page.
         """
@@ -251,7 +251,7 @@ def open_catalogue(folders: Iterable[Path] = ()) -> Catalogue:
 
 
 def _package_folder(package: str) -> Path:
-    top, *inner = package.split(".")  # to find a module inside a package would run the package
+    top, *inner = package.split(".")  # finding a module inside a package would run the package
     spec = find_spec(top)
     if spec is None or not spec.submodule_search_locations:
         raise EnvironmentProblem(

@@ -33,7 +33,7 @@ def show_exercise(
 ) -> None:
     """Print the suite's results and the task, without the answer; or what a learner's probes did.
 
-    The opening is printed before: see `show_opening`.
+    `show_opening` has printed the opening before.
     """
     if probes:
         _show_submission(console, page, report, probes)

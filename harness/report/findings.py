@@ -36,8 +36,7 @@ def show_check(console: Console, check: PageCheck) -> None:
 
 
 def show_comparison(console: Screen, report: Report, findings: Sequence[Finding]) -> None:
-    """Print the headline of a break on a foreign engine, how much of it is as the page says, and
-    the findings."""
+    """Print a break's headline on a foreign engine, its agreement with the page, and findings."""
     same, stated = report.agreement
     line = outcome_text(report.headline)
     line.append(f"  {report.break_}", "bold")

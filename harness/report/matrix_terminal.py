@@ -82,7 +82,7 @@ class Progress:
 
     def __exit__(self, *_raised: object) -> None:
         """Remove the progress line."""
-        if not self._bar.disable:  # older versions of rich end even a line that never began
+        if not self._bar.disable:  # older versions of rich also end a line that was never started
             self._bar.stop()
 
 

@@ -27,7 +27,7 @@ WIDTH = 80
 """The largest width that is used: short lines are easier to read."""
 
 MOST_OF_A_REASON = 60
-"""The number of characters that are shown of why a diagnostic declined."""
+"""The number of characters to show of the reason why a diagnostic declined."""
 
 STYLES: dict[Outcome, tuple[str, str]] = {
     "silent-corruption": ("≠", "bold magenta"),
@@ -41,7 +41,7 @@ STYLES: dict[Outcome, tuple[str, str]] = {
 
 
 class Screen(Console):
-    """A console with the language of its reader, on which no text controls the terminal."""
+    """A console in the reader's language, on which no text can control the terminal."""
 
     say: Language = ENGLISH
 
@@ -53,7 +53,7 @@ class Screen(Console):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
 
     def on_broken_pipe(self) -> None:
-        """End the command when nobody reads its output any more."""
+        """End the command if the reader of its output has ended."""
         raise broken_pipe()
 
 
@@ -203,7 +203,7 @@ def _rows(run: RunReport, say: Language) -> Iterator[tuple[str, Text]]:
 
 
 def _declined(reasons: Mapping[str, Message], say: Language) -> str:
-    """Return each diagnostic that declined, with its reason in parentheses, cut to be short."""
+    """Return each diagnostic that declined, with its shortened reason in parentheses."""
     return ", ".join(
         f"{name} ({shortened(say(reason), MOST_OF_A_REASON)})" for name, reason in reasons.items()
     )

@@ -79,7 +79,7 @@ def _prepare_job(job: Job) -> None:
         _import_function(measurement.function)
     for probe in job.probes:
         if "testing" in probe.source:
-            importlib.import_module("numpy.testing")  # it takes longer than a whole suite
+            importlib.import_module("numpy.testing")  # importing it takes longer than a whole suite
         with contextlib.suppress(*_COMPILING):
             compile_at(probe.source, probe.path, probe.line)
     with contextlib.suppress(*_COMPILING):
@@ -155,7 +155,7 @@ def run_job(job: Job, line: Line, *, forks: bool) -> Iterator[Frame | bytes]:
     session = _Session(job)
     failure = session.load()
     several = len(job.steps) > 1
-    forks = forks and several and threading.active_count() == 1  # a fork would lack the threads
+    forks = forks and several and threading.active_count() == 1  # a fork has no other threads
     yield encode_reply(EngineLoaded(failure, forks))
     if failure:
         return
@@ -211,8 +211,8 @@ class _Session:
         """Return the frame of a step, and whether the next one needs another process.
 
         It needs one after a failure, after a change of the engine's variables, and if one of the
-        two probes could affect the other. Failures and changes do not matter in an installed
-        library, which is not patched.
+        two probes could affect the other. In an installed library, which is not patched, failures
+        and changes do not matter.
         """
         index, loss, traced = self.steps[position]
         mtrand.set_bit_generator(self.generator)
@@ -234,7 +234,7 @@ class _Session:
         return encode_or_fail(result), not stays
 
     def may_go_on(self, position: int) -> bool:
-        """Whether the next step may run in the process of the one at this position."""
+        """Whether the next step may run in the same process as the one at this position."""
         if position + 1 == len(self.steps):
             return True
         return self.job.may_share(self.steps[position][0], self.steps[position + 1][0])

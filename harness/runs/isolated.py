@@ -49,7 +49,7 @@ MOST_LATE = {"TimeLimit": 2, "ProcessorTimeLimit": 10}
 Result = TypeVar("Result")
 
 Progress = Callable[[str, str], None]
-"""A function of the library and the probe whose run has just ended."""
+"""A function that is called with the library and the probe of each run that has ended."""
 
 _progress: ContextVar[Progress | None] = ContextVar("progress", default=None)
 
@@ -193,9 +193,7 @@ _needed_before: set[tuple[str, ...]] = set()
 
 
 def _collect_runs(job: Job, worker: Worker) -> tuple[list[Run], Failure | None]:
-    """Return the child's runs, and how it ended if that was early.
-
-    The last run may have that failure.
+    """Return the child's runs and, if it ended early, the failure, which the last run may have.
 
     If a child ends abnormally after its first run, an earlier run may be the cause. So the failed
     run is omitted, and repeated in a new child, unless it reached a time limit. A child that does

@@ -73,8 +73,8 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     def may_share(self, one: int, other: int) -> bool:
         """Whether the probes with these indices may run in one process, one after the other.
 
-        A shared probe leaves our own engine unchanged, unless it fails, and an installed library
-        in any case. Any other probe must not affect those of another page.
+        A shared probe leaves our own engine unchanged unless it fails, and an installed library
+        in any case. Any other probe must not affect the probes of another page.
         """
         first, second = self.probes[one], self.probes[other]
         if not self.sources:  # an installed library
@@ -119,7 +119,7 @@ class EngineLoaded(msgspec.Struct, frozen=True):
 
     failure: Failure | None = None
     forks: bool = False
-    """Whether the child computes its runs in forks, so that it is not affected by them."""
+    """Whether the child computes its runs in forks, so that they do not affect it."""
 
 
 Reply = EngineLoaded | Run | Output | ProgramEnd | SurveyStep
@@ -156,7 +156,7 @@ def decode_record(data: bytes, kind: type[Record]) -> Record | None:
 
 
 def is_possible(run: Run, probe: Probe, loss: Loss | None, *, may_be_empty: bool) -> bool:
-    """Whether this could be a run of the probe with that loss: a child may send anything.
+    """Whether this could be a run of the probe with this loss: a child may send anything.
 
     The leaves must be those of the probe, and everything else must fit them, so that the run can be
     judged. Nothing may be missing unless the run failed, or `may_be_empty`.

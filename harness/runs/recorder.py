@@ -40,7 +40,7 @@ BUDGET = 100_000
 are equal up to there exhaust it at the same place."""
 
 MARGIN = 256
-"""How many times its own rounding error a number may differ between two ways of computing it."""
+"""How far two ways of computing a number may differ, in multiples of its rounding error."""
 
 
 class Recorder:
@@ -120,14 +120,14 @@ class Recorder:
 
 
 class _Digester:
-    """Computes a digest of a value and its parts, which is the same for equal values anywhere."""
+    """Computes a digest of a value and its parts, the same for equal values in any process."""
 
     def __init__(self, numbers: int = 0) -> None:
         self.visited: set[int] = set()
         self.parts = 0
         self.projection = self.rounding = 0.0
         self.numbers = numbers
-        """How many floating-point numbers came before, at the same place."""
+        """How many floating-point numbers preceded it at the same place."""
 
     def of(self, value: Any, depth: int) -> int:
         """Return the checksum; parts below `depth`, and repeated ones, count by their type only."""
@@ -165,14 +165,14 @@ class _Digester:
         return self._all(name, _attributes(value), depth)
 
     def _exact(self, value: Any, depth: int) -> int:
-        """Return a checksum of the numbers too: a set has no order to weigh them by."""
+        """Return a checksum that includes the numbers, since items of a set have no order."""
         digester = _Digester()
         checksum = digester.of(value, depth)
         self.parts += digester.parts
         return zlib.crc32(repr(digester.projection).encode(), checksum)
 
     def _project(self, array: np.ndarray[Any, Any]) -> bytes:
-        """Add the finite numbers to the projection, and return the others, with their places."""
+        """Add the finite numbers to the projection, and return the others and their places."""
         eps = float(np.finfo(array.dtype).eps)
         flat = np.atleast_1d(array).ravel().view(array.real.dtype).astype(np.float64)
         finite = np.isfinite(flat)

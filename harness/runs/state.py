@@ -1,4 +1,4 @@
-"""Whether a run has changed the engine's variables or its process, so that the next could differ.
+"""Whether a run has changed the engine's variables or its process, and may affect the next run.
 
 This is meant for broken engines, not for code that hides its changes: if a value changes inside an
 object that a module refers to, that is not detected.
@@ -51,7 +51,7 @@ class EngineState:
     def is_unchanged(self) -> bool:
         """Whether every variable is still the same object, and every container is as long.
 
-        Some settings of the process must be the same, too.
+        Some settings of the process must also be the same.
         """
         values = self._current()
         return (
@@ -84,4 +84,4 @@ def _settings() -> object:
             (one + 1e-17, one - 1e-17),  # how numbers are rounded
         )
     except OSError:  # the folder is missing, or standard output is closed
-        return object()  # equal to no other
+        return object()  # never equal to another

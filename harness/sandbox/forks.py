@@ -43,8 +43,8 @@ def compute_in_forks(
 ) -> Iterator[bytes]:
     """Yield the answers of the first `count` steps, each computed in a fork of this process.
 
-    A fork also computes the following steps, until a step says that its process must end, or
-    `may_go_on` says so of its position, whatever the fork claims. If the fork ends for any other
+    A fork also computes the following steps until a step says that its process must end, or
+    `may_go_on` is false for its position, whatever the fork claims. If the fork ends for any other
     reason, this process ends in the same way.
     """
     gc.freeze()  # otherwise a collection in a fork would copy every page
@@ -92,7 +92,7 @@ class _Fork:
         return answer, self._read(1, b"", line) != _GOES_ON
 
     def close(self) -> None:
-        """Kill the fork and what it has started; undo what it has changed outside of itself."""
+        """Kill the fork and the processes it has left, and undo its changes to shared resources."""
         os.close(self._tickets)
         os.close(self._answers)
         os.kill(self._pid, signal.SIGKILL)
@@ -135,7 +135,7 @@ class _Fork:
 
 
 def _reset_output() -> None:
-    """Undo the settings of the pipe that all forks print to: not to wait, or to send signals."""
+    """Reset the flags of the pipe that all forks print to, such as non-blocking and signals."""
     import fcntl  # not on Windows
 
     fcntl.fcntl(1, fcntl.F_SETFL, 0)

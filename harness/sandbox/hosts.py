@@ -155,7 +155,7 @@ class Host:
 _MAIN = "from harness.sandbox.host import main; main()"
 
 not_granted: set[str] = set()
-"""What the system did not grant to the children of this process."""
+"""What the system refused to grant to the children of this process."""
 
 _running: set[Host] = set()
 """All hosts that have not been closed."""

@@ -31,7 +31,7 @@ def make_scratch_folder() -> Path:
 def empty_folder(folder: Path) -> None:
     """Remove everything in a folder, however deeply nested, without following symbolic links.
 
-    If the folder itself has been removed or replaced by a link, make it again.
+    If the folder itself has been removed or replaced by a link, create it again.
     """
     pending = [folder]
     with contextlib.suppress(OSError):

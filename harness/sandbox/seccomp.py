@@ -1,8 +1,8 @@
 """A filter that refuses system calls that bypass the limits and the namespaces.
 
-These calls reach outside programs through sockets, allocate memory that no limit counts, leave
-something behind that belongs to no process, or change, read and write other processes. See
-seccomp(2); the numbers are from the kernel's `unistd.h` for each architecture.
+These calls reach outside programs through sockets, allocate memory that no limit counts, create
+objects that outlive every process, or read or change other processes. See seccomp(2); the numbers
+are from the kernel's `unistd.h` for each architecture.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ _OF_THIS_PROCESS = {
         **{"sched_setaffinity": 122, "sched_setattr": 274},
     },
 }
-"""Those that are refused unless their first argument is 0, which means the calling process."""
+"""System calls that are refused unless the first argument is 0, the calling process."""
 
 _SOCKET = {"x86_64": 41, "aarch64": 198}
-"""Refused unless the family is one of these; Unix sockets are not among them."""
+"""Refused unless the family is one of `_FAMILIES`, which do not include Unix sockets."""
 _FAMILIES = socket.AF_INET, socket.AF_INET6, 16
-"""The last one is AF_NETLINK, which is how the C library looks for the network."""
+"""The last one is AF_NETLINK, with which the C library queries the network."""
 
 _SOCKETPAIR = {"x86_64": 53, "aarch64": 199}
-"""Refused for datagrams, which either socket of a pair can send to any other Unix socket."""
+"""Refused for datagrams, since either socket of a pair could send to any other Unix socket."""
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _OTHER_ABI = 0x40000000
@@ -66,7 +66,7 @@ _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _SECOND_ARGUMENT = 0, 4, 16, 24
 """Offsets into the kernel's `struct seccomp_data`."""
 
 _DATAGRAM_OR_RAW = 2
-"""The bit that SOCK_DGRAM and SOCK_RAW, which becomes the same, have in common."""
+"""The bit that SOCK_DGRAM and SOCK_RAW have in common; a raw socket becomes a datagram socket."""
 
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.EPERM
 

@@ -35,7 +35,7 @@ def requests_raised() -> Iterator[None]:
 
 
 def broken_pipe() -> Terminated:
-    """Return the request to end silently when a pipe has no reader, as SIGPIPE ends programs."""
+    """Return the request to end silently because a pipe has no reader, as after SIGPIPE."""
     request = Terminated(128 + getattr(signal, "SIGPIPE", 13))
     request.reported = True
     return request

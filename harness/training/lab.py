@@ -21,7 +21,7 @@ SEEDS = 20
 """The default number of runs, as in DeepCrime: see `statistics.MATTERS`."""
 
 MOST_SEEDS = 10_000
-"""More would run for days."""
+"""The largest number of runs; more would take days."""
 
 
 def run_training(
@@ -66,7 +66,7 @@ def run_training(
 def choose_seeds(count: int | None) -> Sequence[int]:
     """Return the seeds 0 to `count` - 1; 20 seeds for None.
 
-    Raises UsageError for less than two, and for more than MOST_SEEDS.
+    Raises UsageError for fewer than two or more than MOST_SEEDS.
     """
     if count is not None and count < 2:
         raise UsageError(

@@ -3,8 +3,8 @@
     python bare.py record FOLDER     run `harness matrix`, and store its jobs
     python bare.py replay FOLDER     run them again, each in a fork, and print the processor time
 
-The second is the cost of the engine's own passes and of the diagnostics; what the matrix takes
-beyond it is the price of planning, judging and isolation. `runner` compares the two.
+The second is the cost of the engine's own passes and of the diagnostics. The rest of the matrix's
+time goes into planning, judging and isolation. `runner` compares the two.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from harness.runs.protocol import Job
 
 LONGEST = 60
-"""Seconds after which a job is stopped: some breaks never end."""
+"""Seconds after which a job is stopped, since some breaks never end."""
 
 
 def record(folder: Path) -> None:
@@ -47,7 +47,7 @@ def replay(folder: Path) -> float:
     """Run the recorded jobs, and return the seconds of processor time that they took."""
     import numpy as np
 
-    import harness.diagnostics  # noqa: F401  a host has imported them as well
+    import harness.diagnostics  # noqa: F401  a host also imports them
     from harness.runs.protocol import Job, decode_task
 
     warnings.simplefilter("ignore")

@@ -45,8 +45,8 @@ class Watched:
 def watched(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Watched:
     """Run a command, and look at the memory of all its processes until it ends.
 
-    The looking takes processor time of its own, which is not in `processor`. The command runs below
-    a process that adopts what it leaves behind, so that its time is counted too.
+    The sampling itself takes processor time, which is not in `processor`. The command runs below a
+    process that adopts the processes it leaves behind, so that their time is counted too.
 
     Raises RuntimeError where it fails; a status of 1 says something about pages.
     """

@@ -1,4 +1,4 @@
-"""The bounds in pyproject.toml are those of the files of constraints that the tests run with."""
+"""The bounds in pyproject.toml match the constraints files that the tests run with."""
 
 import re
 import tomllib
@@ -14,7 +14,7 @@ UNTESTED = {"torch"}
 
 
 def declared() -> Iterator[Requirement]:
-    """What the package and its extras require, apart from its own extras."""
+    """The requirements of the package and of its extras, without references to its own extras."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = (line for extra in project["optional-dependencies"].values() for line in extra)
     requirements = map(Requirement, [*project["dependencies"], *extras])

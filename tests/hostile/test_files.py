@@ -1,6 +1,6 @@
-"""Files that are not regular, not text or too large, in every place where the harness reads one.
+"""Files that are not regular, not text or too large, wherever the harness reads one.
 
-Each ends the command with one message, at once.
+Each ends the command at once, with one message.
 """
 
 import os

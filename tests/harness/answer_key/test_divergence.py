@@ -139,7 +139,7 @@ def test_a_wrong_sum_of_right_terms_is_the_accumulation(then: str, counted: str)
 
 @pytest.mark.parametrize("then", ["return cotangent", "return total or cotangent"])
 def test_of_equal_terms_nobody_knows_which_counted(then: str) -> None:
-    """It may as well be their mean."""
+    """It could also be their mean."""
     sentence = divergence("x=[1.0]: h = x.exp(); return h + h", ACCUMULATE + then)
     assert sentence is not None
     assert sentence.endswith("its 2 incoming cotangents were right, but they do not add up to that")
@@ -253,7 +253,7 @@ def test_what_a_node_of_another_kind_passed_on_is_not_called_right() -> None:
 
 
 def test_an_operand_outside_of_the_walk_is_not_called_right() -> None:
-    """The constant is wrong, and nobody knows: only what has a gradient is in the walk."""
+    """The wrong constant goes unnoticed, since the walk contains only nodes with a gradient."""
     patch = "@@ Tensor.__mul__ @@\n-apply($op, self, other)\n+apply($op, self, 4.0)"
     assert divergence("x=[1.0, 3.0]: return (x * 2.0).exp()", patch) == (
         "the forward pass of `mul` gave the value [4, 12], expected [2, 6] "
@@ -428,7 +428,7 @@ FAULTS: dict[str, Callable[[NumericArray], NumericArray]] = {
 
 
 def terms_of(index: int, walk: Sequence[TraceStep]) -> list[NumericArray]:
-    """What the walk passed to a node, in its order."""
+    """The cotangents passed to a node, in the order of the walk."""
     return [
         array.numpy()
         for step in walk
@@ -455,7 +455,7 @@ def equal(one: NumericArray, other: NumericArray) -> bool:
 
 
 def node_of(name: str, walk: Sequence[TraceStep]) -> TraceStep:
-    """The node that a sentence means."""
+    """The node that a sentence names."""
     if found := re.fullmatch(r"the leaf (\d+)|(\d+)", name):
         return next(step for step in walk if step.index == int(found[1] or found[2]))
     found = re.fullmatch(r"`(\w+)`(?: \(number (\d+) of (\d+) from the inputs\))?", name)
@@ -466,7 +466,7 @@ def node_of(name: str, walk: Sequence[TraceStep]) -> TraceStep:
 
 
 def check_claims(sentence: str, broken: list[TraceStep], correct: list[TraceStep]) -> None:
-    """Assert with nothing but NumPy that the sentence is true of both walks, of one numbering."""
+    """Assert, using only NumPy, that the sentence is true of two walks with the same numbering."""
     name = r"(the leaf \d+|\d+|`\w+`(?: \(number \d+ of \d+ from the inputs\))?)"
     by_index = {step.index: step for step in broken}
 
@@ -583,7 +583,7 @@ def is_cancelled(broken: list[TraceStep], correct: list[TraceStep]) -> bool:
 
 
 def with_handed(walk: list[TraceStep], op: str, *faults: float) -> list[TraceStep]:
-    """The walk in which the nodes of an op passed on cotangents that are too large by so much."""
+    """The walk in which nodes of an op passed on cotangents that are too large by these amounts."""
     left = list(faults)
     return [
         replace(step, handed=(pack(step.handed[0].numpy() + left.pop(0)), *step.handed[1:]))
@@ -597,7 +597,7 @@ def with_handed(walk: list[TraceStep], op: str, *faults: float) -> list[TraceSte
 def test_errors_that_add_up_to_nothing_are_cancelled(one: float, other: float, by: float) -> None:
     walk = linear(one, other)
     assert is_cancelled(with_handed(walk, "mul", by, -by), walk)
-    assert not is_cancelled(with_handed(walk, "mul", by, by), walk)  # and the sum is not that
+    assert not is_cancelled(with_handed(walk, "mul", by, by), walk)  # the sum is wrong
     assert not is_cancelled(with_handed(walk, "mul", by), walk)
     assert not is_cancelled(walk, walk)
     assert not is_cancelled(with_handed(walk, "mul", 1e-15, -1e-15), walk)

@@ -397,7 +397,7 @@ def test_a_length_is_named_only_if_nothing_else_gives_its_number(
         ({"the length": n, "another": n}, ()),
         ({"the length": n, "another": n * n}, ()),
         ({"the length": n, "one": 2, "other": n}, ()),
-        ({"the length": n * n}, ()),  # a square, of which the number is the root
+        ({"the length": n * n}, ()),  # the number is its square root
         ({"the length": n}, (float(n),)),
         ({"the length": n}, (0.25, n / 4)),
         ({"the length": n}, (1 / (n + 1),)),  # as 0.9 is 9 times 0.1
@@ -431,7 +431,7 @@ def test_a_factor_is_printed_with_enough_digits(factor: float) -> None:
 
 @given(arrays(dims=(1, 2)), st.integers(-60, -30))
 def test_what_is_left_of_a_sum_of_zero_has_no_multiple(broken: NumericArray, power: int) -> None:
-    """Residues are small multiples of one number, as these are."""
+    """Like these, residues are small multiples of one number."""
     residue = np.round(3 * broken) * 2.0 ** (power - 10)
     assume(residue.any())
     sentence = fingerprint(np.round(3 * broken), residue)
@@ -446,7 +446,7 @@ def test_what_is_left_of_a_sum_of_zero_has_no_multiple(broken: NumericArray, pow
         ([1.0, 1.0], [2.0, 2.0], "1 in every entry"),
         ([2.0, 0.0, 0.0], [1.0, 0.0, 0.0], None),
         ([0.3, 0.0, 0.0], [0.7, 0.0, 0.0], None),
-        # A usual number may follow from the others by chance.
+        # A common number may follow from the others by chance.
         ([1.0, 1.0, 1.0], [0.2, 0.3, 0.5], "1 in every entry"),
         ([1.0, 1.0, 1.0], [1.0, 2.0, 3.0], "1 in every entry"),
         ([0.5, 0.5], [0.25, 0.75], "0.5 in every entry"),
@@ -460,11 +460,11 @@ def test_what_is_left_of_a_sum_of_zero_has_no_multiple(broken: NumericArray, pow
         (np.ones((3, 4)), np.ones((4, 3)), "the same numbers in the same order, in another shape"),
         ([[1.0, -1.0], [2.0, -2.0]], [0.0, 0.0], None),
         ([[1.0, 2.0], [2.0, 4.0]], [3.0, 6.0], None),
-        # All that is right is zero, or nothing is: no place is named for what is wrong.
+        # If all right entries are zero, or none is right, no place is named.
         ([[0.9, 0.4, 0.0]], [[0.1, 0.2, 0.0]], None),
         ([[0.9, 0.0], [0.4, 0.0]], [[0.1, 0.0], [0.2, 0.0]], None),
         ([0.9, 0.4, 0.0, 0.0], [0.1, 0.2, 0.0, 0.0], None),
-        # Only two numbers, in another order.
+        # Only two numbers in another order.
         ([0.0, 1.0, 0.0, 1.0, 1.0], [1.0, 1.0, 1.0, 0.0, 0.0], None),
         # Whole numbers are float32 numbers, but not because of a cast.
         ([1.0, 2.0, 3.0, 5.0], [1 + 1e-7, 2 - 1e-7, 3 + 2e-7, 5.0], None),

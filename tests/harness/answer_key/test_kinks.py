@@ -1,4 +1,4 @@
-"""Kinks: another valid choice is not a bug, and everything else is, entry by entry."""
+"""Kinks: in each entry, another valid choice is not a bug, and everything else is."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def key_of(body: str, loss: Loss = "uniform") -> Run:
 
 
 def outcome(key: Run, **gradients: Any) -> Outcome:
-    """What a run comes to that is the clean one but for these gradients."""
+    """The judgement of a run that equals the clean one except for these gradients."""
     packed = {name: pack(gradient) for name, gradient in gradients.items()}
     changed = {**key.gradients, **packed}
     return judge(msgspec.structs.replace(key, gradients=changed, measured={}), key).outcome

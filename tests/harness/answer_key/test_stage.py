@@ -176,14 +176,14 @@ def test_each_stage_has_its_sentence(
     assert why
 
 
-# ----- What is said of a difference inside -----
+# ----- The explanation of a difference inside -----
 
 ANOTHER_WAY = "computed another way, same result"
 CANCELLED = "wrong inside, but cancelled on the way out"
 
 
 def reasons(page: str, *probes: str) -> set[str]:
-    """What the lab says of the runs of a bundled page that are disguised as correct."""
+    """The explanations of a bundled page's runs that are disguised as correct."""
     prepared = prepare(CATALOGUE.page(page), CATALOGUE, find_engine(), probes=probes)
     runs = run_lab(prepared, BENCH).runs
     return {str(run.why) for run in runs if run.outcome == "disguised-correct"}
@@ -193,7 +193,7 @@ def reasons(page: str, *probes: str) -> set[str]:
     ("page", "probe"),
     [
         ("tanh-by-expm1", "tanh"),  # differs by rounding
-        ("softmax-two-terms", "softmax-rows"),  # differs in what is left of a sum of zero
+        ("softmax-two-terms", "softmax-rows"),  # differs in the residue of a sum of zero
     ],
 )
 def test_of_a_rewrite_that_rounds_differently_both_formulas_agree(page: str, probe: str) -> None:
@@ -207,8 +207,8 @@ def test_of_a_rewrite_that_rounds_differently_both_formulas_agree(page: str, pro
         ("velocity-holds-the-rate", "sgd-momentum"),  # another variable
         ("every-leaf-gets-a-copy", "reused-leaf"),  # another object
         ("layer-norm-by-var", "norm-random-rows"),
-        ("breadth-first-walk", "tree"),  # another order, which here is as good
-        ("squeeze-ignores-dim", "error-of-one"),  # another shape, which broadcasting makes up for
+        ("breadth-first-walk", "tree"),  # another order, equally good here
+        ("squeeze-ignores-dim", "error-of-one"),  # another shape, which broadcasts
         ("bn-no-running-update", "batch-norm-in-training"),  # a wrong value that nobody reads
         ("softmax-no-max-shift", "softmax-rows"),
     ],
@@ -220,7 +220,7 @@ def test_what_is_right_and_what_is_never_read_is_not_called_cancelled(
 
 
 def test_a_wrong_cotangent_that_is_lost_in_a_rule_is_cancelled() -> None:
-    """All entries that tie for the maximum get the whole gradient; relu multiplies them by 0."""
+    """Every entry that ties for the maximum gets the whole gradient; relu multiplies it by 0."""
     assert reasons("max-ties-all-ones", "max-behind-a-relu") == {CANCELLED}
 
 

@@ -210,7 +210,7 @@ def test_a_claim_about_a_diagnostic_that_declined_or_never_looked_is_a_finding(
 
 @pytest.mark.usefixtures("without_oracles")
 def test_a_probe_that_draws_without_a_seed_is_the_only_finding(tmp_path: Path) -> None:
-    """The patch changes nothing that can be observed: whatever differs comes from the probe."""
+    """The patch changes nothing observable, so every difference comes from the probe."""
     text = spoilt("-$g / a\n+$g\n", "-$g / a\n+$g * (1 / a)\n")
     unseeded = "    return a.log() * np.random.default_rng().random()\n"
     text = text.replace("    return a.log()\n", unseeded, 1)

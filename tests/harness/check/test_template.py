@@ -233,15 +233,18 @@ def test_the_next_steps_of_a_myth_and_of_an_exercise_are_their_own(
     [
         (["mine"], "--family is missing"),
         (["mine", "--family", "f", "--after", "b"], "--before is missing"),
-        (["mine", "--family", "f", "--before", "a", "--before", "b"], "2 times --before, and 0"),
+        (
+            ["mine", "--family", "f", "--before", "a", "--before", "b"],
+            "the numbers of --before (2) and --after (0) differ",
+        ),
         (
             ["mine", "--family", "f", "--before", "a", "--after", "b", *["--scope", "s"] * 2],
-            "1 times --before, and 2 times --scope",
+            "the numbers of --before (1) and --scope (2) differ",
         ),
         (["mine", "--again"], "no page `mine`"),
         (["skip-unbroadcast", "--again"], "skip-unbroadcast.md is not in"),
         (["allclose-compares-shapes", "--again"], "is a myth"),
-        (["skip-unbroadcast", "--again", "--level", "2"], "--again takes everything but probes"),
+        (["skip-unbroadcast", "--again", "--level", "2"], "--level cannot be combined"),
         (["Mine", "--family", "f"], "ID is `Mine`"),
         (["mine", "--family", "../f"], "--family is `../f`"),
         (["mine", "--family", "f", "--level", "4"], "--level is 4"),

@@ -120,7 +120,7 @@ def test_check_compares_and_a_difference_is_not_a_failure(learner: Path, cache: 
 def test_check_fails_where_a_patch_is_not_the_change_that_the_page_means(
     learner: Path, cache: str
 ) -> None:
-    """In this engine, the rule of mul is also the rule of a square, where minigrad has another."""
+    """In this engine a square uses the rule of mul; in minigrad it has its own."""
     done = breaks("check", "mul-swapped-operands", "--json", cwd=learner, cache=cache)
     (finding,) = json.loads(done.stdout)["findings"]
     assert done.returncode == 1

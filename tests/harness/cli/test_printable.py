@@ -1,4 +1,4 @@
-"""No command prints a character that controls the terminal, or is invisible, whatever it reads."""
+"""Whatever a command reads, it prints no control characters and no invisible characters."""
 
 import io
 import json
@@ -75,7 +75,7 @@ def test_markup_in_a_text_is_shown_as_it_is() -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a hostile page, probe, settings and submission, whose name is hostile too."""
+    """A folder with a hostile name that contains a hostile page, probe, settings and submission."""
     folder = tmp_path_factory.mktemp("hostile") / f"{HOSTILE} [red] :smile:"
     folder.mkdir()
     marks = "\u202e\u200b\ufeff"  # a page must not contain control characters

@@ -1,4 +1,4 @@
-"""Distances between arrays, beyond rounding and above the noise."""
+"""Comparing arrays up to rounding, and measuring deviations above the noise."""
 
 import math
 from typing import Any

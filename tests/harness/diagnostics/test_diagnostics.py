@@ -185,7 +185,7 @@ def test_every_diagnostic_says_what_it_sees_what_it_misses_and_what_it_costs() -
         assert diagnostic.cost
 
 
-# ----- Declined: it looked, and could not judge -----
+# ----- Declined: it looked but could not judge -----
 
 
 def test_an_entry_that_is_logged_once_is_not_compared() -> None:
@@ -292,7 +292,7 @@ def test_an_output_of_nan_is_not_compared(name: str) -> None:
 
 
 SEES_NAN = {"crash", "shape", "dtype", "aliasing"}
-"""What these compare is not the numbers."""
+"""These do not compare the numbers themselves."""
 
 
 def test_silence_on_an_output_of_nan_comes_only_from_those_that_look_at_no_number() -> None:

@@ -439,7 +439,7 @@ def test_a_kink_excuses_no_other_entry(name: str) -> None:
 
 
 def test_a_tie_is_not_taken_for_the_rounding_of_the_other_entries() -> None:
-    """If the leaf moves, the gradient of the tied row jumps; the other row stays as it is."""
+    """If the leaf moves, the gradient of the tied row jumps, and that of the other row does not."""
     probe = TIES.replace("a=", "a: np.float32 = ").replace("2.0, 2.0]", "2.0, 1.5]")
     file, rule, _ = MAX_TIES_TAKE_ALL
     shares = "tied.sum(axes, keepdims=True)"

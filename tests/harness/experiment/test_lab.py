@@ -253,7 +253,7 @@ COUNTED = """    _calls.append(1)
 def test_a_probe_that_does_not_repeat_is_left_out_and_one_with_state_is_not(
     tmp_path: Path, engine: Engine, explain: bool
 ) -> None:
-    """Each run has a process of its own, so that a probe's state cannot change the next run."""
+    """Each run has its own process, so a probe's state cannot change the next run."""
     page(
         tmp_path, "@@ backward @@\n-2 * $x\n+$x * 2", keys='[expect]\nsquare = "silent-corruption"'
     )

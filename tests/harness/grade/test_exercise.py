@@ -490,7 +490,7 @@ def test_an_answer_that_is_not_sound_is_held_against_nothing_more(
 
 
 def test_what_a_missing_library_would_decide_is_only_a_warning(tmp_path: Path) -> None:
-    """At a tie there is no derivative, so that only a library can object."""
+    """At a tie there is no derivative, so only a library can raise an alarm."""
     answer = 'def two_leaves(a=[2.0, 2.0]):\n    "A tie."\n    return a.max()\n'
     text = with_answer(answer).replace("mul-swapped-operands", "max-ties-all-ones")
     (finding,) = [
@@ -499,7 +499,7 @@ def test_what_a_missing_library_would_decide_is_only_a_warning(tmp_path: Path) -
         if "answer" in finding.problem
     ]
     assert finding.exit_status == 0
-    assert "here, where autograd, torch is not installed" in finding.problem
+    assert "here; not installed: autograd, torch" in finding.problem
 
 
 def test_an_unknown_break_hides_nothing_of_the_front(tmp_path: Path, bench: Baseline) -> None:

@@ -184,12 +184,12 @@ CHANGES = {
 }
 OTHERS = """\
 def square(a=[1.0, 2.0, 3.0]):
-    "The one that changes something."
+    "Changes something."
     return a.square()
 
 
 def steps(lib, a=[1.0]):
-    "What the process is like."
+    "The state of the process."
     import gc, os, sys, warnings
     import numpy as np
     same = hasattr(np.linalg.norm, "__call__") and hex(10) == "0xa" and gc.isenabled()

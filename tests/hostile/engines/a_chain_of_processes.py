@@ -1,4 +1,4 @@
-"""Leaves a process that is never the same: each starts the next one, and ends."""
+"""Leaves a chain of processes behind: each starts the next one, and ends."""
 
 ENDS = [None, "SIGKILL", "BlockingIOError"]
 

@@ -1,4 +1,4 @@
-"""Gradients that are read backwards, in another byte order, and cannot be written."""
+"""Gradients with negative strides, in another byte order, and read-only."""
 
 ENDS = ["any"]
 

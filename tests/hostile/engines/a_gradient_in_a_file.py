@@ -1,4 +1,4 @@
-"""A gradient in a file that is cut off before it is read."""
+"""A gradient in a memory-mapped file that is truncated before it is read."""
 
 ENDS = ["SIGBUS"]
 

@@ -1,4 +1,4 @@
-"""A gradient of records with fields, of which some overlap."""
+"""A gradient of records whose fields partly overlap."""
 
 ENDS = ["TypeError"]
 

@@ -1,4 +1,4 @@
-"""Gradients of a trillion numbers that take no memory: the same one, again and again."""
+"""Gradients of a trillion numbers that take no memory: one number, broadcast."""
 
 ENDS = ["MemoryError", "ValueError"]
 

@@ -1,4 +1,4 @@
-"""Changes shape and dtype of the data that it was given."""
+"""Changes the shape and the dtype of the data that it receives."""
 
 ENDS = ["any"]
 

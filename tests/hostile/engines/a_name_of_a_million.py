@@ -1,4 +1,4 @@
-"""An exception whose type has a name of a million characters, which name a limit."""
+"""An exception whose type has a name of a million characters, made of the name of a limit."""
 
 ENDS = ["any"]
 

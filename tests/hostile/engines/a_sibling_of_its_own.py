@@ -1,4 +1,4 @@
-"""Leaves a process that is a child of its parent, and counts as the parent's."""
+"""Leaves a process behind that is a sibling: a child of the attacker's parent."""
 
 ENDS = [None]
 

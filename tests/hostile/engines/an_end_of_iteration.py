@@ -1,4 +1,4 @@
-"""Raises what ends a loop, in a function that is not one."""
+"""Raises StopIteration in a function that is not an iterator."""
 
 ENDS = ["StopIteration", "RuntimeError"]
 

@@ -1,4 +1,4 @@
-"""An engine whose attributes ask for more attributes."""
+"""An engine whose attributes access further attributes without end."""
 
 ENDS = ["RecursionError"]
 

@@ -1,4 +1,4 @@
-"""Adds a hook that no one can remove, and that refuses whatever Python does."""
+"""Adds an audit hook, which cannot be removed, that refuses whatever Python does."""
 
 ENDS = ["any"]
 

@@ -1,4 +1,4 @@
-"""Sends a message to a program that listens at a Unix socket, from one of a pair of sockets."""
+"""Sends a message from one of a pair of sockets to a program that listens at a Unix socket."""
 
 ENDS = ["PermissionError"]
 

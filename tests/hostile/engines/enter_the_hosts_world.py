@@ -1,4 +1,4 @@
-"""Enters the namespaces of the host, whose scratch folder is another one."""
+"""Enters the namespaces of the host, which has another scratch folder."""
 
 ENDS = ["PermissionError"]
 SHARED = None
@@ -10,7 +10,7 @@ def attack(tensor):
 
     with open("/proc/1/cmdline") as first:
         if "harness.sandbox" not in first.read():
-            raise RuntimeError("this process is in no world of its own: nothing is tried")
+            raise RuntimeError("this process has no namespaces of its own: nothing is tried")
     libc = ctypes.CDLL(None, use_errno=True)
     for kind in (0x20000, 0x10000000, 0x20000000, 0x40000000, 0x8000000):
         if libc.setns(os.pidfd_open(1), kind) == 0:

@@ -1,4 +1,4 @@
-"""Leaves a process that makes files in the scratch folder as long as it can."""
+"""Leaves a process behind that creates files in the scratch folder as long as it can."""
 
 ENDS = [None]
 

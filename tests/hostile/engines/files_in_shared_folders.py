@@ -1,4 +1,4 @@
-"""Leaves files in the folders that every program may write to."""
+"""Leaves files in folders that every program may write to."""
 
 ENDS = ["OSError"]
 SHARED = None

@@ -1,4 +1,4 @@
-"""Has the kernel refuse to write, for all of its threads."""
+"""Makes the kernel refuse to write, for all of its threads."""
 
 ENDS = ["any"]
 

@@ -1,4 +1,4 @@
-"""Leaves a process that holds the pipes, and writes into them what it likes."""
+"""Leaves a process behind that keeps the pipes open, and writes arbitrary data to them."""
 
 ENDS = ["any"]
 

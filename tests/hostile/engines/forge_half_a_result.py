@@ -1,4 +1,4 @@
-"""Sends a result that has reached its patch, and in which nothing was observed."""
+"""Sends a result that reached the patch but contains no observations."""
 
 ENDS = ["ForgedResult"]
 

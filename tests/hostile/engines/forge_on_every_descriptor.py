@@ -1,4 +1,4 @@
-"""Writes a result to every descriptor that can be written."""
+"""Writes a result to every writable descriptor."""
 
 ENDS = ["any"]
 

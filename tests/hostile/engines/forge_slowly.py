@@ -1,4 +1,4 @@
-"""Sends its result byte by byte, without an end."""
+"""Sends its result byte by byte, and never finishes."""
 
 ENDS = ["TimeLimit"]
 SLOW = True

@@ -1,4 +1,4 @@
-"""Leaves a process that holds a deleted file as large as the scratch folder."""
+"""Leaves a process behind that holds a deleted file as large as the scratch folder."""
 
 ENDS = [None, "OSError"]
 LIMITS = {"file_size": 16 * 1024 * 1024}

@@ -11,7 +11,7 @@ def attack(tensor):
 
     with open("/proc/1/cmdline") as first:
         if "harness.sandbox" not in first.read():
-            raise RuntimeError("this process is in no world of its own: nothing is tried")
+            raise RuntimeError("this process has no namespaces of its own: nothing is tried")
     for number in sorted(signal.valid_signals() - {signal.SIGTERM}):
         os.kill(1, number)
     time.sleep(0.2)

@@ -1,4 +1,4 @@
-"""Leaves a key in the keyring of the user's session, and reads those that are there."""
+"""Leaves a key in the keyring of the user's session, and reads the existing ones."""
 
 ENDS = ["PermissionError"]
 

@@ -9,6 +9,6 @@ def attack(tensor):
 
     with open("/proc/1/cmdline") as first:
         if "harness.sandbox" not in first.read():
-            raise RuntimeError("this process is in no world of its own: nothing is tried")
+            raise RuntimeError("this process has no namespaces of its own: nothing is tried")
     for whom in (1, -1):
         os.kill(whom, 9)

@@ -1,4 +1,4 @@
-"""Lowers the limits of the processes that fork it, which the next probe would inherit."""
+"""Lowers the limits of the processes that fork it; the next probe would inherit them."""
 
 ENDS = ["PermissionError"]
 

@@ -1,4 +1,4 @@
-"""Leaves files in its scratch folder, and takes away every permission on the folder."""
+"""Leaves files in its scratch folder, and removes all permissions from the folder."""
 
 ENDS = [None]
 

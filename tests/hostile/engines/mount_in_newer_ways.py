@@ -10,7 +10,7 @@ def attack(tensor):
 
     with open("/proc/1/cmdline") as first:
         if "harness.sandbox" not in first.read():
-            raise RuntimeError("this process is in no world of its own: nothing is tried")
+            raise RuntimeError("this process has no namespaces of its own: nothing is tried")
     libc = ctypes.CDLL(None, use_errno=True)
     here = os.fsencode(os.getcwd())
     for result in (

@@ -1,4 +1,4 @@
-"""Opens a terminal of its own, and those that are there."""
+"""Opens a new terminal, and the existing ones."""
 
 ENDS = ["OSError"]
 SHARED = None

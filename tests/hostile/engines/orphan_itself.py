@@ -1,4 +1,4 @@
-"""Kills the process that forked it, in a session of its own, and stays."""
+"""Starts its own session, kills the process that forked it, and stays."""
 
 ENDS = [None, "SIGKILL", "SIGTERM"]
 

@@ -1,4 +1,4 @@
-"""Makes the pipe for what is printed non-blocking, for everyone who shares it."""
+"""Makes the pipe for printed output non-blocking, for every process that shares it."""
 
 ENDS = [None]
 

@@ -1,4 +1,4 @@
-"""Replaces methods of the records that hold what was seen of it."""
+"""Replaces methods of the records that hold what was observed."""
 
 ENDS = ["any"]
 

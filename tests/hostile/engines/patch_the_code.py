@@ -1,4 +1,4 @@
-"""Replaces the code of functions that everybody has already imported."""
+"""Replaces the code of functions that the child has already imported."""
 
 ENDS = ["any"]
 

@@ -1,4 +1,4 @@
-"""Replaces what imports modules."""
+"""Replaces the import machinery."""
 
 ENDS = ["any"]
 

@@ -1,4 +1,4 @@
-"""Changes the variables of the functions that wait for it."""
+"""Changes the variables of its callers, through their frames."""
 
 ENDS = ["any"]
 

@@ -1,4 +1,4 @@
-"""Uses system calls of the kernel that no engine needs, and some that had errors."""
+"""Uses system calls that no engine needs, some of which have had security bugs."""
 
 ENDS = ["PermissionError"]
 

@@ -1,4 +1,4 @@
-"""Changes what prctl(2) and personality(2) can change, as far as the kernel lets it."""
+"""Changes whatever prctl(2) and personality(2) allow."""
 
 ENDS = ["any"]
 

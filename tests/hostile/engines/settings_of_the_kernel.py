@@ -1,4 +1,4 @@
-"""Writes where the kernel takes settings: for core dumps, control groups, and its own process."""
+"""Writes to settings of the kernel: core dumps, control groups, and its own process."""
 
 ENDS = ["OSError"]
 SHARED = None
@@ -9,7 +9,7 @@ def attack(tensor):
 
     with open("/proc/1/cmdline") as first:
         if "harness.sandbox" not in first.read():
-            raise RuntimeError("this process is in no world of its own: nothing is tried")
+            raise RuntimeError("this process has no namespaces of its own: nothing is tried")
     for name, text in (
         ("/proc/sys/kernel/core_pattern", "|/bin/false"),
         ("/proc/sys/kernel/ns_last_pid", "1"),

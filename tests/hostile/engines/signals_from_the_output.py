@@ -1,4 +1,4 @@
-"""Has the kernel signal the process that forked it whenever what was printed is read."""
+"""Makes the kernel signal the process that forked it whenever printed output is read."""
 
 ENDS = ["any"]
 

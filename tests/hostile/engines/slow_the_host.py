@@ -1,4 +1,4 @@
-"""Takes processors and priority from the processes that fork it, which the next probe inherits."""
+"""Reduces the processors and the priority of the processes that fork it."""
 
 ENDS = ["PermissionError"]
 

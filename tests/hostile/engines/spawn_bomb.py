@@ -1,4 +1,4 @@
-"""Starts a hundred programs that stay, without forking itself."""
+"""Starts a hundred programs that keep running, without forking itself."""
 
 ENDS = ["SIGKILL", "BlockingIOError"]
 LIMITS = {"processes": 20}

@@ -12,9 +12,9 @@ def attack(tensor):
 
     with open("/proc/1/cmdline") as first:
         if "harness.sandbox" not in first.read():
-            raise RuntimeError("this process is in no world of its own: nothing is tried")
+            raise RuntimeError("this process has no namespaces of its own: nothing is tried")
     try:
         os.kill(-1, signal.SIGSTOP)
-    except ProcessLookupError:  # there is no other
+    except ProcessLookupError:  # there is no other process
         pass
     os.kill(os.getpid(), signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""Leaves a process that stops the one that forked it once the result has been sent."""
+"""Leaves a process behind that stops the attacker's parent after the result has been sent."""
 
 ENDS = [None, "TimeLimit"]
 LIMITS = {"seconds": 5}

@@ -1,4 +1,4 @@
-"""Leaves a process that tells the one that forked it that its processor time is used up."""
+"""Leaves a process behind that tells the attacker's parent that its processor time is used up."""
 
 ENDS = [None, "ProcessorTimeLimit"]
 

@@ -1,4 +1,4 @@
-"""Opens sockets that no namespace confines, and those of the kernel."""
+"""Opens sockets that no namespace confines, and sockets of the kernel."""
 
 ENDS = ["PermissionError"]
 

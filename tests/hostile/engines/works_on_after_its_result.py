@@ -1,4 +1,4 @@
-"""Sends its result from a thread, while the main thread goes on for half a minute."""
+"""Sends its result from a thread, while the main thread keeps running for half a minute."""
 
 ENDS = ["any"]
 LIMITS = {"seconds": 5, "cpu_seconds": 600}

@@ -1,4 +1,4 @@
-"""Changes the value of a number that Python keeps once for everybody."""
+"""Changes the value of a small integer, which Python shares between all uses."""
 
 ENDS = ["any"]
 LIMITS = {"cpu_seconds": 5}

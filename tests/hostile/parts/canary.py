@@ -31,7 +31,7 @@ def canary(lib, a=[1.0]):
         printed = False
     with open("mine", "wb") as file:
         file.write(bytes(8 << 20))
-    unequal = "RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_NPROC"  # they depend on the sample
+    unequal = "RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_NPROC"  # these depend on the sample
     limits = [name for name in dir(resource) if name[:7] == "RLIMIT_" and name not in unequal]
     limits = [resource.getrlimit(getattr(resource, name)) for name in limits]
     own = os.stat(".").st_mode, os.stat(".").st_nlink

@@ -23,7 +23,7 @@ def _found():
 
 
 def _line():
-    """The pipe in which results travel, the ticket, and what follows a result there."""
+    """The pipe for results, the ticket, and the bytes that follow a result in this pipe."""
     found = _found()
     if "line" in found:
         return found["line"].pipes.frames, found["line"].ticket, b""
@@ -31,7 +31,7 @@ def _line():
 
 
 def _tickets():
-    """The pipe in which tickets arrive."""
+    """The pipe from which tickets are read."""
     found = _found()
     return found["line"].pipes.tickets if "line" in found else found["tickets"]
 
