@@ -107,5 +107,5 @@ def dropout_share(lib, x=(64, 64)):
     off = abs(float((factor == 0).mean()) - 0.25)
     yield {
         "share_error": off if off > 5 * (0.25 * 0.75 / factor.size) ** 0.5 else 0.0,
-        "scale_error": round(abs(float(factor.max()) * 0.75 - 1), 9),
+        "scale_error": round(abs(float(factor.max()) * 0.75 - 1), 6),
     }

@@ -19,6 +19,7 @@ from harness.matrix.plan import Entry, Plan, size_of
 from harness.pages.front_matter import Break
 from harness.pages.probe import Probe
 from harness.runs.cache import Cache
+from harness.sandbox.hosts import close_hosts
 from harness.sandbox.pool import available_cores, map_in_parallel
 
 Progress = Callable[[int, str], None]
@@ -75,6 +76,7 @@ def _evaluate_in_order(
     fresh = [entry for entry in plan.entries if not isinstance(entry.work, Evaluation)]
     experiments = [entry.work for entry in fresh if isinstance(entry.work, Experiment)]
     _complete(baseline, experiments)
+    close_hosts()  # the libraries that those of this process have imported are not needed again
     common = plan.common
     if experiments and not common:
         shared = list(plan.shared.values())

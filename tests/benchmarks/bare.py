@@ -21,9 +21,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from harness.runs.protocol import Job
 
-LONGEST = 60
-"""Seconds after which a job is stopped, since some breaks never end."""
-
 
 def record(folder: Path) -> None:
     """Run the matrix, and store every task that a child is started for."""
@@ -66,10 +63,10 @@ def _run(job: Job) -> None:
     _prepare_job(job)
     child = os.fork()
     if child == 0:
-        signal.alarm(LONGEST)
         session = _Session(job)
         if not session.load():
             for position in range(len(job.steps)):
+                signal.setitimer(signal.ITIMER_PROF, job.limits.cpu_seconds)  # it ends the fork
                 session.step(position)
         os._exit(0)
     os.waitpid(child, 0)
