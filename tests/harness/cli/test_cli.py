@@ -312,3 +312,12 @@ def test_ctrl_c_at_any_moment_ends_with_one_line_and_its_status(
     finally:
         signal.signal(signal.SIGINT, before)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "harness: stopped\n")
+
+
+def test_break_says_if_a_page_names_no_probe(tmp_path: Path) -> None:
+    head, _, rest = SOUND.partition("[expect]")
+    page = f"{head}+++\n{rest.partition('+++')[2].partition('## Probes')[0]}"
+    write_page(tmp_path, page, "log-slope-one.md")
+    done = harness("break", "log-slope-one", "--breaks", str(tmp_path))
+    assert done.returncode == 1
+    assert "Nothing was run: the page names no probe." in done.stdout
