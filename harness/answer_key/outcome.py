@@ -17,7 +17,7 @@ import numpy as np
 
 from harness.answer_key.naming import format_distinct
 from harness.core.message import EMPTY, Message, message, verbatim
-from harness.core.rounding import largest, wrong_entries
+from harness.core.rounding import largest, rounding_of, wrong_entries
 from harness.core.run import (
     NOTHING,
     Array,
@@ -200,7 +200,9 @@ def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
             (name, difference)
             for name in expected
             if name in actual
-            for difference in _compare(verbatim(name), actual[name], expected[name])
+            for difference in _compare(
+                verbatim(name), actual[name], expected[name], passes=step + 1
+            )
         ]
         for name, difference in differences:
             yield _Difference(
@@ -249,10 +251,12 @@ def _compare(
     expected: Array,
     scale: float = 0.0,
     valid: NumericArray | None = None,
+    passes: int = 1,
 ) -> Iterator[_Difference]:
     """Yield the first way in which two arrays differ, if any: shape, dtype, non-finite, value.
 
-    `scale` is the size of the terms that may have cancelled; the entries in `valid` may differ.
+    `scale` is the size of the terms that may have cancelled; the entries in `valid` may differ. The
+    numbers went through that many forward and backward `passes`, one after the other.
     """
     arrays = actual, expected
     if actual.shape != expected.shape:
@@ -273,7 +277,7 @@ def _compare(
         yield _Difference("dtype", evidence, name, arrays=arrays)
     elif actual.data != expected.data:  # most are equal bit for bit, which is quick to check
         values = actual.numpy(), expected.numpy()
-        wrong = wrong_entries(*values, scale=scale)
+        wrong = wrong_entries(*values, rounding_of(*values, passes=passes), scale=scale)
         if valid is not None:
             wrong &= ~valid
         if wrong.any():

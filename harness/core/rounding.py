@@ -59,9 +59,13 @@ def resolution(*arrays: NumericArray) -> float:
     return max((float(np.finfo(dtype).eps) for dtype in dtypes), default=EPS)
 
 
-def rounding_of(*arrays: NumericArray) -> float:
-    """Return the `rounding` of arrays of which nothing but their sizes and dtypes is known."""
-    return rounding(max(array.size for array in arrays), resolution(*arrays))
+def rounding_of(*arrays: NumericArray, passes: int = 1) -> float:
+    """Return the `rounding` of arrays of which nothing but their sizes and dtypes is known.
+
+    After several passes, such as the steps of a training, as many times more roundings add up.
+    """
+    elements = max(FEWEST, *(array.size for array in arrays))
+    return rounding(elements * passes, resolution(*arrays))
 
 
 def wrong_entries(

@@ -287,7 +287,9 @@ def _show_verdict(console: Screen, report: Report) -> None:
     if report.engine.foreign:
         console.print(_comparison(report, say))
     elif not report.runs:
-        console.print(say("Nothing was run: the page names no probe. Choose one with --probe NAME."))
+        console.print(
+            say("Nothing was run: the page names no probe. Choose one with --probe NAME.")
+        )
     elif all(run.agrees is None for run in report.runs):
         console.print(say("The page states nothing about these probes."))
     elif report.agrees:

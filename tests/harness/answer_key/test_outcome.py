@@ -199,6 +199,20 @@ def test_the_guide_states_how_far_two_arrays_may_be_apart(column: int, dtype: An
         assert judge(run(a=beyond), run(a=correct)).outcome == "silent-corruption"
 
 
+def test_each_step_of_a_log_adds_roundings() -> None:
+    """At step 48, as the guide says, seven times as much as at the first step."""
+    limit = 8 * math.sqrt(4 * 16) * float(np.finfo(float).eps)
+    assert "at step 48 (the first is 0), r is seven times as large" in GUIDE
+    for step, factor, outcome in (
+        (0, 1.01, "silent-corruption"),
+        (48, 6.9, "disguised-correct"),
+        (48, 7.1, "silent-corruption"),
+    ):
+        right = [1.0] * 49
+        wrong = [*right[:step], 1.0 + factor * limit, *right[step + 1 :]]
+        assert judge(steps(*wrong), steps(*right)).outcome == outcome
+
+
 def test_one_per_cent_is_never_rounding() -> None:
     correct = np.float16([1.0, 2.0, 4.0])
     assert judge(run(a=correct * np.float16(1.005)), run(a=correct)).outcome == "disguised-correct"
