@@ -286,6 +286,8 @@ def _show_verdict(console: Screen, report: Report) -> None:
             console.print(Text(line, "bold red"))
     if report.engine.foreign:
         console.print(_comparison(report, say))
+    elif report.left_out and not report.runs:
+        console.print(say("No probe can be judged."))
     elif not report.runs:
         console.print(
             say("Nothing was run: the page names no probe. Choose one with --probe NAME.")

@@ -321,3 +321,13 @@ def test_break_says_if_a_page_names_no_probe(tmp_path: Path) -> None:
     done = harness("break", "log-slope-one", "--breaks", str(tmp_path))
     assert done.returncode == 1
     assert "Nothing was run: the page names no probe." in done.stdout
+
+
+def test_break_says_if_no_probe_of_a_page_can_be_judged(tmp_path: Path) -> None:
+    page = SOUND.replace('log-of-ones   = "disguised-correct"\n', "")
+    page = page.replace("return a.log()", "return a.log() * np.random.default_rng().random()", 1)
+    page = page.replace("def log_of_powers", "import numpy as np\n\n\ndef log_of_powers")
+    write_page(tmp_path, page, "log-slope-one.md")
+    done = harness("break", "log-slope-one", "--breaks", str(tmp_path), "--probe", "log-of-powers")
+    assert done.returncode == 1
+    assert "No probe can be judged." in done.stdout
