@@ -42,7 +42,7 @@ class EngineState:
         self._values = self._current()
         self._containers = [value for value in self._values if type(value) in _CONTAINERS]
         self._lengths = list(map(len, self._containers))
-        self._settings = _settings()
+        self._settings: object = None
 
     def begin_run(self) -> None:
         """Record the settings of the process, which another run may have changed and reset."""

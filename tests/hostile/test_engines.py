@@ -100,6 +100,8 @@ def engine(sample: str) -> str:
     text = (HERE / "engines" / f"{sample}.py").read_text(encoding="utf-8")
     if sample.startswith("forge_"):
         text = (HERE / "parts" / "forging.py").read_text(encoding="utf-8") + text
+    if "require_namespaces()" in text:
+        text = (HERE / "parts" / "guard.py").read_text(encoding="utf-8") + text
     return f"{text}\n\n{attacked(TINY)}"
 
 

@@ -8,9 +8,7 @@ def attack(tensor):
     import ctypes
     import os
 
-    with open("/proc/1/cmdline") as first:
-        if "harness.sandbox" not in first.read():
-            raise RuntimeError("this process has no namespaces of its own: nothing is tried")
+    require_namespaces()
     libc = ctypes.CDLL(None, use_errno=True)
     for kind in (0x20000, 0x10000000, 0x20000000, 0x40000000, 0x8000000):
         if libc.setns(os.pidfd_open(1), kind) == 0:

@@ -9,9 +9,7 @@ def attack(tensor):
     import signal
     import time
 
-    with open("/proc/1/cmdline") as first:
-        if "harness.sandbox" not in first.read():
-            raise RuntimeError("this process has no namespaces of its own: nothing is tried")
+    require_namespaces()
     for number in sorted(signal.valid_signals() - {signal.SIGTERM}):
         os.kill(1, number)
     time.sleep(0.2)

@@ -7,8 +7,6 @@ SHARED = None
 def attack(tensor):
     import os
 
-    with open("/proc/1/cmdline") as first:
-        if "harness.sandbox" not in first.read():
-            raise RuntimeError("this process has no namespaces of its own: nothing is tried")
+    require_namespaces()
     for whom in (1, -1):
         os.kill(whom, 9)

@@ -9,9 +9,7 @@ def attack(tensor):
     import os
     import struct
 
-    with open("/proc/1/cmdline") as first:
-        if "harness.sandbox" not in first.read():
-            raise RuntimeError("this process has no namespaces of its own: nothing is tried")
+    require_namespaces()
     libc = ctypes.CDLL(None, use_errno=True)
     nothing_but_writable = struct.pack("QQQQ", 0, 1, 0, 0)
     libc.syscall(442, -100, b"/", 0x8000, nothing_but_writable, len(nothing_but_writable))

@@ -8,9 +8,7 @@ def attack(tensor):
     import ctypes
     import os
 
-    with open("/proc/1/cmdline") as first:
-        if "harness.sandbox" not in first.read():
-            raise RuntimeError("this process has no namespaces of its own: nothing is tried")
+    require_namespaces()
     libc = ctypes.CDLL(None, use_errno=True)
     here = os.fsencode(os.getcwd())
     for result in (

@@ -10,9 +10,7 @@ def attack(tensor):
     import os
     import signal
 
-    with open("/proc/1/cmdline") as first:
-        if "harness.sandbox" not in first.read():
-            raise RuntimeError("this process has no namespaces of its own: nothing is tried")
+    require_namespaces()
     try:
         os.kill(-1, signal.SIGSTOP)
     except ProcessLookupError:  # there is no other process
