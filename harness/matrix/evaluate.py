@@ -37,7 +37,7 @@ def evaluate_all(
 
     Raises EnvironmentProblem if the engine does not load.
     """
-    if plan.engine.foreign:
+    if plan.choice.engine.foreign:
         breaks = tuple(_usable(entry, baseline) for entry in plan.breaks)
         plan = replace(plan, breaks=breaks)
     evaluations: dict[str, Evaluation] = {}
@@ -47,15 +47,16 @@ def evaluate_all(
             evaluations[entry.page.id] = evaluation
             clean = {**evaluation.clean, **clean}
             progress(done, entry.page.id)
+    shared = plan.choice.catalogue.shared_probes
     return Evaluations(
-        engine=plan.engine,
+        engine=plan.choice.report,
         diagnostics=tuple(baseline.diagnostics),
         breaks=tuple(evaluations[entry.page.id] for entry in plan.breaks),
         variants=tuple(evaluations[entry.page.id] for entry in plan.variants),
         controls=tuple(evaluations[entry.page.id] for entry in plan.controls),
         clean=tuple(alarm for alarms in clean.values() for alarm in alarms),
-        shared={name: size_of(probe) for name, probe in plan.shared.items()},
-        conventions=plan.conventions,
+        shared={name: size_of(probe) for name, probe in shared.items()},
+        conventions=plan.choice.catalogue.conventions,
     )
 
 
@@ -79,9 +80,9 @@ def _evaluate_in_order(
     close_hosts()  # the libraries that those of this process have imported are not needed again
     common = plan.common
     if experiments and not common:
-        shared = list(plan.shared.values())
+        shared = list(plan.choice.catalogue.shared_probes.values())
         common = unreached_reports(baseline.clean(experiments[0].clean, shared))
-        baseline.cache.put(COMMON, {plan.key: common})
+        baseline.cache.put(COMMON, {plan.choice.shared_key: common})
     _INHERITED.append((fresh, baseline, common))
     try:
         indices = range(len(fresh))

@@ -6,7 +6,7 @@ Controls come first: they decide whether the rest can be believed.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +29,6 @@ from harness.matrix.cached import (
 from harness.matrix.committed import committed_file, read_committed
 from harness.matrix.evaluation import Evaluation, Size
 from harness.pages.catalogue import Catalogue, nearest
-from harness.pages.conventions import Conventions
 from harness.pages.front_matter import Break, Control, TrainingBreak, Variant
 from harness.pages.page import Page
 from harness.pages.probe import Probe
@@ -52,33 +51,6 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Everything that is to be evaluated, controls first."""
-
-    engine: EngineReport
-    controls: tuple[Entry, ...]
-    variants: tuple[Entry, ...]
-    breaks: tuple[Entry, ...]
-    shared: Mapping[str, Probe]
-    """The probes on which every page is evaluated."""
-    key: bytes
-    """The key of the common reports."""
-    common: Sequence[RunReport]
-    """The reports that are common to all pages; empty if they are not cached."""
-    roots: tuple[Path, ...]
-    """The catalogue's roots; each has a committed matrix of its own."""
-    complete: frozenset[Path]
-    """The roots of which every break is included."""
-    conventions: Conventions
-    """The catalogue's conventions, such as which pages are the controls."""
-
-    @property
-    def entries(self) -> tuple[Entry, ...]:
-        """All entries, in the order in which they are evaluated."""
-        return (*self.controls, *self.variants, *self.breaks)
-
-
-@dataclass(frozen=True)
 class Choice:
     """The pages of a matrix, in the order of the catalogue, and the engine."""
 
@@ -91,6 +63,17 @@ class Choice:
     breaks: tuple[Page, ...]
     complete: frozenset[Path]
     """The roots of which every break is included."""
+
+    @property
+    def report(self) -> EngineReport:
+        """Which engine is evaluated."""
+        return self.engine.report(self.variant.id if self.variant else None)
+
+    @property
+    def committed_files(self) -> dict[Path, Path]:
+        """The file of the committed matrix, by root; none for a foreign engine."""
+        roots = () if self.engine.foreign else self.catalogue.roots
+        return {root: committed_file(root, self.report.variant) for root in roots}
 
     @cached_property
     def shared_key(self) -> bytes:
@@ -105,14 +88,28 @@ class Choice:
     def matrix_key(self) -> bytes:
         """The key of the matrix."""
         keys = [self.key(page) for page in (*self.controls, *self.variants, *self.breaks)]
-        files = [
-            committed_file(root, self.variant.id if self.variant else None)
-            for root in self.catalogue.roots
-        ]
-        texts = [file.read_bytes() if file.is_file() else None for file in files]
+        files = self.committed_files.values()
+        committed = [(str(file), file.read_bytes() if file.is_file() else None) for file in files]
         complete = sorted(map(str, self.complete))
-        facts = (keys, list(map(str, files)), texts, complete, self.catalogue.conventions)
+        facts = (keys, committed, complete, self.catalogue.conventions)
         return key_of(MATRICES, facts)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that is to be evaluated, controls first."""
+
+    choice: Choice
+    controls: tuple[Entry, ...]
+    variants: tuple[Entry, ...]
+    breaks: tuple[Entry, ...]
+    common: Sequence[RunReport]
+    """The reports that are common to all pages; empty if they are not cached."""
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All entries, in the order in which they are evaluated."""
+        return (*self.controls, *self.variants, *self.breaks)
 
 
 def choose(
@@ -169,20 +166,14 @@ def plan_matrix(choice: Choice, cache: Cache | None = None) -> Plan:
     Raises PageError for the first page that cannot be used.
     """
     planner = _Planner(choice, cache)
-    variant = choice.variant.id if choice.variant else None
-    for root in choice.catalogue.roots if not choice.engine.foreign else ():
-        read_committed(committed_file(root, variant))  # report its mistakes before anything runs
+    for file in choice.committed_files.values():
+        read_committed(file)  # report its mistakes before anything runs
     return Plan(
-        engine=choice.engine.report(variant),
+        choice=choice,
         controls=planner.entries(choice.controls),
         variants=planner.entries(choice.variants),
         breaks=planner.entries(choice.breaks),
-        shared=choice.catalogue.shared_probes,
-        key=choice.shared_key,
         common=planner.common,
-        roots=choice.catalogue.roots,
-        complete=choice.complete,
-        conventions=choice.catalogue.conventions,
     )
 
 

@@ -14,7 +14,6 @@ from harness.matrix.build import build_matrix
 from harness.matrix.committed import (
     Committed,
     commit_row,
-    committed_file,
     compare,
     read_committed,
     write_committed,
@@ -32,15 +31,15 @@ def judge_matrix(plan: Plan, evaluations: Evaluations, seconds: float) -> Matrix
     """
     all_committed: dict[str, Committed] = {}
     differences: list[Difference] | None = None
-    at_home = {} if plan.engine.foreign else _rows_at_home(plan, evaluations)
-    tables = {root: read_committed(committed_file(root, plan.engine.variant)) for root in at_home}
+    at_home = {} if plan.choice.engine.foreign else _rows_at_home(plan, evaluations)
+    tables = {root: read_committed(file) for root, file in plan.choice.committed_files.items()}
     if any(table is not None for table in tables.values()):
         differences = []
         for root, rows in at_home.items():
             committed = tables[root] or {}
             # If only some breaks were evaluated, the others still have a page.
             evaluated = {row.break_ for row in rows}
-            gone = sorted(committed.keys() - evaluated) if root in plan.complete else []
+            gone = sorted(committed.keys() - evaluated) if root in plan.choice.complete else []
             differences += compare(rows, committed, evaluations.skipped, gone)
             all_committed |= committed
     return build_matrix(
@@ -68,9 +67,9 @@ def accept(plan: Plan, evaluations: Evaluations) -> list[Path]:
         )
     changed = []
     for root, rows in _rows_at_home(plan, evaluations).items():
-        file = committed_file(root, plan.engine.variant)
+        file = plan.choice.committed_files[root]
         before = read_committed(file)
-        after = {} if root in plan.complete else dict(before or {})
+        after = {} if root in plan.choice.complete else dict(before or {})
         after |= {row.break_: commit_row(row) for row in rows}
         if after != (before or {}):
             write_committed(file, after)
@@ -80,7 +79,7 @@ def accept(plan: Plan, evaluations: Evaluations) -> list[Path]:
 
 def _rows_at_home(plan: Plan, evaluations: Evaluations) -> dict[Path, list[BreakRow]]:
     """Return the rows of each catalogue root, without the probes of other folders."""
-    rows: dict[Path, list[BreakRow]] = {root: [] for root in plan.roots}
+    rows: dict[Path, list[BreakRow]] = {root: [] for root in plan.choice.committed_files}
     for entry, evaluation in zip(plan.breaks, evaluations.breaks, strict=True):
         rows[entry.root].append(break_row(_at_home(entry, evaluation), evaluations))
     return rows

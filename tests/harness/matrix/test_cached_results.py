@@ -152,7 +152,7 @@ def test_a_run_that_never_comes_to_the_patch_is_kept_once_for_all_pages(
 ) -> None:
     plan = plan_matrix(choose(catalogue, tiny_engine(ENGINE)), store)
     found = evaluate_all(plan, Baseline(store, DIAGNOSTICS, select=True), processes=1)
-    common = cached_common(store, plan.key)
+    common = cached_common(store, plan.choice.shared_key)
     assert {(run.probe, run.outcome) for run in common} == {
         ("square", "not-reached"),
         ("square-one", "not-reached"),
