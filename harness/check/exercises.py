@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
-from harness.core.errors import DoesNotApply
+from harness.check.rewrites import rewrites
 from harness.core.finding import Finding
-from harness.experiment.baseline import Baseline
 from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
-from harness.experiment.patching import Experiment
 from harness.grade.exercise import (
     SuiteFate,
     SuiteTest,
@@ -23,7 +19,7 @@ from harness.grade.exercise import (
     run_suite,
 )
 from harness.grade.submission import attack_break, check_soundness, prepare_bare
-from harness.pages.front_matter import Exercise, Variant
+from harness.pages.front_matter import Exercise
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 
@@ -148,35 +144,10 @@ def _missing_libraries(context: Context) -> str:
 
 def _check_variants(page: Page, answer: Sequence[Probe], context: Context) -> Iterator[Finding]:
     """The answer must not raise an alarm on a correct rewrite, or on another choice at a kink."""
-    rewrites = _rewrites(context)
-    for variant in rewrites.experiments:
-        for run in run_lab(replace(variant, probes=tuple(answer)), rewrites.baseline).runs:
+    correct = rewrites(context)
+    for variant in correct.experiments:
+        for run in run_lab(replace(variant, probes=tuple(answer)), correct.baseline).runs:
             for name, message in run.alarms.items():
                 problem = f"`{name}` raises an alarm on the correct `{variant.page.id}`: {message}"
                 remedy = f"choose other values in `{run.probe}`: it kills correct engines too"
                 yield Finding(page.path, answer[0].line, problem, remedy)
-
-
-@dataclass(frozen=True)
-class _Rewrites:
-    """The experiments of the variants that apply to an engine."""
-
-    roots: tuple[Path, ...]
-    """The roots of their catalogue."""
-    baseline: Baseline
-    """A selective one, since most variants do not change code that an answer runs."""
-    experiments: list[Experiment]
-
-
-def _rewrites(context: Context) -> _Rewrites:
-    catalogue, baseline = context.catalogue, context.baseline
-    rewrites: _Rewrites | None = baseline.memo.get(_rewrites)  # made once for all pages of a check
-    if rewrites is None or rewrites.roots != catalogue.roots:
-        experiments = []
-        for page in catalogue.pages[0]:
-            with contextlib.suppress(DoesNotApply):
-                if isinstance(page.front, Variant):
-                    experiments.append(prepare_bare(page, (), context))
-        selective = Baseline(baseline.cache, baseline.diagnostics, baseline.limits, select=True)
-        rewrites = baseline.memo[_rewrites] = _Rewrites(catalogue.roots, selective, experiments)
-    return rewrites

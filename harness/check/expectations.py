@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from harness.check.invariants import check_invariant, check_questions
 from harness.check.patches import check_spelling, check_uniqueness
 from harness.check.runner import run_page
 from harness.core.errors import BreaklabError
@@ -14,7 +15,7 @@ from harness.experiment.baseline import Baseline
 from harness.experiment.comparison import misplaced
 from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
-from harness.experiment.patching import check_blocks
+from harness.experiment.patching import check_blocks, prepare
 from harness.grade.submission import prepare_bare
 from harness.pages.front_matter import Break, Pardon, Variant
 from harness.pages.page import Page
@@ -43,6 +44,9 @@ def check_probed_page(page: Page, context: Context) -> Iterator[Finding | Report
     if isinstance(page.front, Variant) and reports:
         yield from _check_shared_probes(page, context, reports[0])
     yield from check_reports(page, reports)
+    if isinstance(page.front, Break) and reports:
+        yield from check_invariant(page, context)
+        yield from check_questions(page, prepare(page, context.catalogue, context.engine), context)
 
 
 def _reports(page: Page, context: Context) -> Iterator[Finding | Report]:

@@ -29,6 +29,7 @@ MODULE = r"^[A-Za-z_]\w*$"
 MOST_DOTS = 300
 """In a line of front matter."""
 
+Text = Annotated[str, msgspec.Meta(min_length=1)]
 Identifier = Annotated[str, msgspec.Meta(pattern=ID)]
 ModuleName = Annotated[str, msgspec.Meta(pattern=MODULE)]
 
@@ -37,7 +38,21 @@ class Pardon(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why no diagnostic catches the break."""
 
     reason: PardonReason
-    sentence: Annotated[str, msgspec.Meta(min_length=1)]
+    sentence: Text
+
+
+class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A question about a run of the broken engine; the answer is looked up there."""
+
+    probe: str
+    question: Text
+    answer: Text
+    """An expression on the run: see `harness.experiment.questions`."""
+    loss: Loss | None = None
+    """The loss of the run; the weighted one if None."""
+    choices: tuple[Text, ...] = ()
+    because: str = ""
+    """The reason, which is shown after the answer."""
 
 
 class Claims(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,6 +98,15 @@ class Break(ProbedFront, frozen=True, kw_only=True, tag_field="kind", tag="break
     kind: ClassVar[PageKind] = "break"
     noun: ClassVar[str] = "a break"
 
+    why: str = ""
+    """Why it does what it does, in two sentences, for the report."""
+    beware: str = ""
+    """Where it hides, or what it makes look better, in two sentences."""
+    no_invariant: str = ""
+    """Why there is no cheap invariant that the break violates."""
+    exceptions: dict[str, Text] = msgspec.field(name="except", default={})
+    """The variants that violate the invariant although they are correct, and why."""
+    ask: tuple[Question, ...] = ()
     pardon: Pardon | None = None
 
 
@@ -92,6 +116,9 @@ class TrainingBreak(PatchFront, frozen=True, kw_only=True, tag_field="kind", tag
     kind: ClassVar[PageKind] = "break"
     noun: ClassVar[str] = "a break with a recipe"
 
+    why: str = ""
+    beware: str = ""
+    no_invariant: str = ""
     recipe: ModuleName
     """The training that the patch changes."""
 
@@ -150,6 +177,12 @@ _REMEDIES = {
     "pardon": f'`reason = "..."`, one of {", ".join(get_args(PardonReason))}, and '
     '`sentence = "..."`, which says why no diagnostic can catch it',
     "diagnostics": '`caught_by = ["shape"]` and `missed_by = ["gradcheck"]`',
+    "why": 'two sentences: `why = "Why it does what it does."`',
+    "beware": 'two sentences: `beware = "Where it hides."`',
+    "no_invariant": 'the reason: `no_invariant = "It only changes how much memory is used."`',
+    "except": 'a reason for each variant: `except = { tied-weights = "It shares them." }`',
+    "ask": '`probe = "..."`, `question = "..."` and `answer = "a.grad.shape"` below `[[ask]]`; '
+    f"optionally `choices`, `because`, and `loss`, one of {', '.join(LOSSES)}",
     "recipe": 'the name of a training that the patch changes: `recipe = "classify"`',
     "needs": 'the modules that a myth\'s program imports besides NumPy: `needs = ["torch"]`',
     "breaks": 'the breaks that pass an exercise\'s suite: `breaks = ["id-of-a-break"]`',
@@ -266,7 +299,7 @@ def _kind_named(name: object) -> type[PageFront] | None:
 
 
 def _keys(kind: type[PageFront]) -> list[str]:
-    first, *rest = kind.__struct_fields__
+    first, *rest = kind.__struct_encode_fields__
     return [first, "kind", *rest]
 
 

@@ -133,9 +133,7 @@ class Page:
     def programs(self, section: str) -> list[Fence]:
         """Return the `python` blocks of a section."""
         return [
-            fence
-            for fence in self.fences
-            if fence.section == section and fence.info[:1] == ("python",)
+            fence for fence in self.fences if fence.section == section and fence.info == ("python",)
         ]
 
     @cached_property

@@ -42,7 +42,8 @@ from harness.core.errors import PageError
 from harness.core.vocabulary import LOSSES, Loss
 
 ProbeKind = Literal["gradient", "steps", "module", "test"]
-"""A test is a function of an exercise's suite: it has no leaves, and passes unless it raises."""
+"""A test is an invariant, or a function of an exercise's suite: it has no leaves, and passes unless
+it raises."""
 
 DTYPES = ("float64", "float32", "float16", "int64", "int32")
 """The dtypes that a leaf may be annotated with, as `np.float32`."""
@@ -75,6 +76,8 @@ class Probe:
     takes_lib: bool = False
     resume_at: int | None = None
     """The step at which it saves and resumes."""
+    seed: int | None = None
+    """The seed of the generator that an invariant takes."""
     shared: bool = False
     """Whether it is one of the bundled catalogue's shared probes, not of a page or a person."""
 
@@ -84,7 +87,7 @@ class Probe:
 
         `line` and `path` appear only in tracebacks, and `doc` has no effect at all.
         """
-        facts = (self.name, self.kind, self.source, self.leaves, self.resume_at)
+        facts = (self.name, self.kind, self.source, self.leaves, self.resume_at, self.seed)
         return hashlib.sha256(msgspec.json.encode(facts)).digest()
 
     @property

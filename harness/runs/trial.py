@@ -70,7 +70,9 @@ class Trial:
 
     def call(self, leaves: Mapping[str, Any], **options: Any) -> Any:
         """Return what the probe returns for these leaves."""
-        arguments = (self.library.module,) if self.probe.takes_lib else ()
+        seed = self.probe.seed
+        arguments: tuple[Any, ...] = (self.library.module,) if self.probe.takes_lib else ()
+        arguments += () if seed is None else (np.random.default_rng(seed),)
         return self.library.call(self.function, arguments, leaves, **options)
 
     def forward(self, values: Mapping[str, NumericArray]) -> tuple[dict[str, Any], Any]:
