@@ -57,8 +57,22 @@ def test_only_what_stands_between_the_markers_is_replaced() -> None:
         with_text("before and after\n", "new\n")
 
 
-def test_every_link_of_the_readme_leads_somewhere() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    links = [part.partition(")")[0] for part in readme.split("](")[1:]]
-    assert len(links) > 40
-    assert [link for link in links if not (ROOT / link).exists()] == []
+@pytest.mark.parametrize("document", ["README.md", "docs/seeds.md"])
+def test_every_link_leads_somewhere(document: str) -> None:
+    links = _links(document)
+    assert len(links) > 10
+    assert [link for link in links if not link.exists()] == []
+
+
+def test_every_page_about_a_claim_of_a_seed_is_in_their_table() -> None:
+    linked = {link.stem for link in _links("docs/seeds.md")}
+    about = {page.id for page in bundled_pages() if any("seeds/" in s for s in page.front.sources)}
+    assert about - linked == set()
+
+
+def _links(document: str) -> list[Path]:
+    """Return the files that a document of the repository links to."""
+    path = ROOT / document
+    parts = path.read_text(encoding="utf-8").split("](")[1:]
+    links = [part.partition(")")[0] for part in parts]
+    return [path.parent / link for link in links if not link.startswith("https://")]
