@@ -44,6 +44,12 @@ def load(
     return importlib.import_module(module)
 
 
+def find_in_memory(root: Path, sources: Mapping[str, str]) -> None:
+    """Let imports of modules that are not loaded yet find these files (paths below `root`)."""
+    sys.dont_write_bytecode = True
+    sys.meta_path.insert(0, _MemoryFinder(root, sources, (), HOOKS))
+
+
 def compile_files(
     root: Path, sources: Mapping[str, str], sites: Sequence[Site], hooks: Hooks = HOOKS
 ) -> Codes:

@@ -22,6 +22,61 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 
 from harness.engines.loader import Codes, compile_files, load
 
+Pair = tuple[CodeType, CodeType]
+"""The code object of a function, and the one that replaces it."""
+
+
+class Functions:
+    """The function objects of an engine that is loaded in this process.
+
+    Parameters
+    ----------
+    codes : mapping from str to CodeType
+        What the engine's files were compiled to.
+    called : set of CodeType
+        The functions that ran while the engine was imported, or since.
+    """
+
+    def __init__(self, codes: Codes, called: set[CodeType]) -> None:
+        self.codes, self.called = codes, called
+        self._by_code = _functions_by_code({code.co_filename for code in codes.values()})
+
+    def plan(self, patched: Codes) -> list[Pair] | None:
+        """Return the functions to replace so that the engine becomes that of these files.
+
+        None if the import itself would have run differently.
+        """
+        pairs: list[Pair] = []
+        try:
+            for file, code in patched.items():
+                if code is not self.codes[file]:
+                    pairs += self._pairs(self.codes[file], code)
+        except (_CannotSwap, KeyError):
+            return None
+        return pairs
+
+    def swap(self, pairs: Sequence[Pair]) -> None:
+        """Replace code; afterwards, line numbers are those of the patched text."""
+        for old, new in pairs:
+            for function in self._by_code.get(_key(old), ()):
+                function.__code__ = new
+
+    def _pairs(self, old: CodeType, new: CodeType) -> Iterator[Pair]:
+        """Yield the old and the new code of each function in `old`. Raises _CannotSwap."""
+        is_function = bool(old.co_flags & inspect.CO_OPTIMIZED)
+        if (not is_function or old in self.called) and differ(old, new):
+            raise _CannotSwap
+        if _key(old) in self._by_code and _interface(old) != _interface(new):
+            raise _CannotSwap
+        inner, replacements = _inner(old), _inner(new)
+        if [code.co_qualname for code in inner] == [code.co_qualname for code in replacements]:
+            for pair in zip(inner, replacements, strict=True):
+                yield from self._pairs(*pair)
+        elif any(_key(code) in self._by_code for code in _all_inner(old)):
+            raise _CannotSwap
+        if is_function:
+            yield old, new
+
 
 class Loaded:
     """An engine that was loaded from its text; it can become a patched version of it, once."""
@@ -29,66 +84,57 @@ class Loaded:
     def __init__(self, module: str, root: Path, sources: Mapping[str, str]) -> None:
         """Import the engine. Raises what the import raises."""
         self.sources = dict(sources)
-        self.codes = compile_files(root, sources, ())  # the code objects that `load` executes
-        self.called: set[CodeType] = set()
+        codes = compile_files(root, sources, ())  # the code objects that `load` executes
+        called: set[CodeType] = set()
         files = {str(root / file) for file in sources}
 
         def note(frame: FrameType, _event: str, _argument: object) -> None:
             if frame.f_code.co_filename in files:
-                self.called.add(frame.f_code)
+                called.add(frame.f_code)
 
         sys.settrace(note)
         try:
             self.module: ModuleType = load(module, root, sources)
         finally:
             sys.settrace(None)
-        self._functions = _functions_by_code(files)
+        self.functions = Functions(codes, called)
 
     def swap(self, patched: Codes) -> bool:
         """Replace the functions' code with that of these files; return whether it was possible.
 
-        If not, nothing is changed. Afterwards, line numbers are those of the patched text.
+        If not, nothing is changed.
         """
-        pairs: list[tuple[CodeType, CodeType]] = []
-        try:
-            for file, code in patched.items():
-                if code is not self.codes[file]:
-                    pairs += self._pairs(self.codes[file], code)
-        except (_CannotSwap, KeyError):
+        pairs = self.functions.plan(patched)
+        if pairs is None:
             return False
-        for old, new in pairs:
-            for function in self._functions.get(id(old), ()):
-                function.__code__ = new
+        self.functions.swap(pairs)
         return True
 
-    def _pairs(self, old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
-        """Yield the old and the new code of each function in `old`. Raises _CannotSwap."""
-        is_function = bool(old.co_flags & inspect.CO_OPTIMIZED)
-        if _own(old) != _own(new) and (not is_function or old in self.called):
-            raise _CannotSwap
-        if id(old) in self._functions and _interface(old) != _interface(new):
-            raise _CannotSwap
-        inner, replacements = _inner(old), _inner(new)
-        if [code.co_qualname for code in inner] == [code.co_qualname for code in replacements]:
-            for pair in zip(inner, replacements, strict=True):
-                yield from self._pairs(*pair)
-        elif any(id(code) in self._functions for code in _all_inner(old)):
-            raise _CannotSwap
-        if is_function:
-            yield old, new
+
+def differ(old: CodeType, new: CodeType) -> bool:
+    """Whether two code objects do different things, apart from the functions nested in them."""
+    return old is not new and _own(old) != _own(new)
 
 
 class _CannotSwap(Exception):
     """The patched engine must be loaded instead."""
 
 
-def _functions_by_code(files: set[str]) -> dict[int, list[FunctionType]]:
-    """Return the function objects defined in these files, by the `id` of their code object."""
-    functions: dict[int, list[FunctionType]] = defaultdict(list)
+def _functions_by_code(files: set[str]) -> dict[_Key, list[FunctionType]]:
+    """Return the function objects defined in these files, by their code object."""
+    functions: dict[_Key, list[FunctionType]] = defaultdict(list)
     for item in gc.get_objects():
         if type(item) is FunctionType and item.__code__.co_filename in files:
-            functions[id(item.__code__)].append(item)
+            functions[_key(item.__code__)].append(item)
     return functions
+
+
+_Key = tuple[str, CodeType]
+
+
+def _key(code: CodeType) -> _Key:
+    """Return a key of equal code objects of one file: Python does not compare their files."""
+    return code.co_filename, code
 
 
 def _own(code: CodeType) -> Sequence[object]:

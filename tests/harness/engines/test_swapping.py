@@ -138,9 +138,11 @@ def test_a_closure_that_the_import_made_is_swapped(loaded: Loaded) -> None:
 def test_what_the_import_does_cannot_be_swapped_and_changes_nothing(
     loaded: Loaded, before: str, after: str
 ) -> None:
-    codes = {id(f): f.__code__ for functions in loaded._functions.values() for f in functions}
+    codes = {
+        id(f): f.__code__ for functions in loaded.functions._by_code.values() for f in functions
+    }
     assert swap(loaded, before, after) is None
-    for functions in loaded._functions.values():
+    for functions in loaded.functions._by_code.values():
         assert all(function.__code__ is codes[id(function)] for function in functions)
 
 

@@ -1,0 +1,64 @@
+"""The result of a test suite on the breaks of the catalogue."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Fate = Literal["killed", "survived", "not-reached", "does-not-apply"]
+"""What became of a break: a test fails because of it; all tests that reach it pass; no test reaches
+it; it has no site in this engine."""
+
+
+class BreakResult(msgspec.Struct, frozen=True):
+    """What became of one break."""
+
+    break_: str = msgspec.field(name="break")
+    family: str
+    level: int
+    fate: Fate
+    by: list[str]
+    """The tests that fail on it; only the first unless all were run."""
+    reached_by: list[str]
+    """The tests that call a changed function; empty if they are not known."""
+    path: Literal["swapped", "reloaded"] | None
+    """How the break was put into the engine; None if nothing was run."""
+    seconds: float
+    file: str = ""
+    """Where the break is put, with its line."""
+    line: int = 0
+
+
+class SuiteReport(msgspec.Struct, frozen=True):
+    """Schema 1: keys may be added, never renamed."""
+
+    schema: int
+    suite: list[str]
+    """The arguments that name the tests."""
+    engine: str
+    gradable: bool
+    """Whether the tests pass without a break."""
+    reason: str
+    """Why the suite is not gradable."""
+    tests: int
+    """The number of tests that passed without a break, and were run on breaks."""
+    breaks: list[BreakResult]
+    claims: dict[str, list[str]]
+    """The breaks that a test claims to kill and does not, by test."""
+    seconds: float
+
+    @property
+    def killed(self) -> int:
+        """The number of breaks that a test notices."""
+        return sum(result.fate == "killed" for result in self.breaks)
+
+    @property
+    def of(self) -> int:
+        """The number of breaks that have a site in the engine."""
+        return sum(result.fate != "does-not-apply" for result in self.breaks)
+
+    @property
+    def score(self) -> float | None:
+        """The share of the breaks that are killed, in percent; None without breaks."""
+        return round(100 * self.killed / self.of, 1) if self.of else None

@@ -1,0 +1,1 @@
+"""The pytest plugin: which of the catalogue's breaks does a test suite notice?"""

@@ -1,0 +1,55 @@
+"""Recording which functions are called: by the collection, by a fixture, by a test."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from types import CodeType, FrameType
+
+
+class Calls:
+    """The code objects of all functions that are called while recording."""
+
+    def __init__(self) -> None:
+        self._called: dict[int, CodeType] = {}  # by `id`, since comparing code takes long
+
+    def start(self) -> None:
+        """Begin to record, in this thread and in those that start later."""
+        threading.setprofile(self._note)
+        sys.setprofile(self._note)
+
+    def stop(self) -> bool:
+        """End the recording; return whether nothing was lost.
+
+        Python stops profiling when the stack has no room left for the function that records.
+        """
+        complete = sys.getprofile() == self._note
+        threading.setprofile(None)
+        sys.setprofile(None)
+        return complete
+
+    def take(self) -> Collection[CodeType]:
+        """Return what has been called since the last time."""
+        called, self._called = self._called, {}
+        return called.values()
+
+    @contextmanager
+    def recorded(self, into: dict[int, CodeType]) -> Iterator[None]:
+        """Add what is called in this context to a table, and to what is recorded around it."""
+        outer, self._called = self._called, {}
+        try:
+            yield
+        finally:
+            into |= self._called
+            self._called |= outer
+
+    def _note(self, frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call":
+            code = frame.f_code
+            self._called[id(code)] = code
+
+
+CALLS = Calls()
+"""The recording of this process."""

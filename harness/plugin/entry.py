@@ -1,0 +1,70 @@
+"""The plugin's options. Importing this module is cheap: pytest does so in every run."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+PATCHED = "BREAKLAB_PATCHED"
+"""The environment variable with the file of a patched engine, in a process that has to load it."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options, all of which begin with `--breaks`."""
+    group = parser.getgroup("breaklab", "deliberate bugs in an autodiff engine")
+    group.addoption(
+        "--breaks",
+        metavar="SELECTION",
+        nargs="?",
+        const="all",
+        help="if the tests pass, put each break into the engine and see which tests notice; "
+        "--breaks=SELECTION is a list of ids, family:NAME, level:N and track, joined by commas",
+    )
+    group.addoption(
+        "--breaks-engine",
+        metavar="TARGET",
+        help="the engine under test, as for `harness --engine`; minigrad by default",
+    )
+    group.addoption("--breaks-json", metavar="FILE", help="write the result as JSON")
+    group.addoption("--breaks-junit", metavar="FILE", help="write the result as JUnit XML")
+    group.addoption(
+        "--breaks-min-score",
+        metavar="PERCENT",
+        type=float,
+        help="fail if a smaller share of the breaks is killed",
+    )
+    group.addoption(
+        "--breaks-all",
+        action="store_true",
+        help="run every test that reaches a break, not only until the first one fails",
+    )
+
+
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Load the patched engine of this process, or start to record, before anything is imported."""
+    if PATCHED in os.environ:
+        from harness.plugin.reloading import install_patched_engine
+
+        install_patched_engine(os.environ[PATCHED])
+    elif early_config.known_args_namespace.breaks is not None:
+        from harness.plugin.calls import CALLS
+
+        CALLS.start()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker and, if `--breaks` was given, the rest of the plugin."""
+    config.addinivalue_line(
+        "markers", "kills(*ids): this test alone kills these breaks; checked by `pytest --breaks`"
+    )
+    if PATCHED in os.environ:
+        from harness.plugin.reloading import FirstFailure
+
+        config.pluginmanager.register(FirstFailure(), "breaklab-reloaded")
+    elif config.getoption("breaks") is not None:
+        from harness.plugin.session import register
+
+        register(config)

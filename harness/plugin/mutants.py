@@ -1,0 +1,160 @@
+"""Breaks as code: what each changes in an engine that this process has loaded.
+
+The patched files are compiled once and cached, since reading a patch takes longer than running a
+few tests.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType
+
+import msgspec
+
+from harness.core.errors import BreaklabError, UsageError
+from harness.engines.engine import Engine
+from harness.engines.loader import compile_files
+from harness.engines.swapping import Functions, Pair, differ
+from harness.experiment.patching import put
+from harness.pages.catalogue import Catalogue, nearest
+from harness.pages.front_matter import Break
+from harness.pages.page import Page
+from harness.runs.cache import Cache, Kind, key_of
+
+
+class PatchedFiles(msgspec.Struct, frozen=True):
+    """The files of an engine that a break changes; empty if it has no site there."""
+
+    texts: dict[str, str] = {}
+    codes: dict[str, bytes] = {}
+    """The same files, compiled."""
+    file: str = ""
+    """The file and the line of the first site."""
+    line: int = 0
+
+
+PATCHED_FILES: Kind[PatchedFiles] = Kind(
+    "patched files", PatchedFiles, ("core", "patch", "engines", "pages"), lambda _: True
+)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A break in an engine."""
+
+    page: Page
+    files: PatchedFiles
+
+    @property
+    def codes(self) -> dict[str, CodeType]:
+        """The compiled files that it changes."""
+        return {file: marshal.loads(code) for file, code in self.files.codes.items()}
+
+
+def mutants(pages: Iterable[Page], engine: Engine, cache: Cache) -> list[Mutant]:
+    """Put each break into the engine's text, and compile it; nothing is executed."""
+    chosen = list(pages)
+    sources = key_of(PATCHED_FILES, (str(engine.root), sorted(engine.sources.items())))
+    keys = [key_of(PATCHED_FILES, (sources, page.toml, page.body)) for page in chosen]
+    files = cache.fetch(
+        PATCHED_FILES, keys, lambda missing: [_patched(chosen[i], engine) for i in missing]
+    )
+    return [Mutant(page, patched) for page, patched in zip(chosen, files, strict=True)]
+
+
+def _patched(page: Page, engine: Engine) -> PatchedFiles:
+    try:
+        patched = put(page, engine)
+        changed = {
+            file: text for file, text in patched.sources.items() if text != engine.sources[file]
+        }
+        codes = compile_files(engine.root, changed, ())
+    except (BreaklabError, SyntaxError, ValueError, RecursionError):
+        return PatchedFiles()
+    site = patched.sites[0]
+    compiled = {file: marshal.dumps(code) for file, code in codes.items()}
+    return PatchedFiles(changed, compiled, site.file, site.line)
+
+
+def select(catalogue: Catalogue, selection: str) -> list[Page]:
+    """Return the breaks that a selection names, in the order of the catalogue.
+
+    Raises UsageError for a name that selects nothing.
+    """
+    pages = [page for page in catalogue.valid_pages() if isinstance(page.front, Break)]
+    chosen: set[str] = set()
+    for word in selection.split(","):
+        kind, _, name = word.strip().partition(":")
+        matching = {page.id for page in pages if _matches(page, kind, name, catalogue)}
+        if not matching:
+            names = {*(page.id for page in pages), *(f"family:{p.front.family}" for p in pages)}
+            remedy = f"{nearest(word, names)}name ids, family:NAME, level:N, track or all"
+            raise UsageError(f"--breaks: no break is selected by `{word.strip()}`", remedy)
+        chosen |= matching
+    return [page for page in pages if page.id in chosen]
+
+
+def _matches(page: Page, kind: str, name: str, catalogue: Catalogue) -> bool:
+    match kind:
+        case "family":
+            return page.front.family == name
+        case "level":
+            return str(page.front.level) == name
+        case "all":
+            return True
+        case "track":
+            return page.id in catalogue.track
+    return page.id == kind
+
+
+# ----- The functions of a loaded engine -----
+
+
+class Code:
+    """The functions of an engine, numbered; every process that reads its files numbers them alike.
+
+    Parameters
+    ----------
+    engine : Engine
+        The engine, without a break.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.files = compile_files(engine.root, engine.sources, ())
+        self.paths = {code.co_filename for code in self.files.values()}
+        self._numbers = {
+            (code.co_filename, code): number
+            for number, code in enumerate(
+                inner for code in self.files.values() for inner in _all_code(code)
+            )
+        }
+
+    def numbers(self, codes: Iterable[CodeType]) -> set[int]:
+        """Return the numbers of those code objects that are the engine's."""
+        own = [code for code in codes if code.co_filename in self.paths]
+        return {self._numbers.get((code.co_filename, code), -1) for code in own}
+
+    def changed(self, pairs: Sequence[Pair]) -> set[int]:
+        """Return the numbers of the functions that do something else after a swap."""
+        return self.numbers(old for old, new in pairs if differ(old, new))
+
+    def functions(self, called: Collection[CodeType]) -> Functions:
+        """Return the function objects in this process; those in `called` have already run."""
+        own = {code for code in called if code.co_filename in self.paths}
+        return Functions(self.files, own)
+
+
+def _all_code(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _all_code(constant)
+
+
+def patched_texts(engine: Engine, texts: Mapping[str, str]) -> tuple[Path, dict[str, str]]:
+    """Return the root of an engine and all its files, with these changes."""
+    return engine.root, {**engine.sources, **texts}

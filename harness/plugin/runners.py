@@ -1,0 +1,280 @@
+"""Runners: processes that were forked after the collection, and fork again for each break.
+
+A runner is a copy of pytest's process from before the first test, so no test has left anything in
+it. For each break it forks once more, swaps the code of the changed functions, and runs only the
+tests that reached one of them. A test fails there if pytest says so: fixtures, marks, warnings and
+`unittest` are handled by pytest itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import pickle
+import signal
+import sys
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from harness.engines.loader import find_in_memory
+from harness.engines.swapping import Functions
+from harness.plugin.mutants import Code, Mutant, patched_texts
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What a passing test calls, and how long it takes."""
+
+    numbers: frozenset[int] | None
+    """The numbers of the engine's functions that it calls; None if they are not known."""
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Request:
+    """A break to run tests on."""
+
+    mutant: Mutant
+    first: Sequence[int]
+    """The tests that killed most so far, which run first."""
+    only: frozenset[int] | None = None
+    """The tests to choose from; None for all."""
+    stop: bool = True
+    """Whether to stop at the first test that fails."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What tests say to a break."""
+
+    reached: Sequence[int] = ()
+    failed: Sequence[int] = ()
+    problem: str = ""
+    """How the process ended if it did not end by itself."""
+    reload: bool = False
+    """Whether the break cannot be swapped: nothing was run."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Tests:
+    """What is known once all tests have run without a break."""
+
+    reach: Mapping[int, Reach]
+    """The tests that pass."""
+    collected: frozenset[int]
+    """The functions that ran before the first test."""
+    modules: Sequence[str]
+    """The installed modules that the tests imported, imported here once and not for each break."""
+
+
+PATIENCE = 10.0
+"""Seconds that the tests may take on any break, beside twenty times as long as without one."""
+
+
+class Runner:
+    """A runner, seen from pytest's process."""
+
+    def __init__(self, items: Sequence[pytest.Item], code: Code, called: Collection[Any]) -> None:
+        """Fork it; `called` are the code objects that ran before."""
+        self.connection, other = Pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            self.connection.close()
+            _serve(_Server(items, code, called), other)
+        other.close()
+
+    def start(
+        self, reach: Mapping[int, Reach], collected: frozenset[int], modules: Sequence[str]
+    ) -> None:
+        """Tell it what the tests reach without a break, and which libraries they import."""
+        self.connection.send(_Tests(reach, collected, modules))
+
+    def end(self) -> None:
+        """End it."""
+        self.connection.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+def run_all(
+    runners: Sequence[Runner], requests: Iterator[tuple[Any, Request]]
+) -> Iterator[tuple[Any, Outcome]]:
+    """Yield the outcome of each request with its name; each idle runner gets the next request."""
+    working: dict[Connection, Any] = {}
+
+    def give(connection: Connection) -> None:
+        for name, request in requests:
+            working[connection] = name
+            connection.send(request)
+            return
+
+    for runner in runners:
+        give(runner.connection)
+    while working:
+        for ready in wait(list(working)):
+            assert isinstance(ready, Connection)
+            try:
+                outcome = ready.recv()
+            except EOFError:
+                outcome = Outcome(problem="the process that runs the tests has ended")
+                yield working.pop(ready), outcome
+                continue
+            yield working.pop(ready), outcome
+            give(ready)
+
+
+# ----- In the runner -----
+
+
+@dataclass
+class _Server:
+    items: Sequence[pytest.Item]
+    code: Code
+    called: Collection[Any]
+    tests: _Tests = field(default_factory=lambda: _Tests({}, frozenset(), ()))
+    functions: Functions | None = None
+
+
+def _serve(server: _Server, connection: Connection) -> NoReturn:
+    """Answer requests until the connection is closed."""
+    with contextlib.suppress(BaseException):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # pytest's process ends this one
+        server.functions = server.code.functions(server.called)
+        gc.freeze()  # otherwise a collection in a fork would copy every page
+        while True:
+            request = connection.recv()
+            if isinstance(request, _Tests):
+                server.tests = request
+                for name in request.modules:
+                    with contextlib.suppress(BaseException):
+                        importlib.import_module(name)
+                gc.freeze()
+            else:
+                connection.send(_in_fork(server, request))
+    os._exit(0)
+
+
+def _in_fork(server: _Server, request: Request) -> Outcome:
+    start = time.perf_counter()
+    limit = PATIENCE + 20 * sum(reach.seconds for reach in server.tests.reach.values())
+    ours, theirs = Pipe(duplex=False)
+    pid = os.fork()
+    if pid == 0:
+        _work(server, request, theirs)
+    theirs.close()
+    outcome = Outcome(problem=f"not done after {limit:.0f} seconds")
+    if ours.poll(limit):
+        try:
+            outcome = ours.recv()
+        except (EOFError, pickle.UnpicklingError):
+            outcome = Outcome(problem="the process that ran the tests ended early")
+    with contextlib.suppress(OSError):
+        os.killpg(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    ours.close()
+    return Outcome(
+        outcome.reached,
+        outcome.failed,
+        outcome.problem,
+        outcome.reload,
+        time.perf_counter() - start,
+    )
+
+
+# ----- In the fork -----
+
+
+def _work(server: _Server, request: Request, connection: Connection) -> NoReturn:
+    """Run the tests on the break, send the outcome, and end."""
+    try:
+        os.setpgid(0, 0)
+        connection.send(_outcome(server, request))
+    except BaseException as error:  # a broken engine may raise anything, anywhere
+        with contextlib.suppress(BaseException):
+            connection.send(Outcome(problem=f"{type(error).__name__}: {error}"[:300]))
+    finally:
+        os._exit(0)
+
+
+def _outcome(server: _Server, request: Request) -> Outcome:
+    assert server.functions is not None
+    pairs = server.functions.plan(request.mutant.codes)
+    if pairs is None:
+        return Outcome(reload=True)
+    changed = server.code.changed(pairs)
+    if changed & server.tests.collected:
+        return Outcome(reload=True)
+    reached = [
+        index
+        for index, reach in server.tests.reach.items()
+        if (reach.numbers is None or changed & reach.numbers)
+        and (request.only is None or index in request.only)
+    ]
+    if not reached:
+        return Outcome()
+    find_in_memory(*patched_texts(server.code.engine, request.mutant.files.texts))
+    server.functions.swap(pairs)
+    rank = {index: position for position, index in enumerate(request.first)}
+    order = sorted(
+        reached, key=lambda i: (rank.get(i, len(rank)), server.tests.reach[i].seconds, i)
+    )
+    _be_silent(server.items[0].config)
+    failed = list(_failing(server.items, order, stop=request.stop))
+    return Outcome(reached, failed)
+
+
+def _failing(items: Sequence[pytest.Item], order: Sequence[int], *, stop: bool) -> Iterator[int]:
+    protocol = _Protocol()
+    config = items[0].config
+    config.pluginmanager.register(protocol, "breaklab-protocol")
+    for position, index in enumerate(order):
+        following = order[position + 1] if position + 1 < len(order) else None
+        protocol.failed = False
+        config.hook.pytest_runtest_protocol(
+            item=items[index], nextitem=None if following is None else items[following]
+        )
+        if protocol.failed:
+            yield index
+            if stop:
+                return
+
+
+class _Protocol:
+    """Runs a test without reporting it."""
+
+    failed = False
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        """Run setup, test and teardown, and note whether one of them fails."""
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        self.failed = any(report.failed for report in reports)
+        return True
+
+
+def _be_silent(config: pytest.Config) -> None:
+    """Send everything that is printed nowhere, and start pytest's capturing anew."""
+    config.option.tbstyle = "native"  # nobody reads it, and this is the fastest
+    config.option.usepdb = False
+    capture = config.pluginmanager.getplugin("capturemanager")
+    if capture is not None:
+        capture.stop_global_capturing()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nowhere, number)
+    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  until it ends
+    sys.stderr = sys.stdout
+    if capture is not None:
+        capture.start_global_capturing()

@@ -1,0 +1,234 @@
+"""`pytest --breaks`, as a user runs it: in a process of its own, on small suites."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+SUITE = """
+import unittest
+import numpy as np
+import pytest
+from minigrad import tensor
+
+
+@pytest.fixture(scope="module")
+def product():
+    a, b = tensor([1.0, 2.0], requires_grad=True), tensor([3.0, 4.0], requires_grad=True)
+    (a * b).sum().backward()
+    return a, b
+
+
+def test_only_the_fixture_is_asked_for(product):
+    pass
+
+
+def test_mul(product):
+    assert product[0].grad.tolist() == [3.0, 4.0]
+
+
+@pytest.mark.kills("sub-sign")
+@pytest.mark.parametrize("n", [1, 3])
+def test_sub(n):
+    a = tensor(np.ones(n), requires_grad=True)
+    (1 - a).sum().backward()
+    assert a.grad.tolist() == [-1.0] * n
+
+
+class TestAdd(unittest.TestCase):
+    def test_broadcast(self):
+        a = tensor(np.ones(3), requires_grad=True)
+        (a + np.ones((4, 3))).sum().backward()
+        self.assertEqual(a.grad.shape, (3,))
+
+
+@pytest.mark.xfail
+def test_that_fails_anyway():
+    assert tensor(2.0).exp().item() == 0
+"""
+
+SELECTION = (
+    "skip-unbroadcast,mul-swapped-operands,sub-sign,"  # one test each
+    "unbroadcast-mean,"  # reached, and not noticed
+    "tanh-uses-input,"  # not reached
+    "tape-gradient-in-target-shape"  # cannot be swapped
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    status: int
+    text: str
+    report: dict[str, Any]
+
+    @property
+    def fates(self) -> dict[str, str]:
+        return {entry["break"]: entry["fate"] for entry in self.report["breaks"]}
+
+
+def run(folder: Path, *arguments: str, suite: str = SUITE) -> Result:
+    (folder / "test_small.py").write_text(textwrap.dedent(suite))
+    report = folder / "report.json"
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *_PLUGIN, *arguments]
+    done = subprocess.run(
+        [*command, f"--breaks-json={report}"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    table = json.loads(report.read_text()) if report.exists() else {}
+    return Result(done.returncode, done.stdout + done.stderr, table)
+
+
+_INSTALLED = {point.value for point in entry_points(group="pytest11")}
+_PLUGIN = () if "harness.plugin.entry" in _INSTALLED else ("-p", "harness.plugin.entry")
+"""An environment that was created before the plugin existed does not load it by itself."""
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    folder = tmp_path_factory.mktemp("suite")
+    return run(folder, f"--breaks={SELECTION}", f"--breaks-junit={folder / 'junit.xml'}")
+
+
+def test_the_suite_runs_as_usual_and_then_on_every_break(result: Result) -> None:
+    assert result.status == 0
+    assert "5 passed, 1 xfailed" in result.text
+    assert result.fates == {
+        "skip-unbroadcast": "killed",
+        "unbroadcast-mean": "survived",
+        "mul-swapped-operands": "killed",
+        "sub-sign": "killed",
+        "tanh-uses-input": "not-reached",
+        "tape-gradient-in-target-shape": "survived",
+    }
+    assert {entry["break"]: entry["by"] for entry in result.report["breaks"] if entry["by"]} == {
+        "skip-unbroadcast": ["test_small.py::TestAdd::test_broadcast"],
+        "mul-swapped-operands": ["test_small.py::test_mul"],
+        "sub-sign": ["test_small.py::test_sub[1]"],
+    }
+    report = result.report
+    assert (report["schema"], report["engine"], report["tests"]) == (1, "minigrad", 5)
+    assert (report["killed"], report["of"], report["score"]) == (3, 6, 50.0)
+
+
+def test_a_test_reaches_what_its_fixtures_call(result: Result) -> None:
+    (entry,) = (e for e in result.report["breaks"] if e["break"] == "mul-swapped-operands")
+    names = [name.partition("::")[2] for name in entry["reached_by"]]
+    assert names == ["test_only_the_fixture_is_asked_for", "test_mul"]
+
+
+def test_what_cannot_be_swapped_is_run_in_a_fresh_process(result: Result) -> None:
+    paths = {entry["break"]: entry["path"] for entry in result.report["breaks"]}
+    assert paths.pop("tape-gradient-in-target-shape") == "reloaded"
+    assert paths.pop("tanh-uses-input") is None
+    assert set(paths.values()) == {"swapped"}
+
+
+def test_the_summary_names_survivors_and_the_next_command(result: Result) -> None:
+    section = result.text.partition("breaks ===")[2]
+    assert "minigrad: 5 tests kill 3 of 6 breaks (50 %)" in section
+    assert "unbroadcast-mean" in section
+    assert "reached by test_mul and" in section
+    assert "No test runs the changed code of 1: tanh-uses-input" in section
+    assert "next: harness break unbroadcast-mean" in section
+
+
+def test_junit_has_a_failure_for_each_break_that_gets_through(
+    result: Result, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (file,) = tmp_path_factory.getbasetemp().rglob("junit.xml")
+    cases = ElementTree.parse(file).getroot().iter("testcase")
+    failures = {case.get("name"): case.find("failure") is not None for case in cases}
+    assert failures == {name: fate != "killed" for name, fate in result.fates.items()}
+
+
+def test_the_workers_of_xdist_share_the_breaks(result: Result, tmp_path: Path) -> None:
+    shared = run(tmp_path, f"--breaks={SELECTION}", "-n", "2")
+    assert shared.status == 0
+    assert shared.fates == result.fates
+    assert shared.report["tests"] == 5
+
+
+def test_all_tests_that_fail_are_listed_on_request(tmp_path: Path) -> None:
+    every = run(tmp_path, "--breaks=sub-sign", "--breaks-all")
+    (entry,) = every.report["breaks"]
+    assert entry["by"] == ["test_small.py::test_sub[1]", "test_small.py::test_sub[3]"]
+
+
+def test_a_false_claim_and_a_low_score_fail_the_run(tmp_path: Path) -> None:
+    suite = SUITE.replace('kills("sub-sign")', 'kills("sub-sign", "unbroadcast-mean")')
+    claimed = run(tmp_path, "--breaks=sub-sign", suite=suite)
+    assert claimed.status == 1
+    assert claimed.report["claims"] == {
+        f"test_small.py::test_sub[{n}]": ["unbroadcast-mean"] for n in (1, 3)
+    }
+    assert run(tmp_path, "--breaks=sub-sign", "--breaks-min-score=100").status == 0
+    low = run(tmp_path, "--breaks=sub-sign,tanh-uses-input", "--breaks-min-score=51")
+    assert low.status == 1
+
+
+def test_nothing_is_tried_if_the_suite_fails(tmp_path: Path) -> None:
+    failing = run(tmp_path, "--breaks=sub-sign", suite="def test_wrong():\n    assert 1 == 2\n")
+    assert failing.status == 1
+    assert "No break was tried: 1 tests fail without a break." in failing.text
+    assert (failing.report["gradable"], failing.report["breaks"]) == (False, [])
+
+
+def test_a_break_that_hangs_or_ends_the_process_harms_no_other(tmp_path: Path) -> None:
+    suite = """
+    import os
+    import numpy as np
+    from minigrad import tensor
+
+
+    def test_sub():
+        a = tensor(np.ones(2), requires_grad=True)
+        (1 - a).sum().backward()
+        if a.grad.tolist() != [-1.0, -1.0]:
+            os.kill(os.getpid(), 9)
+
+
+    def test_exp():
+        a = tensor(np.ones(2), requires_grad=True)
+        (a * 2).sum().backward()
+        assert a.grad.tolist() == [2.0, 2.0]
+    """
+    ended = run(tmp_path, "--breaks=sub-sign,mul-swapped-operands", suite=suite)
+    assert ended.fates == {"sub-sign": "killed", "mul-swapped-operands": "killed"}
+    by = {entry["break"]: entry["by"] for entry in ended.report["breaks"]}
+    assert by["sub-sign"] == ["the process that ran the tests ended early"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--breaks=skip-unbrodcast"], "did you mean `skip-unbroadcast`"),
+        (["--breaks=family:nothing"], "no break is selected by `family:nothing`"),
+        (["--breaks", "--breaks-engine=no_such_engine"], "no_such_engine"),
+    ],
+)
+def test_a_mistake_is_one_message(arguments: list[str], message: str, tmp_path: Path) -> None:
+    wrong = run(tmp_path, *arguments)
+    assert wrong.status == 4
+    assert message in wrong.text
+    assert "Traceback" not in wrong.text
+
+
+def test_a_file_after_the_option_is_collected_and_not_a_selection(tmp_path: Path) -> None:
+    both = run(tmp_path, "--breaks", "test_small.py", "--collect-only", "-q")
+    assert both.status == 0
+    assert "test_small.py::test_mul" in both.text
