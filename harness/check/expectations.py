@@ -12,7 +12,6 @@ from harness.core.finding import Finding, finding_from, finding_from_bug
 from harness.core.report import ClaimReport, Report, RunReport
 from harness.diagnostics import DIAGNOSTICS
 from harness.experiment.baseline import Baseline
-from harness.experiment.comparison import misplaced
 from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import check_blocks, prepare
@@ -90,17 +89,12 @@ def check_on_engine(page: Page, report: Report, *, named: bool) -> Iterator[Find
     A page that has no site there, or cannot run, is a finding only if it was `named` or has a block
     for that engine.
     """
-    if runs := misplaced(report):
-        probes = _listed(list(dict.fromkeys(run.probe for run in runs)))
-        problem = (
-            f"misplaced: the page says that the break does not show on {probes}, but on "
-            f"{report.engine.name} the outcome is {runs[0].outcome} ({runs[0].evidence})"
-        )
+    own = page.diffs_for(report.engine.name)
+    if report.misplaced:
         remedy = f"look at the site with `harness diff {page.id} --engine ENGINE`; write a block "
         remedy += f"```diff engine={report.engine.name} for this engine"
-        yield Finding(page.path, page.line_of("expect", runs[0].probe), problem, remedy)
-    own = page.diffs_for(report.engine.name)
-    if not report.runs and (named or own):
+        yield Finding(page.path, page.line_of("expect"), str(report.misplaced), remedy)
+    elif not report.runs and (named or own):
         reasons = [str(reason) for reason in report.left_out.values()]
         why = reasons[0] if reasons else "its patch has no site"
         problem = f"nothing can be judged on {report.engine.name}: {why}"

@@ -64,7 +64,14 @@ def break_engine(
     else:
         predict = session.is_interactive and not no_predict
         report = _show_run(session, broken, prepared, predict)
-    return 0 if report.agrees or report.engine.foreign else 1
+    return exit_status(report)
+
+
+def exit_status(report: Report | TrainingReport) -> int:
+    """Return 0 if everything is as the page says; on another engine, if the break is in place."""
+    if report.engine.foreign:
+        return 1 if getattr(report, "misplaced", None) else 0
+    return 0 if report.agrees else 1
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,8 @@ class Report(msgspec.Struct, frozen=True):
     path: Literal["swapped", "reloaded"] | None = None
     """How the patch was applied: by replacing the code of functions in a loaded engine, or by
     loading the patched text. None if nothing was run."""
+    misplaced: Message | None = None
+    """Why the patch is not the change that the page means; then nothing is judged."""
 
     @property
     def repeatable(self) -> bool:

@@ -15,6 +15,7 @@ Outcome = Literal[
     "disguised-correct",
     "convention",
     "not-reached",
+    "misplaced",
     "does-not-apply",
 ]
 PardonReason = Literal["equivalent", "statistical", "convention", "needs-library", "not-observable"]

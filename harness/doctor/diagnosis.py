@@ -19,7 +19,8 @@ from harness.experiment.baseline import Baseline
 from harness.experiment.conformance import REFUSAL, Fit, fit
 from harness.experiment.context import Context, OpenContext
 from harness.experiment.exploration import Exploration, explore
-from harness.experiment.patching import put, site_reports
+from harness.experiment.lab import misplacement
+from harness.experiment.patching import prepare
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Break
 from harness.pages.page import Page
@@ -249,17 +250,18 @@ def _applications(fits: dict[str, Fit], context: Context) -> Iterator[Applicatio
         if not isinstance(page.front, Break):
             continue
         try:
-            patched = put(page, context.engine)
+            experiment = prepare(page, context.catalogue, context.engine)
         except DoesNotApply as error:
             yield Application(page.id, [], [], error.reason)
             continue
         except BreaklabError as error:  # for example, if the patched source is not valid Python
             yield Application(page.id, [], [], error.problem.splitlines()[0])
             continue
-        sites = site_reports(patched.sites)
         fitting, lacking = _split(page, fits, context)
         reason = "" if fitting else f"no probe of the page can run on it: {lacking}"
-        yield Application(page.id, sites, fitting, reason)
+        if misplaced := fitting and misplacement(experiment, context.baseline):
+            fitting, reason = [], str(misplaced)
+        yield Application(page.id, experiment.sites, fitting, reason)
 
 
 def _split(page: Page, fits: dict[str, Fit], context: Context) -> tuple[list[str], str]:

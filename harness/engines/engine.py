@@ -75,6 +75,9 @@ class Engine:
     sources: Mapping[str, str]
     names: Names = field(default_factory=dict)
     """Names that differ in its code: our name, and its name or names."""
+    gradient_arguments: Mapping[str, int] = field(default_factory=dict)
+    """The position of the gradient in calls of functions that reduce it, by name; -1 in
+    `g.sum_to(shape)`."""
     sites: tuple[Site, ...] = ()
     """The sites of the last patch, whose execution a run records."""
     foreign: bool = False

@@ -11,25 +11,13 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from harness.core.errors import BreaklabError, DoesNotApply
-from harness.core.report import Report, RunReport
+from harness.core.report import Report
 from harness.experiment.context import Context
 from harness.experiment.lab import report_absence, run_lab
 from harness.experiment.patching import prepare
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Break
 from harness.pages.page import Page
-
-
-def misplaced(report: Report) -> list[RunReport]:
-    """Return the runs that show that the patch is not the change that the page means.
-
-    They differ from the unbroken engine, but the page says that the break does not show there.
-    """
-    return [
-        run
-        for run in report.runs
-        if run.expected == "disguised-correct" and run.outcome in ("silent-corruption", "crash")
-    ]
 
 
 def breaks_for(catalogue: Catalogue, ids: Sequence[str] = ()) -> list[Page]:

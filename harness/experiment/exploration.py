@@ -70,6 +70,7 @@ def explore(name: str | Path, cache: Cache, conventions: Conventions) -> Explora
         root=target.root,
         sources=target.sources,
         names=_names(target, steps[-1]),
+        gradient_arguments=steps[-1].gradient_arguments,
         foreign=True,
         like=conventions.in_place if _is_in_place(target, steps) else None,
     )

@@ -15,6 +15,7 @@ import msgspec
 
 from harness.answer_key.divergence import is_cancelled
 from harness.answer_key.outcome import Judgement, infected, judge, stage_of
+from harness.core.message import Message
 from harness.core.report import Report, RunReport
 from harness.core.run import Digest, Run
 from harness.core.vocabulary import Outcome, headline
@@ -24,6 +25,7 @@ from harness.experiment.baseline import Baseline, CleanRun, Pair
 from harness.experiment.claims import compare_claims
 from harness.experiment.description import describe, describe_unreached, explain
 from harness.experiment.patching import Experiment
+from harness.experiment.placement import examine, with_guards
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 
@@ -34,13 +36,20 @@ def run_lab(experiment: Experiment, baseline: Baseline) -> Report:
     Raises EnvironmentProblem if the clean engine does not load.
     """
     start = time.perf_counter()
-    experiment = usable(experiment, baseline)
+    chosen = usable(experiment, baseline)
+    experiment = with_guards(chosen)
     if baseline.explain:
         baseline.fill_cache(experiment.unpatched, experiment.probes)
     keys = baseline.clean(experiment.clean, experiment.probes)
     experiment = _repeatable(experiment, baseline)
     runs = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
     judgements = _judge_all(experiment, runs, keys)
+    misplaced, silent = examine(experiment, baseline, judgements, keys)
+    if misplaced:
+        return report_misplaced(experiment, misplaced, time.perf_counter() - start)
+    experiment = _only(chosen, experiment, silent)
+    names = {probe.name for probe in experiment.probes}
+    runs = [run for run in runs if run.probe in names]
     reports = _describe_all(experiment, baseline, runs, judgements, keys)
     if baseline.explain:
         reports = _explain_all(experiment, baseline, reports, judgements, keys)
@@ -54,12 +63,15 @@ def usable(experiment: Experiment, baseline: Baseline) -> Experiment:
         return experiment
     from harness.experiment.conformance import fit, usable_probes  # for foreign engines only
 
-    fits = fit(experiment.clean, experiment.probes, baseline)
+    everything = with_guards(experiment)
+    fits = fit(experiment.clean, everything.probes, baseline)
     names = usable_probes(fits.values())
+    left_out = {probe.name: fits[probe.name].reason for probe in experiment.probes}
     return replace(
         experiment,
         probes=tuple(probe for probe in experiment.probes if probe.name in names),
-        left_out={name: item.reason for name, item in fits.items() if name not in names},
+        guards=tuple(probe for probe in experiment.guards if probe.name in names),
+        left_out={name: reason for name, reason in left_out.items() if name not in names},
     )
 
 
@@ -71,6 +83,20 @@ def _repeatable(experiment: Experiment, baseline: Baseline) -> Experiment:
         experiment,
         probes=tuple(probe for probe in experiment.probes if probe.name not in reasons),
         left_out={**(experiment.left_out or {}), **reasons},
+    )
+
+
+def _only(chosen: Experiment, experiment: Experiment, silent: Mapping[str, Message]) -> Experiment:
+    """Return the experiment with those of the chosen probes that could be judged."""
+    if experiment is chosen and not silent:
+        return experiment
+    names = [probe.name for probe in chosen.probes]
+    unjudged = {**(experiment.left_out or {}), **silent}
+    own = {name: unjudged[name] for name in names if name in unjudged}
+    return replace(
+        experiment,
+        probes=tuple(p for p in experiment.probes if p.name in names and p.name not in own),
+        left_out={**(chosen.left_out or {}), **own},
     )
 
 
@@ -107,6 +133,27 @@ def add_stages(experiment: Experiment, baseline: Baseline, report: Report) -> Re
             run = msgspec.structs.replace(run, stage=stage, why=why)
         runs.append(run)
     return msgspec.structs.replace(report, runs=runs)
+
+
+def misplacement(experiment: Experiment, baseline: Baseline) -> Message | None:
+    """Return why the patch is not the change that the page means; only its guards are run."""
+    if not experiment.guards:
+        return None
+    bare = Baseline(baseline.cache, (), baseline.limits)
+    bare.memo = baseline.memo
+    return run_lab(replace(experiment, probes=()), bare).misplaced
+
+
+def report_misplaced(experiment: Experiment, reason: Message, seconds: float) -> Report:
+    """Return the report on a misplaced patch: no runs, and the reason."""
+    return msgspec.structs.replace(
+        report_absence(experiment.page, experiment.clean, experiment.variant),
+        sites=experiment.sites,
+        diff=experiment.diff,
+        headline="misplaced",
+        misplaced=reason,
+        seconds=round(seconds, 3),
+    )
 
 
 def report_absence(page: Page, engine: Engine, variant: str | None) -> Report:

@@ -28,6 +28,8 @@ from harness.patch import (
     rename,
 )
 
+DISGUISED: Outcome = "disguised-correct"
+
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d*)?(?:e-?\d+)?")
 _BLOCK_OPTION = re.compile(r"portable|engine=[\w.-]+|sites=[1-9]\d*")
 
@@ -58,12 +60,15 @@ class Experiment(PatchedEngine):
     """A patched engine and the probes to run on it."""
 
     probes: tuple[Probe, ...]
+    guards: tuple[Probe, ...] = ()
+    """Probes on which the page says that the break does not show: a patch that changes a foreign
+    engine's result on one of them is not the change that the page means."""
     left_out: Mapping[str, Message] | None = None
     """Probes that cannot be used to judge the engine, and why; None before they are known."""
 
     @cached_property
     def _by_name(self) -> dict[str, Probe]:
-        return {probe.name: probe for probe in self.probes}
+        return {probe.name: probe for probe in (*self.guards, *self.probes)}
 
     def probe(self, name: str) -> Probe:
         """Return the probe of that name."""
@@ -101,13 +106,25 @@ def prepare(
     """
     clean = clean_engine(engine, variant)
     patched = put(page, clean)
-    return Experiment(
+    experiment = Experiment(
         page=page,
         variant=variant.id if variant else None,
         clean=clean,
         broken=clean.patched(patched),
         diff=patched.diff(),
         probes=catalogue.probes_for(page, probes),
+    )
+    return (
+        replace(experiment, guards=_guards(experiment, catalogue)) if clean.foreign else experiment
+    )
+
+
+def _guards(experiment: Experiment, catalogue: Catalogue) -> tuple[Probe, ...]:
+    """Return the probes on which the page says that the break does not show."""
+    return tuple(
+        probe
+        for probe in catalogue.probes_for(experiment.page)
+        if any(experiment.expected(probe.name, loss) == DISGUISED for loss in probe.losses)
     )
 
 
@@ -165,7 +182,8 @@ def patches(page: Page, engine: Engine) -> list[Patch]:
     """
     portable = page.portable
     if portable and engine.foreign and not page.diffs_for(engine.name):
-        return [loosen(_read(page, [block]), engine.names) for block in portable]
+        places = engine.gradient_arguments
+        return [loosen(_read(page, [block]), engine.names, places) for block in portable]
     blocks = page.diffs(engine.name)
     return [rename(_read(page, blocks, engine), engine.names)] if blocks else []
 

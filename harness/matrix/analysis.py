@@ -22,9 +22,10 @@ from harness.matrix.records import (
 
 def break_rows(evaluations: Evaluations) -> list[BreakRow]:
     """Return a row for each break: survivors first, then never reached, then by family and id."""
-    order: dict[BreakFate, int] = {"survived": 0, "never-reached": 1, "does-not-apply": 2}
+    first: list[BreakFate] = ["survived", "never-reached", "misplaced", "does-not-apply"]
+    order = {fate: rank for rank, fate in enumerate(first)}
     rows = [break_row(evaluation, evaluations) for evaluation in evaluations.breaks]
-    return sorted(rows, key=lambda row: (order.get(row.fate, 3), row.family, row.break_))
+    return sorted(rows, key=lambda row: (order.get(row.fate, 4), row.family, row.break_))
 
 
 def break_row(evaluation: Evaluation, evaluations: Evaluations) -> BreakRow:
@@ -73,6 +74,8 @@ def _wrong_reasons(runs: Sequence[RunReport]) -> dict[str, str]:
 
 
 def _fate(report: Report, caught: bool) -> BreakFate:
+    if report.misplaced:
+        return "misplaced"
     outcomes = {run.outcome for run in report.runs} - {"does-not-apply"}
     if not outcomes:
         return "does-not-apply"
@@ -85,6 +88,8 @@ def _fate(report: Report, caught: bool) -> BreakFate:
 
 def _why(report: Report) -> str:
     """Return why no diagnostic catches the break, from a run with the headline outcome."""
+    if report.misplaced:
+        return str(report.misplaced)
     for run in report.runs:
         if run.outcome == report.headline:
             return str(run.why) or str(run.evidence)

@@ -13,12 +13,15 @@ from harness.core.report import EngineReport
 from harness.core.vocabulary import Loss, Outcome
 from harness.pages.front_matter import Pardon
 
-BreakFate = Literal["survived", "never-reached", "does-not-apply", "crashes-only", "caught"]
+BreakFate = Literal[
+    "survived", "never-reached", "misplaced", "does-not-apply", "crashes-only", "caught"
+]
 """The fate of a break, worst first.
 
 `survived`: some probe runs the patched code, and no diagnostic that ran catches it anywhere.
-`never-reached`: no probe runs it, so nothing is known. `crashes-only`: caught, but never silently
-wrong, so it cannot be overlooked.
+`never-reached`: no probe runs it, so nothing is known. `misplaced`: in this engine, the patch is
+not the change that the page means. `crashes-only`: caught, but never silently wrong, so it cannot
+be overlooked.
 """
 
 
@@ -62,7 +65,7 @@ class BreakRow(msgspec.Struct, frozen=True):
     witness: Witness | None
     pardon: Pardon | None
     why: str
-    """For a survivor: the stage at which the fault is lost."""
+    """For a survivor, the stage at which the fault is lost; for a misplaced patch, what shows it."""
 
     @property
     def problem(self) -> str | None:
@@ -74,6 +77,8 @@ class BreakRow(msgspec.Struct, frozen=True):
             return f"{self.break_} survives: no diagnostic catches it with any probe"
         if self.fate == "never-reached":
             return f"{self.break_} is never reached: no probe runs the patched code"
+        if self.fate == "misplaced":
+            return f"{self.break_}: {self.why}"
         return None
 
 

@@ -6,7 +6,7 @@ Errors that do not depend on an engine are reported here, with the page's line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.core.errors import HunkError
@@ -122,8 +122,13 @@ def rename(patch: Patch, names: Names) -> Patch:
     return replace(patch, hunks=tuple(portable.renamed(hunk, names) for hunk in patch.hunks))
 
 
-def loosen(patch: Patch, names: Names) -> Patch:
+def loosen(
+    patch: Patch, names: Names, gradient_arguments: Mapping[str, int] | None = None
+) -> Patch:
     """Return the patch of a portable block, for an engine with these names.
+
+    `gradient_arguments` are the positions of the gradient in calls that un-broadcast, as far as
+    they are known, by the name of the function; -1 in `g.sum_to(shape)`.
 
     Code that `portable` lists as equivalent matches in any of its forms. Raises `UsageError` for an
     invalid name.
@@ -131,7 +136,8 @@ def loosen(patch: Patch, names: Names) -> Patch:
     from harness.patch import portable  # only other engines need it
 
     portable.check_names(names)
-    return replace(patch, hunks=tuple(portable.loosened(hunk, names) for hunk in patch.hunks))
+    hunks = (portable.loosened(hunk, names, gradient_arguments or {}) for hunk in patch.hunks)
+    return replace(patch, hunks=tuple(hunks))
 
 
 def _scope(row: str, path: str, number: int) -> Scope:

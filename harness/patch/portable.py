@@ -113,11 +113,15 @@ def renamed(hunk: Hunk, names: Names) -> Hunk:
     return checked(hunk.path, hunk.line, hunk.scope.renamed(names), *sides)
 
 
-def loosened(hunk: Hunk, names: Names) -> Hunk:
-    """Return a hunk of a portable block, for an engine with these names."""
+def loosened(hunk: Hunk, names: Names, gradient_arguments: Mapping[str, int]) -> Hunk:
+    """Return a hunk of a portable block, for an engine with these names.
+
+    `gradient_arguments` are the positions of the gradient in calls that un-broadcast, by name.
+    """
     in_code = _names_in_code(names)
     before, after = _renamed_sides(hunk, in_code)
     _mark_equivalents(before, after, names)
+    _mark_reducing_calls(before, after, in_code["unbroadcast"], gradient_arguments)
     scope = hunk.scope.renamed({**names, **in_code}).loosened(hunk.scope.text)
     return checked(hunk.path, hunk.line, scope, before, after)
 
@@ -200,6 +204,52 @@ def _mark_equivalents(before: Side, after: Side, names: Names) -> None:
         elif not node.hole and not (adds_again and _accumulates(node)):
             # If the + side accumulates again, the - side matches only the form that it shows.
             node.equivalents = tuple(_equivalents(node))
+
+
+def _mark_reducing_calls(
+    before: Side, after: Side, theirs: tuple[str, ...], places: Mapping[str, int]
+) -> None:
+    """Let calls that un-broadcast match only with the gradient where the engine has it."""
+    written = frozenset(after.rows) - frozenset(before.rows)
+    kept = not any(_is_reducer(node) and _rows(after, node) & written for node in _nodes(after))
+    for call in _nodes(before):
+        if call.kind != "Call":
+            continue
+        function, arguments = call.parts["func"], call.block("args")
+        assert isinstance(function, Node)
+        method = function.parts.get("attr")
+        reducer = method if isinstance(method, Node) else function
+        if not _is_reducer(reducer):
+            continue
+        on_gradient = reducer is not function
+        place = RECEIVER if on_gradient else 0
+        usual = tuple(n for n in theirs if places.get(n.rpartition(".")[2], place) == place)
+        reducer.spellings = _patterns(usual, not on_gradient) or (_form("None"),)
+        gradient = function.parts["value"] if on_gradient else arguments[0]
+        assert isinstance(gradient, Node)
+        others = arguments if on_gradient else arguments[1:]
+        parts = {"g": (gradient,), "how": others, "...how": others}
+        call.equivalents += tuple(
+            (form, {hole: parts[hole] for hole in ("g", "how", "...how") if f"${hole}" in text})
+            for name in dict.fromkeys(last_parts(theirs) if kept else ())
+            for text in _REDUCING_CALLS.get(places.get(name, UNKNOWN), ())
+            for form in [_form(text.replace("NAME", name))]
+        )
+
+
+RECEIVER, UNKNOWN = -1, -2
+"""Positions of the gradient: in `g.sum_to(shape)`, and in calls that were not observed."""
+
+_REDUCING_CALLS: dict[int, tuple[str, ...]] = {
+    RECEIVER: ("$g.NAME($...how)",),
+    0: ("$how.NAME($g)",),
+    1: ("NAME($how, $g)", "$owner.NAME($how, $g)"),
+}
+"""Calls that un-broadcast `$g`, by its position, besides `NAME($g, $...how)`."""
+
+
+def _is_reducer(node: Node) -> bool:
+    return (node.hole or "").lstrip("=.") == "unbroadcast"
 
 
 def _nodes(side: Side) -> Iterator[Node]:

@@ -189,6 +189,8 @@ class _Reader:
         if isinstance(left, Sequence) and isinstance(right, Sequence):
             opened = [self._span(paren)[0] for paren in reversed(left)]
             pairs = tuple(zip(opened, [self._span(paren)[1] for paren in right], strict=True))
+        if isinstance(tree, cst.Param):  # LibCST's span leaves out the annotation and the default
+            end = max([end, *(part.outer[1] for part in parts.values() if isinstance(part, Node))])
         expression = isinstance(tree, cst.BaseExpression) and kind != "StarredElement"
         return Node(kind, value, parts, start, end, expression, pairs)
 

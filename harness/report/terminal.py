@@ -35,6 +35,7 @@ STYLES: dict[Outcome, tuple[str, str]] = {
     "disguised-correct": ("=", "yellow"),
     "convention": ("~", "cyan"),
     "not-reached": ("·", "dim"),
+    "misplaced": ("?", "bold red"),
     "does-not-apply": ("-", "dim"),
 }
 """The sign and the style of each outcome; colour is never the only difference."""
@@ -284,7 +285,9 @@ def _show_verdict(console: Screen, report: Report) -> None:
                 evidence=claim.evidence,
             )
             console.print(Text(line, "bold red"))
-    if report.engine.foreign:
+    if report.misplaced:
+        console.print(Text(say(report.misplaced), "bold red"))
+    elif report.engine.foreign:
         console.print(_comparison(report, say))
     elif report.left_out and not report.runs:
         console.print(say("No probe can be judged."))

@@ -82,6 +82,9 @@ class SurveyStep(msgspec.Struct, frozen=True):
     shape_changes: Name = ""
     """How storing data changes its shape; empty if it does not."""
     reducers: list[Reducer] = []
+    gradient_arguments: dict[Name, int] = {}
+    """The position of the gradient in calls of functions that reduce it, by name; -1 in
+    `g.sum_to(shape)`."""
     ops: dict[Name, list[Name]] = {}
     """The functions of the engine that run only for this op, by op."""
 

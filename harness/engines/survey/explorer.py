@@ -22,6 +22,7 @@ from harness.engines.engine import Dialect
 from harness.engines.loader import load
 from harness.engines.survey import ATTEMPT_MARKER, STEPS, Survey, SurveyFailed, SurveyStep
 from harness.engines.survey.accumulation import accumulation_of
+from harness.engines.survey.arguments import gradient_arguments
 from harness.engines.survey.forms import (
     ARRAY_ATTRIBUTES,
     FUNCTIONAL,
@@ -300,6 +301,7 @@ class _Explorer:
             self.dialect,
             self.name,
             reducers=sorted(reducers, key=lambda r: (not r.callers, r.file, r.line)),
+            gradient_arguments=gradient_arguments(OPS.values(), self.task.root, self.library),
             ops=only_by(calls),
         )
 

@@ -11,7 +11,8 @@ from tests.harness.engines.texts import SOUND, written
 
 pytestmark = pytest.mark.usefixtures("without_oracles")
 
-CLOSURES = (Path(__file__).parents[2] / "engines" / "closures.py").read_text(encoding="utf-8")
+ENGINES = Path(__file__).parents[2] / "engines"
+CLOSURES = (ENGINES / "closures.py").read_text(encoding="utf-8")
 Done = subprocess.CompletedProcess[str]
 
 
@@ -117,16 +118,31 @@ def test_check_compares_and_a_difference_is_not_a_failure(learner: Path, cache: 
     assert json.loads(done.stdout)["findings"] == []
 
 
-def test_check_fails_where_a_patch_is_not_the_change_that_the_page_means(
-    learner: Path, cache: str
+MISPLACED = "misplaced: the page says that the break does not show on `reused-interior-node`"
+
+
+@pytest.mark.parametrize("command", ["break", "check", "matrix"])
+def test_a_patch_that_is_not_the_change_that_the_page_means_is_a_failure(
+    cache: str, command: str
 ) -> None:
-    """In this engine a square uses the rule of mul; in minigrad it has its own."""
-    done = breaks("check", "mul-swapped-operands", "--json", cwd=learner, cache=cache)
-    (finding,) = json.loads(done.stdout)["findings"]
+    """In this engine a node that is visited twice runs its rule twice; in minigrad it does not."""
+    engine = ("visited-missing", "--engine", "rebinding.py:Array")
+    done = breaks(command, *engine, "--json", cwd=ENGINES, cache=cache)
+    assert (done.returncode, done.stderr, MISPLACED in done.stdout) == (1, "", True)
+    assert '"outcome"' not in done.stdout
+    shown = breaks(command, *engine, cwd=ENGINES, cache=cache)
+    assert shown.returncode == 1
+    assert MISPLACED in " ".join(shown.stdout.split())
+
+
+def test_a_misplaced_patch_is_not_judged_on_a_single_probe_either(cache: str) -> None:
+    engine = ("visited-missing", "--engine", "rebinding.py:Array")
+    done = breaks("break", *engine, "--probe", "chain", "--json", cwd=ENGINES, cache=cache)
+    report = json.loads(done.stdout)
     assert done.returncode == 1
-    assert "misplaced: the page says that the break does not show on `square`" in finding["problem"]
-    shown = breaks("check", "mul-swapped-operands", cwd=learner, cache=cache)
-    assert (shown.returncode, "misplaced" in shown.stdout) == (1, True)
+    assert (report["headline"], report["runs"], report["agrees"]) == ("misplaced", [], False)
+    assert report["sites"]
+    assert MISPLACED in report["misplaced"]
 
 
 def test_check_fails_where_a_page_that_was_named_cannot_be_judged(

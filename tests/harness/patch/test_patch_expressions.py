@@ -94,6 +94,7 @@ def test_different_trees_do_not_match(patch_file: PatchFile, before: str, code: 
         ("f($...a, x)", "[$...a, x]", "f(x)", "[x]"),
         ("{k: $v, $...a}", "{$...a, k: $v}", "{k: 1, **b, c: d}", "{**b, c: d, k: 1}"),
         ("lambda $...a: $b", "lambda $...a: not $b", "lambda x, *y: x", "lambda x, *y: not x"),
+        ("lambda $...a: $b", "lambda $...a: g", "lambda x, *y, z=(1): x", "lambda x, *y, z=(1): g"),
         ("lambda $...a, k=$d: x", "lambda $...a: x", "lambda a, k=1: x", "lambda a: x"),
         ("lambda x, $...a, y, *z: 0", "lambda $...a: 0", "lambda x, y, *z: 0", "lambda : 0"),
         ("x[$...i]", "y[$...i]", "x[1:, None]", "y[1:, None]"),

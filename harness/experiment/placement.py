@@ -1,0 +1,93 @@
+"""Whether a patch on a foreign engine is the change that its page means.
+
+The probes on which the page says that the break does not show are the guards: the patched engine
+has to stay right on them. A guard cannot tell if it means something else on this engine, because
+the loss itself needs the changed code, or because single numbers are reused where an array is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from harness.answer_key.outcome import Judgement, judge
+from harness.core.message import Message, message, verbatim
+from harness.core.run import Run
+from harness.experiment.baseline import Baseline, CleanRun, Pair
+from harness.experiment.patching import DISGUISED, Experiment
+from harness.pages.probe import read_probes
+
+OUTPUT_ALONE = read_probes(
+    'def output_alone(x=(2, 3)):\n    """Nothing but the loss."""\n    return x\n', "(placement)"
+)
+"""A probe without an op: only the loss is computed and differentiated."""
+
+REUSED = message("the engine uses its numbers several times, where an array is used once")
+IN_THE_LOSS = message(
+    "`backward` takes no cotangent, and the loss that stands for it needs the changed code"
+)
+
+
+def with_guards(experiment: Experiment) -> Experiment:
+    """Return the experiment that also runs its guards."""
+    names = {probe.name for probe in experiment.probes}
+    others = tuple(probe for probe in experiment.guards if probe.name not in names)
+    return replace(experiment, probes=experiment.probes + others) if others else experiment
+
+
+def examine(
+    experiment: Experiment,
+    baseline: Baseline,
+    judgements: Mapping[Pair, Judgement],
+    keys: Mapping[Pair, CleanRun],
+) -> tuple[Message | None, dict[str, Message]]:
+    """Return why the patch is misplaced, if it is, and why some guards cannot tell."""
+    shown = {
+        pair: judgement
+        for pair, judgement in judgements.items()
+        if pair[0] in {guard.name for guard in experiment.guards}
+        and experiment.expected(*pair) == DISGUISED
+        and _is_wrong(judgement)
+    }
+    silent: dict[str, Message] = {}
+    if shown and _changes_the_loss(experiment, baseline):
+        silent = {probe: IN_THE_LOSS for probe, _ in shown}
+    elif experiment.clean.dialect.kind == "scalars":
+        silent = {probe: REUSED for probe, loss in shown if _mixes(keys[probe, loss].run)}
+    telling = {pair: judgement for pair, judgement in shown.items() if pair[0] not in silent}
+    return _sentence(experiment, telling) if telling else None, silent
+
+
+def _is_wrong(judgement: Judgement) -> bool:
+    """Whether a number is wrong or missing; arrays that only share memory hold right numbers."""
+    return judgement.outcome in ("silent-corruption", "crash") and judgement.kind != "aliased"
+
+
+def _changes_the_loss(experiment: Experiment, baseline: Baseline) -> bool:
+    """Whether the patch also changes how this engine starts a backward pass with weights."""
+    clean = baseline.clean(experiment.clean, OUTPUT_ALONE)
+    runs = baseline.broken(experiment.clean, experiment.broken, OUTPUT_ALONE)
+    return any(_is_wrong(judge(run, clean[run.probe, run.loss].run)) for run in runs)
+
+
+def _mixes(run: Run) -> bool:
+    """Whether some leaf has another shape than the output, so that its numbers are reused."""
+    shapes = {leaf.shape for leaf in run.leaves.values()}
+    return run.output is None or shapes != {run.output.shape}
+
+
+def _sentence(experiment: Experiment, telling: Mapping[Pair, Judgement]) -> Message:
+    probes = list(dict.fromkeys(probe for probe, _ in telling))
+    first = next(iter(telling.values()))
+    return message(
+        "misplaced: the page says that the break does not show on {probes}, but on {engine} the "
+        "outcome is {outcome} ({evidence})",
+        probes=_listed(probes),
+        engine=experiment.clean.name,
+        outcome=verbatim(first.outcome),
+        evidence=first.evidence,
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
