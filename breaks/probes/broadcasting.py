@@ -81,10 +81,22 @@ def where_scalar(lib, a=0.5, b=(4, 3)):
 # ----- One op, and every kind of broadcasting in either operand -----
 
 
+def add_broadcast(a=(2, 3), row=(3,), column=(2, 1), one=(1,), number=()):
+    """Sums with created axes, stretched ones, both or neither, on either side; a + a."""
+    left = ((row + a) + (column + a)) + ((one + a) + (a + number))
+    return (left + ((column + row) + (a + a))) + (a + column)
+
+
 def sub_broadcast(a=(2, 3), row=(3,), column=(2, 1), one=(1,), number=()):
     """Nested differences: created axes, stretched ones, both or neither, on either side; a - a."""
     left = ((row - a) - (column - a)) - ((one - a) - (a - number))
     return (left - ((column - row) - (a - a))) - (a - column)
+
+
+def mul_broadcast(a=(2, 3), row=(3,), column=(2, 1), one=(1,), number=()):
+    """Products with created axes, stretched ones, both or neither, on either side; a * a."""
+    left = ((row * a) * (column * a)) * ((one * a) * (a * number))
+    return (left * ((column * row) * (a * a))) * (a * column)
 
 
 def div_broadcast(
@@ -118,6 +130,11 @@ def where_broadcast(lib, a=(2, 3), row=(3,), column=(2, 1), one=(1,), number=())
 def _sum_of_pairs(op, a, row, column, one, number):
     """Created axes, stretched ones, both, a scalar, both operands, and the same tensor twice."""
     return op(row, a) + op(a, column) + op(one, a) + op(a, number) + op(column, row) + op(a, a)
+
+
+def broadcast_twice(row=(3,), a=(4, 3), b=(2, 4, 3)):
+    """One operand is broadcast to two shapes, and used as it is."""
+    return ((row + a) + (row + b)) + (row + row)
 
 
 # ----- A linear layer -----

@@ -16,6 +16,16 @@ def sub(a=(4, 3), b=(4, 3)):
     return a - b
 
 
+def minus_itself(a=(4, 3)):
+    """A tensor minus itself: the gradient is 0."""
+    return a - a
+
+
+def over_itself(a=[0.5, 2.0, -3.0]):
+    """A tensor divided by itself, plus itself: the gradient is 1."""
+    return a / a + a
+
+
 def number_minus(a=(3,)):
     """A number on the left of a minus: 2 - a."""
     return 2 - a

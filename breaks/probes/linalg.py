@@ -13,6 +13,11 @@ def matmul_square(a=(3, 3), b=(3, 3)):
     return a @ b
 
 
+def matmul_itself(a=(3, 3)):
+    """A square matrix times itself: (3, 3) @ (3, 3)."""
+    return a @ a
+
+
 def matmul_batch(a=(2, 2, 3), b=(2, 3, 2)):
     """A matrix product for each of two pairs of matrices."""
     return a @ b

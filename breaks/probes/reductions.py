@@ -18,6 +18,21 @@ def sum_columns(a=(2, 3)):
     return a.sum(0)
 
 
+def sum_of_number(a=2.0):
+    """A sum of a tensor without axes."""
+    return a.sum()
+
+
+def sum_negative_axes(a=(2, 3, 4)):
+    """A sum over the second axis from the end, then over the last one."""
+    return a.sum(-2).sum(-1)
+
+
+def sum_two_axes(a=(2, 3, 4)):
+    """A sum over the first and the last axis at once."""
+    return a.sum((0, 2))
+
+
 def sum_rows_of_square(a=(3, 3)):
     """A sum over the last axis of a square matrix."""
     return a.sum(1)
@@ -31,6 +46,16 @@ def mean_all(a=(2, 3)):
 def mean_rows(a=(2, 3)):
     """A mean over the last axis."""
     return a.mean(1)
+
+
+def mean_negative_axes(a=(2, 3, 4)):
+    """A mean over the second axis from the end, then over the last one."""
+    return a.mean(-2).mean(-1)
+
+
+def mean_two_axes(a=(2, 3, 4)):
+    """A mean over the first and the last axis at once."""
+    return a.mean((0, 2))
 
 
 def var_rows(a=[[1.0, 2.0, 6.0], [0.0, 4.0, 8.0]]):

@@ -68,9 +68,9 @@ def break_engine(
 
 
 def exit_status(report: Report | TrainingReport) -> int:
-    """Return 0 if everything is as the page says; on another engine, if the break is in place."""
+    """Return 0 if all is as the page says; on another engine, if the break is new and in place."""
     if report.engine.foreign:
-        return 1 if getattr(report, "misplaced", None) else 0
+        return 1 if getattr(report, "misplaced", None) or getattr(report, "resembles", ()) else 0
     return 0 if report.agrees else 1
 
 
@@ -143,11 +143,37 @@ def _prepare(session: Session, page: Page, probes: Sequence[str], seeds: int | N
     try:
         return _prepare_probed(session, page, probes)
     except DoesNotApply:
-        if session.json:
-            from harness.experiment.lab import report_absence
-
-            print_json(report_absence(page, session.engine, session.variant_id))
+        if _show_absence(session, page).resembles:
+            raise typer.Exit(1) from None
         raise
+
+
+def _show_absence(session: Session, page: Page) -> Report:
+    """Print what is known of a break that does not apply: whether the engine already has it."""
+    from harness.experiment.lab import report_absence
+
+    report = report_absence(page, session.engine, session.variant_id)
+    report = _with_resemblance(session, page, report)
+    if session.json:
+        print_json(report)
+    elif report.resembles:
+        from harness.report.terminal import show_resemblance
+
+        show_resemblance(session.console, report)
+    return report
+
+
+def _with_resemblance(session: Session, page: Page, report: Report) -> Report:
+    """Return the report on another engine, with whether the unbroken engine has the bug already."""
+    if not session.engine.foreign:
+        return report
+    import msgspec
+
+    from harness.experiment.resemblance import resembling_probes
+
+    probes = resembling_probes(page, session.engine, session.catalogue, session.baseline)
+    agrees = report.agrees and not probes
+    return msgspec.structs.replace(report, resembles=probes, agrees=agrees)
 
 
 def _prepare_probed(session: Session, page: Page, names: Sequence[str]) -> _Prepared:
@@ -170,7 +196,7 @@ def _prepare_probed(session: Session, page: Page, names: Sequence[str]) -> _Prep
     experiment = prepare(page, session.catalogue, session.engine, variant=variant, probes=names)
 
     def run() -> Report:
-        report = run_lab(experiment, session.baseline)
+        report = _with_resemblance(session, page, run_lab(experiment, session.baseline))
         if key:
             session.cache.put(REPORTS, {key: CachedReport(report, experiment.probes)})
         return report

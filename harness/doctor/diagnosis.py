@@ -59,11 +59,13 @@ class Diagnosis(msgspec.Struct, frozen=True):
     breaks: list[Application]
     settings: str
     """The text of a `harness.toml`."""
+    own: list[Fit] = []
+    """The probes of pages, as opposed to the shared ones, that show a bug."""
 
     @property
     def bugs(self) -> list[Fit]:
         """The probes that show a bug of the unbroken engine."""
-        return [item for item in self.probes if item.verdict == "bug"]
+        return [item for item in (*self.probes, *self.own) if item.verdict == "bug"]
 
 
 def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
@@ -73,7 +75,11 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
     """
     exploration = explore(name, baseline.cache, catalogue.conventions)
     shared = list(catalogue.shared_probes.values())
-    fits = _without_design(fit(exploration.engine, shared, baseline), shared, exploration)
+    everything = [*shared, *_own_probes(catalogue)]
+    all_fits = _without_design(
+        fit(exploration.engine, everything, baseline), everything, exploration
+    )
+    fits = {probe.name: all_fits[probe.name] for probe in shared}
     return Diagnosis(
         schema=1,
         engine=f"{exploration.target.module}:{exploration.name}",
@@ -88,7 +94,15 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
         probes=list(fits.values()),
         breaks=list(_applications(fits, OpenContext(catalogue, exploration.engine, baseline))),
         settings=settings_of(exploration),
+        own=[f for name, f in all_fits.items() if name not in fits and f.verdict == "bug"],
     )
+
+
+def _own_probes(catalogue: Catalogue) -> list[Probe]:
+    """Return the own probes of pages about engines of any design, each name once."""
+    pages = (page for page in catalogue.pages[0] if isinstance(page.front, Break) and page.portable)
+    named = {probe.name: probe for page in pages for probe in page.probes}
+    return [probe for name, probe in named.items() if name not in catalogue.shared_probes]
 
 
 def _without_design(

@@ -25,7 +25,6 @@ from harness.experiment.baseline import Baseline, CleanRun, Pair
 from harness.experiment.claims import compare_claims
 from harness.experiment.description import describe, describe_unreached, explain
 from harness.experiment.patching import Experiment
-from harness.experiment.placement import examine, with_guards
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 
@@ -37,19 +36,22 @@ def run_lab(experiment: Experiment, baseline: Baseline) -> Report:
     """
     start = time.perf_counter()
     chosen = usable(experiment, baseline)
-    experiment = with_guards(chosen)
+    experiment = chosen.with_guards()
     if baseline.explain:
         baseline.fill_cache(experiment.unpatched, experiment.probes)
     keys = baseline.clean(experiment.clean, experiment.probes)
     experiment = _repeatable(experiment, baseline)
     runs = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
     judgements = _judge_all(experiment, runs, keys)
-    misplaced, silent = examine(experiment, baseline, judgements, keys)
-    if misplaced:
-        return report_misplaced(experiment, misplaced, time.perf_counter() - start)
-    experiment = _only(chosen, experiment, silent)
-    names = {probe.name for probe in experiment.probes}
-    runs = [run for run in runs if run.probe in names]
+    if experiment.guards:
+        from harness.experiment.placement import examine  # for foreign engines only
+
+        misplaced, silent = examine(experiment, baseline, judgements, keys)
+        if misplaced:
+            return report_misplaced(experiment, misplaced, time.perf_counter() - start)
+        experiment = _only(chosen, experiment, silent)
+        names = {probe.name for probe in experiment.probes}
+        runs = [run for run in runs if run.probe in names]
     reports = _describe_all(experiment, baseline, runs, judgements, keys)
     if baseline.explain:
         reports = _explain_all(experiment, baseline, reports, judgements, keys)
@@ -63,8 +65,7 @@ def usable(experiment: Experiment, baseline: Baseline) -> Experiment:
         return experiment
     from harness.experiment.conformance import fit, usable_probes  # for foreign engines only
 
-    everything = with_guards(experiment)
-    fits = fit(experiment.clean, everything.probes, baseline)
+    fits = fit(experiment.clean, experiment.with_guards().probes, baseline)
     names = usable_probes(fits.values())
     left_out = {probe.name: fits[probe.name].reason for probe in experiment.probes}
     return replace(
@@ -88,8 +89,6 @@ def _repeatable(experiment: Experiment, baseline: Baseline) -> Experiment:
 
 def _only(chosen: Experiment, experiment: Experiment, silent: Mapping[str, Message]) -> Experiment:
     """Return the experiment with those of the chosen probes that could be judged."""
-    if experiment is chosen and not silent:
-        return experiment
     names = [probe.name for probe in chosen.probes]
     unjudged = {**(experiment.left_out or {}), **silent}
     own = {name: unjudged[name] for name in names if name in unjudged}

@@ -74,6 +74,12 @@ class Experiment(PatchedEngine):
         """Return the probe of that name."""
         return self._by_name[name]
 
+    def with_guards(self) -> Experiment:
+        """Return the experiment that also runs its guards."""
+        names = {probe.name for probe in self.probes}
+        others = tuple(probe for probe in self.guards if probe.name not in names)
+        return replace(self, probes=self.probes + others) if others else self
+
     @cached_property
     def numbers(self) -> frozenset[float]:
         """The numbers in the lines that the patch changes."""

@@ -8,7 +8,6 @@ the loss itself needs the changed code, or because single numbers are reused whe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from harness.answer_key.outcome import Judgement, judge
 from harness.core.message import Message, message, verbatim
@@ -28,13 +27,6 @@ IN_THE_LOSS = message(
 )
 
 
-def with_guards(experiment: Experiment) -> Experiment:
-    """Return the experiment that also runs its guards."""
-    names = {probe.name for probe in experiment.probes}
-    others = tuple(probe for probe in experiment.guards if probe.name not in names)
-    return replace(experiment, probes=experiment.probes + others) if others else experiment
-
-
 def examine(
     experiment: Experiment,
     baseline: Baseline,
@@ -47,7 +39,7 @@ def examine(
         for pair, judgement in judgements.items()
         if pair[0] in {guard.name for guard in experiment.guards}
         and experiment.expected(*pair) == DISGUISED
-        and _is_wrong(judgement)
+        and is_wrong(judgement)
     }
     silent: dict[str, Message] = {}
     if shown and _changes_the_loss(experiment, baseline):
@@ -58,7 +50,7 @@ def examine(
     return _sentence(experiment, telling) if telling else None, silent
 
 
-def _is_wrong(judgement: Judgement) -> bool:
+def is_wrong(judgement: Judgement) -> bool:
     """Whether a number is wrong or missing; arrays that only share memory hold right numbers."""
     return judgement.outcome in ("silent-corruption", "crash") and judgement.kind != "aliased"
 
@@ -67,7 +59,7 @@ def _changes_the_loss(experiment: Experiment, baseline: Baseline) -> bool:
     """Whether the patch also changes how this engine starts a backward pass with weights."""
     clean = baseline.clean(experiment.clean, OUTPUT_ALONE)
     runs = baseline.broken(experiment.clean, experiment.broken, OUTPUT_ALONE)
-    return any(_is_wrong(judge(run, clean[run.probe, run.loss].run)) for run in runs)
+    return any(is_wrong(judge(run, clean[run.probe, run.loss].run)) for run in runs)
 
 
 def _mixes(run: Run) -> bool:

@@ -65,7 +65,7 @@ class BreakRow(msgspec.Struct, frozen=True):
     witness: Witness | None
     pardon: Pardon | None
     why: str
-    """For a survivor, the stage at which the fault is lost; for a misplaced patch, what shows it."""
+    """For a survivor, the stage at which the fault is lost; if misplaced, what shows it."""
 
     @property
     def problem(self) -> str | None:

@@ -266,6 +266,17 @@ def _show_skipped(console: Screen, report: Report) -> None:
         console.print()
 
 
+def show_resemblance(console: Screen, report: Report) -> None:
+    """Print the probes on which the unbroken engine already behaves like the break."""
+    probes = ", ".join(f"`{probe}`" for probe in report.resembles)
+    line = console.say(
+        "Your engine already behaves like this break on {probes}: without it, its results there "
+        "are the same wrong ones.",
+        probes=probes,
+    )
+    console.print(Text(line, "bold red"))
+
+
 def _show_verdict(console: Screen, report: Report) -> None:
     say = console.say
     counts = Counter(run.outcome for run in report.runs)
@@ -285,6 +296,8 @@ def _show_verdict(console: Screen, report: Report) -> None:
                 evidence=claim.evidence,
             )
             console.print(Text(line, "bold red"))
+    if report.resembles:
+        show_resemblance(console, report)
     if report.misplaced:
         console.print(Text(say(report.misplaced), "bold red"))
     elif report.engine.foreign:

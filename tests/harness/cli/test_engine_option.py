@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.command import harness
-from tests.harness.engines.texts import SOUND, written
+from tests.harness.engines.texts import SOUND, changed, written
 
 pytestmark = pytest.mark.usefixtures("without_oracles")
 
@@ -143,6 +143,24 @@ def test_a_misplaced_patch_is_not_judged_on_a_single_probe_either(cache: str) ->
     assert (report["headline"], report["runs"], report["agrees"]) == ("misplaced", [], False)
     assert report["sites"]
     assert MISPLACED in report["misplaced"]
+
+
+@pytest.mark.parametrize("has_site", [True, False])
+def test_break_says_if_the_engine_already_has_the_bug(
+    tmp_path: Path, cache: str, has_site: bool
+) -> None:
+    both = "lambda g: fold(g, a.data.shape), lambda g: fold(g, b.data.shape)"
+    one = "lambda g: g, lambda g: fold(g, b.data.shape)"
+    text = changed((both, one if has_site else "lambda g: g, lambda g: g"))
+    engine = written(tmp_path, text) + ":Tensor"
+    arguments = ("break", "skip-unbroadcast", "--engine", engine)
+    done = breaks(*arguments, cwd=tmp_path, cache=cache)
+    assert (done.returncode, done.stderr) == (1, "")
+    said = " ".join(done.stdout.split())
+    assert "Your engine already behaves like this break on `add-new-axis`" in said
+    report = json.loads(breaks(*arguments, "--json", cwd=tmp_path, cache=cache).stdout)
+    assert "add-new-axis" in report["resembles"]
+    assert (report["agrees"], bool(report["sites"])) == (False, has_site)
 
 
 def test_check_fails_where_a_page_that_was_named_cannot_be_judged(

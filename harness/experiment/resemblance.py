@@ -1,0 +1,66 @@
+"""Whether an unbroken foreign engine already behaves like a break of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from harness.answer_key.outcome import judge
+from harness.core.errors import BreaklabError
+from harness.core.run import Run
+from harness.engines.engine import Engine, find_engine
+from harness.experiment.baseline import Baseline, Pair
+from harness.experiment.conformance import fit
+from harness.experiment.patching import Experiment, prepare
+from harness.experiment.placement import is_wrong
+from harness.pages.catalogue import Catalogue
+from harness.pages.page import Page
+from harness.pages.probe import Probe
+
+
+def resembling_probes(
+    page: Page, engine: Engine, catalogue: Catalogue, baseline: Baseline
+) -> list[str]:
+    """Return the page's probes on which the engine is wrong exactly as our engine with the break.
+
+    Ours accumulates gradients as that engine does. Empty if the engine is right on some probe on
+    which the break shows: then its mistake is another one.
+    """
+    fits = fit(engine, catalogue.probes_for(page), baseline)
+    names = [name for name, item in fits.items() if item.verdict in ("fits", "bug")]
+    wrong = {name for name in names if fits[name].verdict == "bug"}
+    if not wrong:
+        return []
+    variant = catalogue.page(engine.like, "variant") if engine.like else None
+    try:
+        ours = prepare(page, catalogue, find_engine(), variant=variant, probes=names)
+    except BreaklabError:  # the break does not apply to that variant
+        return []
+    correct = _clean(ours.clean, ours.probes, baseline)
+    broken = {(run.probe, run.loss): run for run in _broken(ours, baseline)}
+    theirs = _clean(engine, ours.probes, baseline)
+    if any(_differ(broken[pair], correct[pair]) for pair in broken if pair[0] not in wrong):
+        return []
+    unlike = {pair[0] for pair in broken if _differ(theirs[pair], broken[pair])}
+    return [name for name in names if name in wrong - unlike]
+
+
+def _clean(engine: Engine, probes: tuple[Probe, ...], baseline: Baseline) -> Mapping[Pair, Run]:
+    return {pair: clean.run for pair, clean in baseline.clean(engine, probes).items()}
+
+
+def _broken(experiment: Experiment, baseline: Baseline) -> list[Run]:
+    return baseline.broken(experiment.clean, experiment.broken, experiment.probes)
+
+
+def _differ(run: Run, other: Run) -> bool:
+    """Whether two runs end differently, apart from shared memory.
+
+    Failures are equal if their phase and their type are.
+    """
+    if run.failure and other.failure:
+        ends = [(failure.phase, failure.type) for failure in (run.failure, other.failure)]
+        return ends[0] != ends[1]
+    reached = msgspec.structs.replace(run, reached=[0])  # else nothing would be compared
+    return is_wrong(judge(reached, other))
