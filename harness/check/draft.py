@@ -32,6 +32,8 @@ class Draft:
     hunks: tuple[DraftHunk, ...] = ()
     """The patch; empty if the author will write it."""
     probes: tuple[str, ...] = ()
+    engine: str | None = None
+    """The engine that the page is about; None for minigrad."""
 
     def __post_init__(self) -> None:
         """Raise UsageError for an invalid id, family, kind or level."""

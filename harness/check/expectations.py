@@ -11,7 +11,7 @@ from harness.core.errors import BreaklabError
 from harness.core.finding import Finding, finding_from, finding_from_bug
 from harness.core.report import ClaimReport, Report, RunReport
 from harness.diagnostics import DIAGNOSTICS
-from harness.experiment.baseline import Baseline
+from harness.experiment.baseline import UNREPEATABLE, Baseline
 from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import check_blocks, prepare
@@ -134,11 +134,13 @@ def _unusable_probes(page: Page, report: Report) -> dict[str, Finding]:
         return Finding(page.path, line, f"the probe `{probe}` {problem}", remedy)
 
     seed = "draw from a seeded generator, `np.random.default_rng(0)`; a leaf is seeded already"
+    correct = "correct the probe; a probe that must be refused has a name `refuse-...`"
     findings = {
-        probe: finding(probe, f"cannot be judged: {reason}", seed)
+        probe: finding(
+            probe, f"cannot be judged: {reason}", seed if reason == UNREPEATABLE else correct
+        )
         for probe, reason in report.left_out.items()
     }
-    correct = "correct the probe; a probe that must be refused has a name `refuse-...`"
     for run in report.runs:
         if (failure := run.wrong_reason.get("crash")) and not run.probe.startswith("refuse-"):
             problem = f"fails on the unbroken engine as well: {failure}"

@@ -8,13 +8,14 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from harness.core.errors import BreaklabError
 from harness.core.finding import Finding
+from harness.engines.engine import Engine
 from harness.experiment.context import Context
 from harness.experiment.patching import put
 from harness.pages.catalogue import nearest
@@ -40,7 +41,7 @@ def check_spelling(page: Page, context: Context) -> Iterator[Finding]:
     for name in sorted(after.read - existing):
         problem = f"`{name}` on the + side is defined nowhere, and the patched code crashes"
         remedy = f"{nearest(name, before.read | before.bound)}correct the spelling, or define it"
-        yield Finding(page.path, _line_with(name, page), problem, remedy)
+        yield Finding(page.path, _line_with(name, _blocks(page, engine)), problem, remedy)
 
 
 class _Names:
@@ -75,14 +76,19 @@ def _parse(text: str) -> ast.Module:
         return ast.parse(text)
 
 
-def _line_with(name: str, page: Page) -> int:
+def _blocks(page: Page, engine: Engine) -> list[Fence]:
+    """Return the blocks of a page that are about the engine; empty for a page about another."""
+    is_own = not engine.foreign or page.is_about(engine.name)
+    return page.diffs(engine.name) if is_own else []
+
+
+def _line_with(name: str, blocks: Sequence[Fence]) -> int:
     """Return the number of the first + line with that name, or of the first block."""
-    blocks = page.diffs("minigrad")
     for block in blocks:
         for number, row in enumerate(block.text.splitlines(), start=block.line):
             if row.startswith("+") and re.search(rf"\b{name}\b", row):
                 return number
-    return blocks[0].line if blocks else page.body_line
+    return blocks[0].line
 
 
 # ----- Equal patches -----
@@ -108,7 +114,7 @@ class _Words:
 
 
 def check_uniqueness(page: Page, context: Context) -> Iterator[Finding]:
-    """Yield the pages whose patch changes our engine in exactly the same way."""
+    """Yield the pages whose patch changes the engine in exactly the same way."""
     patches = _patches(context)
     if (own := patches.get(page.id)) is None or not own.result(context):
         return
@@ -118,11 +124,12 @@ def check_uniqueness(page: Page, context: Context) -> Iterator[Finding]:
         if own.result(context) == other.result(context):
             problem = f"its patch is the same as that of `{other.page.id}` ({other.page.path})"
             remedy = "keep one of the two pages, or change what this one breaks"
-            yield Finding(page.path, page.diffs("minigrad")[0].line - 1, problem, remedy)
+            line = _blocks(page, context.engine)[0].line - 1
+            yield Finding(page.path, line, problem, remedy)
 
 
 class _PagePatch:
-    """A page's patch, and its result on our engine, computed when it is needed."""
+    """A page's patch, and its result on the engine, computed when it is needed."""
 
     def __init__(self, page: Page, words: _Words) -> None:
         self.page, self.words = page, words
@@ -148,7 +155,7 @@ def _patches(context: Context) -> dict[str, _PagePatch]:
         patches = {
             page.id: _PagePatch(page, _words(blocks))
             for page in pages
-            if isinstance(page.front, ProbedFront) and (blocks := page.diffs("minigrad"))
+            if isinstance(page.front, ProbedFront) and (blocks := _blocks(page, context.engine))
         }
         context.baseline.memo[_patches] = pages, patches
     return patches

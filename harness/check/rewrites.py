@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core.errors import DoesNotApply
+from harness.engines.engine import Engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import Context
 from harness.experiment.patching import Experiment
 from harness.grade.submission import prepare_bare
 from harness.pages.front_matter import Variant
+from harness.pages.page import Page
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,14 @@ def rewrites(context: Context) -> Rewrites:
         experiments = []
         for page in catalogue.pages[0]:
             with contextlib.suppress(DoesNotApply):
-                if isinstance(page.front, Variant):
+                if isinstance(page.front, Variant) and _is_about(page, context.engine):
                     experiments.append(prepare_bare(page, (), context))
         selective = Baseline(baseline.cache, baseline.diagnostics, baseline.limits, select=True)
         known = baseline.memo[rewrites] = Rewrites(catalogue.roots, selective, experiments)
     return known
+
+
+def _is_about(page: Page, engine: Engine) -> bool:
+    if engine.foreign:
+        return page.is_about(engine.name)
+    return not page.is_about_another(engine.name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from harness.check.draft import Draft, DraftHunk
@@ -40,6 +41,7 @@ def write_page(draft: Draft, folder: Path, context: Context) -> tuple[Path, Brea
         if name not in catalogue.shared_probes:
             remedy = "`harness list --probes` shows them; add the page's own probes later"
             raise unknown("shared probe", name, catalogue.shared_probes, remedy)
+    draft = replace(draft, engine=context.engine.name if context.engine.foreign else None)
     path = folder / draft.family / f"{draft.id}.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8") as file:
@@ -184,7 +186,8 @@ def _block(section: str, draft: Draft) -> str:
         return ""
     blank = DraftHunk(after="the changed code")
     hunks = [_hunk(hunk) for hunk in draft.hunks or [blank]]
-    return "\n".join(["```diff", "\n\n".join(hunks), "```"])
+    fence = f"```diff engine={draft.engine}" if draft.engine else "```diff"
+    return "\n".join([fence, "\n\n".join(hunks), "```"])
 
 
 def _hunk(hunk: DraftHunk) -> str:

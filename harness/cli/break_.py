@@ -165,7 +165,7 @@ def _show_absence(session: Session, page: Page) -> Report:
 
 def _with_resemblance(session: Session, page: Page, report: Report) -> Report:
     """Return the report on another engine, with whether the unbroken engine has the bug already."""
-    if not session.engine.foreign:
+    if not session.engine.foreign or page.is_about(session.engine.name):
         return report
     import msgspec
 

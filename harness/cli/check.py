@@ -15,6 +15,9 @@ from harness.core.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.check.pages import PageCheck
+    from harness.core.finding import Finding
+    from harness.core.report import Report
+    from harness.pages.page import Page
 
 
 def check(
@@ -43,7 +46,7 @@ def check(
         remedy = "leave --training out: pages that you name are always checked"
         raise UsageError(f"--training cannot be combined with a page ({pages[0]})", remedy)
     if session.engine.foreign and not training:
-        return _compare(session, pages or (), only or ())
+        return _check_on_engine(session, pages or (), only or ())
     checks: list[PageCheck] = []
     for checked in check_pages(session, pages or (), training=training, only=only or ()):
         checks.append(checked)
@@ -60,7 +63,12 @@ def check(
 
 
 def _print_checks(checks: Sequence[PageCheck], seconds: float) -> None:
-    entries = [
+    reports = [report for checked in checks for report in checked.reports]
+    print_json({"schema": 1, "pages": _entries(checks), "reports": reports, "seconds": seconds})
+
+
+def _entries(checks: Sequence[PageCheck]) -> list[dict[str, object]]:
+    return [
         {
             "page": checked.page,
             "path": checked.path,
@@ -71,36 +79,61 @@ def _print_checks(checks: Sequence[PageCheck], seconds: float) -> None:
         }
         for checked in checks
     ]
-    reports = [report for checked in checks for report in checked.reports]
-    print_json({"schema": 1, "pages": entries, "reports": reports, "seconds": seconds})
 
 
-def _compare(session: Session, ids: Sequence[str], only: Sequence[Path]) -> int:
-    """Compare breaks on a foreign engine with what their pages state for minigrad.
+def _check_on_engine(session: Session, ids: Sequence[str], only: Sequence[Path]) -> int:
+    """Check the pages about another engine there, and compare the breaks about minigrad with it.
 
-    A difference is a failure only if it shows that a patch is not the change that its page means.
+    A difference from a page about minigrad is a failure only if it shows that a patch is not the
+    change that its page means.
     """
+    from harness.check.pages import check_page
+    from harness.core.finding import worst
+    from harness.experiment.comparison import breaks_for
+
+    catalogue, name = session.catalogue, session.engine.name
+    inside = catalogue.ids_in(only) if only else catalogue.files.keys()
+    chosen = [catalogue.page(page_id) for page_id in ids] or catalogue.valid_pages()
+    own = [page.id for page in chosen if page.is_about(name) and page.id in inside]
+    checks: list[PageCheck] = []
+    for page_id in own:
+        checks.append(check_page(page_id, session))
+        if not session.json:
+            session.show(checks[-1])
+    others = [page_id for page_id in ids if page_id not in own]
+    pages = breaks_for(catalogue, others) if others or not ids else []
+    pages = [page for page in pages if page.id in inside and page.id not in own]
+    if not (pages or own):
+        folders = ", ".join(map(str, only))
+        raise UsageError(f"no break to compare in {folders}", "`harness new` writes one")
+    reports, findings = _compare(session, pages, ids)
+    if session.json:
+        entries = {"pages": _entries(checks)} if checks else {}
+        found = [*(finding for check in checks for finding in check.findings), *findings]
+        print_json({"schema": 1, **entries, "reports": reports, "findings": found})
+    return worst(
+        [*(check.exit_status for check in checks), *(found.exit_status for found in findings)]
+    )
+
+
+def _compare(
+    session: Session, pages: Sequence[Page], ids: Sequence[str]
+) -> tuple[list[Report], list[Finding]]:
+    """Compare breaks about minigrad with another engine."""
     from harness.check.expectations import check_on_engine
-    from harness.core.finding import Finding, worst
     from harness.experiment.baseline import Baseline
-    from harness.experiment.comparison import breaks_for, compare_pages
+    from harness.experiment.comparison import compare_pages
     from harness.experiment.context import OpenContext
     from harness.report.findings import show_comparison
 
-    reports, findings = [], list[Finding]()
+    reports: list[Report] = []
+    findings: list[Finding] = []
     baseline = Baseline(session.cache, diagnostics=())  # not needed for outcomes
     context = OpenContext(session.catalogue, session.engine, baseline)
-    inside = session.catalogue.ids_in(only) if only else session.catalogue.files.keys()
-    pages = [page for page in breaks_for(session.catalogue, ids) if page.id in inside]
-    if not pages:
-        folders = ", ".join(map(str, only))
-        raise UsageError(f"no break to compare in {folders}", "`harness new` writes one")
     for page, report in zip(pages, compare_pages(pages, context), strict=True):
         reports.append(report)
         new = list(check_on_engine(page, report, named=page.id in ids))
         findings += new
         if not session.json:
             show_comparison(session.console, report, new)
-    if session.json:
-        print_json({"schema": 1, "reports": reports, "findings": findings})
-    return worst(finding.exit_status for finding in findings)
+    return reports, findings

@@ -117,11 +117,10 @@ class Session:
         from harness.experiment.exploration import explore
 
         engine = explore(name, self.cache, self.catalogue.conventions).engine
-        if self.variant_id is not None and engine.foreign:
+        if self.variant is not None and engine.foreign and not self.variant.is_about(engine.name):
             raise UsageError(
-                f"--on {self.variant_id}: variants are rewrites of minigrad, and {engine.name} is "
-                "another engine",
-                "leave --on out, or --engine",
+                f"--on {self.variant_id}: this variant is not a rewrite of {engine.name}",
+                f"leave --on out, or write a variant whose blocks are for engine={engine.name}",
             )
         return engine
 

@@ -24,7 +24,7 @@ class EngineReport(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     variant: str | None
     foreign: bool = False
-    """Whether it is not minigrad: then a page's statements are compared, but not required."""
+    """Whether the page is about another engine: then its statements are compared, not required."""
     like: str | None = None
     """The variant of minigrad whose expected outcomes it is compared with."""
 

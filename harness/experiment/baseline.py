@@ -128,7 +128,7 @@ class Baseline:
         """Return the probes that give different numbers each time, each with that reason.
 
         Every probe of a page or a user that succeeds on the clean engine runs again, in another
-        process. For a foreign engine, `fit` decides which probes can be used.
+        process.
         """
         job = self._repeat_job(engine, probes)
         if not job.items:
@@ -321,7 +321,7 @@ class Baseline:
 
         Its keys differ from those of any other job, so the cache does not return the first runs.
         """
-        own = [probe for probe in probes if not (probe.shared or engine.foreign)]
+        own = [probe for probe in probes if not probe.shared]
         job = job_for(engine.without_sites(), own, self.limits or Limits())
         return msgspec.structs.replace(job, trailed=False)
 

@@ -15,7 +15,7 @@ import msgspec
 
 from harness.answer_key.divergence import is_cancelled
 from harness.answer_key.outcome import Judgement, infected, judge, stage_of
-from harness.core.message import Message
+from harness.core.message import Message, message
 from harness.core.report import Report, RunReport
 from harness.core.run import Digest, Run
 from harness.core.vocabulary import Outcome, headline
@@ -63,6 +63,8 @@ def usable(experiment: Experiment, baseline: Baseline) -> Experiment:
     """Return the experiment with the probes on which an unbroken foreign engine is right."""
     if not experiment.clean.foreign or experiment.left_out is not None:
         return experiment
+    if not experiment.foreign:
+        return _runnable(experiment, baseline)
     from harness.experiment.conformance import fit, usable_probes  # for foreign engines only
 
     fits = fit(experiment.clean, experiment.with_guards().probes, baseline)
@@ -74,6 +76,20 @@ def usable(experiment: Experiment, baseline: Baseline) -> Experiment:
         guards=tuple(probe for probe in experiment.guards if probe.name in names),
         left_out={name: reason for name, reason in left_out.items() if name not in names},
     )
+
+
+def _runnable(experiment: Experiment, baseline: Baseline) -> Experiment:
+    """Return the experiment with the probes that the engine can run; it is itself the reference."""
+    runs = [clean.run for clean in baseline.clean(experiment.clean, experiment.probes).values()]
+    failures = {run.probe: run.failure for run in runs if run.failure}
+    refused = {probe.name for probe in experiment.probes if probe.refused}
+    left_out = {
+        name: message("it fails on the unbroken engine: {failure}", failure=failure.sentence)
+        for name, failure in failures.items()
+        if name not in refused
+    }
+    probes = tuple(probe for probe in experiment.probes if probe.name not in left_out)
+    return replace(experiment, probes=probes, left_out=left_out)
 
 
 def _repeatable(experiment: Experiment, baseline: Baseline) -> Experiment:
@@ -276,7 +292,7 @@ def _report(
     experiment: Experiment, baseline: Baseline, runs: list[RunReport], seconds: float
 ) -> Report:
     names = [diagnostic.name for diagnostic in baseline.diagnostics]
-    foreign = experiment.clean.foreign  # pages make claims about our engine only
+    foreign = experiment.foreign  # a page makes claims only about its own engine
     claims = [] if foreign else compare_claims(experiment.page, experiment.variant, names, runs)
     return Report(
         schema=1,

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import msgspec
+
 from harness.core.errors import BreaklabError, DoesNotApply, HunkError, PageError, UsageError
 from harness.core.message import Message
 from harness.core.report import EngineReport, SiteReport
@@ -47,7 +49,13 @@ class PatchedEngine:
     @property
     def engine(self) -> EngineReport:
         """The engine, for reports."""
-        return self.clean.report(self.variant)
+        report = self.clean.report(self.variant)
+        return msgspec.structs.replace(report, foreign=self.foreign)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether the page is about another engine: its statements are compared, not required."""
+        return self.clean.foreign and not self.page.is_about(self.clean.name)
 
     @property
     def sites(self) -> list[SiteReport]:
@@ -88,7 +96,8 @@ class Experiment(PatchedEngine):
 
     def expected(self, probe: str, loss: Loss | None) -> Outcome | None:
         """Return the outcome that the page states for engines with this kind of accumulation."""
-        return self.page.expected(self.variant or self.clean.like, probe, loss)
+        like = self.clean.like if self.foreign else None
+        return self.page.expected(self.variant or like, probe, loss)
 
     @property
     def unpatched(self) -> Engine:
@@ -121,7 +130,9 @@ def prepare(
         probes=catalogue.probes_for(page, probes),
     )
     return (
-        replace(experiment, guards=_guards(experiment, catalogue)) if clean.foreign else experiment
+        replace(experiment, guards=_guards(experiment, catalogue))
+        if experiment.foreign
+        else experiment
     )
 
 
@@ -162,7 +173,9 @@ def put(page: Page, engine: Engine) -> Patched:
             page.path,
             page.body_line,
             f"no patch for the engine {engine.name}",
-            "write the change as a ```diff block under `## The break`",
+            "name the engine that the page is about with --engine"
+            if page.is_about_another(engine.name)
+            else "write the change as a ```diff block under `## The break`",
         )
     return apply_first(candidates, engine.sources)
 

@@ -145,6 +145,7 @@ def choose(
     pages = catalogue.valid_pages()
     variant = None if on is None else catalogue.page(on, "variant")
     breaks = [page for page in pages if isinstance(page.front, Break)]
+    breaks = [page for page in breaks if page.id in ids or _is_tried(page, engine)]
     chosen = _select(catalogue, breaks, ids, family, only)
     left_out = {page.id for page in breaks} - {page.id for page in chosen}
     omitted = {_root(page.path, catalogue.roots) for page in breaks if page.id in left_out}
@@ -154,10 +155,19 @@ def choose(
         engine=engine,
         variant=variant,
         controls=tuple(p for p in pages if isinstance(p.front, Control) and ours),
-        variants=tuple(p for p in pages if isinstance(p.front, Variant) and ours and not variant),
+        variants=tuple(
+            page
+            for page in pages
+            if isinstance(page.front, Variant) and ours and not variant and _is_tried(page, engine)
+        ),
         breaks=tuple(chosen),
         complete=frozenset(catalogue.roots) - omitted,
     )
+
+
+def _is_tried(page: Page, engine: Engine) -> bool:
+    """Whether a page is tried on the engine; on ours, pages about other engines are left out."""
+    return engine.foreign or not page.is_about_another(engine.name)
 
 
 def plan_matrix(choice: Choice, cache: Cache | None = None) -> Plan:

@@ -112,6 +112,19 @@ class Page:
         """Return the blocks for this engine only."""
         return [fence for fence in self._diffs if f"engine={engine}" in fence.info[1:]]
 
+    def is_about(self, engine: str) -> bool:
+        """Whether all blocks name their engine, and some this one: the page is about it."""
+        return self._names_engines and bool(self.diffs_for(engine))
+
+    def is_about_another(self, engine: str) -> bool:
+        """Whether all blocks name their engine, and none this one."""
+        return self._names_engines and not self.diffs_for(engine)
+
+    @property
+    def _names_engines(self) -> bool:
+        names = [any(w.startswith("engine=") for w in fence.info) for fence in self._diffs]
+        return bool(names) and all(names)
+
     @property
     def portable(self) -> list[Fence]:
         """The blocks for engines with another design: the first that fits is the patch."""

@@ -333,6 +333,8 @@ def _show_verdict(console: Screen, report: Report) -> None:
 def _comparison(report: Report, say: Language) -> Text:
     """Return how a foreign engine's outcomes compare with those that the page states."""
     same, stated = report.agreement
+    if report.runs and not stated:
+        return Text(say("The page states nothing about these probes."))
     if not stated:
         return Text(say("No probe of this page can run on this engine, so its patch was not run."))
     how = say("in place") if report.engine.like else say("out of place")
