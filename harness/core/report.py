@@ -103,6 +103,8 @@ class Report(msgspec.Struct, frozen=True):
     loading the patched text. None if nothing was run."""
     misplaced: Message | None = None
     """Why the patch is not the change that the page means; then nothing is judged."""
+    partial: Message | None = None
+    """That the patch changes only some of the branches that store a gradient."""
     resembles: list[str] = []
     """The probes on which the unbroken engine is already wrong as our engine is with the break."""
 

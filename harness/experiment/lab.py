@@ -294,6 +294,11 @@ def _report(
     names = [diagnostic.name for diagnostic in baseline.diagnostics]
     foreign = experiment.foreign  # a page makes claims only about its own engine
     claims = [] if foreign else compare_claims(experiment.page, experiment.variant, names, runs)
+    partial = None
+    if foreign:
+        from harness.experiment.branches import partial_change
+
+        partial = partial_change(experiment.clean, experiment.broken.sites)
     return Report(
         schema=1,
         break_=experiment.page.id,
@@ -311,4 +316,5 @@ def _report(
         claims=claims,
         missing=baseline.missing(),
         left_out=dict(experiment.left_out or {}),
+        partial=partial,
     )

@@ -47,6 +47,8 @@ def show_comparison(console: Screen, report: Report, findings: Sequence[Finding]
     elif report.left_out:
         line.append(f"  {next(iter(report.left_out.values()))}", "dim")
     console.print(line, soft_wrap=True)
+    if report.partial:
+        console.print(Text(f"    in part: {report.partial}", "yellow"), soft_wrap=True)
     for finding in findings:
         _show_finding(console, finding)
 

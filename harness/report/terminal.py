@@ -302,6 +302,9 @@ def _show_verdict(console: Screen, report: Report) -> None:
         console.print(Text(say(report.misplaced), "bold red"))
     elif report.engine.foreign:
         console.print(_comparison(report, say))
+        if report.partial:
+            line = say("The patch fits only in part: {reason}.", reason=report.partial)
+            console.print(Text(line, "yellow"))
     elif report.left_out and not report.runs:
         console.print(say("No probe can be judged."))
     elif not report.runs:

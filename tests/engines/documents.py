@@ -90,7 +90,7 @@ def _table(engines: Sequence[Listed], by_break: dict[str, dict[str, Report]]) ->
     yield f"| --- |{' --- |' * len(engines)}"
     nowhere = []
     for name, reports in by_break.items():
-        if not any(report.runs for report in reports.values()):
+        if not any(report.runs or report.misplaced for report in reports.values()):
             nowhere.append(name)
             continue
         cells = " | ".join(_cell(reports[listed.title]) for listed in engines)
@@ -111,10 +111,13 @@ disguised as correct, · not reached, ~ a convention), the number of sites, and 
 as the page predicts for engines that accumulate gradients as this one does. A crash in place of a
 silent corruption is not a failure: it is how this engine responds to the same bug. Counts may vary
 by a run or two if an engine keeps its graph in sets, whose order depends on memory addresses. A
-dash: the break has no site in the engine, or the engine cannot run any probe of its page."""
+dash: the break has no site in the engine, or the engine cannot run any probe of its page.
+Misplaced: the patch is not the change that the page means there."""
 
 
 def _cell(report: Report) -> str:
+    if report.misplaced:
+        return "misplaced"
     if not report.runs:
         return "-"
     same, stated = report.agreement

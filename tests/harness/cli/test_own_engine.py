@@ -51,8 +51,8 @@ missed_by = ["crash", "shape"]
 
 ## Hypothesis
 
-The derivative of `x ** 3` is `3 * x ** 2`; here the factor 3 is missing. For `[1, 2]` the correct gradient of the sum is
-`[3, 12]`. Predict it with the break, and for `[0, 0]`.
+The derivative of `x ** 3` is `3 * x ** 2`; here the factor 3 is missing. For `[1, 2]` the correct
+gradient of the sum is `[3, 12]`. Predict it with the break, and for `[0, 0]`.
 
 ## The break
 
@@ -98,7 +98,8 @@ missed_by = ["gradcheck"]
 
 ## Hypothesis
 
-A product of two equal numbers is their square. Which gradient do you expect for `[1, 2]`, if it was `[3, 12]`?
+A product of two equal numbers is their square. Which gradient do you expect for `[1, 2]`, if it
+was `[3, 12]`?
 
 ## The break
 

@@ -71,10 +71,16 @@ def test_the_findings_are_in_the_diagnosis(closures: Diagnosis) -> None:
 
 def test_bugs_are_those_that_can_be_seen_by_hand(closures: Diagnosis) -> None:
     """Its products are for two axes: with three, `.T` turns round all of them; 0 * 0**-1 is NaN."""
-    assert {each.probe for each in closures.bugs} == {
+    assert {each.probe for each in closures.probes if each.verdict == "bug"} == {
         *("matmul-batch", "matmul-cube", "matmul-vector", "matmul-vectors", "shared-matrix"),
         "powers",
     }
+
+
+def test_own_probes_of_pages_show_bugs_too(closures: Diagnosis) -> None:
+    own = {each.probe for each in closures.own}
+    assert own >= {"batch-from-the-left", "matmul-created-and-stretched"}
+    assert own == {each.probe for each in closures.bugs} - {each.probe for each in closures.probes}
 
 
 def test_a_central_unbroadcasting_is_called_one(bench: Baseline, no_pages: Catalogue) -> None:
