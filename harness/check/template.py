@@ -109,9 +109,16 @@ def _with_tables(toml: str, tables: Mapping[str, Sequence[str]]) -> str:
     return "\n".join(rows).rstrip() + "\n"
 
 
-def next_steps(draft: Draft, path: Path, folder: Path | None, error: BreaklabError | None) -> str:
-    """Return the next steps for a new page; `folder` if commands must name it."""
-    option = f" --breaks {shlex.quote(str(folder))}" if folder else ""
+def next_steps(
+    draft: Draft,
+    path: Path,
+    folder: Path | None,
+    error: BreaklabError | None,
+    engine: str | None = None,
+) -> str:
+    """Return the next steps for a new page; `folder` and `engine` if commands must name them."""
+    names = {"--breaks": str(folder) if folder else None, "--engine": engine}
+    option = "".join(f" {name} {shlex.quote(value)}" for name, value in names.items() if value)
     steps = {
         f"diff {draft.id}": "what the patch changes in the engine's code",
         f"new {draft.id} --again": "observe again after the patch was edited",

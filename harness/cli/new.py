@@ -88,7 +88,7 @@ def new_page(
         print_json({"schema": 1, "page": page, "path": str(path), **problem})
     else:
         bundled = folder.resolve() in {root.resolve() for root in bundled_roots}
-        print(next_steps(draft, path, None if bundled else folder, error))
+        print(next_steps(draft, path, None if bundled else folder, error, engine))
     return error.exit_status if error else 0
 
 

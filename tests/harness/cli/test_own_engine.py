@@ -211,8 +211,10 @@ def test_a_new_page_is_about_the_engine_that_it_was_made_on(course: Path) -> Non
         course,
         *("new", "tanh-slope-one", "--family", "op-formulas", "--scope", "Tensor.tanh"),
         *("--before", "(1 - t**2) * out.grad", "--after", "out.grad", "--breaks", "my-breaks"),
+        *("--engine", "engine.py"),
     )
     assert (done.returncode, done.stderr) == (0, "")
+    assert "harness break tanh-slope-one --breaks my-breaks --engine engine.py" in done.stdout
     page = (course / "my-breaks/op-formulas/tanh-slope-one.md").read_text(encoding="utf-8")
     assert "```diff engine=engine\n@@ Tensor.tanh @@" in page
     assert re.search(r"^tanh +=.*observed: silent-corruption", page, re.M)
