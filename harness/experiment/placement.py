@@ -56,7 +56,10 @@ def is_wrong(judgement: Judgement) -> bool:
 
 
 def _changes_the_loss(experiment: Experiment, baseline: Baseline) -> bool:
-    """Whether the patch also changes how this engine starts a backward pass with weights."""
+    """Whether the patch also changes the weighted sum that a backward pass starts from here."""
+    dialect = experiment.clean.dialect
+    if dialect.kind != "scalars" and "sum" not in f"{dialect.backward} {dialect.pull}":
+        return False  # the engine takes the cotangent itself
     clean = baseline.clean(experiment.clean, OUTPUT_ALONE)
     runs = baseline.broken(experiment.clean, experiment.broken, OUTPUT_ALONE)
     return any(is_wrong(judge(run, clean[run.probe, run.loss].run)) for run in runs)
