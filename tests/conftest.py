@@ -41,6 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     set_hypothesis_home_dir(config.rootpath / ".hypothesis")  # digests of our sources, no examples
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Return one process more than there are processors: many tests wait for a child process."""
     return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,13 +18,38 @@ from harness.plugin.entry import PATCHED
 if TYPE_CHECKING:
     import pytest
 
-QUIET = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=no")
+QUIET = ("-q", "-x", "-p", "no:cacheprovider", "--tb=no")
+
+_VALUED = ("--breaks-engine", "--breaks-json", "--breaks-junit", "--breaks-min-score")
+_OF_XDIST = ("-n", "--numprocesses", "--dist", "--maxprocesses")
+
+
+def same_options(config: pytest.Config) -> list[str]:
+    """Return the options of a run, without ours, those of xdist and the names of the tests."""
+    options: list[str] = []
+    given = iter(config.invocation_params.args)
+    for argument in given:
+        name = argument.partition("=")[0]
+        if argument in (*_VALUED, *_OF_XDIST):
+            next(given, None)
+        elif not (
+            name.startswith("--breaks")
+            or name in _OF_XDIST
+            or re.fullmatch(r"-n\w+", argument)
+            or argument in (*config.args, config.getoption("breaks"))
+        ):
+            options.append(argument)
+    return [*options, *(("-n0",) if config.pluginmanager.hasplugin("xdist") else ())]
 
 
 def install_patched_engine(file: str) -> None:
     """Let the imports of this process find the engine that `run_reloaded` wrote to a file."""
     task = json.loads(Path(file).read_text(encoding="utf-8"))
     find_in_memory(Path(task["root"]), task["sources"])
+
+
+class RunFailed(Exception):
+    """Pytest did not run the tests, which says nothing about the break."""
 
 
 class FirstFailure:
@@ -45,6 +71,8 @@ def run_reloaded(
     -------
     list of str, str
         The tests that fail, and how the process ended if it did not end by itself.
+
+    Raises RunFailed if pytest could not run them.
     """
     with tempfile.TemporaryDirectory(prefix="breaklab-") as scratch:
         task = Path(scratch) / "engine.json"
@@ -66,5 +94,7 @@ def run_reloaded(
             return [], f"not done after {limit:.0f} seconds"
         failed = Path(f"{task}.failed")
         names = failed.read_text(encoding="utf-8").split("\n")[:-1] if failed.exists() else []
+        if done.returncode in (4, 5):  # wrong arguments, no tests
+            raise RunFailed(f"`{' '.join(command[:20])} ...` ended with status {done.returncode}")
         problem = "" if done.returncode in (0, 1) else f"pytest ended with status {done.returncode}"
         return names, problem

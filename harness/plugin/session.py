@@ -25,7 +25,7 @@ from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.pages.page import Page
 from harness.plugin.calls import CALLS
 from harness.plugin.mutants import Code, Mutant, mutants, patched_texts, select
-from harness.plugin.reloading import run_reloaded
+from harness.plugin.reloading import run_reloaded, same_options
 from harness.plugin.runners import Outcome, Reach, Request, Runner, run_all
 from harness.plugin.sharing import REPORT, Meeting, group_of, merged
 from harness.runs.cache import Cache, open_cache
@@ -79,7 +79,7 @@ class BreaksSession:
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.passed: set[str] = set()
         self.report: SuiteReport | None = None
-        _fix_hypothesis()
+        fix_hypothesis()
 
     def _selected(self, config: pytest.Config) -> list[Page]:
         """Return the selected breaks. A file in place of a selection is one to collect."""
@@ -231,7 +231,7 @@ class BreaksSession:
         """Run the tests that pass in a fresh process that loads the broken engine."""
         start = time.perf_counter()
         names = [item.nodeid for item in self.items if item.nodeid in self.passed]
-        arguments = names if only is None else list(only)
+        arguments = [*same_options(self.config), *(names if only is None else only)]
         limit = 60 + 20 * sum(self.seconds.values())
         root, sources = patched_texts(self.engine, mutant.files.texts)
         folder = Path(self.config.rootpath)
@@ -374,7 +374,7 @@ def _fixtures(item: pytest.Item) -> Iterator[Any]:
         yield from definitions
 
 
-def _fix_hypothesis() -> None:
+def fix_hypothesis() -> None:
     """Let Hypothesis draw the same examples in every run."""
     with suppress(ImportError):
         from hypothesis import settings
