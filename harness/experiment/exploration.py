@@ -100,7 +100,9 @@ def _is_in_place(target: Target, steps: Sequence[SurveyStep]) -> bool:
     """Whether gradients are added into an existing buffer, so that shapes have to agree."""
     if target.settings.accumulation:
         return target.settings.accumulation == "in place"
-    accumulation = steps[3]
+    accumulation, seen = steps[3], steps[-1].unsummed.get("leaf")
+    if seen:
+        return seen == "crash"
     if accumulation.initial_gradient == "zeros" and accumulation.second_backward == "in place":
         return True
     return accumulation.initial_gradient == "zeros" and adds_in_place(target.sources)
@@ -111,7 +113,8 @@ def _names(target: Target, step: SurveyStep) -> dict[str, str | tuple[str, ...]]
     names = dict(target.settings.names)
     gradient, reducers = re.search(r"\bt\.(\w+)", step.dialect.gradient), step.reducers
     if step.dialect.kind != "functional":
-        theirs = {"Tensor": step.name or "Tensor", "grad": gradient[1] if gradient else "grad"}
+        stored = gradient if step.dialect.stores_gradients else None
+        theirs = {"Tensor": step.name or "Tensor", "grad": stored[1] if stored else "grad"}
         names = {ours: name for ours, name in theirs.items() if name != ours} | names
     if "unbroadcast" not in names:
         used = [reducer for reducer in reducers if reducer.callers] or list(reducers)
