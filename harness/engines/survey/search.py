@@ -44,6 +44,12 @@ Readings = dict[str, list[str]]
 """Expressions that read the data of a leaf, by the expression that makes it."""
 Work = Callable[[BackwardForm], list[str]]
 
+_USUAL: tuple[Shape, ...] = ((2, 3), (2, 3, 4))
+"""The shapes of leaves: three axes are for engines that add one to two."""
+
+_OTHERS: tuple[Shape, ...] = ((3,), (2, 3, 4, 5))
+"""Shapes for engines that accept only vectors, or only images."""
+
 _MOST_SWITCHES = 8
 
 
@@ -74,19 +80,33 @@ class Search:
         if not inspect.isclass(self.target) and (dialect := self._functional()):
             return dialect
         self._forms = leaves(self.dialect.leaf, self.name, self.target, modules)[:MOST]
-        for alone in (False, True):
-            for self.shape in ((2, 3), (2, 3, 4)):  # three for engines that add an axis to two
-                for stage in (self._storing, self._returning):
-                    if dialect := self._arrays(stage, alone=alone):
-                        return dialect
-            if not alone and (dialect := self._scalars()):
-                return dialect
-        return None
+        together = partial(self._arrays, alone=False)
+        alone = partial(self._arrays, alone=True)
+        return (
+            self._first_of(together, _USUAL)
+            or (self._first_of(alone, _USUAL) if self._has_shapes() else None)
+            or self._scalars()
+            or self._first_of(together, _OTHERS)
+            or (None if self._has_shapes() else self._first_of(alone, _USUAL))
+        )
+
+    def _first_of(
+        self, search: Callable[[Shape], Dialect | None], shapes: Iterable[Shape]
+    ) -> Dialect | None:
+        return next(filter(None, map(search, shapes)), None)
+
+    def _has_shapes(self) -> bool:
+        return any(hasattr(self.target, name) for name in ARRAY_ATTRIBUTES)
 
     # ----- Arrays -----
 
-    def _arrays(self, stage: Stage, *, alone: bool) -> Dialect | None:
+    def _arrays(self, shape: Shape, *, alone: bool) -> Dialect | None:
         """Try all backward passes for a leaf in one fork, or `alone`, each in its own."""
+        self.shape = shape
+        stages = self._storing, self._returning
+        return next(filter(None, (self._with(stage, alone=alone) for stage in stages)), None)
+
+    def _with(self, stage: Stage, *, alone: bool) -> Dialect | None:
         x, cotangent = sample(self.shape), sample(self.shape, 1)
         for leaf, readings in self._leaves(x):
             work = partial(self._differentiate, leaf, readings, x, cotangent)
@@ -223,7 +243,7 @@ class Search:
 
     def _broadcasts(self, dialect: Dialect) -> bool:
         """Whether shapes are handled; a scalar engine may store an array without knowing them."""
-        if any(hasattr(self.target, name) for name in ARRAY_ATTRIBUTES):
+        if self._has_shapes():
             return True
         shapes = ((3,), (1, 3))
         return any(self._apart("a + b", partial(self._reduces, dialect, s)) for s in shapes)

@@ -70,12 +70,18 @@ def _without_sums(library: Any, use: Use, functions: list[Keeper], *, inside: bo
     """Replace the functions, and add a row to a matrix."""
     row = row_of(library)
     for function, position in functions:
-        replaced = inspect.unwrap(function.method or function.call)
-        replaced.__code__ = _ARGUMENT[position].__code__  # ValueError if it is a closure
-        replaced.__defaults__ = replaced.__kwdefaults__ = None
+        _return_argument(inspect.unwrap(function.method or function.call), position)
     a, other, full = (library.leaf(sample(s, seed)) for seed, s in enumerate((row, row, FULL)))
     narrow = use(a, other) if inside else a
     return _observe(library, use(narrow, full), a, lambda g: g.shape == FULL)
+
+
+def _return_argument(function: Any, position: int) -> None:
+    """Let a function return one of its arguments. Raises ValueError for a closure."""
+    if inspect.ismethod(function):  # of a class, which is its first argument
+        function, position = function.__func__, position + 1
+    function.__code__ = _ARGUMENT[position].__code__
+    function.__defaults__ = function.__kwdefaults__ = None
 
 
 _MARK = 7.0

@@ -9,9 +9,10 @@ from harness.doctor.diagnosis import settings_of
 from harness.experiment.baseline import Baseline
 from harness.experiment.conformance import fit
 from harness.experiment.exploration import Exploration, explore
+from harness.experiment.patching import put
 from harness.runs.cache import Cache, open_cache
 from tests.engines.styles.programs import HERE, STYLES
-from tests.harness.bundled import CATALOGUE
+from tests.harness.bundled import CATALOGUE, bundled_pages
 from tests.harness.engines.texts import written
 
 CONVENTIONS = CATALOGUE.conventions
@@ -167,3 +168,19 @@ def test_rules_in_a_table_are_named_by_their_keys(explored: dict[str, Exploratio
     (reducer,) = found.reducers
     assert reducer.callers["mul"] == ['BACKWARD["times"]']
     assert found.steps[-1].keys == {"add": "plus", "sub": "minus", "div": "over"}
+
+
+def test_a_break_changes_the_rule_in_a_table(explored: dict[str, Exploration]) -> None:
+    page = next(page for page in bundled_pages() if page.id == "skip-unbroadcast")
+    patched = put(page, exploration_of("dispatch", explored).engine)
+    assert [(site.before, site.after) for site in patched.sites] == [
+        ("unspread(g, a.shape)", "g"),
+        ("unspread(g, b.shape)", "g"),
+    ]
+
+
+def test_a_key_that_is_no_usual_name_is_a_name_of_the_op(tmp_path: Path) -> None:
+    text = (HERE / "dispatch.py").read_text(encoding="utf-8").replace('"plus"', '"combine"')
+    found = explore(written(tmp_path, text), Cache(None), CONVENTIONS)
+    assert found.engine.names["add"] == "combine"
+    assert "sub" not in found.engine.names
