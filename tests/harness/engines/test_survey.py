@@ -172,6 +172,63 @@ def test_the_message_names_the_settings_that_help(tmp_path: Path) -> None:
     assert (dialect.gradient, dialect.kind) == ("t.grad", "arrays")
 
 
+# ----- Gradients that are not stored -----
+
+HIDDEN = changed(("def backward(self, g):", "def _run(self, g):"))
+"""No method for a backward pass from outside."""
+
+WALK = """
+
+def walk(output, wanted):
+    output._run(np.ones_like(output.data))
+    found = [leaf.grad for leaf in wanted]
+    for leaf in leaves_of(output):
+        leaf.grad = None
+    return found
+
+
+def leaves_of(output):
+    parents = [leaf for parent in output.parents for leaf in leaves_of(parent)]
+    return parents or [output]
+"""
+WAYS = {
+    "one leaf at a time": (
+        "def grad(loss, leaf):\n    return walk(loss, [leaf])[0]\n",
+        "[engine.grad((t * Tensor(cotangent)).sum(), leaf) for leaf in leaves]",
+    ),
+    "several arguments": (
+        "def gradients(loss, *leaves):\n    return tuple(walk(loss, leaves))\n",
+        "engine.gradients((t * Tensor(cotangent)).sum(), *leaves)",
+    ),
+    "tensors": (
+        "def gradients(loss, leaves):\n    return [Tensor(g) for g in walk(loss, leaves)]\n",
+        "[g.data for g in engine.gradients((t * Tensor(cotangent)).sum(), leaves)]",
+    ),
+    "a mapping": (
+        "def derivatives(loss):\n    all = leaves_of(loss)\n"
+        "    return dict(zip(all, walk(loss, all)))\n",
+        "(lambda found: [found[leaf] for leaf in leaves])"
+        "(engine.derivatives((t * Tensor(cotangent)).sum()))",
+    ),
+    "an optimizer's step": (
+        "class GD:\n    def __init__(self, params, learning_rate):\n"
+        "        self.params, self.learning_rate = params, learning_rate\n\n"
+        "    def step(self, loss):\n"
+        "        for p, g in zip(self.params, walk(loss, self.params)):\n"
+        "            p.data -= self.learning_rate * g\n",
+        "engine.GD(leaves, learning_rate=2.0**20).step((t * Tensor(cotangent)).sum())",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_gradients_that_are_not_stored_are_found(tmp_path: Path, way: str) -> None:
+    code, backward = WAYS[way]
+    found = tried(tmp_path, f"{HIDDEN}{WALK}\n\n{code}", "Tensor")
+    assert found.engine.dialect.backward == backward
+    assert found.accumulation.second_backward == "returned"
+
+
 # ----- Gradients of the wrong shape -----
 
 INSIDE = (
