@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import threading
 from collections.abc import Callable
@@ -29,13 +30,17 @@ def compute_in_fork(work: Callable[[], bytes], cpu_seconds: float | None = None)
         os.close(results)
         _work(work, pipe, cpu_seconds)
     os.close(pipe)
+    fork = _Fork(child, results)
     try:
-        return _read(results)
+        head = fork.read(4)
+        length = int.from_bytes(head, "big")
+        if len(head) < 4 or length > LARGEST_BODY:
+            return None
+        data = fork.read(length)
+        return data if len(data) == length else None
     finally:
         os.close(results)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        fork.end()
 
 
 def _work(work: Callable[[], bytes], pipe: int, cpu_seconds: float | None) -> NoReturn:
@@ -50,19 +55,30 @@ def _work(work: Callable[[], bytes], pipe: int, cpu_seconds: float | None) -> No
         os._exit(0)
 
 
-def _read(pipe: int) -> bytes | None:
-    """Return the result; a process that the fork has left may keep the pipe open."""
-    head = _read_exactly(pipe, 4)
-    length = int.from_bytes(head, "big")
-    data = b"" if len(head) < 4 or length > LARGEST_BODY else _read_exactly(pipe, length)
-    return data if len(head) == 4 and len(data) == length else None
+class _Fork:
+    """A fork of this process, and the pipe that it writes to."""
 
+    def __init__(self, pid: int, pipe: int) -> None:
+        self._pid, self._pipe, self._ended = pid, pipe, False
 
-def _read_exactly(pipe: int, count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        piece = os.read(pipe, count - len(data))
-        if not piece:
-            break
-        data += piece
-    return data
+    def read(self, count: int) -> bytes:
+        """Read until there are `count` bytes, or the fork has ended; its children may go on."""
+        data = b""
+        while len(data) < count:
+            if select.select([self._pipe], [], [], 0 if self._ended else 0.05)[0]:
+                piece = os.read(self._pipe, count - len(data))
+                if not piece:
+                    break
+                data += piece
+            elif self._ended:
+                break
+            else:
+                self._ended = os.waitpid(self._pid, os.WNOHANG)[0] != 0
+        return data
+
+    def end(self) -> None:
+        """Kill the fork, if it has not ended."""
+        if not self._ended:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
