@@ -302,9 +302,9 @@ def _read_all(root: Path, module: str) -> dict[str, str]:
     if (folder / "__init__.py").is_file():
         paths = {path for path in sorted(folder.rglob("*.py")) if _may_be_engine(path, root)}
         for sibling in sorted(_siblings(paths, root, top)):
-            paths |= _reachable(root, sibling)
+            paths |= _reachable(root, sibling, _may_be_imported(root, top))
     else:
-        paths = _reachable(root, module)
+        paths = _reachable(root, module, _may_be_imported(root, top))
     sources = {}
     for path in sorted(paths):
         with contextlib.suppress(PageError, SyntaxError, UnicodeDecodeError):
@@ -323,10 +323,14 @@ def _siblings(paths: Iterable[Path], root: Path, top: str) -> set[str]:
             modules |= set(_IMPORT.findall(read_source(path)))
     excluded = _RESERVED | {top, ""}
     found = {m for m in modules if (t := m.partition(".")[0]) not in excluded and _is_in(root, t)}
-    if found and root.name in ("site-packages", "dist-packages"):  # others are installed there too
-        distributed = _distributed_with(root, top)
-        found = {module for module in found if module.partition(".")[0] in distributed}
-    return found
+    allowed = _may_be_imported(root, top) if found else None
+    return {m for m in found if allowed is None or m.partition(".")[0] in allowed}
+
+
+def _may_be_imported(root: Path, top: str) -> set[str] | None:
+    """The top-level modules that come with this one, where others are installed; None elsewhere."""
+    is_shared = root.name in ("site-packages", "dist-packages")
+    return {top, *_distributed_with(root, top)} if is_shared else None
 
 
 def _distributed_with(root: Path, top: str) -> set[str]:
@@ -346,13 +350,19 @@ def _may_be_engine(path: Path, root: Path) -> bool:
     return not hidden and path.is_file() and path.stat().st_size <= LARGEST
 
 
-def _reachable(root: Path, module: str) -> set[Path]:
-    """The module's file and the files below `root` that it imports, directly or indirectly."""
+def _reachable(root: Path, module: str, allowed: set[str] | None) -> set[Path]:
+    """The module's file and the files below `root` that it imports, directly or indirectly.
+
+    Unless `allowed` is None, only these top-level modules count.
+    """
     reached: set[Path] = set()
     parts = module.split(".")
     pending = [".".join(parts[:i]) for i in range(1, len(parts) + 1)]
     while pending:
         name = pending.pop()
+        top = name.partition(".")[0]
+        if top in _RESERVED or (allowed is not None and top not in allowed):
+            continue
         path = _file_of(root, name)
         if path is None or path in reached or path.stat().st_size > LARGEST:
             continue

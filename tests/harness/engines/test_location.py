@@ -72,6 +72,15 @@ def test_what_is_installed_beside_it_belongs_to_its_own_distribution(tmp_path: P
     assert set(target.sources) == {"mine/__init__.py", "rules/__init__.py"}
 
 
+@pytest.mark.parametrize("folder", ["site-packages", "here"])
+def test_a_module_does_not_bring_the_packages_that_we_need(tmp_path: Path, folder: str) -> None:
+    written(tmp_path / folder, "import numpy\nimport others\n", "mine.py")
+    for name in ("numpy", "others"):
+        written(tmp_path / folder, "", f"{name}/__init__.py")
+    files = set(locate(f"{tmp_path / folder}/mine.py:Tensor").sources)
+    assert files == {"mine.py", *(["others/__init__.py"] if folder == "here" else [])}
+
+
 def test_tests_and_hidden_folders_are_excluded_from_a_package(tmp_path: Path) -> None:
     for file in ("__init__.py", "tests/test_all.py", ".venv/thing.py", "__pycache__/x.py"):
         written(tmp_path, "", f"mine/{file}")
