@@ -179,7 +179,7 @@ def test_a_break_changes_the_rule_in_a_table(explored: dict[str, Exploration]) -
     ]
 
 
-def test_a_key_that_is_no_usual_name_is_a_name_of_the_op(tmp_path: Path) -> None:
+def test_an_unusual_key_is_a_name_of_its_op(tmp_path: Path) -> None:
     text = (HERE / "dispatch.py").read_text(encoding="utf-8").replace('"plus"', '"combine"')
     found = explore(written(tmp_path, text), Cache(None), CONVENTIONS)
     assert found.engine.names["add"] == "combine"
