@@ -154,7 +154,8 @@ def _interface(exploration: Exploration) -> Iterator[tuple[str, str]]:
     else:
         yield "leaf", dialect.leaf
         yield "data", dialect.value
-        yield "grad", dialect.gradient
+        if dialect.gradient:
+            yield "grad", dialect.gradient
         yield "backward", dialect.backward
     if dialect.functions:
         yield "functions", ", ".join(dialect.functions)
@@ -191,9 +192,24 @@ _SECOND = {
 }
 
 
+_UNSUMMED = {
+    ("crash", "crash"): "a gradient of the wrong shape crashes where it is added",
+    ("crash", "stored"): "a gradient of the wrong shape crashes where it is added to a leaf",
+    ("crash", ""): "a gradient of the wrong shape crashes where it is added to a leaf",
+    ("stored", "crash"): (
+        "a gradient of the wrong shape is stored silently in a leaf, and crashes inside the graph"
+    ),
+    ("stored", "stored"): "a gradient of the wrong shape is stored silently",
+    ("stored", ""): "a gradient of the wrong shape is stored silently in a leaf",
+    ("", "crash"): "a gradient of the wrong shape crashes inside the graph",
+    ("", "stored"): "a gradient of the wrong shape is passed on silently inside the graph",
+}
+"""What happened to a gradient that was not summed, in a leaf and inside the graph."""
+
+
 def _accumulation(exploration: Exploration) -> Iterator[str]:
     accumulation = exploration.accumulation
-    if exploration.engine.dialect.kind == "functional":
+    if accumulation.second_backward == "returned":
         yield "gradients are returned, not stored, so nothing is accumulated"
         return
     for table, key in (
@@ -204,13 +220,9 @@ def _accumulation(exploration: Exploration) -> Iterator[str]:
             yield table[key]
     if accumulation.shares_memory:
         yield "a gradient is stored without a copy, and shares memory with another one"
-    if exploration.engine.dialect.kind == "scalars":
-        return
-    if exploration.engine.like:
-        like = exploration.engine.like
-        yield f"so a gradient of the wrong shape crashes where it is added (as in {like})"
-    else:
-        yield "so a gradient of the wrong shape is stored silently (as in minigrad)"
+    unsummed = exploration.steps[-1].unsummed
+    if seen := _UNSUMMED.get((unsummed.get("leaf", ""), unsummed.get("inside", ""))):
+        yield seen
 
 
 def _unbroadcasting(
@@ -221,9 +233,9 @@ def _unbroadcasting(
         return
     used = [reducer for reducer in exploration.reducers if reducer.callers]
     for reducer in used:
-        yield f"`{reducer.name}` ({reducer.file}) sums ones((4, 3)) to (3,)"
-        if central := _central(reducer):
-            yield f"it is central: every op's gradient passes through `{central}`"
+        yield f"`{reducer.name}` ({reducer.file}) sums ones((4, 3)) to {reducer.shape}"
+        if reducer.central:
+            yield f"it is central: every op's gradient passes through `{reducer.central}`"
         else:
             yield "each op calls it: " + "; ".join(
                 f"{op} in {', '.join(f'`{caller}`' for caller in callers)}"
@@ -246,13 +258,6 @@ def _unbroadcasting(
         yield f"it does not broadcast: {stretched.reason}"
     else:
         yield "none was found"
-
-
-def _central(reducer: Reducer) -> str | None:
-    """Return the only place from which all ops call it; None if there is no such place."""
-    callers = {tuple(names) for names in reducer.callers.values()}
-    only = next(iter(callers)) if len(callers) == 1 and len(reducer.callers) > 1 else ()
-    return only[0] if len(only) == 1 else None
 
 
 # ----- Breaks -----
@@ -302,7 +307,7 @@ def settings_of(exploration: Exploration) -> str:
         lines += [
             f"leaf = {_quoted(dialect.leaf)}",
             f"data = {_quoted(dialect.value)}",
-            f"grad = {_quoted(dialect.gradient)}",
+            *([f"grad = {_quoted(dialect.gradient)}"] if dialect.gradient else []),
             f"backward = {_quoted(dialect.backward)}",
         ]
     if dialect.functions:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from harness.core import read_bytes
 from harness.core.errors import EnvironmentProblem
 from harness.core.report import EngineReport
+from harness.engines.expressions import names_in
 
 if TYPE_CHECKING:  # reading an engine does not need LibCST
     from harness.core.site import Site
@@ -31,7 +32,8 @@ LARGEST = 1024 * 1024
 class Dialect:
     """How to call a library: Python expressions over its module's names.
 
-    In them, `data` is a float64 array, `t` a tensor, and `cotangent` an array like the output.
+    In them, `data` is a float64 array, `t` a tensor, `cotangent` an array like the output, and
+    `leaves` the tensors that the probe has made so far.
     """
 
     module: str
@@ -40,6 +42,9 @@ class Dialect:
     leaf: str = "Tensor(data, requires_grad=True)"
     value: str = "t.data"
     gradient: str = "t.grad"
+    """Empty if `backward` returns the gradients of `leaves`. With `before`, a leaf's data before
+    the backward pass, it is evaluated at once, and the leaf gets its data back: an optimizer's step
+    shows the gradient."""
     backward: str = "t.backward(cotangent)"
     backward_again: str | None = None
     """As `backward`, but keeping the graph for another pass; None if the library cannot."""
@@ -58,7 +63,12 @@ class Dialect:
     def expressions(self) -> dict[str, str]:
         """The Python expressions that are defined, by the name of their field."""
         values = {name: getattr(self, name) for name in EXPRESSIONS}
-        return {name: value for name, value in values.items() if value is not None}
+        return {name: value for name, value in values.items() if value}
+
+    @property
+    def stores_gradients(self) -> bool:
+        """Whether the backward pass leaves the gradients in the leaves."""
+        return bool(self.gradient) and "before" not in names_in(self.gradient)
 
 
 EXPRESSIONS = ("leaf", "value", "gradient", "backward", "backward_again", "trace", "pull")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import sys
-from collections.abc import Callable, Iterator, Mapping
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from harness.core.run import NumericArray
 from harness.engines.engine import Dialect
+from harness.engines.expressions import PARAMETERS, function_of
 
 
 class Library:
@@ -19,10 +20,9 @@ class Library:
 
     def __init__(self, dialect: Dialect, module: ModuleType) -> None:
         self.module: Any = module
-        top = module.__name__.partition(".")[0]
-        self._names = {"np": np, top: sys.modules[top], **vars(module)}
+        self._names = names_for(module, dialect.functions)
         self._code = {
-            name: compile(expression, f"<{name} of {dialect.module}>", "eval")
+            name: self._compile(name, expression)
             for name, expression in dialect.expressions.items()
         }
 
@@ -75,4 +75,14 @@ class Library:
                 steps += recorded
 
     def _evaluate(self, name: str, **arguments: Any) -> Any:
-        return eval(self._code[name], self._names, arguments)  # noqa: S307  dialects are code
+        return self._code[name](**arguments)
+
+    def _compile(self, name: str, expression: str) -> Callable[..., Any]:
+        return function_of(expression, PARAMETERS[name], self._names, f"<{name} of a dialect>")
+
+
+def names_for(module: ModuleType, functions: Iterable[str]) -> dict[str, Any]:
+    """Return the names that the expressions of a module's dialect may use."""
+    tops = {name.partition(".")[0] for name in (module.__name__, *functions)}
+    packages = {top: importlib.import_module(top) for top in tops}
+    return {"np": np, **packages, **vars(module)}

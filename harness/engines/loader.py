@@ -31,14 +31,14 @@ def load(
     sites: Sequence[Site] = (),
     hooks: Hooks = HOOKS,
 ) -> ModuleType:
-    """Import `module` anew, with its package's files taken from `sources` (paths below `root`).
+    """Import `module` anew, with the engine's files taken from `sources` (paths below `root`).
 
-    The sites call `hooks`. Earlier imports of the package are dropped. Raises what the import
+    The sites call `hooks`. Earlier imports of the same packages are dropped. Raises what the import
     raises.
     """
     sys.dont_write_bytecode = True
-    top = module.partition(".")[0]
-    for name in [name for name in sys.modules if name.partition(".")[0] == top]:
+    tops = {module.partition(".")[0], *_packages(sources)}
+    for name in [name for name in sys.modules if name.partition(".")[0] in tops]:
         del sys.modules[name]
     sys.meta_path.insert(0, _MemoryFinder(root, sources, sites, hooks))
     return importlib.import_module(module)
@@ -48,6 +48,12 @@ def find_in_memory(root: Path, sources: Mapping[str, str]) -> None:
     """Let imports of modules that are not loaded yet find these files (paths below `root`)."""
     sys.dont_write_bytecode = True
     sys.meta_path.insert(0, _MemoryFinder(root, sources, (), HOOKS))
+
+
+def _packages(sources: Mapping[str, str]) -> set[str]:
+    """The top-level modules of the files, except those that Python itself may have imported."""
+    tops = {file.partition("/")[0].removesuffix(".py") for file in sources}
+    return {top for top in tops if top not in sys.stdlib_module_names}
 
 
 def compile_files(

@@ -8,9 +8,10 @@ from __future__ import annotations
 import ast
 import contextlib
 import os
+import re
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
 from importlib.util import find_spec
@@ -178,11 +179,16 @@ def _import_root(path: Path) -> Path:
     relative, absolute = _imports(path)
     if relative and root == path.parent:
         return root.parent  # a package without `__init__.py`
+    missing = {name for name in absolute if not _is_in(root, name)}
     for folder in (root, *root.parents[:2]):
-        name = folder.name
-        if name in absolute and not (root / name).exists() and not (root / f"{name}.py").exists():
+        beside = (name for name in missing if _is_in(folder.parent, name))
+        if folder.name in missing or any(_spec_of(name) is None for name in beside):
             return folder.parent
     return root
+
+
+def _is_in(folder: Path, name: str) -> bool:
+    return (folder / name).exists() or (folder / f"{name}.py").exists()
 
 
 def _imports(path: Path) -> tuple[bool, set[str]]:
@@ -238,7 +244,7 @@ def _spec(module: str, base: Path) -> ModuleSpec | None:
     top, *rest = module.split(".")
     spec = PathFinder.find_spec(top, [str(folder) for folder in _folders(base)])
     if spec is None or (spec.origin is None and not rest):
-        spec = _installed(top) or spec
+        spec = _spec_of(top) or spec
     name = top
     for part in rest:
         if spec is None or spec.submodule_search_locations is None:
@@ -248,7 +254,7 @@ def _spec(module: str, base: Path) -> ModuleSpec | None:
     return spec
 
 
-def _installed(top: str) -> ModuleSpec | None:
+def _spec_of(top: str) -> ModuleSpec | None:
     try:
         return find_spec(top)
     except (ImportError, ValueError):  # a module without a spec, such as __main__
@@ -290,17 +296,52 @@ def _require_readable(path: Path, engine: str) -> None:
 
 
 def _read_all(root: Path, module: str) -> dict[str, str]:
-    """The files of the module's package; for a single module, the files that it imports."""
+    """The files of the module's package, and those below `root` that they import."""
     top = module.partition(".")[0]
-    if (root / top / "__init__.py").is_file():
-        paths = [path for path in sorted((root / top).rglob("*.py")) if _may_be_engine(path, root)]
+    folder = root / top
+    if (folder / "__init__.py").is_file():
+        paths = {path for path in sorted(folder.rglob("*.py")) if _may_be_engine(path, root)}
+        for sibling in sorted(_siblings(paths, root, top)):
+            paths |= _reachable(root, sibling, _may_be_imported(root, top))
     else:
-        paths = sorted(_reachable(root, module))
+        paths = _reachable(root, module, _may_be_imported(root, top))
     sources = {}
-    for path in paths:
+    for path in sorted(paths):
         with contextlib.suppress(PageError, SyntaxError, UnicodeDecodeError):
             sources[path.relative_to(root).as_posix()] = read_source(path)
     return sources
+
+
+_IMPORT = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.M)
+
+
+def _siblings(paths: Iterable[Path], root: Path, top: str) -> set[str]:
+    """The modules beside a package that its files import, and that come with it."""
+    modules: set[str] = set()
+    for path in paths:
+        with contextlib.suppress(PageError, SyntaxError, UnicodeDecodeError):
+            modules |= set(_IMPORT.findall(read_source(path)))
+    excluded = _RESERVED | {top, ""}
+    found = {m for m in modules if (t := m.partition(".")[0]) not in excluded and _is_in(root, t)}
+    allowed = _may_be_imported(root, top) if found else None
+    return {m for m in found if allowed is None or m.partition(".")[0] in allowed}
+
+
+def _may_be_imported(root: Path, top: str) -> set[str] | None:
+    """The top-level modules that come with this one, where others are installed; None elsewhere."""
+    is_shared = root.name in ("site-packages", "dist-packages")
+    return {top, *_distributed_with(root, top)} if is_shared else None
+
+
+def _distributed_with(root: Path, top: str) -> set[str]:
+    """The top-level names of the installed distributions that have this one."""
+    names: set[str] = set()
+    for record in root.glob("*.dist-info/RECORD"):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            files = (line.partition(",")[0] for line in record.read_text("utf-8").splitlines())
+            firsts = {file.partition("/")[0].removesuffix(".py") for file in files}
+            names |= firsts if top in firsts else set()
+    return names
 
 
 def _may_be_engine(path: Path, root: Path) -> bool:
@@ -309,12 +350,19 @@ def _may_be_engine(path: Path, root: Path) -> bool:
     return not hidden and path.is_file() and path.stat().st_size <= LARGEST
 
 
-def _reachable(root: Path, module: str) -> set[Path]:
-    """The module's file and the files below `root` that it imports, directly or indirectly."""
+def _reachable(root: Path, module: str, allowed: set[str] | None) -> set[Path]:
+    """The module's file and the files below `root` that it imports, directly or indirectly.
+
+    Unless `allowed` is None, only these top-level modules count.
+    """
     reached: set[Path] = set()
-    pending = [module]
+    parts = module.split(".")
+    pending = [".".join(parts[:i]) for i in range(1, len(parts) + 1)]
     while pending:
         name = pending.pop()
+        top = name.partition(".")[0]
+        if top in _RESERVED or (allowed is not None and top not in allowed):
+            continue
         path = _file_of(root, name)
         if path is None or path in reached or path.stat().st_size > LARGEST:
             continue

@@ -19,6 +19,7 @@ from harness.engines.location import Target, locate
 from harness.engines.survey import Reducer, Survey, SurveyStep
 from harness.engines.survey.forms import FUNCTIONAL
 from harness.pages.conventions import Conventions
+from harness.patch.scope import is_operation
 from harness.runs.cache import RUN_ROOMS, Cache, Kind, key_of
 from harness.runs.isolated import run_survey
 
@@ -101,7 +102,9 @@ def _is_in_place(target: Target, steps: Sequence[SurveyStep]) -> bool:
     """Whether gradients are added into an existing buffer, so that shapes have to agree."""
     if target.settings.accumulation:
         return target.settings.accumulation == "in place"
-    accumulation = steps[3]
+    accumulation, seen = steps[3], steps[-1].unsummed.get("leaf")
+    if seen:
+        return seen == "crash"
     if accumulation.initial_gradient == "zeros" and accumulation.second_backward == "in place":
         return True
     return accumulation.initial_gradient == "zeros" and adds_in_place(target.sources)
@@ -112,8 +115,12 @@ def _names(target: Target, step: SurveyStep) -> dict[str, str | tuple[str, ...]]
     names = dict(target.settings.names)
     gradient, reducers = re.search(r"\bt\.(\w+)", step.dialect.gradient), step.reducers
     if step.dialect.kind != "functional":
-        theirs = {"Tensor": step.name or "Tensor", "grad": gradient[1] if gradient else "grad"}
+        stored = gradient if step.dialect.stores_gradients else None
+        theirs = {"Tensor": step.name or "Tensor", "grad": stored[1] if stored else "grad"}
         names = {ours: name for ours, name in theirs.items() if name != ours} | names
+    for op, key in step.keys.items():
+        if key.isidentifier() and not is_operation(key, op):
+            names.setdefault(op, key)
     if "unbroadcast" not in names:
         used = [reducer for reducer in reducers if reducer.callers] or list(reducers)
         last = {reducer.name.rpartition(".")[2] for reducer in used} or likely_names(target.sources)
@@ -134,12 +141,32 @@ def _survey_problem(target: Target, steps: Sequence[SurveyStep]) -> EnvironmentP
         "the import": _import_remedy(target, failure.type, failure.message),
         "the class": f'name the tensor class: `target = "{_place(target)}:Tensor"`, '
         f"or one of the functions {', '.join(FUNCTIONAL)}",
-        "the tensors": 'write `leaf = "Tensor(data, requires_grad=True)"`, '
-        '`data = "t.data"`, `grad = "t.grad"`, `backward = "t.backward(cotangent)"`',
+        "the tensors": _expressions_remedy(last),
     }
     remedy = remedies.get(last.step, "fix the engine: it fails on valid input without any break")
     problem = f"the engine `{target.engine}` cannot be used: {reason}{attempts}"
     return EnvironmentProblem(problem, _line(remedy))
+
+
+def _expressions_remedy(step: SurveyStep) -> str:
+    """Return the settings that were not found, with those that were."""
+    found, name = step.dialect, step.name or "Tensor"
+    if not found.value:
+        return (
+            f'write `leaf = "{name}(data)"` with all that a leaf needs, such as '
+            '`requires_grad=True`, and `data = "t.data"`, how its data is read'
+        )
+    return (
+        f"keep `leaf = {_text(found.leaf)}` and `data = {_text(found.value)}`, which work, and "
+        'write `backward = "t.backward(cotangent)"`, how the backward pass starts from an output, '
+        'and `grad = "t.grad"`; or, if a function returns the gradients, only '
+        '`backward = "gradients(t, leaves)"`, and `functions = ["its_module"]` if it is in '
+        "another file"
+    )
+
+
+def _text(expression: str) -> str:
+    return f"'{expression}'" if '"' in expression else f'"{expression}"'
 
 
 def _line(remedy: str) -> str:

@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from itertools import product
 
-from harness.patch.tree import Definition, Source
+from harness.patch.tree import SYMBOLS, Definition, Source
 
 Names = Mapping[str, str | tuple[str, ...]]
 """Our name, and the engine's as its code writes it: `_sum_to_shape`, `utils.sum_to`, or several."""
@@ -57,6 +57,8 @@ _HEADER = re.compile(r"\b(?:def|class)(?=[\s\\]+([^\s\\(:\[]+))")
 """The lookahead does not consume the name, since `# a class` may precede a `def`. An identifier may
 contain characters that `\\w` does not match, so a name ends where the header continues."""
 
+_KEY = re.compile(r"""["']([^"'\n]+)["']\s*:""")
+
 _SEGMENT = re.compile(r"(op:)?[\w*?\[\]!-]+")
 
 
@@ -86,14 +88,18 @@ class Alternative:
 
     def may_be_in(self, file: str, text: str) -> bool:
         """Whether it may name a definition in this text, decided without parsing the text."""
-        names = _headed(text) if self.takes_file(file) else ()
-        return self.takes_file(file) and all(
-            any(_matches(segment, name) for name in names) for segment in self.path if segment
-        )
+        if not self.takes_file(file):
+            return False
+        names = _headed(text) | _keys(text) if self.loose else _headed(text)
+        return all(any(_matches(segment, n) for n in names) for segment in self.path if segment)
 
     def definitions(self, source: Source) -> tuple[Definition, ...]:
-        """The definitions that it names in a file; none if it means the whole module."""
-        return tuple(d for d in source.definitions if self._names(d.name))
+        """The definitions that it names in a file; none if it means the whole module.
+
+        In a portable block, the entries of a table of rules count as definitions.
+        """
+        rules = source.rules if self.loose else ()
+        return tuple(d for d in (*source.definitions, *rules) if self._names(d.name))
 
     def _names(self, name: str) -> bool:
         segments = name.split(".")
@@ -171,6 +177,12 @@ def parse_scope(text: str) -> Scope:
 def _headed(text: str) -> frozenset[str]:
     """The names after each `def` and `class`, also in comments and strings."""
     return frozenset(_HEADER.findall(text))
+
+
+@lru_cache(maxsize=256)
+def _keys(text: str) -> frozenset[str]:
+    """The keys of lambdas in dictionaries, with the names of ops for operators."""
+    return frozenset(SYMBOLS.get(key, key) for key in _KEY.findall(text))
 
 
 def _tail_matches(pattern: Iterable[str], segments: Iterable[str]) -> bool:

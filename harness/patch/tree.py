@@ -182,6 +182,19 @@ class Definition:
     clause: Node
 
 
+SYMBOLS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "**": "pow", "@": "matmul"}
+"""Keys of rules that are operators, and the names of their ops."""
+
+
+def _rule_of(element: Node) -> Iterator[tuple[str, Node]]:
+    """Yield the key and the lambda of an entry of a dictionary whose key is a string."""
+    key, rule = element.parts["key"], element.parts["value"]
+    if not (isinstance(key, Node) and isinstance(rule, Node) and rule.kind == "Lambda"):
+        return
+    if key.kind == "Constant" and key.value[0] == "str":
+        yield str(key.value[1]), rule
+
+
 @dataclass(frozen=True, eq=False)
 class Source:
     """One file's text with its syntax tree, as made by `reader.read_source`."""
@@ -201,6 +214,16 @@ class Source:
             if node.kind in DEFINITIONS
         ]
         return tuple(sorted(definitions, key=lambda definition: definition.clause.start))
+
+    @cached_property
+    def rules(self) -> tuple[Definition, ...]:
+        """Every lambda in a dictionary, by its key: a table of rules, such as `{"plus": ...}`."""
+        return tuple(
+            Definition(".".join(filter(None, (scope_of(node), SYMBOLS.get(name, name)))), rule)
+            for node in self.root.walk()
+            if node.kind == "DictElement"
+            for name, rule in _rule_of(node)
+        )
 
     @cached_property
     def _line_starts(self) -> list[int]:

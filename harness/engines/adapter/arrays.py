@@ -76,6 +76,10 @@ class Adapter(Library):
             raise Unsupported("the probe's output is not a tensor of the engine")
         super().backward(t.native, cotangent)
 
+    def forget(self, leaf: Any) -> bool:  # noqa: ARG002  for adapters that keep gradients
+        """Clear a gradient that the adapter keeps itself; False if the engine keeps it."""
+        return False
+
     # ----- for Tensor and the namespace -----
 
     def transpose_permutes(self) -> bool:

@@ -57,6 +57,8 @@ def clear_gradient(adapter: Adapter, leaf: Tensor) -> None:
 
     Raises Unsupported if there is neither such a method nor an attribute that can be set.
     """
+    if adapter.forget(leaf):
+        return
     for name in attributes_of(leaf.native):
         if _CLEARS.fullmatch(name) and callable(getattr(leaf.native, name)):
             getattr(leaf.native, name)()

@@ -34,6 +34,10 @@ ATTEMPT_MARKER = "harness tries:"
 """Printed before each attempt, so that the main process can name one that never ends."""
 
 
+MOST_FORKS = 150
+"""How many forks the search for expressions may use; the other steps need a few dozen."""
+
+
 class Survey(msgspec.Struct, frozen=True, tag="survey"):
     """An engine's source, and what its settings declare about it."""
 
@@ -43,7 +47,7 @@ class Survey(msgspec.Struct, frozen=True, tag="survey"):
     """The class or function that the user named."""
     root: str
     sources: dict[str, str]
-    limits: Limits = Limits(seconds=30.0, cpu_seconds=20)
+    limits: Limits = Limits(seconds=30.0, cpu_seconds=20, processes=3 * MOST_FORKS)
 
 
 class Reducer(msgspec.Struct, frozen=True):
@@ -57,7 +61,12 @@ class Reducer(msgspec.Struct, frozen=True):
     callers: dict[Name, list[Name]] = {}
     """The functions that called it in a backward pass, by op."""
     flaws: list[Name] = []
-    """Shapes that it sums wrongly, each with the result."""
+    """Shapes that it sums wrongly, each with the result, if the gradient of an op that calls it is
+    wrong too."""
+    central: Name = ""
+    """The only place from which every op calls it; empty if there is none."""
+    shape: Name = "(3,)"
+    """The shape to which it was seen to sum ones((4, 3))."""
 
 
 class SurveyStep(msgspec.Struct, frozen=True):
@@ -72,7 +81,8 @@ class SurveyStep(msgspec.Struct, frozen=True):
     initial_gradient: Name = ""
     """A leaf's gradient before the first backward pass: none, zeros, number."""
     second_backward: Name = ""
-    """How a second backward pass changes it: in place, rebound, replaced; or refused."""
+    """How a second backward pass changes it: in place, rebound, replaced; refused; or gradients are
+    returned."""
     shares_memory: bool = False
     """Whether a gradient is stored without a copy and shares memory with another."""
     reads_late: bool = False
@@ -87,6 +97,11 @@ class SurveyStep(msgspec.Struct, frozen=True):
     `g.sum_to(shape)`."""
     ops: dict[Name, list[Name]] = {}
     """The functions of the engine that run only for this op, by op."""
+    keys: dict[Name, Name] = {}
+    """The key of an op's rule in a table of rules, by op."""
+    unsummed: dict[Name, Name] = {}
+    """What happened to a gradient that was not summed to the shape of its tensor, in a `leaf` and
+    `inside` the graph: crash or stored. Nothing if it could not be tried."""
 
 
 class SurveyFailed(Exception):

@@ -30,6 +30,9 @@ USES: tuple[Callable[..., Any], ...] = (
 
 def accumulation_of(step: SurveyStep, library: Adapter, shape: Shape) -> SurveyStep:
     """Return the step, completed with how the engine accumulates gradients of this shape."""
+    late = _reads_late(library, shape)
+    if not library.dialect.stores_gradients:
+        return msgspec.structs.replace(step, second_backward="returned", reads_late=late)
     cotangent = sample(shape, 1)
     leaf, use, first = _first_backward(library, cotangent)
     initial = kind_of_gradient(_stored_gradient(library, library.leaf(sample(shape))))
@@ -48,7 +51,7 @@ def accumulation_of(step: SurveyStep, library: Adapter, shape: Shape) -> SurveyS
         initial_gradient=initial,
         second_backward=effect,
         shares_memory=_shares_memory(library, shape),
-        reads_late=_reads_late(library, shape),
+        reads_late=late,
     )
 
 

@@ -3,42 +3,32 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 
-from harness.core.run import NumericArray, failure_of, message_of
+from harness.core.run import Failure, failure_of
 from harness.engines.adapter.adapters import open_library
 from harness.engines.adapter.calling import attribute_of
 from harness.engines.engine import Dialect
 from harness.engines.loader import load
-from harness.engines.survey import ATTEMPT_MARKER, STEPS, Survey, SurveyFailed, SurveyStep
+from harness.engines.survey import STEPS, Step, Survey, SurveyFailed, SurveyStep
 from harness.engines.survey.accumulation import accumulation_of
-from harness.engines.survey.arguments import gradient_arguments
-from harness.engines.survey.forms import (
-    ARRAY_ATTRIBUTES,
-    FUNCTIONAL,
-    backward_methods,
-    backwards,
-    classes_of,
-    from_sums,
-    gradients,
-    guarded,
-    leaves,
-    pulls,
-    uses,
-    values,
-)
-from harness.engines.survey.numbers import can_import, same, sample
-from harness.engines.survey.unbroadcasting import OPS, calls_of, only_by, reducers_of
+from harness.engines.survey.attempts import Attempts
+from harness.engines.survey.forms import FUNCTIONAL, backward_methods, classes_of, number_classes
+from harness.engines.survey.numbers import can_import, sample
+from harness.engines.survey.search import Search
+from harness.engines.survey.unbroadcasting import find_reducers
+
+Result = TypeVar("Result")
 
 
 def survey(task: Survey) -> Iterator[SurveyStep]:
@@ -55,15 +45,17 @@ def survey(task: Survey) -> Iterator[SurveyStep]:
     )
     for step, run in zip(STEPS, runs, strict=True):
         try:
-            yield run()
+            result = run()
         except BaseException as error:
-            failure = failure_of(step, error)
-            yield SurveyStep(step, explorer.dialect, explorer.name, failure, explorer.attempts)
+            result = explorer.failed(step, error)
+        yield result
+        if result.failure:
             return
 
 
 _FUNCTIONS = "relu|sigmoid|softmax|log_softmax|exp|tanh|sum|mean|where|cat|concatenate|mul|multiply"
 _DEFINES = re.compile(rf"^(?:def|class) (?:{_FUNCTIONS})\b", re.M)
+_DIFFERENTIATES = re.compile(r"^def \w*(?:back|grad|deriv)|^    def minimi[sz]e\b", re.M)
 
 
 class _Explorer:
@@ -71,10 +63,17 @@ class _Explorer:
 
     def __init__(self, task: Survey) -> None:
         self.task, self.dialect, self.name = task, task.dialect, task.name
-        self.attempts: list[str] = []
         self.module: Any = None
-        self.library: Any = None
+        self.attempts: Attempts | None = None
         self.shape: tuple[int, ...] = (2, 3)
+        self.closest = task.dialect
+        """The dialect with the expressions that were found, if others were not."""
+
+    def failed(self, step: Step, error: BaseException) -> SurveyStep:
+        """The result of a step that raised this exception."""
+        attempts = self.attempts.failed if self.attempts else []
+        failure = error.failure if isinstance(error, _FailedApart) else failure_of(step, error)
+        return SurveyStep(step, self.closest, self.name, failure, attempts)
 
     # ----- The import and the class -----
 
@@ -84,50 +83,82 @@ class _Explorer:
         return SurveyStep("the import", self.dialect, self.name)
 
     def choose_class(self) -> SurveyStep:
-        """Choose the class of tensors, or the function that differentiates."""
-        if self.name is None:
-            self.name = self._guess()
+        """Choose the classes of tensors, or functions that differentiate, to be tried in order."""
+        names = self._guesses() if self.name is None else [self.name]
+        self.candidates = {name: self._target(name) for name in names}
+        self.name = names[0]
+        return SurveyStep("the class", self.dialect, self.name)
+
+    def _target(self, name: str) -> Any:
         target: Any = self.module
-        for part in self.name.split("."):
+        for part in name.split("."):
             target = attribute_of(target, part)
         if target is None or not callable(target):
             classes = ", ".join(classes_of(self.module)) or "none"
             raise SurveyFailed(
-                f"the engine does not define `{self.name}`; its classes with a backward method: "
+                f"the engine does not define `{name}`; its classes with a backward method: "
                 f"{classes}"
             )
-        self.target = target
-        return SurveyStep("the class", self.dialect, self.name)
+        return target
 
-    def _guess(self) -> str:
-        classes = classes_of(self.module)
-        for name in (*classes, *FUNCTIONAL):
-            if name in classes or callable(attribute_of(self.module, name)):
-                return name
-        raise SurveyFailed(
-            "the engine has neither a class with a backward method nor any of the functions "
-            + ", ".join(FUNCTIONAL)
-        )
+    def _guesses(self) -> list[str]:
+        functions = [name for name in FUNCTIONAL if callable(attribute_of(self.module, name))]
+        names = [*classes_of(self.module), *functions, *number_classes(self.module)]
+        if not names:
+            raise SurveyFailed(
+                "the engine has neither a class with a backward method or arithmetic nor any of "
+                "the functions " + ", ".join(FUNCTIONAL)
+            )
+        return list(dict.fromkeys(names))[:4]
 
     # ----- The expressions -----
 
     def find_expressions(self) -> SurveyStep:
         """Find how to make a leaf, read it, run the backward pass and read the gradient."""
-        self.dialect = replace(self.dialect, functions=self._modules_of_functions())
-        functional = [] if inspect.isclass(self.target) else [self._functional_dialect]
-        for search in (*functional, self._array_dialect, self._scalar_dialect):
-            if dialect := search():
-                self.dialect = dialect
-                break
-        else:
-            raise SurveyFailed(self._failure())
-        self.library = open_library(self.dialect, self.module)
-        changes, dtype = self._storage()
+        self.name, self.dialect = self._search()
+        changes, dtype = self._apart("the tensors", self._storage, tuple[str, str])
         return SurveyStep(
             "the tensors", self.dialect, self.name, shape_changes=changes, dtype=dtype
         )
 
-    def _failure(self) -> str:
+    def _search(self) -> tuple[str, Dialect]:
+        """Search the expressions of each candidate. Raises SurveyFailed if none has any."""
+        top = self.dialect.module.partition(".")[0]
+        modules = {"": self.module, f"{top}.": sys.modules.get(top)}
+        differentiating = self._modules(_DIFFERENTIATES, (self.dialect.module,))
+        self.attempts = Attempts(self.module, (*self.dialect.functions, *differentiating))
+        searches = []
+        for name, target in self.candidates.items():
+            dialect = replace(self.dialect, functions=self._functions(target))
+            functions = tuple(dict.fromkeys((*dialect.functions, *differentiating)))
+            search = Search(self.attempts, dialect, (name, target), self.module, functions)
+            if found := search.find(modules):
+                self.shape = search.shape
+                return name, self._with_used(found, differentiating)
+            searches.append(search)
+        best = next((search for search in searches if search.closest.value), searches[0])
+        self.name, self.closest = best.name, best.closest
+        raise SurveyFailed(self._failure(best))
+
+    def _functions(self, target: Any) -> tuple[str, ...]:
+        """The modules with functions of tensors; a functional engine wraps NumPy in one."""
+        stated = list(self.dialect.functions)
+        wrapped = f"{self.dialect.module.partition('.')[0]}.numpy"
+        if not inspect.isclass(target) and wrapped not in stated and can_import(wrapped):
+            stated.append(wrapped)
+        return self._modules(_DEFINES, stated)
+
+    def _with_used(self, dialect: Dialect, modules: Iterable[str]) -> Dialect:
+        """The dialect with the modules that its expressions name."""
+        used = [
+            module
+            for module in modules
+            if module not in (dialect.module, *dialect.functions)
+            if f"{module}." in f"{dialect.leaf} {dialect.backward}"
+        ]
+        return replace(dialect, functions=(*dialect.functions, *used))
+
+    def _failure(self, search: Search) -> str:
         """Return why no dialect was found."""
         for name, value in vars(self.module).items():
             if isinstance(value, type) and hasattr(value, "__enter__") and backward_methods(value):
@@ -137,7 +168,7 @@ class _Explorer:
                     f"`{name}.{method}`: an engine with a tape is not supported, because probes "
                     "compute outside such a block"
                 )
-        if self._differentiates_sums():
+        if search.differentiates_sums():
             return (
                 "its backward pass starts from a sum, but it does not accept a cotangent: "
                 "`backward` does not take one, and an output cannot be multiplied by it element "
@@ -145,129 +176,23 @@ class _Explorer:
             )
         return "no expressions were found that make a tensor, run backward and read its gradient"
 
-    def _differentiates_sums(self) -> bool:
-        """Whether the gradient of a sum is ones, so that only the cotangent is unsupported."""
-        x = sample((2, 3))
-        functions = (self.dialect.module, *self.dialect.functions)
-        for leaf in leaves(self.dialect.leaf, self.name, self.target, {}):
-            for backward in from_sums(self.target, functions):
-                t = self._try(leaf, data=x.copy())
-                if t is not None and self._runs(backward, t=t):
-                    forms = gradients(self.dialect.gradient, t, "")
-                    if any(same(self._try(form, t=t), np.ones_like(x)) for form in forms):
-                        return True
-        return False
-
-    def _array_dialect(self) -> Dialect | None:
-        """Search with two axes, then with three for engines that add an axis to two."""
-        return self._array_dialect_for((2, 3)) or self._array_dialect_for((2, 3, 4))
-
-    def _array_dialect_for(self, shape: tuple[int, ...]) -> Dialect | None:
-        self.shape = shape
-        x, cotangent = sample(shape), sample(shape, 1)
-        top = self.dialect.module.partition(".")[0]
-        modules = {"": self.module, f"{top}.": sys.modules.get(top)}
-        for leaf in leaves(self.dialect.leaf, self.name, self.target, modules):
-            t = self._try(leaf, data=x.copy())
-            if t is None:
-                continue
-            for value in values(self.dialect.value, t):
-                if not same(self._try(value, t=t), x):
-                    continue
-                dialect = self._with_backward(leaf, value, x, cotangent)
-                if dialect and self._broadcasts(dialect):
-                    return dialect
-        return None
-
-    def _broadcasts(self, dialect: Dialect) -> bool:
-        """Whether shapes are handled; a scalar engine may store an array without knowing them."""
-        if any(hasattr(self.target, name) for name in ARRAY_ATTRIBUTES):
-            return True
-        library = open_library(dialect, self.module)
-        a, b = library.leaf(sample((3,))), library.leaf(sample((4, 3)))
-        try:
-            library.backward(a + b, np.ones((4, 3)))
-            gradient = library.gradient(a)
-            return gradient is not None and gradient.shape == (3,)
-        except Exception:
-            return False
-
-    def _with_backward(
-        self, leaf: str, value: str, x: NumericArray, cotangent: NumericArray
-    ) -> Dialect | None:
-        """The dialect with expressions for the backward pass and the gradient that work."""
-        declared, functions = self.dialect.backward, (self.dialect.module, *self.dialect.functions)
-        for backward in backwards(declared, leaf, self.target, functions):
-            for use, slope in uses(self.dialect, leaf, x):
-                t = self._try(leaf, data=x.copy())
-                y = self._try(use, t=t)
-                if y is None or not self._runs(backward, t=y, cotangent=cotangent.copy()):
-                    continue
-                for gradient in gradients(self.dialect.gradient, t, value):
-                    if same(self._try(gradient, t=t), slope * cotangent):
-                        found = guarded(gradient)
-                        return self._found(leaf, value, backward, found, kind="arrays")
-        return None
-
-    def _scalar_dialect(self) -> Dialect | None:
-        for leaf in leaves(self.dialect.leaf, self.name, self.target, {}):
-            a, b = self._try(leaf, data=3.0), self._try(leaf, data=-2.0)
-            if a is None or b is None:
-                continue
-            for value in values(self.dialect.value, a):
-                if not same(self._try(value, t=a), np.array(3.0)):
-                    continue
-                for method in backward_methods(self.target):
-                    backward = self.dialect.backward or f"t.{method}()"
-                    a, b = self._try(leaf, data=3.0), self._try(leaf, data=-2.0)
-                    y = self._try("t * u + t * t", t=a, u=b)
-                    if y is None or not self._runs(backward, t=y):
-                        continue
-                    for gradient in gradients(self.dialect.gradient, a, value):
-                        if same(self._try(gradient, t=a), np.array(4.0)):
-                            return self._found(leaf, value, backward, gradient, kind="scalars")
-        return None
-
-    def _functional_dialect(self) -> Dialect | None:
-        x, cotangent = sample((3,)), sample((3,), 1)
-        for pull in pulls(self.name or ""):
-            try:
-                output, vjp = self._evaluate(pull, function=lambda t: t * t, data=x.copy())
-                gradient = vjp(cotangent)
-            except BaseException as error:
-                self._note(pull, error)
-                continue
-            if same(output, x * x) and same(gradient, 2 * x * cotangent):
-                return self._found("data", "t", "t", "t", pull=pull, kind="functional")
-        return None
-
-    def _found(self, leaf: str, value: str, backward: str, gradient: str, **others: Any) -> Dialect:
-        """Return the dialect with these expressions, and forget the failed attempts."""
-        self.attempts = []
-        return replace(
-            self.dialect, leaf=leaf, value=value, backward=backward, gradient=gradient, **others
-        )
-
-    def _modules_of_functions(self) -> tuple[str, ...]:
-        """The package's modules that define functions which probes call."""
-        modules = list(self.dialect.functions)
-        if not inspect.isclass(self.target):
-            top = self.dialect.module.partition(".")[0]
-            modules += [name for name in (f"{top}.numpy",) if can_import(name)]
+    def _modules(self, defines: re.Pattern[str], first: Iterable[str]) -> tuple[str, ...]:
+        """These modules, and the engine's others whose source defines what the pattern finds."""
+        modules = list(first)
         for file, text in self.task.sources.items():
-            if _DEFINES.search(text):
-                name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-                if name not in modules and can_import(name):
-                    modules.append(name)
+            name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            if name not in modules and defines.search(text) and can_import(name):
+                modules.append(name)
         return tuple(modules)
 
     def _storage(self) -> tuple[str, str]:
         """Return how storing data changes its shape, and the dtype in which it is stored."""
+        library = open_library(self.dialect, self.module)
         changed = []
         dtype = "float64"
         for shape in ((), (3,), (2, 3)):
             try:
-                stored = self.library.value(self.library.leaf(sample(shape)))
+                stored = library.value(library.leaf(sample(shape)))
             except BaseException:
                 changed.append(f"{shape} is refused")
                 continue
@@ -282,57 +207,38 @@ class _Explorer:
         """Find how a gradient is added to an earlier one."""
         step = SurveyStep("the accumulation", self.dialect, self.name)
         if self.dialect.kind == "functional":
-            return step
-        return accumulation_of(step, self.library, self.shape)
+            return msgspec.structs.replace(step, second_backward="returned")
+        library: Any = open_library(self.dialect, self.module)
+        work = partial(accumulation_of, step, library, self.shape)
+        return self._apart("the accumulation", work, SurveyStep)
 
     def find_reducers(self) -> SurveyStep:
-        """Find the functions that un-broadcast, and their callers."""
-        calls = {op: calls_of(use, self.task.root, self.library) for op, use in OPS.items()}
-        reducers = []
-        for code, reducer in reducers_of(self.task, self.library):
-            callers = {
-                op: sorted({caller for called, caller in pairs if called is code and caller})
-                for op, pairs in calls.items()
-            }
-            used = {op: names for op, names in callers.items() if names}
-            reducers.append(msgspec.structs.replace(reducer, callers=used))
-        return SurveyStep(
-            "the un-broadcasting",
-            self.dialect,
-            self.name,
-            reducers=sorted(reducers, key=lambda r: (not r.callers, r.file, r.line)),
-            gradient_arguments=gradient_arguments(OPS.values(), self.task.root, self.library),
-            ops=only_by(calls),
-        )
+        """Find the functions that un-broadcast, their callers, and what happens without them."""
+        step = SurveyStep("the un-broadcasting", self.dialect, self.name)
+        assert self.attempts is not None
+        return find_reducers(step, self.task, self.module, self.attempts)
 
-    # ----- Attempts -----
+    def _apart(self, step: Step, work: Callable[[], Result], kind: type[Result]) -> Result:
+        """Return the result of `work` in a fork. Raises _FailedApart if it fails."""
 
-    def _evaluate(self, expression: str, **arguments: Any) -> Any:
-        os.write(2, f"\n{ATTEMPT_MARKER} {expression}\n".encode())
-        top = self.module.__name__.partition(".")[0]
-        names = {"np": np, top: sys.modules[top], **vars(self.module)}
-        return eval(expression, names, arguments)  # noqa: S307  this is the sandboxed child
+        def attempt() -> tuple[Failure | None, Result | None]:
+            try:
+                return None, work()
+            except BaseException as error:
+                return failure_of(step, error), None
 
-    def _try(self, expression: str, **arguments: Any) -> Any:
-        """The value of an expression, or None if it fails or an argument is None."""
-        if any(argument is None for argument in arguments.values()):
-            return None
-        try:
-            return self._evaluate(expression, **arguments)
-        except BaseException as error:
-            self._note(expression, error)
-            return None
+        assert self.attempts is not None
+        pair: Any = tuple[Failure | None, kind | None]  # type: ignore[valid-type]
+        both = self.attempts.apart(step, attempt, pair, limited=False)
+        failure, result = both or (Failure(step, "SurveyFailed", "it ends the process"), None)
+        if failure or result is None:
+            raise _FailedApart(failure or Failure(step, "SurveyFailed", "it has no result"))
+        return result
 
-    def _runs(self, expression: str, **arguments: Any) -> bool:
-        """Whether an expression can be evaluated without an error."""
-        try:
-            self._evaluate(expression, **arguments)
-        except BaseException as error:
-            self._note(expression, error)
-            return False
-        return True
 
-    def _note(self, expression: str, error: BaseException) -> None:
-        attempt = f"{expression}: {type(error).__name__}: {message_of(error)}"
-        if attempt not in self.attempts and len(self.attempts) < 40:
-            self.attempts.append(attempt[:200])
+class _FailedApart(Exception):
+    """A failure in a fork."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure

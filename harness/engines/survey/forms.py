@@ -5,18 +5,21 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from harness.core.run import NumericArray
 from harness.engines.adapter.calling import attribute_of, attributes_of, takes_nothing
 from harness.engines.engine import Dialect
+from harness.engines.expressions import names_in, substituted
 
-MAKERS = ("tensor", "variable", "Variable", "parameter", "Parameter", "array", "as_tensor")
-USUAL = ("Tensor", "Variable", "Value", "Var", "Node", "Parameter")
+Form = TypeVar("Form")
+
+USUAL = ("Tensor", "Variable", "Value", "Var", "Node", "Parameter", "Array", "Matrix", "Scalar")
 ARRAY_ATTRIBUTES = ("shape", "sum", "reshape", "T", "transpose", "__matmul__", "matmul", "ndim")
 FUNCTIONAL = ("make_vjp", "vjp", "value_and_grad", "grad")
 
@@ -30,8 +33,25 @@ def classes_of(module: ModuleType) -> list[str]:
         and not str(name).startswith("_")
         and any(not method.startswith("_") for method in _backward_methods(value))
     ]
+    return _usual_first(names)
+
+
+def _usual_first(names: Iterable[str]) -> list[str]:
     ranks = {name: rank for rank, name in enumerate(USUAL)}
     return sorted(names, key=lambda name: (ranks.get(name, len(ranks)), name))
+
+
+def number_classes(module: ModuleType) -> list[str]:
+    """The public classes of a module that define arithmetic, usual names first."""
+    names = [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and not str(name).startswith("_")
+        and str(value.__module__).partition(".")[0] == module.__name__.partition(".")[0]
+        and any(hasattr(value, operator) for operator in ("__add__", "__mul__"))
+    ]
+    return _usual_first(names)
 
 
 def backward_methods(target: Any) -> list[str]:
@@ -60,31 +80,6 @@ def _parameters(function: Any) -> list[str]:
         return list(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         return []
-
-
-def leaves(declared: str, name: str | None, target: Any, modules: dict[str, Any]) -> list[str]:
-    """Return expressions that make a leaf: calls of the class, then of usual factory functions."""
-    if declared:
-        return [declared]
-    makers = {name: target} | {
-        f"{prefix}{maker}": factory
-        for prefix, module in modules.items()
-        for maker in MAKERS
-        if callable(factory := attribute_of(module, maker)) and factory is not target
-    }
-    return [form for called, maker in makers.items() for form in _calls_of(called, maker)]
-
-
-def _calls_of(name: str | None, maker: Any) -> list[str]:
-    flags = []
-    for parameter in _parameters(maker):
-        lower = parameter.lower()
-        if "grad" in lower and lower not in ("grad", "grad_fn", "gradient"):
-            flags.append(f"{parameter}=True")
-        if "const" in lower:
-            flags.append(f"{parameter}=False")
-    ends = [*(f", {flag}" for flag in flags), ""]
-    return [f"{name}({data}{end})" for data in ("data", "data.tolist()") for end in ends]
 
 
 def values(declared: str, t: Any) -> list[str]:
@@ -139,7 +134,7 @@ def uses(dialect: Dialect, leaf: str, x: NumericArray) -> list[tuple[str, Numeri
     modules = (dialect.module, *dialect.functions)
     forms += [(f"{function}(t, t)", square) for function in _find(modules, "mul", "multiply")]
     forms += [(f"{function}(t, t)", twice) for function in _find(modules, "add")]
-    other = re.sub(r"\bdata\b", f"np.full({x.shape}, 3.0)", leaf)
+    other = substituted(leaf, "data", f"np.full({x.shape}, 3.0)")
     forms += [(f"t * {other}", np.full_like(x, 3.0)), (f"t + {other}", np.ones_like(x))]
     return forms
 
@@ -154,37 +149,166 @@ def _find(modules: Iterable[str], *names: str) -> list[str]:
     ]
 
 
-def backwards(declared: str, leaf: str, target: Any, modules: Iterable[str]) -> list[str]:
-    """Return expressions for the backward pass with a cotangent, or from a weighted sum."""
-    if declared:
-        return [declared]
-    differentiable = re.sub(r"\bdata\b", "cotangent", leaf)
-    without_flag = re.sub(r", \w+=\w+\)$", ")", differentiable)
-    forms = []
-    for constant in dict.fromkeys((without_flag, differentiable)):
-        forms += _with_constant(constant, target, list(modules))
-    return forms
+Kept = Literal["stored", "returned", "moved"]
+"""Where gradients are after a backward pass: in the leaves, in its value, or in what it changes in
+the data of the leaves."""
 
 
-def _with_constant(constant: str, target: Any, modules: list[str]) -> list[str]:
-    weighted = [f"(t * {constant})"]
-    weighted += [f"{name}(t, {constant})" for name in _find(modules, "mul", "multiply")]
-    weighted.append(f"(t / {constant.replace('cotangent', '(1 / cotangent)')})")
-    forms = []
+@dataclass(frozen=True)
+class BackwardForm:
+    """An expression that may run the backward pass, and where the gradients are afterwards."""
+
+    expression: str
+    gradients: Kept = "stored"
+
+
+def storing(declared: str, leaf: str, target: Any, modules: list[str]) -> list[BackwardForm]:
+    """Return backward passes, with a cotangent or from a weighted sum, that store gradients."""
+    forms = [declared] if declared else _each(_constants(leaf), _stored, target, modules)
+    return list(map(BackwardForm, forms))
+
+
+def returning(declared: Dialect, leaf: str, target: Any, modules: list[str]) -> list[BackwardForm]:
+    """Return backward passes of given leaves, and steps of optimizers that run one."""
+    if declared.backward:
+        moved = "before" in names_in(declared.gradient)
+        return [BackwardForm(declared.backward, "moved" if moved else "returned")]
+    constants = _constants(leaf)
+    returned = _each(constants, _returned, target, modules)
+    return [*returned, *_each(constants, _optimizers, target, modules)]
+
+
+def _constants(leaf: str) -> list[str]:
+    """Expressions for the cotangent as a tensor, first without the flags of a leaf."""
+    differentiable = substituted(leaf, "data", "cotangent")
+    without_flags = re.sub(r"(, \w+=(True|False))+\)$", ")", differentiable)
+    return list(dict.fromkeys((without_flags, differentiable)))
+
+
+def _each(
+    constants: list[str],
+    forms: Callable[[str, Any, list[str]], Iterator[Form]],
+    target: Any,
+    modules: list[str],
+) -> list[Form]:
+    return [form for constant in constants for form in forms(constant, target, modules)]
+
+
+def _weighted(constant: str, modules: list[str]) -> list[str]:
+    """The output times a constant, element by element."""
+    forms = [f"(t * {constant})"]
+    forms += [f"{name}(t, {constant})" for name in _find(modules, "mul", "multiply")]
+    return [*forms, f"(t / {substituted(constant, 'cotangent', '(1 / cotangent)')})"]
+
+
+def _scalars(constant: str, modules: list[str]) -> list[str]:
+    """The weighted sum of the output, and the weighted output for engines that add it up."""
+    return [
+        scalar
+        for output in _weighted(constant, modules)
+        for scalar in (*_sums(output, modules), output)
+    ]
+
+
+def _stored(constant: str, target: Any, modules: list[str]) -> Iterator[str]:
+    """Backward passes that leave the gradients in the leaves."""
+    scalars = _scalars(constant, modules)
     for method in backward_methods(target):
-        forms += [f"t.{method}(cotangent)", f"t.{method}({constant})"]
+        yield from (f"t.{method}(cotangent)", f"t.{method}({constant})")
         for name in _parameters(attribute_of(target, method)):
             if re.search(r"grad|seed|cotangent|upstream|dy|dout", name.lower()):
-                forms += [f"t.{method}({name}=cotangent)", f"t.{method}({name}={constant})"]
-        for output in weighted:
-            forms += [f"{scalar}.{method}()" for scalar in (*_sums(output, modules), output)]
-    for name in modules:
-        for function in attributes_of(sys.modules[name]):
-            is_function = inspect.isfunction(attribute_of(sys.modules[name], function))
-            if "backward" in function and is_function:
-                forms.append(f"{name}.{function}(t, cotangent)")
-                forms.append(f"{name}.{function}({weighted[0]}.sum())")
-    return forms
+                yield from (f"t.{method}({name}=cotangent)", f"t.{method}({name}={constant})")
+        yield from (f"{scalar}.{method}()" for scalar in scalars)
+    for function in _differentiating(modules):
+        yield from (f"{function}(t, cotangent)", f"{function}(t, {constant})")
+        yield from (f"{function}({scalar})" for scalar in scalars)
+
+
+def _differentiating(modules: list[str]) -> list[str]:
+    """The functions whose name says that they differentiate, as expressions."""
+    return [
+        f"{module}.{name}"
+        for module in modules
+        for name in attributes_of(sys.modules[module])
+        if _DIFFERENTIATES.search(name)
+        and not _OTHER_PURPOSE.search(name)
+        and inspect.isfunction(attribute_of(sys.modules[module], name))
+    ]
+
+
+_DIFFERENTIATES = re.compile(r"back(ward|prop|pass)|grad(s|ients?)?$|derivatives?|differentiate")
+_OTHER_PURPOSE = re.compile(r"zero|clip|numer|check|broadcast|no_grad|enable|unary|binary|reset")
+
+_LOOKED_UP = (
+    "(lambda found: [found[leaf] for leaf in leaves])({call})",
+    "(lambda found: [found[id(leaf)] for leaf in leaves])({call})",
+)
+"""Gradients that are returned in a mapping, by leaf or by its identity."""
+
+
+def _returned(constant: str, target: Any, modules: list[str]) -> Iterator[BackwardForm]:
+    """Backward passes that return the gradients of given leaves."""
+    scalars = _scalars(constant, modules)
+    for function in _differentiating(modules):
+        calls = [f"{function}({scalar}" for scalar in scalars]
+        for expression in (
+            *(f"{call}, leaves)" for call in calls),
+            f"{function}(t, leaves, cotangent)",
+            f"{function}(t, leaves, {constant})",
+            *(f"{call}, *leaves)" for call in calls),
+            *(f"[{call}, leaf) for leaf in leaves]" for call in calls),
+            *(f"{function}(leaves, {scalar})" for scalar in scalars),
+            *_looked_up([*(f"{call})" for call in calls), f"{function}(t, cotangent)"]),
+        ):
+            yield BackwardForm(expression, "returned")
+    for method in backward_methods(target):
+        calls = [f"{scalar}.{method}(" for scalar in scalars]
+        for expression in (
+            *(f"{call}leaves)" for call in calls),
+            *(f"[{call}leaf) for leaf in leaves]" for call in calls),
+            *_looked_up([*(f"{call})" for call in calls), f"t.{method}(cotangent)"]),
+        ):
+            yield BackwardForm(expression, "returned")
+
+
+def _looked_up(calls: Iterable[str]) -> list[str]:
+    return [form.format(call=call) for call in calls for form in _LOOKED_UP]
+
+
+STEP = "2.0**20"
+"""The learning rate of a step that shows the gradient; a power of two, so nothing is rounded."""
+
+_STEPS: tuple[tuple[str, Kept], ...] = (("0.0", "stored"), (STEP, "moved"))
+
+_RATE = re.compile(r"lr|learning_?rate|rate|alpha|eta|step_?size")
+_MINIMIZES = re.compile(r"minimi[sz]e|step|update|optimi[sz]e|train")
+
+
+def _optimizers(constant: str, _: Any, modules: list[str]) -> Iterator[BackwardForm]:
+    """Steps of optimizers that run the backward pass themselves.
+
+    With a rate of 0, only the gradients that it stores are read.
+    """
+    for module, name in _classes(modules):
+        optimizer = attribute_of(sys.modules[module], name)
+        methods = [m for m in attributes_of(optimizer) if _MINIMIZES.fullmatch(m)]
+        rates = [p for p in _parameters(optimizer) if _RATE.fullmatch(p.lower())]
+        for method in sorted(methods, key=lambda m: not m.startswith("minimi")):
+            if not rates or len(_parameters(attribute_of(optimizer, method))) < 2:  # with `self`
+                continue
+            for scalar in _scalars(constant, modules):
+                for rate, gradients in _STEPS:
+                    new = f"{module}.{name}(leaves, {rates[0]}={rate})"
+                    yield BackwardForm(f"{new}.{method}({scalar})", gradients)
+                    new = f"{module}.{name}({rates[0]}={rate})"
+                    yield BackwardForm(f"{new}.{method}({scalar}, leaves)", gradients)
+
+
+def _classes(modules: list[str]) -> Iterator[tuple[str, str]]:
+    for module in modules:
+        for name in attributes_of(sys.modules[module]):
+            if inspect.isclass(attribute_of(sys.modules[module], name)):
+                yield module, name
 
 
 def from_sums(target: Any, modules: Iterable[str]) -> list[str]:
@@ -204,9 +328,8 @@ def pulls(name: str) -> list[str]:
     forms = [f"{name}(function)(data)", f"{name}(function, data)"]
     forms = [f"{form}{order}" for form in forms for order in ("[::-1]", "")]
     forms += [f"{first}(*{name}(function, data){order})" for order in ("", "[::-1]")]
-    # An engine that differentiates only scalars gets the weighted sum of the output. Names are
-    # passed to the lambda as defaults, since `eval` does not let it see local variables.
-    for weighted in ("(f(t) * c).sum()", "np.sum(f(t) * c)"):
-        back = f"lambda c, f=function, x=data: {name}(lambda t: {weighted})(x)"
+    # An engine that differentiates only scalars gets the weighted sum of the output.
+    for weighted in ("(function(t) * c).sum()", "np.sum(function(t) * c)"):
+        back = f"lambda c: {name}(lambda t: {weighted})(data)"
         forms += [f"(function(data), {back}{part})" for part in ("", "[1]", "[0]")]
     return forms

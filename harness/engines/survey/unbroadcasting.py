@@ -1,20 +1,36 @@
-"""Finding functions that un-broadcast by their behaviour: they sum ones((4, 3)) to (3,)."""
+"""Which functions of an engine un-broadcast, who calls them, and whether they are right."""
 
 from __future__ import annotations
 
-import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from harness.core.run import NumericArray, message_of
-from harness.engines.adapter.calling import attribute_of
-from harness.engines.survey import Reducer, Survey
+from harness.engines.adapter.adapters import open_library
+from harness.engines.survey import Reducer, Survey, SurveyStep
+from harness.engines.survey.arguments import gradient_arguments
+from harness.engines.survey.attempts import Attempts
 from harness.engines.survey.numbers import same, sample
+from harness.engines.survey.places import Place, keys_of, labels, modules_of, place_of
+from harness.engines.survey.reducing import (
+    ROWS,
+    Flaw,
+    Form,
+    Function,
+    flaws_of,
+    forms_of,
+    functions_of,
+    mentions_sums,
+    summed,
+    working_form,
+)
+from harness.engines.survey.unsummed import FULL, Keeper, row_of, unsummed
 
 OPS: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,
@@ -22,167 +38,182 @@ OPS: dict[str, Callable[..., Any]] = {
     "mul": lambda a, b: a * b,
     "div": lambda a, b: a / b,
 }
+_SLOPES: dict[str, Callable[..., tuple[Any, Any]]] = {
+    "add": lambda a, b: (1.0, 1.0),  # noqa: ARG005
+    "sub": lambda a, b: (1.0, -1.0),  # noqa: ARG005
+    "mul": lambda a, b: (b, a),
+    "div": lambda a, b: (1 / b, -a / b**2),
+}
+"""The derivatives of an op with respect to its operands."""
+
+Calls = list[tuple[Place, Place | None]]
+"""The engine's code that ran for an op, forward and backward, each with its caller."""
 
 
-def reducers_of(task: Survey, library: Any) -> Iterator[tuple[Any, Reducer]]:
-    """Yield the code of each function that sums ones((4, 3)) to (3,), and its description."""
+def find_reducers(
+    step: SurveyStep, task: Survey, module: ModuleType, attempts: Attempts
+) -> SurveyStep:
+    """Return the step, completed with the functions that un-broadcast, and their callers."""
+    library = open_library(step.dialect, module)
+    modules = modules_of(task)
+    calls = {
+        op: attempts.apart(op, partial(_calls_of, use, task, library), Calls) or []
+        for op, use in OPS.items()
+    }
+    keys = keys_of(modules)
+    places = (place for pairs in calls.values() for pair in pairs for place in pair if place)
+    names = labels(places, keys, task.root)
+    reducers: list[Reducer] = []
+    keepers: dict[str, list[Keeper]] = {}
+    for function, form, row in _reducing(modules, task, library, attempts):
+        callers = _callers(function, calls)
+        for op in callers:
+            keepers.setdefault(op, []).append((function, form.gradient))
+        flaws = _flaws(form, callers, library, attempts)
+        reducers.append(_reducer(function, row, callers, names, calls, flaws, task))
+    only = _only_by(calls)
+    stored = step.dialect.kind == "arrays" and step.dialect.stores_gradients
+    seen = partial(gradient_arguments, OPS.values(), task.root, library)
+    return msgspec.structs.replace(
+        step,
+        gradient_arguments=attempts.apart("gradient", seen, dict[str, int]) or {},
+        reducers=sorted(reducers, key=lambda r: (not r.callers, r.file, r.line)),
+        ops={op: sorted({names[place] for place in places}) for op, places in only.items()},
+        keys={op: keys[place][1] for op, places in only.items() for place in places & set(keys)},
+        unsummed=unsummed(library, OPS, keepers, attempts) if stored else {},
+    )
+
+
+# ----- Calls -----
+
+
+def _calls_of(use: Callable[..., Any], task: Survey, library: Any) -> Calls:
+    files = {str(Path(task.root) / file) for file in task.sources}
+    calls: Calls = []
+
+    def record(frame: Any, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename in files:
+            caller = frame.f_back.f_code if frame.f_back else None
+            inside = caller is not None and caller.co_filename in files
+            calls.append((place_of(frame.f_code), place_of(caller) if caller and inside else None))
+
+    values = {"a": sample(FULL), "b": np.abs(sample(row_of(library), 1)) + 1.0}
+    leaves = {name: library.leaf(data) for name, data in values.items()}
+    sys.setprofile(record)
+    try:
+        output = library.call(use, (), leaves)
+        library.backward(output, np.ones(FULL))
+    finally:
+        sys.setprofile(None)
+    return list(dict.fromkeys(calls))
+
+
+def _callers(function: Function, calls: Mapping[str, Calls]) -> dict[str, set[Place]]:
+    """The places that called a function in the passes of each op."""
+    code = function.code
+    place = None if code is None else place_of(code)
+    callers = {
+        op: {by for called, by in pairs if called == place and by} for op, pairs in calls.items()
+    }
+    return {op: places for op, places in callers.items() if places}
+
+
+def _only_by(calls: Mapping[str, Calls]) -> dict[str, set[Place]]:
+    """The places that run for one op only, by op."""
+    ran = {op: {place for place, _ in pairs} for op, pairs in calls.items()}
+    return {
+        op: places - set().union(*(others for other, others in ran.items() if other != op))
+        for op, places in ran.items()
+    }
+
+
+# ----- Functions that sum -----
+
+
+def _reducing(
+    modules: Iterable[ModuleType], task: Survey, library: Any, attempts: Attempts
+) -> Iterable[tuple[Function, Form, int]]:
+    """Yield each function that sums ones((4, 3)) to a row, with how it is called."""
+    files = {str(Path(task.root) / file) for file in task.sources}
     visited = set()
-    files = {str(Path(task.root) / file): file for file in task.sources}
-    top = task.dialect.module.partition(".")[0]
-    for imported, module in list(sys.modules.items()):
-        # In tests of the harness, the same file may also be imported under another name.
-        if imported.partition(".")[0] != top or attribute_of(module, "__file__") not in files:
-            continue
-        for owner, name, function in functions_of(module):
-            code = getattr(inspect.unwrap(function), "__code__", None)
+    for module in modules:
+        for function in functions_of(module):
+            code = function.code
             if code is None or code in visited or code.co_filename not in files:
                 continue
             visited.add(code)
-            if "sum" not in names_in(code) and "reduce" not in names_in(code):
+            if not mentions_sums(code):
                 continue
-            reduce = reducing_call(function, library)
-            if reduce is None:
-                continue
-            yield (
-                code,
-                Reducer(
-                    module=module.__name__,
-                    name=f"{owner}.{name}" if owner else name,
-                    file=files[code.co_filename],
-                    line=code.co_firstlineno,
-                    flaws=flaws_of(reduce),
-                ),
-            )
+            work = partial(working_form, function, library)
+            if found := attempts.apart(function.name, work, tuple[int, int]):
+                yield function, forms_of(function, library)[found[0]], found[1]
 
 
-def calls_of(use: Callable[..., Any], root: str, library: Any) -> list[tuple[Any, str]]:
-    """The engine's code that runs for an op, forward and backward, with its callers."""
-    calls: list[tuple[Any, str]] = []
-
-    def record(frame: Any, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(root):
-            caller = frame.f_back.f_code if frame.f_back else None
-            inside = caller is not None and caller.co_filename.startswith(root)
-            calls.append((frame.f_code, caller.co_qualname if caller and inside else ""))
-
-    try:
-        values = {"a": sample((4, 3)), "b": np.abs(sample((3,), 1)) + 1.0}
-        leaves = {name: library.leaf(data) for name, data in values.items()}
-        sys.setprofile(record)
-        try:
-            output = library.call(use, (), leaves)
-            library.backward(output, np.ones((4, 3)))
-        finally:
-            sys.setprofile(None)
-    except BaseException:
-        return []
-    return calls
-
-
-def functions_of(module: ModuleType) -> Iterator[tuple[str, str, Any]]:
-    """Yield the functions of a module and the methods of its classes, with the class's name."""
-    for name, value in list(vars(module).items()):
-        if inspect.isfunction(value):
-            yield "", name, value
-        elif isinstance(value, type) and value.__module__ == module.__name__:
-            for method_name in list(vars(value)):
-                method = inspect.getattr_static(value, method_name)
-                if isinstance(method, staticmethod | classmethod):
-                    yield value.__name__, method_name, getattr(value, method_name)
-                elif inspect.isfunction(method) and not method_name.startswith("__"):
-                    yield value.__name__, method_name, _on_blank_instance(value, method)
-
-
-def _on_blank_instance(owner: type, function: Any) -> Any:
-    """Return a method as a function, called on an uninitialized instance."""
-
-    def call(*arguments: Any) -> Any:
-        return function(object.__new__(owner), *arguments)
-
-    call.__wrapped__ = function  # type: ignore[attr-defined]
-    return call
-
-
-def names_in(code: Any) -> set[str]:
-    """The names that code looks up, nested functions included."""
-    nested = [const for const in code.co_consts if hasattr(const, "co_names")]
-    return set(code.co_names).union(*map(names_in, nested))
-
-
-Reduce = Callable[[NumericArray, tuple[int, ...]], Any]
-
-
-def reducing_call(function: Any, library: Any) -> Reduce | None:
-    """Return a call of the function that sums an array to a shape, or None if there is none."""
-
-    def native(data: NumericArray) -> Any:
-        return library.unwrap(library.leaf(data))
-
-    calls: Sequence[Reduce] = (
-        lambda g, shape: function(g, shape),
-        lambda g, shape: function(g, np.zeros(shape)),
-        lambda g, shape: function(shape, g),
-        lambda g, shape: function(np.zeros(shape), g),
-        lambda g, shape: function(g, native(np.zeros(shape))),
-        lambda g, shape: function(native(g), shape),
-        lambda g, shape: function(native(g), native(np.zeros(shape))),
-        lambda g, shape: function(g, (shape, len(shape), g.dtype, False)),
-        lambda g, shape: function(g, shape, g.shape),
-        lambda g, shape: function(g, g.shape, shape),
+def _reducer(
+    function: Function,
+    row: int,
+    callers: Mapping[str, set[Place]],
+    names: Mapping[Place, str],
+    calls: Mapping[str, Calls],
+    flaws: list[str],
+    task: Survey,
+) -> Reducer:
+    code = function.code
+    assert code is not None
+    return Reducer(
+        module=function.module,
+        name=function.name,
+        file=Path(code.co_filename).relative_to(task.root).as_posix(),
+        line=code.co_firstlineno,
+        callers={op: sorted({names[place] for place in by}) for op, by in callers.items()},
+        flaws=flaws,
+        central=_central(callers, names, calls),
+        shape=str(ROWS[row]),
     )
-    for call in calls:
-
-        def reduce(g: NumericArray, shape: tuple[int, ...], call: Reduce = call) -> Any:
-            result = call(g, shape)
-            plain = library.is_plain(result)
-            return np.asarray(result) if plain else library.value(library.wrap(result))
-
-        try:
-            summed = reduce(np.ones((4, 3)), (3,))
-            unchanged = reduce(np.ones((2, 3)), (2, 3))
-        except BaseException:
-            continue
-        if same(summed, np.full(3, 4.0)) and same(unchanged, np.ones((2, 3))):
-            return reduce
-    return None
 
 
-def flaws_of(reduce: Reduce) -> list[str]:
-    """The shapes that a reducing call gets wrong, each with its result."""
-    flaws = []
-    for shape, target in (
-        ((4, 3), (1, 3)),
-        ((4, 3), (4, 1)),
-        ((2, 4, 3), (3,)),
-        ((2, 4, 3), (4, 1)),
-        ((1, 3), (3,)),
-        ((1, 3), (1, 3)),
-        ((4, 3), ()),
-    ):
-        g = np.arange(float(np.prod(shape))).reshape(shape)
-        try:
-            actual = reduce(g, target)
-        except BaseException as error:
-            flaws.append(f"{shape} to {target}: {type(error).__name__}: {message_of(error)}")
-            continue
-        if actual.shape != target:
-            flaws.append(f"{shape} to {target}: the result has shape {actual.shape}")
-        elif not np.allclose(actual, _summed(g, target)):
-            flaws.append(f"{shape} to {target}: wrong sums")
-    return flaws
+def _central(
+    callers: Mapping[str, set[Place]], names: Mapping[Place, str], calls: Mapping[str, Calls]
+) -> str:
+    """Return the only place from which all ops call a function; "" if there is no such place."""
+    places = set().union(*callers.values())
+    every = {op for op, pairs in calls.items() if pairs}
+    is_central = len(places) == 1 and len(callers) > 1 and set(callers) == every
+    return names[places.pop()] if is_central else ""
 
 
-def _summed(g: NumericArray, shape: tuple[int, ...]) -> NumericArray:
-    """The correct un-broadcast: sums over created axes, then over stretched ones."""
-    g = g.sum(tuple(range(g.ndim - len(shape))))
-    stretched = tuple(i for i, n in enumerate(shape) if n == 1 and g.shape[i] != 1)
-    return np.asarray(g.sum(stretched, keepdims=True))
+# ----- Flaws -----
 
 
-def only_by(calls: dict[str, list[tuple[Any, str]]]) -> dict[str, list[str]]:
-    """The functions that run for one op only, by op."""
-    ran = {op: {code.co_qualname for code, _ in pairs} for op, pairs in calls.items()}
-    return {
-        op: sorted(names - set().union(*(n for other, n in ran.items() if other != op)))
-        for op, names in ran.items()
-    }
+def _flaws(form: Form, callers: Iterable[str], library: Any, attempts: Attempts) -> list[str]:
+    """The flaws of a function that make the gradient of an op wrong: others, its callers repair."""
+    found = attempts.apart("shapes", partial(flaws_of, form.reduce), list[Flaw]) or []
+    return [
+        str(flaw)
+        for flaw in found
+        if any(
+            attempts.apart(op, partial(_is_wrong, library, op, flaw, first), bool)
+            for op in callers
+            for first in (False, True)
+        )
+    ]
+
+
+def _is_wrong(library: Any, op: str, flaw: Flaw, first: bool) -> bool:
+    """Whether an op's gradient is wrong where it has to be summed to the flaw's target."""
+    shapes = (flaw.target, flaw.shape) if first else (flaw.shape, flaw.target)
+    values = [np.abs(sample(shape, seed)) + 1.0 for seed, shape in enumerate(shapes)]
+    leaves = dict(zip("ab", map(library.leaf, values), strict=True))
+    if any(library.value(leaf).shape != s for leaf, s in zip(leaves.values(), shapes, strict=True)):
+        return False
+    output = library.call(OPS[op], (), leaves)
+    cotangent = sample(flaw.shape, 2)
+    if library.value(output).shape != cotangent.shape:
+        return False
+    slope, leaf = _SLOPES[op](*values)[not first], leaves["a" if first else "b"]
+    try:
+        library.backward(output, cotangent.copy())
+        gradient = library.gradient(leaf)
+    except Exception:
+        return True
+    return not same(gradient, summed(slope * cotangent, flaw.target))

@@ -300,3 +300,69 @@ def test_a_sum_does_not_start_from_an_int(opened: Any) -> None:
     a = library.leaf(X)
     library.backward(a * a, np.ones((2, 3)))
     assert np.allclose(a.grad, 2 * X)
+
+
+RETURNED = (
+    SOUND
+    + """
+
+def gradients(output, seed, leaves):
+    for leaf in leaves:
+        leaf.grad = None
+    output.backward(seed)
+    return [leaf.grad for leaf in leaves]
+
+
+class Descent:
+    def __init__(self, leaves, rate):
+        self.leaves, self.rate = leaves, rate
+
+    def minimize(self, output, seed):
+        for leaf, grad in zip(self.leaves, gradients(output, seed, self.leaves)):
+            if grad is not None:
+                leaf.data = leaf.data - self.rate * grad
+"""
+)
+LEAVES = {
+    "returned": replace(HERE, gradient="", backward="gradients(t, cotangent, leaves)"),
+    "moved": replace(
+        HERE,
+        gradient="(before - t.data) / 4.0",
+        backward="Descent(leaves, 4.0).minimize(t, cotangent)",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", LEAVES)
+def test_gradients_of_given_leaves_are_kept_and_added_up(opened: Any, way: str) -> None:
+    library = opened(RETURNED, LEAVES[way])
+    x, w, unused = library.leaf(X), library.leaf(X + 1), library.leaf(X)
+    for _ in range(2):
+        (x * w).backward(np.full((2, 3), 10.0))
+    assert np.allclose(x.grad, 20 * (X + 1))
+    assert np.allclose(w.grad, 20 * X)
+    assert unused.grad is None or np.allclose(unused.grad, 0)
+    assert np.array_equal(x.data, X)
+
+
+@pytest.mark.parametrize("way", LEAVES)
+def test_sgd_clears_the_gradients_of_given_leaves(opened: Any, way: str) -> None:
+    library = opened(RETURNED, LEAVES[way])
+    w = library.leaf(X)
+    optimizer = library.module.optim.SGD([w], lr=0.25)
+    for _ in range(2):
+        optimizer.zero_grad()
+        (w * w).sum().backward()
+        optimizer.step()
+    assert np.allclose(w.data, X / 4)
+
+
+def test_only_leaves_that_are_in_use_are_passed(opened: Any) -> None:
+    counting = "\n\ndef count(leaves):\n    return [np.array(float(len(leaves))) for _ in leaves]\n"
+    library = opened(RETURNED + counting, replace(LEAVES["returned"], backward="count(leaves)"))
+    for _ in range(2):
+        x = library.leaf(X)
+        library.leaf(X)
+        library.module.tensor(X)
+        (x * x).backward(X)
+        assert x.grad == 1.0

@@ -9,6 +9,7 @@ import pytest
 
 from harness.core.errors import EnvironmentProblem
 from harness.engines.engine import find_engine, read_source
+from harness.engines.loader import load
 from harness.patch import apply_patch, parse_patch
 from harness.runs.isolated import run_isolated
 from harness.runs.protocol import Job
@@ -70,3 +71,16 @@ def shows(lib):
 def test_the_parent_never_imports_the_engine() -> None:
     run_isolated(tiny_job())
     assert "tiny" not in sys.modules
+
+
+def test_a_package_beside_the_engine_is_loaded_from_memory_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if another engine with modules of the same names was loaded before."""
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    for value in (1, 2):
+        sources = {"surely_mine.py": "from surely_rules import x\n"}
+        module = load("surely_mine", tmp_path, sources | {"surely_rules.py": f"x = {value}\n"})
+        assert module.x == value

@@ -39,6 +39,48 @@ def test_a_file_in_a_package_is_imported_through_it(tmp_path: Path) -> None:
     }
 
 
+def test_a_package_beside_it_that_it_imports_belongs_to_the_engine(tmp_path: Path) -> None:
+    written(tmp_path, "", "mine/__init__.py")
+    written(tmp_path, "import numpy\nfrom rules.sums import add\n", "mine/tensor.py")
+    for file in ("__init__", "sums", "unused"):
+        written(tmp_path, "", f"rules/{file}.py")
+    for other in ("numpy", "others"):
+        written(tmp_path, "", f"{other}/__init__.py")
+    target = locate(f"{tmp_path}/mine/tensor.py:Tensor")
+    assert set(target.sources) == {
+        *("mine/__init__.py", "mine/tensor.py", "rules/__init__.py", "rules/sums.py")
+    }
+
+
+def test_a_package_beside_its_folder_shows_the_root(tmp_path: Path) -> None:
+    written(tmp_path, "from surely_rules.sums import add\n", "mine/tensor.py")
+    written(tmp_path, "", "surely_rules/sums.py")
+    target = locate(f"{tmp_path}/mine/tensor.py:Tensor")
+    assert (target.module, target.root) == ("mine.tensor", tmp_path)
+    assert set(target.sources) == {"mine/tensor.py", "surely_rules/sums.py"}
+
+
+def test_what_is_installed_beside_it_belongs_to_its_own_distribution(tmp_path: Path) -> None:
+    installed = tmp_path / "site-packages"
+    written(installed, "import rules, others\n", "mine/__init__.py")
+    for name in ("rules", "others"):
+        written(installed, "", f"{name}/__init__.py")
+    record = "mine/__init__.py,,\nrules/__init__.py,,\n"
+    written(installed, record, "mine-1.dist-info/RECORD")
+    written(installed, "others/__init__.py,,\n", "others-1.dist-info/RECORD")
+    target = locate(f"{installed}/mine/__init__.py:Tensor")
+    assert set(target.sources) == {"mine/__init__.py", "rules/__init__.py"}
+
+
+@pytest.mark.parametrize("folder", ["site-packages", "here"])
+def test_a_module_does_not_bring_the_packages_that_we_need(tmp_path: Path, folder: str) -> None:
+    written(tmp_path / folder, "import numpy\nimport others\n", "mine.py")
+    for name in ("numpy", "others"):
+        written(tmp_path / folder, "", f"{name}/__init__.py")
+    files = set(locate(f"{tmp_path / folder}/mine.py:Tensor").sources)
+    assert files == {"mine.py", *(["others/__init__.py"] if folder == "here" else [])}
+
+
 def test_tests_and_hidden_folders_are_excluded_from_a_package(tmp_path: Path) -> None:
     for file in ("__init__.py", "tests/test_all.py", ".venv/thing.py", "__pycache__/x.py"):
         written(tmp_path, "", f"mine/{file}")

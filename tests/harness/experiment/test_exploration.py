@@ -58,7 +58,7 @@ KNOWN = {
             "Variable(data)",
             "t.data",
             "None if t.grad is None else t.grad.data",
-            "(t / Variable((1 / cotangent))).backward()",
+            "(t / Variable(1 / cotangent)).backward()",
         ),
         *("none", "rebound", "sum_to", ("Add.backward", "Div.backward")),
     ),
@@ -260,6 +260,29 @@ def test_what_is_said_is_not_tried(tmp_path: Path) -> None:
     found = explore(written(tmp_path, said, "harness.toml"), Cache(None), CONVENTIONS)
     assert found.engine.dialect.leaf == "lift(data)"
     assert found.engine.like == "accumulate-in-place"
+
+
+@pytest.mark.parametrize("form", ["(lambda: {})()", "[{} for _ in range(1)][0]"])
+def test_nested_scopes_of_a_setting_see_its_names(tmp_path: Path, form: str) -> None:
+    path = written(tmp_path, SOUND)
+    stated = {
+        "leaf": form.format("Tensor(data)"),
+        "data": form.format("t.data"),
+        "grad": form.format("t.grad"),
+        "backward": form.format("t.backward(cotangent)"),
+    }
+    lines = [f'{key} = "{text}"' for key, text in stated.items()]
+    text = "\n".join(["[engine]", f'target = "{path}:Tensor"', *lines])
+    dialect = explore(
+        written(tmp_path, text, "harness.toml"), Cache(None), CONVENTIONS
+    ).engine.dialect
+    assert dialect.expressions == {
+        "leaf": stated["leaf"],
+        "value": stated["data"],
+        "gradient": stated["grad"],
+        "backward": stated["backward"],
+    }
+    assert dialect.kind == "arrays"
 
 
 def test_an_engine_that_bears_the_name_of_ours_is_itself(tmp_path: Path) -> None:

@@ -86,3 +86,29 @@ def test_a_file_without_the_name_is_not_parsed(scope: str, text: str) -> None:
 def test_a_file_that_may_have_it_is_parsed(scope: str) -> None:
     (alternative,) = parse_scope(scope).alternatives
     assert alternative.may_be_in("ops.py", "class A:\n    def add(): pass\n    def f(): pass\n")
+
+
+TABLES = [
+    "R = {'plus': lambda g: g}",
+    'R = {\n    "plus" : (lambda g: g),\n}',
+    "R = dict(a={'+': lambda g: g})",
+    "class A:\n    R = {1: 2, 'plus': lambda g: g}",
+]
+
+
+@pytest.mark.parametrize("text", TABLES)
+def test_a_rule_in_a_table_is_a_definition_for_portable_blocks(text: str) -> None:
+    source = parse_source(text + "\n")
+    loose = Alternative("", ("op:add",), loose=True)
+    assert [source.code(item.clause) for item in loose.definitions(source)] in (
+        ["lambda g: g"],
+        ["(lambda g: g)"],
+    )
+    assert loose.may_be_in("ops.py", source.text)
+    assert not Alternative("", ("op:add",)).definitions(source)
+    assert not Alternative("", ("op:mul",), loose=True).definitions(source)
+
+
+@pytest.mark.parametrize("text", ["R = {'plus': rule}", "R = {plus: lambda g: g}", "plus: int = 0"])
+def test_other_entries_are_not_definitions(text: str) -> None:
+    assert not Alternative("", ("op:add",), loose=True).definitions(parse_source(text + "\n"))

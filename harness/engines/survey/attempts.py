@@ -1,0 +1,117 @@
+"""Trying expressions on a loaded engine, each attempt in a fork, within a limit on time.
+
+An attempt that fails may leave a tape half filled or a counter behind, and would spoil the next one
+if both ran in the same process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import cache
+from types import ModuleType
+from typing import Any, TypeVar
+
+import msgspec
+
+from harness.core.run import message_of
+from harness.engines.expressions import function_of
+from harness.engines.library import names_for
+from harness.engines.survey import ATTEMPT_MARKER, MOST_FORKS
+from harness.sandbox.fork import can_fork, compute_in_fork
+
+Result = TypeVar("Result")
+
+CPU_SECONDS = 5.0
+"""Processor time for all attempts to find the expressions of an engine."""
+
+_EACH = 2.0
+"""Processor time for one of them."""
+
+_LISTED = 40
+
+
+class Attempts:
+    """What was tried on an engine, and how it failed."""
+
+    def __init__(self, module: ModuleType, functions: Iterable[str]) -> None:
+        """Begin to measure the processor time."""
+        self.failed: list[str] = []
+        names = names_for(module, functions)
+        self._function = cache(lambda text, keys: function_of(text, keys, names, "<an attempt>"))
+        self._start, self._forks = _cpu_seconds(), 0
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether there is processor time left, and another fork."""
+        return _cpu_seconds() - self._start < CPU_SECONDS and self._forks < MOST_FORKS
+
+    def evaluate(self, expression: str, **arguments: Any) -> Any:
+        """The value of an expression. Raises what it raises."""
+        os.write(2, f"\n{ATTEMPT_MARKER} {expression}\n".encode())
+        return self._function(expression, tuple(arguments))(**arguments)
+
+    def value(self, expression: str, **arguments: Any) -> Any:
+        """The value of an expression, or None if it fails or an argument is None."""
+        if any(argument is None for argument in arguments.values()):
+            return None
+        try:
+            return self.evaluate(expression, **arguments)
+        except BaseException as error:
+            self.note(expression, error)
+            return None
+
+    def runs(self, expression: str, **arguments: Any) -> bool:
+        """Whether an expression can be evaluated without an error."""
+        try:
+            self.evaluate(expression, **arguments)
+        except BaseException as error:
+            self.note(expression, error)
+            return False
+        return True
+
+    def note(self, expression: str, error: BaseException) -> None:
+        """Remember why an expression cannot be used."""
+        self._list(f"{expression}: {type(error).__name__}: {message_of(error)}")
+
+    def apart(
+        self, what: str, work: Callable[[], Result], kind: Any, *, limited: bool = True
+    ) -> Result | None:
+        """Return the result of `work` in a fork, which leaves this process unchanged.
+
+        `kind` is its type, and `what` names it in the list of failures. None if it raises an
+        exception, ends the fork, or needs too much processor time.
+        """
+        if not can_fork():
+            return self._finished(what, work)
+        self._forks += 1
+        data = compute_in_fork(
+            lambda: msgspec.msgpack.encode((self._finished(what, work), self.failed)),
+            _EACH if limited else None,
+        )
+        if data is None:
+            self._list(f"{what}: it did not come to an end, or ended the process")
+            return None
+        try:
+            decoded: Any = msgspec.msgpack.decode(data, type=tuple[kind | None, list[str]])
+        except msgspec.MsgspecError:
+            return None
+        result: Result | None = decoded[0]
+        self.failed = decoded[1]
+        return result
+
+    def _finished(self, what: str, work: Callable[[], Result]) -> Result | None:
+        try:
+            return work()
+        except Exception as error:
+            self.note(what, error)
+            return None
+
+    def _list(self, attempt: str) -> None:
+        if attempt[:200] not in self.failed and len(self.failed) < _LISTED:
+            self.failed.append(attempt[:200])
+
+
+def _cpu_seconds() -> float:
+    """Processor time of this process and of its children that have ended."""
+    return sum(os.times()[:4])

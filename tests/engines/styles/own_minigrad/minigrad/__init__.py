@@ -1,0 +1,5 @@
+"""A learner's own package, with the most natural name."""
+
+from .tensor import Tensor
+
+__all__ = ["Tensor"]

@@ -1,0 +1,1 @@
+"""The forward and backward rules of the ops."""

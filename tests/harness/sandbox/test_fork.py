@@ -1,0 +1,57 @@
+"""Computing in a fork of this process."""
+
+import os
+
+import pytest
+
+from harness.sandbox.fork import can_fork, compute_in_fork
+from harness.sandbox.frames import LARGEST_BODY
+
+pytestmark = pytest.mark.skipif(not can_fork(), reason="this process cannot be forked")
+
+
+def test_the_result_is_returned_and_nothing_else_changes() -> None:
+    state: list[int] = []
+
+    def work() -> bytes:
+        state.append(1)
+        return b"x" * 100_000  # more than a pipe holds
+
+    assert compute_in_fork(work) == b"x" * 100_000
+    assert state == []
+
+
+def test_an_empty_result_is_one() -> None:
+    assert compute_in_fork(bytes) == b""
+
+
+def test_an_exception_or_an_exit_has_no_result() -> None:
+    assert compute_in_fork(lambda: bytes(1 // 0)) is None
+    assert compute_in_fork(lambda: os._exit(0)) is None
+
+
+def test_too_much_processor_time_ends_it() -> None:
+    def work() -> bytes:
+        while True:
+            pass
+
+    assert compute_in_fork(work, cpu_seconds=0.05) is None
+
+
+def test_a_result_that_is_too_large_is_refused() -> None:
+    assert compute_in_fork(lambda: bytes(LARGEST_BODY + 1)) is None
+
+
+def test_a_process_that_it_leaves_is_not_waited_for() -> None:
+    """It inherits the pipe, and keeps it open until the test ends."""
+    wait, go_on = os.pipe()
+
+    def work() -> bytes:
+        if os.fork() == 0:
+            os.close(go_on)
+            os.read(wait, 1)
+        os._exit(0)
+
+    assert compute_in_fork(work) is None
+    os.close(go_on)
+    os.close(wait)
