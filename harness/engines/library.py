@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from harness.core.run import NumericArray
 from harness.engines.engine import Dialect
+
+CODE_OF = "<breaklab: "
+"""The start of the file name of a dialect's expressions, which tracebacks show."""
 
 
 class Library:
@@ -22,7 +25,7 @@ class Library:
         top = module.__name__.partition(".")[0]
         self._names = {"np": np, top: sys.modules[top], **vars(module)}
         self._code = {
-            name: compile(expression, f"<{name} of {dialect.module}>", "eval")
+            name: self._compile(name, expression)
             for name, expression in dialect.expressions.items()
         }
 
@@ -76,3 +79,7 @@ class Library:
 
     def _evaluate(self, name: str, **arguments: Any) -> Any:
         return eval(self._code[name], self._names, arguments)  # noqa: S307  dialects are code
+
+    @staticmethod
+    def _compile(name: str, expression: str) -> CodeType:
+        return compile(expression, f"{CODE_OF}{name}>", "eval")

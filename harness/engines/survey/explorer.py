@@ -15,11 +15,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from harness.core.run import NumericArray, failure_of, message_of
+from harness.core.run import NumericArray, Origin, failure_of, message_of
 from harness.engines.adapter.adapters import open_library
 from harness.engines.adapter.calling import attribute_of
 from harness.engines.engine import Dialect
 from harness.engines.loader import load
+from harness.engines.origin import origin_of
 from harness.engines.survey import ATTEMPT_MARKER, STEPS, Survey, SurveyFailed, SurveyStep
 from harness.engines.survey.accumulation import accumulation_of
 from harness.engines.survey.forms import (
@@ -56,7 +57,7 @@ def survey(task: Survey) -> Iterator[SurveyStep]:
         try:
             yield run()
         except BaseException as error:
-            failure = failure_of(step, error)
+            failure = failure_of(step, error, origin=explorer.cause or origin_of(error))
             yield SurveyStep(step, explorer.dialect, explorer.name, failure, explorer.attempts)
             return
 
@@ -71,6 +72,8 @@ class _Explorer:
     def __init__(self, task: Survey) -> None:
         self.task, self.dialect, self.name = task, task.dialect, task.name
         self.attempts: list[str] = []
+        self.cause: Origin | None = None
+        """Where an attempt used a name that NumPy does not have."""
         self.module: Any = None
         self.library: Any = None
         self.shape: tuple[int, ...] = (2, 3)
@@ -242,7 +245,7 @@ class _Explorer:
 
     def _found(self, leaf: str, value: str, backward: str, gradient: str, **others: Any) -> Dialect:
         """Return the dialect with these expressions, and forget the failed attempts."""
-        self.attempts = []
+        self.attempts, self.cause = [], None
         return replace(
             self.dialect, leaf=leaf, value=value, backward=backward, gradient=gradient, **others
         )
@@ -331,6 +334,8 @@ class _Explorer:
         return True
 
     def _note(self, expression: str, error: BaseException) -> None:
+        if (origin := origin_of(error)) and origin.missing:
+            self.cause = origin
         attempt = f"{expression}: {type(error).__name__}: {message_of(error)}"
         if attempt not in self.attempts and len(self.attempts) < 40:
             self.attempts.append(attempt[:200])
