@@ -64,7 +64,16 @@ def break_engine(
     else:
         predict = session.is_interactive and not no_predict
         report = _show_run(session, broken, prepared, predict)
-    return 0 if report.agrees or report.engine.foreign else 1
+    return _exit_status(report)
+
+
+def _exit_status(report: Report | TrainingReport) -> int:
+    """Return 1 if the report differs from the page or, on a foreign engine, judges nothing."""
+    from harness.core.report import Report
+
+    if isinstance(report, Report) and report.engine.foreign:
+        return 0 if report.judged else 1
+    return 0 if report.agrees else 1
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def _compare(session: Session, ids: Sequence[str], only: Sequence[Path]) -> int:
     from harness.experiment.baseline import Baseline
     from harness.experiment.comparison import breaks_for, compare_pages
     from harness.experiment.context import OpenContext
-    from harness.report.findings import show_comparison
+    from harness.report.findings import show_comparison, show_nothing_judged
 
     reports, findings = [], list[Finding]()
     baseline = Baseline(session.cache, diagnostics=())  # not needed for outcomes
@@ -101,6 +101,9 @@ def _compare(session: Session, ids: Sequence[str], only: Sequence[Path]) -> int:
         findings += new
         if not session.json:
             show_comparison(session.console, report, new)
+    judged = any(report.judged for report in reports)
     if session.json:
         print_json({"schema": 1, "reports": reports, "findings": findings})
-    return worst(finding.exit_status for finding in findings)
+    elif not judged:
+        show_nothing_judged(session.console, session.engine.name)
+    return worst([*(finding.exit_status for finding in findings), 0 if judged else 1])

@@ -78,7 +78,9 @@ def show_kill_matrix(
         write_markdown(matrix, markdown)
     if junit and write_junit:
         write_junit(matrix, junit)
-    return 0 if matrix.agrees or session.engine.foreign else 1
+    if session.engine.foreign:  # its survivors are a result, and not a failure
+        return 0 if any(row.judged for row in matrix.breaks) else 1
+    return 0 if matrix.agrees else 1
 
 
 def _show(

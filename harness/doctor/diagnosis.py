@@ -60,6 +60,11 @@ class Diagnosis(msgspec.Struct, frozen=True):
     """The text of a `harness.toml`."""
 
     @property
+    def judged(self) -> bool:
+        """Whether some probe could be judged."""
+        return any(item.verdict in ("fits", "bug") for item in self.probes)
+
+    @property
     def bugs(self) -> list[Fit]:
         """The probes that show a bug of the unbroken engine."""
         return [item for item in self.probes if item.verdict == "bug"]
