@@ -68,9 +68,14 @@ def break_engine(
 
 
 def exit_status(report: Report | TrainingReport) -> int:
-    """Return 0 if all is as the page says; on another engine, if the break is new and in place."""
-    if report.engine.foreign:
-        return 1 if getattr(report, "misplaced", None) or getattr(report, "resembles", ()) else 0
+    """Return 0 if all is as the page says; on another engine, if the break is new and in place.
+
+    On another engine, a report that judges nothing is a failure too.
+    """
+    from harness.core.report import Report
+
+    if isinstance(report, Report) and report.engine.foreign:
+        return 1 if report.misplaced or report.resembles or not report.judged else 0
     return 0 if report.agrees else 1
 
 
