@@ -17,6 +17,12 @@ from harness.core.errors import PageError
 LARGEST = 64 * 1024
 """Bytes in a text that people write: ten times what one can read in five minutes."""
 
+PACKAGES = Path(__file__).parents[2]
+"""The folder that holds our own packages: the harness, minigrad and the pages.
+
+They are found here and never by name: a learner's own package may be called `minigrad` too.
+"""
+
 _NOT_BLOCKING = getattr(os, "O_NONBLOCK", 0)
 """For files such as /proc/kmsg, which are regular but block until there is more text."""
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 import tokenize
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from harness.core import read_bytes
+from harness.core import PACKAGES, read_bytes
 from harness.core.errors import EnvironmentProblem
 from harness.core.report import EngineReport
 from harness.engines.expressions import names_in
@@ -110,33 +109,32 @@ class Engine:
         return EngineReport(self.name, variant, self.foreign, self.like)
 
 
-def find_engine(name: str = "minigrad") -> Engine:
-    """Read the importable package `name` without importing it.
+OUR_ENGINE = "minigrad"
+"""The package of the reference engine."""
 
-    Raises EnvironmentProblem if no package of that name is installed.
+
+def find_engine() -> Engine:
+    """Read the files of the reference engine, without importing it.
+
+    They are those beside the harness, whatever else the import path calls `minigrad`. Raises
+    EnvironmentProblem if there are none.
     """
-    spec = find_spec(name)
-    if spec is None or not spec.submodule_search_locations:
-        raise EnvironmentProblem(
-            f"no engine `{name}`: a package of that name cannot be imported",
-            "install it into this environment, or name an installed package",
-        )
-    folder = Path(next(iter(spec.submodule_search_locations)))
+    folder = PACKAGES / OUR_ENGINE
     sources = {
-        path.relative_to(folder.parent).as_posix(): read_source(path)
+        path.relative_to(PACKAGES).as_posix(): read_source(path)
         for path in sorted(folder.rglob("*.py"))
     }
-    return Engine(name, _dialect(name), folder.parent, sources, base=sources)
-
-
-def _dialect(name: str) -> Dialect:
-    if name != "minigrad":
-        return Dialect(module=name)
-    return Dialect(
-        module=name,
+    if not sources:
+        raise EnvironmentProblem(
+            f"the reference engine is missing: no Python files in {folder}",
+            "install breaklab again",
+        )
+    dialect = Dialect(
+        module=OUR_ENGINE,
         backward_again="t.backward(cotangent, retain_graph=True)",
         trace="trace()",
     )
+    return Engine(OUR_ENGINE, dialect, PACKAGES, sources, base=sources)
 
 
 def read_source(path: Path) -> str:

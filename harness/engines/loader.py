@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FrameType, ModuleType
 
 from harness.core.site import HOOKS, Hooks, Site
 from harness.engines.reach import compile_marked
@@ -40,7 +40,10 @@ def load(
     tops = {module.partition(".")[0], *_packages(sources)}
     for name in [name for name in sys.modules if name.partition(".")[0] in tops]:
         del sys.modules[name]
-    sys.meta_path.insert(0, _MemoryFinder(root, sources, sites, hooks))
+    finder = _MemoryFinder(root, sources, sites, hooks)
+    # A host may have loaded another engine with modules of the same names.
+    others = [item for item in sys.meta_path if not isinstance(item, _MemoryFinder)]
+    sys.meta_path[:] = [finder, *others]
     return importlib.import_module(module)
 
 
@@ -48,6 +51,12 @@ def find_in_memory(root: Path, sources: Mapping[str, str]) -> None:
     """Let imports of modules that are not loaded yet find these files (paths below `root`)."""
     sys.dont_write_bytecode = True
     sys.meta_path.insert(0, _MemoryFinder(root, sources, (), HOOKS))
+
+
+def file_of(frame: FrameType) -> str | None:
+    """Return the engine's file that a frame executes, as a path below its root; None for others."""
+    loader = frame.f_globals.get("__loader__")
+    return loader.file if isinstance(loader, _MemoryLoader) else None
 
 
 def _packages(sources: Mapping[str, str]) -> set[str]:
@@ -87,6 +96,10 @@ class _MemoryFinder(importlib.abc.MetaPathFinder):
                 if is_package:
                     spec.submodule_search_locations = [str((self.root / file).parent)]
                 return spec
+        if any(file.startswith(f"{stem}/") for file in self.sources):  # no `__init__.py`
+            spec = ModuleSpec(name, None, is_package=True)
+            spec.submodule_search_locations = [str(self.root / stem)]
+            return spec
         return None
 
     def code(self, file: str) -> CodeType:

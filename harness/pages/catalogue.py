@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.core import read_text, require_utf8
+from harness.core import PACKAGES, read_text, require_utf8
 from harness.core.errors import EnvironmentProblem, PageError, UsageError
 from harness.core.vocabulary import PageKind
 from harness.pages.front_matter import KINDS, TrainingBreak
@@ -26,6 +26,9 @@ from harness.pages.probe import Probe, read_probes
 
 if TYPE_CHECKING:
     from harness.pages.conventions import Conventions
+
+BUNDLED = PACKAGES / "breaks"
+"""The folder of the bundled pages."""
 
 ENTRY_POINTS = "breaklab.breaks"
 
@@ -165,7 +168,7 @@ class Catalogue:
     @cached_property
     def shared_probes(self) -> dict[str, Probe]:
         """The probes that every page may use, by name."""
-        bundled = _package_folder("breaks") / "probes"
+        bundled = BUNDLED / "probes"
         probes = (
             replace(probe, shared=path.parent == bundled)
             for path, text in self.probe_texts.items()
@@ -241,7 +244,7 @@ def open_catalogue(folders: Iterable[Path] = ()) -> Catalogue:
                 f"no folder {folder}", "--breaks takes a folder of pages (Markdown files)"
             )
         roots.append(folder)
-    roots.append(_package_folder("breaks"))
+    roots.append(BUNDLED)
     roots += [_package_folder(point.value) for point in entry_points(group=ENTRY_POINTS)]
     # `--breaks breaks` in a clone of this repository names the bundled folder once more.
     resolved = {root.resolve(): root for root in roots}

@@ -5,10 +5,15 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 from typing import Any
 
+from harness.core import PACKAGES
 from harness.core.run import failure_of
+from harness.engines.engine import OUR_ENGINE
 from harness.runs.protocol import Output, Program, ProgramEnd
 from harness.runs.trial import compile_at, line_within
 
@@ -23,6 +28,7 @@ def execute(program: Program, send: Callable[[Output], None]) -> ProgramEnd:
         io.BufferedWriter(_Sender(send)), "utf-8", "backslashreplace", line_buffering=True
     )
     sys.stdout = out
+    sys.meta_path.insert(0, _OurEngine())
     try:
         code = compile_at(program.source, program.path, program.line)
         exec(code, {"__name__": "__main__"})  # noqa: S102  running it is the purpose
@@ -33,6 +39,15 @@ def execute(program: Program, send: Callable[[Output], None]) -> ProgramEnd:
         where = line_within(program.source, program.path, program.line, error)
         return ProgramEnd(failure_of("the program", error, where))
     return ProgramEnd()
+
+
+class _OurEngine(MetaPathFinder):
+    """Finds the reference engine beside the harness: programs import it by its name."""
+
+    def find_spec(
+        self, name: str, _path: Sequence[str] | None, _target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return PathFinder.find_spec(name, [str(PACKAGES)]) if name == OUR_ENGINE else None
 
 
 class _Sender(io.RawIOBase):

@@ -1,13 +1,14 @@
 """Loading an engine from memory: its text, its tracebacks, and the marks of executed sites."""
 
-import json
 import sys
 from pathlib import Path
 
 import msgspec
 import pytest
 
+import harness
 from harness.core.errors import EnvironmentProblem
+from harness.engines import engine as engine_module
 from harness.engines.engine import find_engine, read_source
 from harness.engines.loader import load
 from harness.patch import apply_patch, parse_patch
@@ -34,15 +35,39 @@ def test_a_site_is_reached_only_by_runs_that_execute_it() -> None:
     assert [run.reached for run in run_isolated(patched_job())] == [[0], [0], [0], [0], []]
 
 
-def test_an_installed_package_is_found_but_not_imported() -> None:
-    engine = find_engine("xml")
-    assert "xml/dom/minidom.py" in engine.sources
-    assert engine.root == Path(json.__file__).parent.parent
+def test_the_reference_engine_is_not_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setitem(sys.modules, "minigrad", None)
+    engine = find_engine()
+    assert "minigrad/tensor.py" in engine.sources
+    assert engine.root == Path(harness.__file__).parents[1]
 
 
-def test_a_missing_engine_is_an_environment_problem() -> None:
-    with pytest.raises(EnvironmentProblem, match="no engine `nowhere_to_be_found`"):
-        find_engine("nowhere_to_be_found")
+def test_a_missing_reference_engine_is_an_environment_problem(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(engine_module, "PACKAGES", tmp_path)
+    with pytest.raises(EnvironmentProblem, match="the reference engine is missing"):
+        find_engine()
+
+
+def test_a_package_without_an_init_file_is_not_completed_from_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another package of that name is on the path, and an engine of that name has been loaded."""
+    (tmp_path / "pair").mkdir()
+    for name in ("__init__", "other"):
+        (tmp_path / "pair" / f"{name}.py").write_text("other = True\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    load("pair", tmp_path, {"pair/__init__.py": "", "pair/mine.py": ""})
+    module = load("pair.mine", tmp_path / "root", {"pair/mine.py": "own = True\n"})
+    assert module.own
+    assert not hasattr(sys.modules["pair"], "other")
+    with pytest.raises(ModuleNotFoundError):
+        __import__("pair.other")
+    for name in ("pair", "pair.mine"):
+        del sys.modules[name]
 
 
 def test_a_source_is_read_in_its_own_encoding_with_its_own_line_ends(tmp_path: Path) -> None:
