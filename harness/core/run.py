@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -91,6 +91,29 @@ def pack(values: Any) -> Array:
     return Array(array.dtype.str, array.shape, array.tobytes())
 
 
+Raiser = Literal["engine", "statement", "call", "adapter", "probe"]
+"""Whose code raised an exception: Python or a library that the engine's code calls; a `raise` or
+`assert` statement of the engine; the call of an engine's function, before any of its code ran;
+breaklab's adapter; the probe."""
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where an exception was raised: see `harness.engines.origin`."""
+
+    raiser: Raiser
+    file: str = ""
+    """The last of the engine's files that it passed through, below the root; "" for none."""
+    line: int = 0
+    in_backward: bool = False
+    """Whether the engine's backward pass was running."""
+    missing: str = ""
+    """The name that NumPy does not have, if that is the cause: `numpy.float`."""
+
+    def __post_init__(self) -> None:
+        """Make the texts safe to show, whatever process they came from."""
+        _make_readable(self, "file", "missing")
+
+
 class Failure(msgspec.Struct, frozen=True):
     """How a run ended early: an exception, a signal or a limit, turned into a value."""
 
@@ -103,6 +126,8 @@ class Failure(msgspec.Struct, frozen=True):
     """Whether another run would fail in the same way; False if it depends on the machine."""
     step: int | None = None
     """The number of the step, for a failure within a training loop."""
+    origin: Origin | None = None
+    """Where it was raised, if it was an exception."""
 
     def __post_init__(self) -> None:
         """Make the texts safe to show, whatever process they came from."""
@@ -272,11 +297,15 @@ class Run(msgspec.Struct, frozen=True):
 
 
 def failure_of(
-    phase: str, error: BaseException, where: str = "", step: int | None = None
+    phase: str,
+    error: BaseException,
+    where: str = "",
+    step: int | None = None,
+    origin: Origin | None = None,
 ) -> Failure:
     """Return an exception as a failure; a MemoryError is not repeatable."""
     kind = type(error).__name__
-    return Failure(phase, kind, message_of(error), where, is_repeatable(error), step)
+    return Failure(phase, kind, message_of(error), where, is_repeatable(error), step, origin)
 
 
 def is_repeatable(error: BaseException) -> bool:

@@ -14,6 +14,9 @@ from harness.core.run import NumericArray
 from harness.engines.engine import Dialect
 from harness.engines.expressions import PARAMETERS, function_of
 
+CODE_OF = "<breaklab: "
+"""The start of the file name of a dialect's expressions, which tracebacks show."""
+
 
 class Library:
     """A loaded module, called through its dialect; `module` is what probes know as `lib`."""
@@ -78,7 +81,7 @@ class Library:
         return self._code[name](**arguments)
 
     def _compile(self, name: str, expression: str) -> Callable[..., Any]:
-        return function_of(expression, PARAMETERS[name], self._names, f"<{name} of a dialect>")
+        return function_of(expression, PARAMETERS[name], self._names, f"{CODE_OF}{name}>")
 
 
 def names_for(module: ModuleType, functions: Iterable[str]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from harness.core.run import Failure, Measured, Run, failure_of, is_repeatable, 
 from harness.core.vocabulary import Loss
 from harness.engines.library import Library
 from harness.engines.loader import compile_files, load
+from harness.engines.origin import origin_of
 from harness.engines.survey import Survey
 from harness.engines.swapping import Loaded
 from harness.pages.probe import Probe
@@ -197,7 +198,7 @@ class _Session:
         try:
             self.library = self._open_library()
         except BaseException as error:
-            return failure_of("the import", error)
+            return failure_of("the import", error, origin=origin_of(error))
         if job.covered:
             self.called = self.coverage.stop()
         self.reached = set(self.recorder.executed)

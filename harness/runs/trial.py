@@ -30,6 +30,7 @@ from harness.core.run import (
 )
 from harness.core.vocabulary import Loss
 from harness.engines.library import Library
+from harness.engines.origin import origin_of
 from harness.pages.probe import Probe
 from harness.runs.inputs import cotangent_for, draw
 
@@ -163,7 +164,8 @@ def observe(trial: Trial, loss: Loss | None, *, traced: bool = False) -> Run:
         with trial.library.tracing(record.trace) if traced else contextlib.nullcontext():
             observers[trial.probe.kind](trial, loss, record)
     except BaseException as error:  # anything that a broken engine raises is an observation
-        failure = failure_of(record.phase, error, _probe_line(trial.probe, error), record.step)
+        place = _probe_line(trial.probe, error), record.step
+        failure = failure_of(record.phase, error, *place, origin_of(error, trial.probe.path))
     return Run(
         probe=trial.probe.name,
         loss=loss,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
@@ -19,8 +19,11 @@ from harness.engines.adapter.calling import (
     OPERATORS,
     attribute_of,
     call,
-    takes_nothing,
+    call_engine,
+    positional,
+    takes_option,
 )
+from harness.engines.adapter.leaves import assign, set_gradient
 from harness.engines.adapter.unsupported import Unsupported
 from harness.engines.engine import Dialect
 from harness.engines.library import Library
@@ -38,7 +41,6 @@ class Adapter(Library):
         top = module.__name__.partition(".")[0]
         names = (*dialect.functions, module.__name__, top)
         self._modules = [importlib.import_module(name) for name in dict.fromkeys(names)]
-        self._permutes: bool | None = None
 
     def leaf(self, data: NumericArray) -> Any:
         """A tensor with a copy of `data` that requires a gradient."""
@@ -76,21 +78,28 @@ class Adapter(Library):
             raise Unsupported("the probe's output is not a tensor of the engine")
         super().backward(t.native, cotangent)
 
+    def backward_again(self, t: Any, cotangent: NumericArray) -> None:
+        """Run the backward pass and keep the graph: ask for it, if the engine can be asked."""
+        if not takes_option(getattr(t.native, "backward", None), "retain_graph"):
+            self.backward(t, cotangent)
+            return
+        name, start = "backward_again", self.dialect.backward.rpartition(")")[0]
+        comma = "" if start.endswith("(") else ", "
+        self._code[name] = self._compile(name, f"{start}{comma}retain_graph=True)")
+        try:
+            self._evaluate(name, t=t.native, cotangent=cotangent)
+        finally:
+            del self._code[name]  # the dialect still does not define it
+
     def forget(self, leaf: Any) -> bool:  # noqa: ARG002  for adapters that keep gradients
         """Clear a gradient that the adapter keeps itself; False if the engine keeps it."""
         return False
 
     # ----- for Tensor and the namespace -----
 
-    def transpose_permutes(self) -> bool:
-        """Whether `transpose(0, 1)` keeps a matrix: its arguments are a permutation, not a swap."""
-        if self._permutes is None:
-            matrix = self.leaf(np.arange(6.0).reshape(2, 3))
-            try:
-                self._permutes = Tensor.__getattr__(matrix, "transpose")(0, 1).shape == (2, 3)
-            except Exception:  # it does not accept two axes at all
-                self._permutes = False
-        return self._permutes
+    def parts(self, leaf: Tensor, data: NumericArray) -> Iterable[tuple[Any, Any]]:
+        """Return the engine's own tensors that a leaf consists of, each with its part of `data`."""
+        return [(leaf.native, data)]
 
     def wrap(self, value: Any) -> Any:
         """Return the engine's tensors as `Tensor`, also in tuples and lists, and others as is."""
@@ -153,19 +162,23 @@ class Tensor:
     def __init__(self, adapter: Adapter, native: Any) -> None:
         self.adapter, self.native = adapter, native
 
-    def initial(self, attribute: str) -> Any:
-        """The value of an attribute on a new leaf of this shape."""
-        return getattr(self.adapter.leaf(np.zeros_like(self.data)).native, attribute, None)
-
     @property
     def data(self) -> NumericArray:
         """The data as an array."""
         return self.adapter.value(self)
 
+    @data.setter
+    def data(self, data: Any) -> None:
+        assign(self.adapter, self, np.asarray(data))
+
     @property
     def grad(self) -> NumericArray | None:
         """The accumulated gradient."""
         return self.adapter.gradient(self)
+
+    @grad.setter
+    def grad(self, gradient: Any) -> None:
+        set_gradient(self.adapter, self, None if gradient is None else np.asarray(gradient))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -186,6 +199,18 @@ class Tensor:
         """The only element, as a number."""
         return float(self.data.item())
 
+    def numpy(self) -> NumericArray:
+        """The data as an array."""
+        return self.data
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumericArray:
+        """The data, for NumPy, which would otherwise make an array of objects."""
+        return np.array(self.data, dtype)
+
+    def __bool__(self) -> bool:
+        """Whether the only element is not zero."""
+        return bool(self.data)
+
     def detach(self) -> Any:
         """A constant with the same data."""
         return self.adapter.constant(self.data)
@@ -193,33 +218,51 @@ class Tensor:
     def transpose(self, *axes: int) -> Any:
         """Swap two axes, as PyTorch does; any other number of axes is passed on unchanged."""
         adapter = self.adapter
-        swap = adapter.method(self.native, "swapaxes") if len(axes) == 2 else None
-        if swap is not None:
-            return adapter.apply(swap, axes, {})
-        if len(axes) == 2 and (swap := adapter.function("swapaxes")) is not None:
-            return adapter.apply(swap, (self, *axes), {})
-        transpose = self.__getattr__("transpose")
         if len(axes) != 2:
-            return transpose(*axes)
+            return self.__getattr__("transpose")(*axes)
+        for name in ("swapaxes", "transpose"):
+            function, tensors = self._bound(name)
+            if function is not None:
+                break
+        else:
+            raise Unsupported("the engine has no `transpose` method or function")
         order = list(range(self.ndim))
         order[axes[0]], order[axes[1]] = order[axes[1]], order[axes[0]]
-        return transpose(*(order if adapter.transpose_permutes() else axes))
+        swaps = name == "swapaxes" or positional(function)[1] - len(tensors) == 2
+        if self.ndim == 2 and axes[0] != axes[1]:
+            axes = (1, 0)  # both a swap and a permutation
+        return adapter.apply(function, (*tensors, *(axes if swaps else order)), {})
 
-    def backward(self, cotangent: Any = None) -> None:
+    def backward(self, cotangent: Any = None, retain_graph: bool = False) -> None:
         """Run the backward pass from here; the cotangent defaults to ones."""
         value = self.data
         weights = np.ones_like(value) if cotangent is None else self.adapter.value(cotangent)
-        self.adapter.backward(self, weights)
+        run = self.adapter.backward_again if retain_graph else self.adapter.backward
+        run(self, weights)
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of this result; most engines keep those of all."""
+        retain = self.adapter.method(self.native, "retain_grad")
+        if retain is not None:
+            call_engine(retain)
 
     @property
     def T(self) -> Any:  # noqa: N802  PyTorch's name
-        """The transpose of a matrix."""
-        transpose = self.adapter.method(self.native, "T")
-        if transpose is None:
-            return self.transpose()
-        if not callable(transpose):
-            return self.adapter.wrap(transpose)
-        return self.adapter.apply(transpose, () if takes_nothing(transpose) else (0, 1), {})
+        """The transpose, with all axes in reverse order."""
+        function, tensors = self._bound("T")
+        if function is None:
+            raise Unsupported("the engine has no `T` method or function")
+        if not callable(function):
+            return self.adapter.wrap(function)
+        required, most = positional(function)
+        takes_axes = required > len(tensors) or most > len(tensors) + 2
+        axes = tuple(reversed(range(self.ndim))) if takes_axes else ()
+        return self.adapter.apply(function, (*tensors, *axes), {})
+
+    def _bound(self, name: str) -> tuple[Any, tuple[Tensor, ...]]:
+        """Return the engine's attribute, or its function and this tensor as its argument."""
+        method = self.adapter.method(self.native, name)
+        return (method, ()) if method is not None else (self.adapter.function(name), (self,))
 
     def __getattr__(self, name: str) -> Any:
         """The engine's method of that name, or its function."""
@@ -237,7 +280,8 @@ class Tensor:
 
     def __getitem__(self, key: Any) -> Any:
         """Index with the engine's own indexing."""
-        return self.adapter.wrap(self.native[self.adapter.unwrap(key)])
+        key = self.adapter.unwrap(key)
+        return self.adapter.wrap(call_engine(operator.getitem, self.native, key))
 
     def __len__(self) -> int:
         """The length of the first axis."""
@@ -245,7 +289,7 @@ class Tensor:
 
     def __neg__(self) -> Any:
         """Negate with the engine's own operator."""
-        return self.adapter.wrap(-self.native)
+        return self.adapter.wrap(call_engine(operator.neg, self.native))
 
 
 def _binary(symbol: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -257,8 +301,8 @@ def _binary(symbol: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
         if not any(hasattr(type(operand), f"__{symbol}__") for operand in (left, right)):
             function = next(filter(None, map(adapter.function, OPERATORS.get(symbol, ()))), None)
             if function is not None:
-                return adapter.wrap(function(left, right))
-        return adapter.wrap(apply(left, right))
+                return adapter.wrap(call_engine(function, left, right))
+        return adapter.wrap(call_engine(apply, left, right))
 
     def method(self: Tensor, other: Any) -> Any:
         return evaluate(self.adapter, self.native, self.adapter.operand(other))

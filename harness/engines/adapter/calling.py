@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from inspect import Parameter
 from typing import Any
+
+import numpy as np
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "abs": ("absolute",),
@@ -49,26 +53,53 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
 """A keyword argument, and other names with the same meaning."""
 
 
+def call_engine(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Call a function or an operator of the engine.
+
+    An exception without a deeper frame is about the call itself: the engine does not overload the
+    operator, or does not take these arguments. See `harness.engines.origin`.
+    """
+    return function(*arguments, **options)
+
+
+def pull_back(pull: Callable[..., Any], cotangent: Any) -> Any:
+    """Call a VJP, which is the backward pass of a functional engine."""
+    return pull(cotangent)
+
+
 def call(function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> Any:
     """Call a function with its own names for the options, and with a shape in the form it takes.
 
     Raises what the function raises; TypeError if it does not take these arguments.
     """
+    enter = _call_ours if _is_ours(function) else call_engine
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):  # written in C: no signature to adapt to
-        return function(*arguments, **_with_numpy_names(options))
+        return enter(function, *arguments, **_with_numpy_names(options))
     renamed = {_own_name(name, parameters): option for name, option in options.items()}
     if any(p.kind is Parameter.VAR_KEYWORD for p in parameters.values()):
         renamed = _with_numpy_names(renamed)  # it probably passes them on to NumPy
     arranged = _arrange_shape(arguments, parameters)
     try:
-        return function(*arranged, **renamed)
+        return enter(function, *arranged, **renamed)
     except TypeError:
         packed = _pack_trailing_integers(arranged)
         if packed is None:
             raise
-    return function(*packed, **renamed)
+    return enter(function, *packed, **renamed)
+
+
+def _is_ours(function: Callable[..., Any]) -> bool:
+    """Whether the adapter made a function, or borrows it from NumPy."""
+    return isinstance(function, partial) or isinstance(
+        getattr(function, "__self__", None), np.ndarray
+    )
+
+
+def _call_ours(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Call a function of the adapter: an exception without a deeper frame is a limit of ours."""
+    return function(*arguments, **options)
 
 
 def takes_nothing(function: Callable[..., Any]) -> bool:
@@ -78,6 +109,27 @@ def takes_nothing(function: Callable[..., Any]) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def positional(function: Callable[..., Any]) -> tuple[int, float]:
+    """Return how few and how many positional arguments a function takes; (0, inf) if unknown."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # written in C
+        return 0, math.inf
+    kinds = Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD
+    named = [p for p in parameters if p.kind in kinds]
+    required = sum(p.default is Parameter.empty for p in named)
+    variadic = any(p.kind is Parameter.VAR_POSITIONAL for p in parameters)
+    return required, math.inf if variadic else len(named)
+
+
+def takes_option(function: Any, name: str) -> bool:
+    """Whether a function has a parameter of this name."""
+    try:
+        return name in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
 
 
 def attributes_of(thing: Any) -> list[str]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from harness.core.run import NumericArray
 from harness.engines.adapter.arrays import Adapter, Tensor
+from harness.engines.adapter.calling import call_engine, pull_back
 from harness.engines.adapter.unsupported import LIBRARY_SPECIFIC, Unsupported
 
 
@@ -49,7 +50,7 @@ class FunctionalAdapter(Adapter):
 
     def compare(self, by: Callable[..., Any], one: Tensor, other: Any) -> NumericArray:
         """Compare element by element, with the engine's own operator for a traced tensor."""
-        result = np.asarray(by(self.unwrap(one), self.unwrap(other)))
+        result = np.asarray(call_engine(by, self.unwrap(one), self.unwrap(other)))
         if result.dtype != bool:
             raise Unsupported("a traced tensor cannot be compared")
         return result
@@ -63,7 +64,7 @@ class FunctionalAdapter(Adapter):
         if not isinstance(t, _Output):
             raise Unsupported("a functional engine has no backward pass inside a probe")
         for leaf, pull in t.pulls.items():
-            gradient = pull(cotangent)
+            gradient = pull_back(pull, cotangent)
             leaf.gradient = gradient if leaf.gradient is None else leaf.gradient + gradient
 
     def call(

@@ -46,11 +46,12 @@ class Namespace:
         return partial(self._call, name)
 
     def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
-        function = self._adapter.function(name)
-        if function is not None:
+        first, function = next(iter(arguments), None), self._adapter.function(name)
+        translated = isinstance(first, Tensor) and hasattr(Tensor, name)  # such as `transpose`
+        if function is not None and not translated:
             return self._adapter.apply(function, arguments, options)
-        if arguments and isinstance(arguments[0], Tensor):
-            return getattr(arguments[0], name)(*arguments[1:], **options)
+        if isinstance(first, Tensor):
+            return getattr(first, name)(*arguments[1:], **options)
         raise Unsupported(f"the engine has no `{name}` method or function")
 
 

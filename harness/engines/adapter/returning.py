@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.core.run import NumericArray
 from harness.engines.adapter.arrays import Adapter, Tensor
-from harness.engines.adapter.optimizer import assign
+from harness.engines.adapter.leaves import assign
 from harness.engines.adapter.unsupported import Unsupported
 from harness.engines.engine import Dialect
 

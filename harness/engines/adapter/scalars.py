@@ -7,7 +7,7 @@ the engine's own, element by element, and broadcasting merely uses a value sever
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial, reduce
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from harness.core.run import NumericArray
 from harness.engines.adapter.arrays import Adapter, Tensor
+from harness.engines.adapter.calling import call_engine
 from harness.engines.library import Library
 
 Values = Any
@@ -41,14 +42,22 @@ class ScalarAdapter(Adapter):
         return _numbers(lambda value: Library.value(self, value), values)
 
     def gradient(self, t: Any) -> NumericArray | None:
-        """A leaf's gradient."""
-        return _numbers(lambda value: self._evaluate("gradient", t=value), t.native)
+        """A leaf's gradient; 0 for a value without one, if another has one."""
+        gradients = [self._evaluate("gradient", t=value) for value in t.native.flat]
+        if gradients and all(gradient is None for gradient in gradients):
+            return None
+        numbers = [0.0 if gradient is None else float(gradient) for gradient in gradients]
+        return np.array(numbers).reshape(t.native.shape)
 
     def backward(self, t: Any, cotangent: NumericArray) -> None:
         """Run the backward pass from the sum of the elements, each times its cotangent."""
         pairs = zip(t.native.flat, cotangent.flat, strict=True)
-        weighted = [value * float(weight) for value, weight in pairs]
+        weighted = [call_engine(operator.mul, value, float(weight)) for value, weight in pairs]
         self._evaluate("backward", t=reduce(operator.add, weighted))  # `sum` would start at int 0
+
+    def parts(self, leaf: Tensor, data: NumericArray) -> Iterable[tuple[Any, Any]]:
+        """Return the values that a leaf consists of, each with its number in `data`."""
+        return zip(leaf.native.flat, map(float, data.flat), strict=True)
 
     def is_plain(self, value: Any) -> bool:
         """Whether a value is something other than a tensor of the engine."""
@@ -78,7 +87,7 @@ class ScalarAdapter(Adapter):
         first = native.flat[0] if native.size else None
         for alias in self.names(name):
             if callable(getattr(first, alias, None)):
-                return partial(_call_method, native, alias)
+                return partial(_map, _method(alias), native)
         return None
 
     def function(self, name: str) -> Any:
@@ -87,15 +96,27 @@ class ScalarAdapter(Adapter):
         return None if function is None else partial(_map, function)
 
 
-def _map(function: Callable[[Any], Any], array: Any) -> Values:
-    values = np.empty(np.shape(array), object)
-    for index, element in np.ndenumerate(array):
-        values[index] = function(element)
+def _map(function: Callable[..., Any], *arguments: Any) -> Values:
+    """Return the function's value for each element of the arrays, which are broadcast."""
+    arrays = np.broadcast_arrays(*map(_boxed, arguments))
+    values = np.empty(arrays[0].shape, object)
+    for index in np.ndindex(values.shape):
+        values[index] = call_engine(function, *(array[index] for array in arrays))
     return values
 
 
-def _call_method(values: Values, name: str, *arguments: Any) -> Values:
-    return _map(lambda value: getattr(value, name)(*arguments), values)
+def _boxed(argument: Any) -> Values:
+    """Return an array as it is, and anything else as an array without axes."""
+    if isinstance(argument, np.ndarray):
+        return argument
+    box = np.empty((), object)
+    box[()] = argument
+    return box
+
+
+def _method(name: str) -> Callable[..., Any]:
+    """Return the function that calls a value's method of this name."""
+    return lambda value, *arguments: call_engine(getattr(value, name), *arguments)
 
 
 def _numbers(function: Callable[[Any], Any], values: Values) -> NumericArray:
@@ -105,4 +126,4 @@ def _numbers(function: Callable[[Any], Any], values: Values) -> NumericArray:
 def _mean(values: Values, axis: Any = None, keepdims: bool = False) -> Values:
     """NumPy's mean divides by an `np.intp`, which some engines do not accept as a number."""
     total = np.asarray(values.sum(axis=axis, keepdims=keepdims), object)
-    return total / float(values.size / total.size)
+    return call_engine(operator.truediv, total, float(values.size / total.size))

@@ -13,7 +13,7 @@ import numpy as np
 from harness.core.run import NumericArray
 from harness.engines.adapter.arrays import Adapter
 from harness.engines.adapter.calling import attribute_of
-from harness.engines.adapter.optimizer import assign
+from harness.engines.adapter.leaves import assign
 from harness.engines.survey import SurveyStep
 from harness.engines.survey.numbers import kind_of_gradient, same, sample
 

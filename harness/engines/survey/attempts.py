@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from harness.core.run import message_of
+from harness.core.run import Origin, message_of
 from harness.engines.expressions import function_of
 from harness.engines.library import names_for
+from harness.engines.origin import origin_of
 from harness.engines.survey import ATTEMPT_MARKER, MOST_FORKS
 from harness.sandbox.fork import can_fork, compute_in_fork
 
@@ -37,6 +38,8 @@ class Attempts:
     def __init__(self, module: ModuleType, functions: Iterable[str]) -> None:
         """Begin to measure the processor time."""
         self.failed: list[str] = []
+        self.cause: Origin | None = None
+        """Where an attempt used a name that NumPy does not have."""
         names = names_for(module, functions)
         self._function = cache(lambda text, keys: function_of(text, keys, names, "<an attempt>"))
         self._start, self._forks = _cpu_seconds(), 0
@@ -72,6 +75,8 @@ class Attempts:
 
     def note(self, expression: str, error: BaseException) -> None:
         """Remember why an expression cannot be used."""
+        origin = origin_of(error)
+        self.cause = origin if origin and origin.missing else self.cause
         self._list(f"{expression}: {type(error).__name__}: {message_of(error)}")
 
     def apart(
@@ -86,18 +91,20 @@ class Attempts:
             return self._finished(what, work)
         self._forks += 1
         data = compute_in_fork(
-            lambda: msgspec.msgpack.encode((self._finished(what, work), self.failed)),
+            lambda: msgspec.msgpack.encode((self._finished(what, work), self.failed, self.cause)),
             _EACH if limited else None,
         )
         if data is None:
             self._list(f"{what}: it did not come to an end, or ended the process")
             return None
         try:
-            decoded: Any = msgspec.msgpack.decode(data, type=tuple[kind | None, list[str]])
+            decoded: Any = msgspec.msgpack.decode(
+                data, type=tuple[kind | None, list[str], Origin | None]
+            )
         except msgspec.MsgspecError:
             return None
         result: Result | None = decoded[0]
-        self.failed = decoded[1]
+        self.failed, self.cause = decoded[1:]
         return result
 
     def _finished(self, what: str, work: Callable[[], Result]) -> Result | None:

@@ -20,6 +20,7 @@ from harness.engines.adapter.adapters import open_library
 from harness.engines.adapter.calling import attribute_of
 from harness.engines.engine import Dialect
 from harness.engines.loader import load
+from harness.engines.origin import origin_of
 from harness.engines.survey import STEPS, Step, Survey, SurveyFailed, SurveyStep
 from harness.engines.survey.accumulation import accumulation_of
 from harness.engines.survey.attempts import Attempts
@@ -72,7 +73,12 @@ class _Explorer:
     def failed(self, step: Step, error: BaseException) -> SurveyStep:
         """The result of a step that raised this exception."""
         attempts = self.attempts.failed if self.attempts else []
-        failure = error.failure if isinstance(error, _FailedApart) else failure_of(step, error)
+        cause = self.attempts.cause if self.attempts else None
+        failure = (
+            error.failure
+            if isinstance(error, _FailedApart)
+            else failure_of(step, error, origin=cause or origin_of(error))
+        )
         return SurveyStep(step, self.closest, self.name, failure, attempts)
 
     # ----- The import and the class -----
@@ -225,7 +231,7 @@ class _Explorer:
             try:
                 return None, work()
             except BaseException as error:
-                return failure_of(step, error), None
+                return failure_of(step, error, origin=origin_of(error)), None
 
         assert self.attempts is not None
         pair: Any = tuple[Failure | None, kind | None]  # type: ignore[valid-type]

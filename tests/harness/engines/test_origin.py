@@ -1,0 +1,157 @@
+"""Whose code raised an exception, and whether the backward pass was running."""
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.core.run import Origin
+from harness.engines.adapter.adapters import open_library
+from harness.engines.engine import Dialect
+from harness.engines.loader import load
+from harness.engines.origin import origin_of
+
+ENGINE = """\
+import numpy as np
+
+
+class Tensor:
+    def __init__(self, data):
+        self.data, self.grad, self.rule = np.array(data, float), None, None
+
+    def backward(self, g):
+        self.rule(g)
+
+    def of(self, rule):
+        out = Tensor(self.data)
+        out.rule = rule
+        return out
+
+    def __mul__(self, other):
+        return self.of(lambda g: g.nothing)
+
+    def sum(self):
+        return self.of(lambda g: np.zeros(2) + np.zeros(3))
+
+    def refuse(self):
+        raise ValueError("no")
+
+    def assure(self):
+        assert self.data.ndim == 9, "no"
+
+    def misspell(self):
+        raise ValueError(f"{self.nothing}")
+
+    def pass_on(self):
+        try:
+            self.data.reshape(7, 7)
+        except ValueError:
+            raise
+
+    def old(self):
+        return np.float(1)
+
+    def older(self):
+        from numpy import float as number
+        return number
+"""
+HERE = Dialect(
+    module="origin_engine",
+    leaf="Tensor(data)",
+    value="t.data",
+    gradient="t.grad",
+    backward="t.backward(cotangent)",
+    kind="arrays",
+)
+WEIGHTED = replace(HERE, backward="(t * Tensor(cotangent)).backward(cotangent)")
+FUNCTIONAL = replace(HERE, pull="(function(data), lambda g: g.nothing)", kind="functional")
+ONES = np.ones(3)
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[[Dialect], Any]]:
+    """Open the engine, loaded from memory, as a library."""
+    finders, written = list(sys.meta_path), sys.dont_write_bytecode
+    module = load(HERE.module, Path("/nowhere"), {"origin_engine.py": ENGINE})
+    yield lambda dialect: open_library(dialect, module)
+    sys.meta_path[:], sys.dont_write_bytecode = finders, written
+    del sys.modules[HERE.module]
+
+
+def origin(call: Callable[[], object]) -> Origin:
+    with pytest.raises(Exception) as raised:  # noqa: PT011  any of them
+        call()
+    found = origin_of(raised.value, probe=__file__)
+    assert found is not None
+    return found
+
+
+def line(text: str) -> int:
+    return next(i for i, row in enumerate(ENGINE.splitlines(), 1) if text in row)
+
+
+FORWARD = {
+    "refuse": ("statement", 'raise ValueError("no")'),
+    "assure": ("statement", "assert self.data.ndim"),
+    "misspell": ("engine", "{self.nothing}"),
+    "pass_on": ("engine", "self.data.reshape(7, 7)"),
+}
+
+
+@pytest.mark.parametrize("method", FORWARD)
+def test_a_statement_of_the_engine_or_what_its_code_calls(opened: Any, method: str) -> None:
+    raiser, text = FORWARD[method]
+    found = origin(getattr(opened(HERE).leaf(ONES), method))
+    assert found == Origin(raiser, "origin_engine.py", line(text))  # type: ignore[arg-type]
+
+
+def test_the_call_of_the_engine_and_not_its_code(opened: Any) -> None:
+    x = opened(HERE).leaf(ONES)
+    for call in (lambda: x - x, lambda: x[0], lambda: -x, lambda: x.sum(dim=1), lambda: 2 * x):
+        assert origin(call) == Origin("call")
+
+
+def test_the_adapter_and_the_probe(opened: Any) -> None:
+    x = opened(HERE).leaf(ONES)
+    assert origin(lambda: x.item()) == Origin("adapter")
+    assert origin(lambda: x.detach(1)) == Origin("probe")
+
+
+def test_a_rule_and_what_it_calls(opened: Any) -> None:
+    library = opened(HERE)
+    x = library.leaf(ONES)
+    for y, text in ((x * x, "g.nothing"), (x.sum(), "np.zeros(2)")):
+        found = origin(lambda y=y: library.backward(y, ONES))
+        assert found == Origin("engine", "origin_engine.py", line(text), in_backward=True)
+    assert origin(lambda: (x * x).backward()).in_backward
+
+
+def test_what_is_computed_before_the_backward_pass_is_not_in_it(opened: Any) -> None:
+    library = opened(WEIGHTED)
+    x = library.leaf(ONES)
+    assert origin(lambda: library.backward(x * x, ONES)).in_backward
+    x.native.data = "no array"
+    broken = replace(WEIGHTED, backward="(t * Tensor('x')).backward(cotangent)")
+    before = origin(lambda: opened(broken).backward(x, ONES))
+    assert (before.raiser, before.in_backward) == ("engine", False)
+
+
+def test_a_vjp_is_a_backward_pass(opened: Any) -> None:
+    library = opened(FUNCTIONAL)
+    x = library.leaf(ONES)
+    y = library.call(lambda x: x, (), {"x": x})
+    assert origin(lambda: library.backward(y, ONES)).in_backward
+
+
+@pytest.mark.parametrize("method", ["old", "older"])
+def test_a_name_that_numpy_no_longer_has(opened: Any, method: str) -> None:
+    found = origin(getattr(opened(HERE).leaf(ONES), method))
+    assert (found.missing, found.line > line(f"def {method}(")) == ("numpy.float", True)
+
+
+def test_an_exception_that_was_never_raised_has_no_origin() -> None:
+    assert origin_of(ValueError()) is None
