@@ -6,7 +6,8 @@
     │   └── HunkError         2   ... because of its diff
     ├── DoesNotApply          1   a valid patch that matches nothing in this engine
     ├── NotAccepted           1   a matrix that must not be committed
-    └── EnvironmentProblem    3   an engine that does not import, a missing library
+    ├── EnvironmentProblem    3   an engine that does not import, a missing library
+    └── InternalError         3   breaklab itself is wrong: its own engine fails, for example
 
 The command line prints problem and remedy on standard error and exits with the status.
 """
@@ -129,5 +130,11 @@ class NotAccepted(BreaklabError):
 
 class EnvironmentProblem(BreaklabError):
     """Something outside the catalogue is missing or broken: an engine, a library."""
+
+    exit_status = 3
+
+
+class InternalError(BreaklabError):
+    """Something is wrong in breaklab itself, so no result can be believed."""
 
     exit_status = 3

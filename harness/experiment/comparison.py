@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from harness.core.errors import BreaklabError, DoesNotApply
+from harness.core.errors import BreaklabError, DoesNotApply, InternalError
 from harness.core.report import Report
 from harness.experiment.context import Context
 from harness.experiment.lab import report_absence, run_lab
@@ -37,6 +37,8 @@ def compare_pages(pages: Sequence[Page], context: Context) -> Iterator[Report]:
             yield run_lab(prepare(page, context.catalogue, context.engine), context.baseline)
         except DoesNotApply:
             yield report_absence(page, context.engine, None)
+        except InternalError:
+            raise
         except BreaklabError as error:
             reason = {"the patch": error.problem.splitlines()[0]}
             absence = report_absence(page, context.engine, None)

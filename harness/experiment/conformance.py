@@ -2,7 +2,8 @@
 
 A break is judged on a foreign engine only if the unbroken engine is right: its clean run has to
 agree with ours on the same probe. If it does not, the engine lacks something, gives a name another
-meaning, or has a bug.
+meaning, or has a bug; or breaklab cannot tell. A bug is claimed only if it shows again when the
+probe runs alone, in a new process.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import msgspec
 import numpy as np
 
 from harness.answer_key.outcome import KINKS, OUTPUT, judge
+from harness.core.errors import InternalError
 from harness.core.message import EMPTY, Message, message, verbatim
-from harness.core.run import Array, Failure, Run, pack
+from harness.core.run import Array, Failure, Origin, Run, pack
 from harness.core.vocabulary import Loss
 from harness.engines.adapter.unsupported import LIBRARY_SPECIFIC
 from harness.engines.engine import Engine, find_engine
@@ -25,10 +27,16 @@ from harness.pages.probe import Probe
 from harness.runs.cached_runs import run_cached
 from harness.runs.isolated import EngineDoesNotLoad
 
-Conformance = Literal["fits", "lacks", "differs", "bug"]
+Conformance = Literal["fits", "lacks", "unjudged", "differs", "bug"]
 
-LACKING = {"Unsupported", "NotImplementedError", "AttributeError", "TypeError", "NameError"}
-"""The errors that are raised if something is missing, or not supported for these arguments."""
+ABSENT = {"Unsupported", "NotImplementedError", "ImportError", "ModuleNotFoundError"}
+"""The errors that say that something is missing, wherever they are raised."""
+
+LACKING = {"AttributeError", "TypeError", "NameError", "KeyError", "IndexError"}
+"""The errors of Python that show, outside the backward pass, that something is not supported."""
+
+LIMITS = {"TimeLimit", "ProcessorTimeLimit", "MemoryError", "ResultTooLarge", "ForgedResult"}
+"""The failures that depend on what breaklab allows a run to use and to send."""
 
 
 class Fit(msgspec.Struct, frozen=True):
@@ -36,16 +44,21 @@ class Fit(msgspec.Struct, frozen=True):
 
     probe: str
     verdict: Conformance
-    """fits; lacks something; differs in what a name means; bug: a wrong gradient, a crash."""
+    """fits; lacks something; unjudged: breaklab cannot tell; differs in what a name means; bug: a
+    wrong gradient, a crash."""
     reason: Message = msgspec.field(default=EMPTY, name="said")
     """The reason, or the evidence."""
     kind: str = ""
-    """The kind of a bug: crash, shape, value, aliased, mutated-input ..."""
+    """The kind of a bug: crash, shape, value, aliased, mutated-input ... Of the others: refusal,
+    convention, adapter, probe, limit, not-reproducible."""
+    file: str = ""
+    """If it failed: the engine's file, below its root, that was being executed."""
+    line: int = 0
 
 
 REFUSAL = "the engine refuses this: {text}"
 
-ORDER: tuple[Conformance, ...] = ("lacks", "differs", "bug", "fits")
+ORDER: tuple[Conformance, ...] = ("lacks", "unjudged", "differs", "bug", "fits")
 """If the losses of a probe lead to different verdicts, the first in this order counts."""
 
 
@@ -68,39 +81,90 @@ def _fit_all(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dic
     """Run the probes on the engine and on ours, and compare."""
     portable = [probe for probe in probes if probe.kind in ("gradient", "steps")]
     runs = _clean_runs(engine, portable, baseline)
-    reference = _clean_runs(find_engine(), portable, baseline)
+    keys = _answer_key(portable, baseline)
     layer = verbatim(f"{LIBRARY_SPECIFIC}: a layer's methods")
     fits = {probe.name: Fit(probe.name, "lacks", layer) for probe in probes}
     for probe in portable:
-        keys = {loss: reference[probe.name, loss] for loss in probe.losses}
-        both = [_fit(runs[probe.name, loss], keys, loss, engine) for loss in probe.losses]
-        fits[probe.name] = min(both, key=lambda item: ORDER.index(item.verdict))
+        item = _fit_probe(probe, runs, keys, engine)
+        if item.verdict == "bug":
+            again = _clean_runs(engine, [probe], baseline, again=True)
+            item = _confirmed(item, _fit_probe(probe, again, keys, engine))
+        fits[probe.name] = item
     return fits
 
 
-def _clean_runs(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dict[Pair, Run]:
+def _clean_runs(
+    engine: Engine, probes: Sequence[Probe], baseline: Baseline, *, again: bool = False
+) -> dict[Pair, Run]:
+    """Return the unbroken engine's runs; with `again`, those of another job."""
     job = baseline.job(engine.without_sites(), probes)
+    # Without sites nothing is recorded there, so `trailed` affects only the key in the cache.
+    job = msgspec.structs.replace(job, measure=(KINKS,), trailed=not again)
     try:
-        runs = run_cached(msgspec.structs.replace(job, measure=(KINKS,)), baseline.cache)
+        runs = run_cached(job, baseline.cache)
     except EngineDoesNotLoad as error:
         raise does_not_load(engine, error) from None
     return {(run.probe, run.loss): run for run in runs}
 
 
-def _fit(run: Run, keys: Mapping[Loss | None, Run], loss: Loss | None, engine: Engine) -> Fit:
+def _answer_key(probes: Sequence[Probe], baseline: Baseline) -> dict[Pair, Run]:
+    """Return the runs of our engine.
+
+    Raises InternalError if a shared probe that need not be refused fails, other than at a limit.
+    """
+    keys = _clean_runs(find_engine(), probes, baseline)
+    sound = {probe.name for probe in probes if probe.shared and not probe.refused}
+    for (probe, _), key in keys.items():
+        if key.failure and key.failure.type not in LIMITS and probe in sound:
+            raise InternalError(
+                f"the reference engine fails on the probe `{probe}`: {key.failure}",
+                "breaklab's own files are damaged: install it again, in a new environment",
+            )
+    return keys
+
+
+def _confirmed(item: Fit, again: Fit) -> Fit:
+    """Return the bug, if it also showed when the probe ran alone."""
+    if (again.verdict, again.kind) == (item.verdict, item.kind):
+        return item
+    reason = message(
+        "not reproducible: {evidence}; alone in a new process, it did not fail in this way",
+        evidence=item.reason,
+    )
+    return Fit(item.probe, "unjudged", reason, "not-reproducible")
+
+
+def _fit_probe(
+    probe: Probe, runs: Mapping[Pair, Run], keys: Mapping[Pair, Run], engine: Engine
+) -> Fit:
+    """Return the fit of a probe over all of its losses."""
+    own = {loss: keys[probe.name, loss] for loss in probe.losses}
+    both = [_fit(probe, runs[probe.name, loss], own, loss) for loss in probe.losses]
+    item = min(both, key=lambda item: ORDER.index(item.verdict))
+    if item.verdict == "bug" and probe.retains_graph and not _retains(engine):
+        reason = message(
+            "{evidence}: its backward pass cannot be asked to retain the graph",
+            evidence=item.reason,
+        )
+        return msgspec.structs.replace(item, verdict="differs", reason=reason, kind="")
+    return item
+
+
+def _retains(engine: Engine) -> bool:
+    """Whether the engine knows PyTorch's option that keeps the graph for a second pass."""
+    return any("retain_graph" in text for text in engine.sources.values())
+
+
+def _fit(probe: Probe, run: Run, keys: Mapping[Loss | None, Run], loss: Loss | None) -> Fit:
     key = keys[loss]
-    if key.failure:
+    if key.failure and probe.refused:
         reason = message("the probe expects a refusal, and engines may choose what they refuse")
         return Fit(run.probe, "lacks", reason)
+    if key.failure:
+        reason = message("it fails on minigrad too: {failure}", failure=key.failure.sentence)
+        return Fit(run.probe, "unjudged", reason, "probe")
     if run.failure:
-        failure = _without_addresses(run.failure)
-        unregistered = failure.type == "KeyError" and failure.phase == "the forward pass"
-        if failure.type in LACKING or unregistered:
-            reason = verbatim(failure.message) if failure.message else failure.sentence
-            return Fit(run.probe, "lacks", reason)
-        if _is_refusal(failure, engine):
-            return Fit(run.probe, "lacks", message(REFUSAL, text=failure.message))
-        return Fit(run.probe, "bug", failure.sentence, "crash")
+        return _fit_failure(run.probe, _without_addresses(run.failure))
     siblings = [_as_stored(other, run) for name, other in keys.items() if name != loss]
     judged = judge(msgspec.structs.replace(run, reached=[0]), _as_stored(key, run), siblings)
     if judged.outcome == "convention":
@@ -128,13 +192,42 @@ def _without_addresses(failure: Failure) -> Failure:
     return msgspec.structs.replace(failure, message=text)
 
 
-def _is_refusal(failure: Failure, engine: Engine) -> bool:
-    """Whether the forward pass ended in an error that the engine raised on purpose."""
-    if failure.phase != "the forward pass":
-        return False
-    start = failure.message[:12]
-    is_in_source = any(start in text for text in engine.sources.values())
-    return failure.type == "AssertionError" or (bool(start) and is_in_source)
+def _fit_failure(probe: str, failure: Failure) -> Fit:
+    """Return what a failure says about the engine: it depends on whose code raised what, when."""
+    origin = failure.origin or Origin("engine", in_backward=True)  # such as a signal
+
+    def fit(verdict: Conformance, reason: Message, kind: str = "") -> Fit:
+        return Fit(probe, verdict, reason, kind, origin.file, origin.line)
+
+    text = verbatim(failure.message) if failure.message else failure.sentence
+    if origin.missing:
+        return fit("lacks", missing_name(origin))
+    if failure.type in LIMITS:
+        reason = message("it reaches a limit of breaklab: {failure}", failure=failure.sentence)
+        return fit("unjudged", reason, "limit")
+    if failure.type in ABSENT or origin.raiser == "call":
+        return fit("lacks", text)
+    if origin.raiser == "adapter":
+        reason = message("breaklab's adapter cannot run it: {failure}", failure=failure.sentence)
+        return fit("unjudged", reason, "adapter")
+    if origin.raiser == "probe":
+        reason = message("the probe itself fails there: {failure}", failure=failure.sentence)
+        return fit("unjudged", reason, "probe")
+    if origin.raiser == "statement" and (failure.message or not origin.in_backward):
+        return fit("lacks", message(REFUSAL, text=text), "refusal")
+    if failure.type in LACKING and not origin.in_backward:
+        return fit("lacks", text)
+    return fit("bug", failure.sentence, "crash")
+
+
+def missing_name(origin: Origin) -> Message:
+    """Return the sentence about a name that NumPy does not have, or no longer has."""
+    return message(
+        "NumPy {version} has no `{name}`, which is used in {place}",
+        version=np.__version__,
+        name=origin.missing,
+        place=f"{origin.file}:{origin.line}" if origin.file else "a library",
+    )
 
 
 def _is_slight(actual: Array, expected: Array) -> bool:

@@ -6,18 +6,21 @@ result is cached under the engine's source and what the user stated.
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core.errors import EnvironmentProblem
+from harness.core.run import Origin
 from harness.engines import SETTINGS
 from harness.engines.aliases import adds_in_place, likely_names, spellings
 from harness.engines.engine import Dialect, Engine
 from harness.engines.location import Target, locate
 from harness.engines.survey import Reducer, Survey, SurveyStep
 from harness.engines.survey.forms import FUNCTIONAL
+from harness.experiment.conformance import missing_name
 from harness.pages.conventions import Conventions
 from harness.patch.scope import is_operation
 from harness.runs.cache import RUN_ROOMS, Cache, Kind, key_of
@@ -134,6 +137,8 @@ def _survey_problem(target: Target, steps: Sequence[SurveyStep]) -> EnvironmentP
     last = steps[-1]
     failure = last.failure
     assert failure is not None
+    if failure.origin and failure.origin.missing:
+        return _missing_name_problem(target, failure.origin)
     reason = failure.message if failure.type == "SurveyFailed" else str(failure)
     attempts = "".join(f"\n    {attempt}" for attempt in last.attempts[:6])
     attempts = f"\n  tried:{attempts}" if attempts else ""
@@ -143,7 +148,10 @@ def _survey_problem(target: Target, steps: Sequence[SurveyStep]) -> EnvironmentP
         f"or one of the functions {', '.join(FUNCTIONAL)}",
         "the tensors": _expressions_remedy(last),
     }
-    remedy = remedies.get(last.step, "fix the engine: it fails on valid input without any break")
+    raiser = failure.origin.raiser if failure.origin else "engine"
+    ours = raiser in ("adapter", "probe") and failure.type != "SurveyFailed"
+    other = "this is a limit of breaklab, not of the engine: please report it" if ours else _FIX
+    remedy = remedies.get(last.step, other)
     problem = f"the engine `{target.engine}` cannot be used: {reason}{attempts}"
     return EnvironmentProblem(problem, _line(remedy))
 
@@ -167,6 +175,19 @@ def _expressions_remedy(step: SurveyStep) -> str:
 
 def _text(expression: str) -> str:
     return f"'{expression}'" if '"' in expression else f'"{expression}"'
+
+
+_FIX = "fix the engine: it fails on valid input without any break"
+
+
+def _missing_name_problem(target: Target, origin: Origin) -> EnvironmentProblem:
+    """Return the error of an engine that uses a name which NumPy no longer has."""
+    name, place = origin.missing.rpartition(".")[2], f"{origin.file}:{origin.line}"
+    change = f"write `{name}` in its place" if hasattr(builtins, name) else "use its new name"
+    return EnvironmentProblem(
+        f"the engine `{target.engine}` cannot be used: {missing_name(origin)}",
+        f"{change} in {place}; it cannot run with an older NumPy here, as breaklab needs NumPy 2",
+    )
 
 
 def _line(remedy: str) -> str:

@@ -101,6 +101,12 @@ class Probe:
         return self.name.startswith("causal-")
 
     @property
+    def retains_graph(self) -> bool:
+        """Whether it asks a backward pass to keep the graph for another one."""
+        keywords = [node.arg for node in self._body if isinstance(node, ast.keyword)]
+        return "retain_graph" in keywords
+
+    @property
     def losses(self) -> tuple[Loss | None, ...]:
         """The losses to run with; a probe of steps computes its own (None)."""
         return LOSSES if self.kind == "gradient" else (None,)

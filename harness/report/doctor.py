@@ -78,6 +78,8 @@ def _show_probes(console: Screen, fits: list[Fit]) -> None:
     _say(
         console, f"{usable} of {len(fits)} shared probes give the right result: they judge breaks."
     )
+    if all(item.verdict in ("lacks", "unjudged", "differs") for item in fits):
+        _say(console, Text("Nothing was judged.", "bold red"))
     lacking = [(str(item.reason), item.probe) for item in fits if item.verdict == "lacks"]
     others = [pair for pair in lacking if not pair[0].startswith(LIBRARY_SPECIFIC)]
     if own := len(lacking) - len(others):
@@ -90,6 +92,8 @@ def _show_probes(console: Screen, fits: list[Fit]) -> None:
         _say(console, f"{sum(counts.values())} need operations that it lacks: {_listed(counts)}.")
     others = [pair for pair in others if not _LACKING.match(pair[0])]
     _show_reasons(console, "These need something else that it lacks:", others)
+    unjudged = [(str(item.reason), item.probe) for item in fits if item.verdict == "unjudged"]
+    _show_reasons(console, "These cannot be judged by breaklab:", unjudged)
     differing = [(str(item.reason), item.probe) for item in fits if item.verdict == "differs"]
     _show_reasons(console, "These define or round something differently:", differing)
     console.print()

@@ -206,7 +206,7 @@ def _collect_runs(job: Job, worker: Worker) -> tuple[list[Run], Failure | None]:
     forks, previous = answer.forks, job.steps[0][0]
     runs: list[Run] = []
     for index, loss, traced in job.steps:
-        if not forks and not job.may_share(previous, index):
+        if runs and not forks and not job.may_share(previous, index):
             break
         previous = index
         probe, answer = job.probes[index], _request(worker, job.limits)

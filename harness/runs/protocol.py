@@ -52,7 +52,7 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     base: dict[str, str] = {}
     """The unpatched files of our own engine, which a host has already loaded; otherwise empty."""
     alone: bool = False
-    """Run every probe in its own process: the engine may keep state between runs."""
+    """Give every run its own process: the engine may keep state between runs."""
 
     selection: tuple[int, ...] | None = None
     """The positions of the steps to run, in order; None runs all of them."""
@@ -79,7 +79,7 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
         first, second = self.probes[one], self.probes[other]
         if not self.sources:  # an installed library
             return first.shared or first.path == second.path
-        return one == other or (first.shared and second.shared and not self.alone)
+        return not self.alone and (one == other or (first.shared and second.shared))
 
     @property
     def hooks(self) -> Hooks:

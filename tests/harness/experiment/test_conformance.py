@@ -1,9 +1,13 @@
 """Verdicts on unbroken engines: what fits, what is lacking, what differs, and real bugs."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from harness.core.errors import InternalError
+from harness.engines.engine import find_engine
+from harness.experiment import conformance
 from harness.experiment.baseline import Baseline
 from harness.experiment.conformance import Fit, fit, usable_probes
 from harness.experiment.exploration import explore
@@ -137,21 +141,86 @@ def test_another_subgradient_fits(bench: Baseline, tmp_path: Path) -> None:
     assert (found.verdict, found.kind) == ("fits", "convention")
 
 
+FORWARD = "    def __add__(self, other):\n"
+CONSTRUCTOR = "        self.grad = None\n"
+RULE = "lambda g: fold(g * a.data, b.data.shape)"
+RECEIVE = "    def receive(self, part):\n"
+FAILURES = {
+    "its words, forward": (FORWARD, "raise ValueError('only equal ranks')", "refusal"),
+    "an assertion, forward": (FORWARD, "assert self.data.ndim == 7", "refusal"),
+    "its words, in a constructor": (CONSTRUCTOR, "raise ValueError('must be 2-D')", "refusal"),
+    "its words, backward": (RECEIVE, "raise RuntimeError('the tensor has changed')", "refusal"),
+    "not implemented, backward": (RECEIVE, "raise NotImplementedError", "lacks"),
+    "an assertion without words, backward": (RECEIVE, "assert self.data.ndim == 7", "bug"),
+    "words that fail, backward": (RECEIVE, "raise ValueError(f'{self.nothing}')", "bug"),
+    "numpy, forward": (FORWARD, "np.zeros(2) + np.zeros(3)", "bug"),
+    "a missing attribute, forward": (FORWARD, "self.nothing", "lacks"),
+    "a missing attribute, backward": (RECEIVE, "self.nothing", "bug"),
+    "a wrong type, backward": (RECEIVE, "len(3)", "bug"),
+    "a missing key, backward": (RECEIVE, "{}[3]", "bug"),
+    "a missing name, backward": (RECEIVE, "nothing", "bug"),
+    "an index, backward": (RECEIVE, "[][0]", "bug"),
+    "a name that NumPy lost, backward": (RECEIVE, "np.float(3)", "lacks"),
+}
+
+
+@pytest.mark.parametrize("case", FAILURES)
+def test_a_failure_is_a_refusal_a_lack_or_a_bug(bench: Baseline, tmp_path: Path, case: str) -> None:
+    place, raised, wanted = FAILURES[case]
+    text = changed(
+        (place, f"{place}        if self.data.shape == (3, 1):\n            {raised}\n"),
+    )
+    found = verdict(bench, tmp_path, text, "add-stretched-axis")
+    verdict_and_kind = {"refusal": ("lacks", "refusal"), "bug": ("bug", "crash")}
+    assert (found.verdict, found.kind) == verdict_and_kind.get(wanted, (wanted, ""))
+    lines = text.splitlines()
+    assert (found.file, lines[found.line - 1].strip()) == ("engine.py", raised)
+
+
+def test_a_limit_of_breaklab_is_not_a_bug_of_the_engine(bench: Baseline, tmp_path: Path) -> None:
+    large = "        if self.data.shape == (3, 1):\n            raise MemoryError\n"
+    found = verdict(bench, tmp_path, changed((FORWARD, FORWARD + large)), "add-stretched-axis")
+    assert (found.verdict, found.kind) == ("unjudged", "limit")
+    assert "limit of breaklab" in str(found.reason)
+
+
 @pytest.mark.parametrize(
-    ("raised", "wanted"),
+    ("expression", "kind", "said"),
     [
-        ("raise ValueError(f'no broadcasting here: {other}')", "lacks"),
-        ("assert self.data.shape == np.shape(lift(other).data)", "lacks"),
-        ("np.zeros(2) + np.zeros(3)", "bug"),
+        ("next(a.__iter__())", "adapter", "breaklab's adapter cannot run it"),
+        (
+            "a + {'minigrad.tensor': 1.0}[type(a).__module__]",
+            "probe",
+            "the probe itself fails there",
+        ),
+        ("a + [][0]", "probe", "it fails on minigrad too"),
     ],
 )
-def test_a_refusal_in_the_engines_own_words_is_not_a_bug(
-    bench: Baseline, tmp_path: Path, raised: str, wanted: str
+def test_a_failure_of_ours_is_not_one_of_the_engine(
+    bench: Baseline, tmp_path: Path, expression: str, kind: str, said: str
 ) -> None:
-    begins = "    def __add__(self, other):\n"
-    refuses = f"        if lift(other).data.ndim != self.data.ndim:\n            {raised}\n"
-    text = changed((begins, begins + refuses))
-    assert verdict(bench, tmp_path, text, "add-new-axis").verdict == wanted
+    text = f'def special(a=(3,)):\n    """Our own."""\n    return {expression}\n'
+    engine = explore(written(tmp_path, SOUND), Cache(None), Conventions()).engine
+    found = fit(engine, read_probes(text, "probes.py"), bench)["special"]
+    assert (found.verdict, found.kind) == ("unjudged", kind)
+    assert said in str(found.reason)
+
+
+def test_a_failed_answer_key_is_an_internal_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = find_engine()
+    file, begins = "minigrad/elementwise.py", "def add(a: Array, b: Array) -> Recorded:\n"
+    sources = {
+        **ours.sources,
+        file: changed((begins, f"{begins}    1 / 0\n"), text=ours.sources[file]),
+    }
+    monkeypatch.setattr(conformance, "find_engine", lambda: replace(ours, sources=sources, base={}))
+    with pytest.raises(
+        InternalError, match=r"the reference engine fails on .*add-new-axis"
+    ) as raised:
+        verdict(Baseline(open_cache()), tmp_path, SOUND, "add-new-axis")
+    assert raised.value.exit_status == 3
 
 
 def test_float32_is_compared_in_float32(bench: Baseline, tmp_path: Path) -> None:

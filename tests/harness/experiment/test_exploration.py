@@ -8,6 +8,8 @@ import pytest
 
 import harness.experiment.exploration
 from harness.core.errors import EnvironmentProblem
+from harness.core.run import Failure, Origin
+from harness.engines.engine import Dialect
 from harness.engines.survey import Survey, SurveyStep
 from harness.experiment.exploration import Exploration, explore
 from harness.runs.cache import Cache
@@ -387,3 +389,32 @@ def test_an_engine_that_hangs_is_ended_and_reported(tmp_path: Path, where: str) 
     with pytest.raises(EnvironmentProblem, match=r"TimeLimit in the (import|tensors)") as caught:
         tried(tmp_path, text)
     assert "remedy: " in str(caught.value)
+
+
+GONE = {
+    "at the import": ("import numpy as np\n", "import numpy as np\n\nReal = np.float\n", 3),
+    "in an import": ("import numpy as np\n", "import numpy as np\nfrom numpy import float\n", 2),
+    "in a constructor": ("dtype=float", "dtype=np.float", 16),
+}
+
+
+@pytest.mark.parametrize("case", GONE)
+def test_a_name_that_numpy_lost_is_the_cause_that_is_named(tmp_path: Path, case: str) -> None:
+    old, new, line = GONE[case]
+    with pytest.raises(EnvironmentProblem) as raised:
+        tried(tmp_path, changed((old, new)))
+    assert f"has no `numpy.float`, which is used in engine.py:{line}" in raised.value.problem
+    assert raised.value.remedy.startswith(f"write `float` in its place in engine.py:{line};")
+
+
+def test_a_failure_of_the_survey_itself_does_not_ask_to_fix_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = SurveyStep("the accumulation", Dialect("engine"), "Tensor")
+    for raiser, remedy in (("adapter", "a limit of breaklab"), ("engine", "fix the engine")):
+        failure = Failure("the accumulation", "TypeError", "no", origin=Origin(raiser))
+        steps = [msgspec.structs.replace(step, failure=failure)]
+        monkeypatch.setattr(harness.experiment.exploration, "run_survey", lambda _, s=steps: s)
+        with pytest.raises(EnvironmentProblem) as raised:
+            tried(tmp_path, SOUND)
+        assert remedy in raised.value.remedy
