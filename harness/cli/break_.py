@@ -68,9 +68,11 @@ def break_engine(
 
 
 def exit_status(report: Report | TrainingReport) -> int:
-    """Return 0 if all is as the page says; on another engine, if the break is new and in place."""
-    if report.engine.foreign:
-        return 1 if getattr(report, "misplaced", None) or getattr(report, "resembles", ()) else 0
+    """Return 0 if all is as the page says; on another engine, if the break is new and judged."""
+    from harness.core.report import Report
+
+    if isinstance(report, Report) and report.engine.foreign:
+        return 0 if report.judged and not (report.misplaced or report.resembles) else 1
     return 0 if report.agrees else 1
 
 

@@ -30,5 +30,6 @@ def doctor(
     session = Session(breaks, json=json, cached=not no_cache)
     if engine is None:
         engine = str(nearest_settings(Path()) or "minigrad:Tensor")
-    session.show(session.run(lambda: diagnose(engine, session.catalogue, session.baseline)))
-    return 0
+    diagnosis = session.run(lambda: diagnose(engine, session.catalogue, session.baseline))
+    session.show(diagnosis)
+    return 0 if diagnosis.judged else 1

@@ -78,8 +78,10 @@ def show_kill_matrix(
         write_markdown(matrix, markdown)
     if junit and write_junit:
         write_junit(matrix, junit)
-    misplaced = any(row.fate == "misplaced" for row in matrix.breaks)
-    return 0 if matrix.agrees or (session.engine.foreign and not misplaced) else 1
+    if session.engine.foreign:  # its survivors are a result, and not a failure
+        misplaced = any(row.fate == "misplaced" for row in matrix.breaks)
+        return 0 if any(row.judged for row in matrix.breaks) and not misplaced else 1
+    return 0 if matrix.agrees else 1
 
 
 def _show(

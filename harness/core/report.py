@@ -114,6 +114,11 @@ class Report(msgspec.Struct, frozen=True):
         return all(run.repeatable for run in self.runs)
 
     @property
+    def judged(self) -> bool:
+        """Whether some run executed the patched code, so that anything is known about the break."""
+        return any(run.outcome != "not-reached" for run in self.runs)
+
+    @property
     def agreement(self) -> tuple[int, int]:
         """The number of runs that end as the page says, and the number that the page covers."""
         stated = [run for run in self.runs if run.agrees is not None]

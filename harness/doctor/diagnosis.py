@@ -63,6 +63,11 @@ class Diagnosis(msgspec.Struct, frozen=True):
     """The probes of pages, as opposed to the shared ones, that show a bug."""
 
     @property
+    def judged(self) -> bool:
+        """Whether some probe could be judged."""
+        return any(item.verdict in ("fits", "bug") for item in self.probes)
+
+    @property
     def bugs(self) -> list[Fit]:
         """The probes that show a bug of the unbroken engine."""
         return [item for item in (*self.probes, *self.own) if item.verdict == "bug"]

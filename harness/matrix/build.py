@@ -54,6 +54,11 @@ def build_matrix(
         if differences is not None and row.break_ not in (committed or {})
     ]
     problems = _problems(rows, controls, differences, new)
+    if evaluations.engine.foreign and not any(row.judged for row in rows):
+        name = evaluations.engine.name
+        problems.append(
+            f"nothing was judged: on {name}, no probe gives the right result and runs these breaks"
+        )
     return Matrix(
         schema=1,
         engine=evaluations.engine,

@@ -68,6 +68,11 @@ class BreakRow(msgspec.Struct, frozen=True):
     """For a survivor, the stage at which the fault is lost; if misplaced, what shows it."""
 
     @property
+    def judged(self) -> bool:
+        """Whether some probe runs the patched code, so that anything is known about it."""
+        return self.fate not in ("never-reached", "does-not-apply", "misplaced")
+
+    @property
     def problem(self) -> str | None:
         """What is wrong with the row; None if nothing is, or its page pardons it."""
         if self.pardon:

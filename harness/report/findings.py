@@ -53,6 +53,12 @@ def show_comparison(console: Screen, report: Report, findings: Sequence[Finding]
         _show_finding(console, finding)
 
 
+def show_nothing_judged(console: Console, engine: str) -> None:
+    """Print that none of the breaks could be judged on a foreign engine."""
+    text = f"Nothing was judged: on {engine}, no probe of these pages gives the right result "
+    console.print(Text(text + "and runs the changed code.", "bold red"))
+
+
 def _show_finding(console: Console, finding: Finding) -> None:
     place = f"  {_near(finding.path)}:{finding.line}"
     console.print(

@@ -336,10 +336,13 @@ def _show_verdict(console: Screen, report: Report) -> None:
 def _comparison(report: Report, say: Language) -> Text:
     """Return how a foreign engine's outcomes compare with those that the page states."""
     same, stated = report.agreement
-    if report.runs and not stated:
-        return Text(say("The page states nothing about these probes."))
+    if not report.runs:
+        line = say("Nothing was judged: no probe of this page can run on this engine.")
+        return Text(line, "bold red")
+    if not report.judged:
+        return Text(say("Nothing was judged: no probe runs the changed code."), "bold red")
     if not stated:
-        return Text(say("No probe of this page can run on this engine, so its patch was not run."))
+        return Text(say("The page states nothing about these probes."))
     how = say("in place") if report.engine.like else say("out of place")
     line = say(
         "{same} of {stated} runs end as the page says for engines that accumulate gradients {how}.",

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.message import verbatim
+from harness.doctor import diagnosis
+from harness.experiment.conformance import Fit
 from tests.harness.command import harness
 from tests.harness.engines.texts import SOUND, changed, written
 
@@ -201,6 +204,37 @@ def test_an_exercise_is_about_our_engine_unless_it_can_be_put_to_theirs(
     done = breaks("exercise", exercise, cwd=learner, cache=cache)
     assert done.returncode in (0, 1)
     assert "Traceback" not in done.stderr
+
+
+UNJUDGED = changed(("np.maximum(self.data, 0), (self,)", "np.maximum(self.data, 0) + 1, (self,)"))
+"""Another meaning of `relu`, so that no break in its rule can be judged."""
+
+
+@pytest.mark.parametrize("command", ["break", "check", "matrix"])
+def test_nothing_judged_is_a_failure(tmp_path: Path, cache: str, command: str) -> None:
+    engine = written(tmp_path, UNJUDGED)
+    arguments = (command, "relu-identity-grad", "--engine", engine)
+    shown = breaks(*arguments, cwd=tmp_path, cache=cache)
+    assert shown.returncode == 1
+    assert "othing was judged" in shown.stdout
+    done = breaks(*arguments, "--json", cwd=tmp_path, cache=cache)
+    assert done.returncode == 1
+    assert json.loads(done.stdout).get("agrees", False) is False
+
+
+def test_a_diagnosis_without_a_judged_probe_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = written(tmp_path, SOUND)
+    monkeypatch.setattr(
+        diagnosis,
+        "fit",
+        lambda _engine, probes, _baseline: {
+            probe.name: Fit(probe.name, "lacks", verbatim("no")) for probe in probes
+        },
+    )
+    done = harness("doctor", engine)
+    assert (done.returncode, "Nothing was judged" in done.stdout) == (1, True)
 
 
 BAD = {
