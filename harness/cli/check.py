@@ -115,7 +115,11 @@ def _check_on_engine(session: Session, ids: Sequence[str], only: Sequence[Path])
         entries = {"pages": _entries(checks)} if checks else {}
         found = [*(finding for check in checks for finding in check.findings), *findings]
         print_json({"schema": 1, **entries, "reports": reports, "findings": found})
-    statuses = [check.exit_status for check in checks] + [found.exit_status for found in findings]
+    judged = bool(checks) or any(report.judged for report in reports)
+    if not (judged or session.json):
+        show_nothing_judged(session.console, name)
+    statuses = [check.exit_status for check in checks]
+    statuses += [found.exit_status for found in findings]
     return worst([*statuses, 0 if judged else 1])
 
 

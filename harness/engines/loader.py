@@ -53,6 +53,12 @@ def find_in_memory(root: Path, sources: Mapping[str, str]) -> None:
     sys.meta_path.insert(0, _MemoryFinder(root, sources, (), HOOKS))
 
 
+def file_of(frame: FrameType) -> str | None:
+    """Return the engine's file that a frame executes, as a path below its root; None for others."""
+    loader = frame.f_globals.get("__loader__")
+    return loader.file if isinstance(loader, _MemoryLoader) else None
+
+
 def _packages(sources: Mapping[str, str]) -> set[str]:
     """The top-level modules of the files, except those that Python itself may have imported."""
     tops = {file.partition("/")[0].removesuffix(".py") for file in sources}

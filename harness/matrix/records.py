@@ -70,7 +70,7 @@ class BreakRow(msgspec.Struct, frozen=True):
     @property
     def judged(self) -> bool:
         """Whether some probe runs the patched code, so that anything is known about it."""
-        return self.fate not in ("never-reached", "does-not-apply")
+        return self.fate not in ("never-reached", "does-not-apply", "misplaced")
 
     @property
     def problem(self) -> str | None:

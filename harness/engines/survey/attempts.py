@@ -75,8 +75,8 @@ class Attempts:
 
     def note(self, expression: str, error: BaseException) -> None:
         """Remember why an expression cannot be used."""
-        if (origin := origin_of(error)) and origin.missing:
-            self.cause = origin
+        origin = origin_of(error)
+        self.cause = origin if origin and origin.missing else self.cause
         self._list(f"{expression}: {type(error).__name__}: {message_of(error)}")
 
     def apart(
@@ -98,12 +98,13 @@ class Attempts:
             self._list(f"{what}: it did not come to an end, or ended the process")
             return None
         try:
-            sent = tuple[kind | None, list[str], Origin | None]
-            decoded: Any = msgspec.msgpack.decode(data, type=sent)
+            decoded: Any = msgspec.msgpack.decode(
+                data, type=tuple[kind | None, list[str], Origin | None]
+            )
         except msgspec.MsgspecError:
             return None
         result: Result | None = decoded[0]
-        self.failed, self.cause = decoded[1], decoded[2]
+        self.failed, self.cause = decoded[1:]
         return result
 
     def _finished(self, what: str, work: Callable[[], Result]) -> Result | None:

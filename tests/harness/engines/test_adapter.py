@@ -490,6 +490,128 @@ def test_only_leaves_that_are_in_use_are_passed(opened: Any) -> None:
         assert x.grad == 1.0
 
 
+TRANSPOSES = {
+    "any axes": ("*axes", "self.data.transpose(axes)", "g.transpose(np.argsort(axes))"),
+    "axes in a tuple": ("axes", "self.data.transpose(axes)", "g.transpose(np.argsort(axes))"),
+    "axes or none": ("axes=None", "np.transpose(self.data, axes)", "np.transpose(g, axes)"),
+    "two axes": ("a, b", "np.swapaxes(self.data, a, b)", "np.swapaxes(g, a, b)"),
+    "two axes or none": ("a=0, b=1", "np.swapaxes(self.data, a, b)", "np.swapaxes(g, a, b)"),
+    "no axes": ("", "self.data.T", "g.T"),
+}
+METHOD = """
+    def transpose(self, {}):
+        return Tensor({}, (self,), (lambda g: {},))
+"""
+FUNCTION = """
+
+def transpose(self, {}):
+    return Tensor({}, (self,), (lambda g: {},))
+"""
+
+
+@pytest.mark.parametrize("form", [METHOD, FUNCTION])
+@pytest.mark.parametrize("case", TRANSPOSES)
+def test_a_transpose_is_called_with_the_axes_that_it_takes(
+    opened: Any, case: str, form: str
+) -> None:
+    library = opened(SOUND + form.format(*TRANSPOSES[case]))
+    x, cube = library.leaf(X), library.leaf(np.arange(24.0).reshape(2, 3, 4))
+    results = [x.T]
+    if case != "no axes":
+        results += [x.transpose(0, 1), x.transpose(-1, 0), library.module.transpose(x, 0, 1)]
+        swapped = [] if case == "axes or none" else [cube.transpose(1, 2), cube.transpose(-1, -2)]
+        assert all(np.array_equal(t.data, cube.data.transpose(0, 2, 1)) for t in swapped)
+    for t in results:
+        assert np.array_equal(t.data, X.T)
+        x.grad = None
+        library.backward(t, X.T)
+        assert np.array_equal(x.grad, X)
+
+
+def test_a_cube_has_all_of_its_axes_reversed(opened: Any) -> None:
+    library = opened(SOUND + METHOD.format(*TRANSPOSES["any axes"]))
+    cube = library.leaf(np.arange(24.0).reshape(2, 3, 4))
+    assert cube.T.shape == (4, 3, 2)
+
+
+def test_nothing_but_the_probe_runs_on_the_engine(opened: Any) -> None:
+    """A transpose makes no tensor to try it with: a tape would record that too."""
+    counting = changed(
+        ("class Tensor:\n", "MADE = []\n\n\nclass Tensor:\n"),
+        ("        self.grad = None\n", "        self.grad = None\n        MADE.append(self)\n"),
+        text=SOUND + METHOD.format(*TRANSPOSES["any axes"]),
+    )
+    library = opened(counting)
+    made = library.leaf(X).transpose(0, 1).native.__init__.__globals__["MADE"]
+    assert len(made) == 2
+
+
+def test_the_graph_is_retained_if_the_engine_can_be_asked(opened: Any) -> None:
+    once = changed(
+        ("    def backward(self, g):\n", "    def backward(self, g{}):\n        {}\n"),
+        ("        self.receive(np.array(g, dtype=float))\n        order", "        order"),
+    )
+    frees = once.replace(
+        "{}):\n        {}", ", retain_graph=False):\n        self.keep = retain_graph"
+    )
+    library = opened(frees)
+    x = library.leaf(X)
+    y = x * x
+    y.backward(retain_graph=True)
+    assert y.native.keep
+    y.backward()
+    assert not y.native.keep
+    assert np.array_equal(x.grad, 4 * X)
+    plain = opened(SOUND).leaf(X)
+    (plain * plain).backward(retain_graph=True)
+    assert np.array_equal(plain.grad, 2 * X)
+
+
+def test_an_interior_gradient_is_retained_by_the_engine_or_needs_no_request(opened: Any) -> None:
+    (opened(SOUND).leaf(X) * 2.0).retain_grad()
+    asks = changed(
+        ("    def relu", "    def retain_grad(self):\n        self.asked = 1\n\n    def relu")
+    )
+    x = opened(asks).leaf(X)
+    x.retain_grad()
+    assert x.native.asked == 1
+
+
+@pytest.mark.parametrize(("text", "dialect"), [(SOUND, HERE), (SCALAR, NUMBERS)])
+def test_data_and_gradients_can_be_set(opened: Any, text: str, dialect: Dialect) -> None:
+    x = opened(text, dialect).leaf(X)
+    (x * x).sum().backward()
+    x.grad *= 0.5
+    assert np.array_equal(x.grad, X)
+    x.data = x.data - x.grad
+    assert not x.data.any()
+    x.grad = None
+    assert x.grad is None or not x.grad.any()
+    if dialect is HERE:
+        x.grad = X
+        assert np.array_equal(x.grad, X)
+
+
+@pytest.mark.parametrize(("text", "dialect"), [(SOUND, HERE), (SCALAR, NUMBERS)])
+def test_numpy_reads_the_data_and_not_objects(opened: Any, text: str, dialect: Dialect) -> None:
+    x = opened(text, dialect).leaf(X)
+    assert np.array_equal(np.asarray(x), X)
+    assert np.asarray([x, x]).dtype == float
+    assert np.array_equal(x.detach().numpy(), X)
+    assert not (x * 0.0).sum()
+
+
+def test_scalar_engines_train(opened: Any) -> None:
+    library = opened(SCALAR, NUMBERS)
+    w = library.leaf(X)
+    optimizer = library.module.optim.SGD([w], lr=0.25)
+    for _ in range(2):
+        optimizer.zero_grad()
+        (w * w).sum().backward()
+        optimizer.step()
+    assert np.allclose(w.data, X / 4)
+
+
 def test_functions_of_several_numbers_are_broadcast(opened: Any) -> None:
     library = opened(
         SCALAR + "\n\ndef maximum(a, b):\n    return a if a.data > b.data else b\n", NUMBERS
