@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from harness.core.errors import DoesNotApply
-from harness.engines.engine import Dialect, Engine, find_engine
+from harness.engines.engine import Dialect, Engine
+from harness.engines.location import locate
 from harness.experiment.patching import apply_first, check_blocks, patches
 from harness.pages.page import Page
 from harness.patch import Patch, Patched, apply_patch
@@ -34,9 +35,9 @@ def small(name: str) -> Engine:
 
 
 def installed(name: str) -> Engine:
-    found = find_engine(name)
-    sources = {file: text for file, text in found.sources.items() if "test" not in file}
-    return replace(found, sources=sources, foreign=True)
+    target = locate(name)
+    sources = {file: text for file, text in target.sources.items() if "test" not in file}
+    return Engine(name, Dialect(module=name), target.root, sources, foreign=True)
 
 
 def candidates(page: Page, engine: Engine) -> list[Patch]:
