@@ -60,6 +60,8 @@ def _head(diagnosis: Diagnosis) -> Iterator[RenderableType]:
         yield _row("Looks wrong", count + order)
     elif diagnosis.judged:
         yield _row("Looks wrong", Text("nothing", "green"))
+    else:
+        yield Text("Nothing was judged.", "bold red")
 
 
 def _tail(diagnosis: Diagnosis, argument: str | None) -> Iterator[RenderableType]:

@@ -101,6 +101,7 @@ def test_nothing_judged_is_said() -> None:
     assert not diagnosis(verdict="bug").is_sound
     text = shown(found)
     assert "Looks wrong" not in text
+    assert "Nothing was judged.\n" in text
     assert "none can be tried: none of 2 probes gives the right result" in text
 
 
