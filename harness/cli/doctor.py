@@ -9,6 +9,7 @@ import typer
 
 from harness.cli.options import Breaks, Json, NoCache
 from harness.cli.session import Session
+from harness.core.errors import UsageError
 
 
 def doctor(
@@ -16,20 +17,55 @@ def doctor(
         str | None,
         typer.Argument(
             metavar="[ENGINE]",
-            help="`module:Class`, `path/to/tensor.py:Class`, or a harness.toml.",
+            help="`module:Class`, `path/to/tensor.py:Class`, or a harness.toml; by default the "
+            "nearest harness.toml.",
         ),
     ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show everything that was found, not only a summary.")
+    ] = False,
+    settings: Annotated[
+        bool,
+        typer.Option("--settings", help="Print only the text of a harness.toml, to be saved."),
+    ] = False,
     breaks: Breaks = None,
     no_cache: NoCache = False,
     json: Json = False,
 ) -> int:
-    """Examine an engine without a break: how it is built, its bugs, and which breaks apply."""
+    """Examine an engine without a break: how it is built, its bugs, and which breaks apply.
+
+    The exit status is 1 if something looks wrong, or if no probe can judge the engine.
+    """
+    session = Session(breaks, json=json, cached=not no_cache)
+    name = engine if engine is not None else _nearest_engine()
+    if settings:
+        _print_settings(name, session)
+        return 0
     from harness.doctor.diagnosis import diagnose
+
+    diagnosis = session.run(lambda: diagnose(name, session.catalogue, session.baseline))
+    session.show(diagnosis, argument=engine, everything=everything)
+    return int(not diagnosis.is_sound)
+
+
+def _print_settings(name: str, session: Session) -> None:
+    from harness.doctor.diagnosis import settings_of
+    from harness.experiment.exploration import explore
+
+    conventions = session.catalogue.conventions
+    exploration = session.run(lambda: explore(name, session.cache, conventions))
+    print(settings_of(exploration), end="")
+
+
+def _nearest_engine() -> str:
+    """Return the nearest harness.toml. Raises UsageError if there is none."""
     from harness.engines import nearest_settings
 
-    session = Session(breaks, json=json, cached=not no_cache)
-    if engine is None:
-        engine = str(nearest_settings(Path()) or "minigrad:Tensor")
-    diagnosis = session.run(lambda: diagnose(engine, session.catalogue, session.baseline))
-    session.show(diagnosis)
-    return 0 if diagnosis.judged else 1
+    nearest = nearest_settings(Path())
+    if nearest is None:
+        raise UsageError(
+            "no engine is named, and there is no harness.toml in this folder or above it",
+            "name one: `harness doctor path/to/tensor.py:Tensor`, or `harness doctor "
+            "package:Tensor`; `harness doctor --help` shows the options",
+        )
+    return str(nearest)

@@ -14,6 +14,7 @@ import numpy as np
 from harness.core.errors import BreaklabError, DoesNotApply
 from harness.core.message import verbatim
 from harness.core.report import SiteReport
+from harness.doctor.defects import Defect, find_defects
 from harness.engines.survey import Reducer
 from harness.experiment.baseline import Baseline
 from harness.experiment.conformance import REFUSAL, Fit, fit
@@ -32,7 +33,7 @@ class Application(msgspec.Struct, frozen=True):
 
     break_: str = msgspec.field(name="break")
     sites: list[SiteReport]
-    """Empty where it does not apply."""
+    """Empty where it does not apply, or was not tried since no probe can judge it."""
     probes: list[str]
     """The page's probes that can judge it."""
     reason: str = ""
@@ -61,6 +62,18 @@ class Diagnosis(msgspec.Struct, frozen=True):
     """The text of a `harness.toml`."""
     own: list[Fit] = []
     """The probes of pages, as opposed to the shared ones, that show a bug."""
+    defects: list[Defect] = []
+    """What looks wrong, the most basic first."""
+
+    @property
+    def usable(self) -> list[Application]:
+        """The breaks that can be tried: they have a site, and probes that can judge them."""
+        return [item for item in self.breaks if item.sites and item.probes]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the engine was judged, and nothing looks wrong."""
+        return self.judged and not self.bugs
 
     @property
     def judged(self) -> bool:
@@ -100,6 +113,7 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
         breaks=list(_applications(fits, OpenContext(catalogue, exploration.engine, baseline))),
         settings=settings_of(exploration),
         own=[f for name, f in all_fits.items() if name not in fits and f.verdict == "bug"],
+        defects=find_defects(exploration.engine, everything, all_fits, catalogue, baseline),
     )
 
 
@@ -267,6 +281,9 @@ def _unbroadcasting(
 
 # ----- Breaks -----
 
+UNJUDGED = "none of its probes can run on the engine"
+"""The reason why a break is not even tried."""
+
 
 def _applications(fits: dict[str, Fit], context: Context) -> Iterator[Application]:
     pages, _ = context.catalogue.pages
@@ -274,6 +291,9 @@ def _applications(fits: dict[str, Fit], context: Context) -> Iterator[Applicatio
         if not isinstance(page.front, Break):
             continue
         try:
+            if not page.probes and not _split(page, fits, context)[0]:
+                yield Application(page.id, [], [], UNJUDGED)  # finding its sites would take time
+                continue
             experiment = prepare(page, context.catalogue, context.engine)
         except DoesNotApply as error:
             yield Application(page.id, [], [], error.reason)

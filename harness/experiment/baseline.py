@@ -122,7 +122,7 @@ class Baseline:
         self.clean(engine, probes)
         self.unrepeatable(engine, probes)
         if self.select:
-            self._coverage(engine, probes)
+            self.coverage(engine, probes)
 
     def unrepeatable(self, engine: Engine, probes: Sequence[Probe]) -> dict[str, Message]:
         """Return the probes that give different numbers each time, each with that reason.
@@ -239,10 +239,10 @@ class Baseline:
         changed = functions_with_sites(clean.root, clean.sources, job.sites)
         if changed is None:
             return job.items
-        called = zip(job.items, self._coverage(clean, job.probes), strict=True)
+        called = zip(job.items, self.coverage(clean, job.probes), strict=True)
         return tuple(item for item, names in called if names is None or changed & names)
 
-    def _coverage(self, clean: Engine, probes: Sequence[Probe]) -> list[frozenset[str] | None]:
+    def coverage(self, clean: Engine, probes: Sequence[Probe]) -> list[frozenset[str] | None]:
         """Return the functions that the clean engine calls, for each probe and loss."""
         job = self.job(clean.without_sites(), probes)
         job = msgspec.structs.replace(job, measure=(), covered=True)

@@ -10,10 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.core.vocabulary import shortened
-from harness.doctor.diagnosis import Application, Diagnosis
+from harness.doctor.defects import Defect
+from harness.doctor.diagnosis import UNJUDGED, Application, Diagnosis
 from harness.engines.adapter.unsupported import LIBRARY_SPECIFIC
 from harness.experiment.conformance import Fit
 from harness.patch import ABSENT
+from harness.report.doctor_summary import heading_of, show_summary, witness_of
 from harness.report.terminal import Screen, counted, places
 
 _LACKING = re.compile(r"the engine has no `(\w+)`")
@@ -22,8 +24,20 @@ LONGEST = 140
 """The length at which a reason is cut, in characters."""
 
 
-def show_diagnosis(console: Screen, diagnosis: Diagnosis) -> None:
-    """Print the whole diagnosis."""
+def show_diagnosis(
+    console: Screen, diagnosis: Diagnosis, argument: str | None = None, everything: bool = False
+) -> None:
+    """Print the summary of a diagnosis, or everything.
+
+    `argument` is what the user called the engine; None for the nearest harness.toml.
+    """
+    if everything:
+        _show_everything(console, diagnosis)
+    else:
+        show_summary(console, diagnosis, argument)
+
+
+def _show_everything(console: Screen, diagnosis: Diagnosis) -> None:
     heading = (diagnosis.engine, "bold"), f", {counted(diagnosis.files, 'file')}\n"
     console.print(Text.assemble(*heading))
     console.print(Text("How breaklab calls it", "bold"))
@@ -39,9 +53,9 @@ def show_diagnosis(console: Screen, diagnosis: Diagnosis) -> None:
                 _say(console, line)
             console.print()
     _show_probes(console, diagnosis.probes)
-    _show_bugs(console, diagnosis.bugs)
-    _show_breaks(console, diagnosis.breaks)
-    console.print(Text("harness.toml", "bold"), "to save and edit:\n")
+    _show_defects(console, diagnosis.defects)
+    _show_breaks(console, diagnosis)
+    console.print(Text("harness.toml", "bold"), "(--settings prints only this):\n")
     for line in diagnosis.settings.splitlines():
         console.print(Text(f"  {line}" if line else ""), soft_wrap=True)
 
@@ -103,21 +117,30 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
 
 
-def _show_bugs(console: Screen, bugs: list[Fit]) -> None:
-    if not bugs:
+def _show_defects(console: Screen, defects: list[Defect]) -> None:
+    if not defects:
         console.print(Text("No bug was found in the unbroken engine.\n", "green"))
         return
     console.print(Text("What looks wrong in the unbroken engine", "bold"))
-    rows = [
-        (bug.probe, Text.assemble((f"{bug.kind}: ", "magenta"), str(bug.reason))) for bug in bugs
-    ]
-    _show_table(console, rows)
+    for defect in defects:
+        _say(console, heading_of(defect))
+        _say(console, witness_of(defect), 4)
+        if defect.probes:
+            _say(
+                console,
+                f"{counted(len(defect.probes), 'other probe')}: {_listed(defect.probes)}",
+                4,
+            )
+        for break_ in defect.alike:
+            _say(console, f"{break_.break_}: {break_.title}", 4)
+    console.print()
 
 
-def _show_breaks(console: Screen, breaks: list[Application]) -> None:
-    usable = [item for item in breaks if item.sites and item.probes]
+def _show_breaks(console: Screen, diagnosis: Diagnosis) -> None:
+    breaks, usable = diagnosis.breaks, diagnosis.usable
     unjudged = [item for item in breaks if item.sites and not item.probes]
-    without_site = [item for item in breaks if not item.sites]
+    untried = [item.break_ for item in breaks if item.reason == UNJUDGED]
+    without_site = [item for item in breaks if not item.sites and item.reason != UNJUDGED]
     console.print(Text("Breaks", "bold"))
     _say(console, f"{len(usable)} of {len(breaks)} can be used: harness break ID --engine ...")
     _show_table(
@@ -128,6 +151,9 @@ def _show_breaks(console: Screen, breaks: list[Application]) -> None:
         _say(console, f"{len(unjudged)} have a site, but no probe that can judge them:")
         rows = [(item.break_, f"{_places(item)}; {item.reason}") for item in unjudged]
         _show_table(console, rows)
+    if untried:
+        text = f"{len(untried)} have no probe that can run on it:"
+        _say(console, Text.assemble(text, (f" {', '.join(untried)}", "dim")))
     missing = [item.break_ for item in without_site if ABSENT in item.reason]
     if missing:
         text = f"{len(missing)} change code that it does not have:"

@@ -84,8 +84,36 @@ def run_isolated(job: Job, *, fork: bool | None = None) -> list[Run]:
     """Return a run for each of the job's steps, in order, even if the engine fails.
 
     Probes that belong to a page or a user run last, so that they cannot affect the runs of shared
-    probes. Raises EngineDoesNotLoad if the engine cannot be imported.
+    probes. A probe of a foreign engine whose forward pass fails is run with one loss only, since
+    the loss comes later. Raises EngineDoesNotLoad if the engine cannot be imported.
     """
+    if not job.alone:
+        return _run_steps(job, fork)
+    firsts, others = _first_losses(job)
+    runs = dict(zip(firsts, _run_steps(job.only(firsts), fork), strict=True))
+    failed = {job.steps[at][0]: run for at, run in runs.items() if _failed_early(run)}
+    rest = [at for at in others if job.steps[at][0] not in failed]
+    runs |= zip(rest, _run_steps(job.only(rest), fork), strict=True) if rest else ()
+    for at in others:
+        index, loss, _ = job.steps[at]
+        if index in failed:
+            runs[at] = msgspec.structs.replace(failed[index], loss=loss, seconds=0.0)
+    return [runs[at] for at in range(len(job.steps))]
+
+
+def _first_losses(job: Job) -> tuple[list[int], list[int]]:
+    """Return the positions of each probe's first step, and those of its other losses."""
+    first = {index: at for at, (index, _, _) in reversed(list(enumerate(job.steps)))}
+    positions = sorted(first.values())
+    return positions, [at for at in range(len(job.steps)) if at not in set(positions)]
+
+
+def _failed_early(run: Run) -> bool:
+    """Whether a run failed before the loss was computed, so that it would with any loss."""
+    return run.failure is not None and run.failure.phase in ("the leaves", "the forward pass")
+
+
+def _run_steps(job: Job, fork: bool | None) -> list[Run]:
     runs: dict[int, Run] = {}
     late: Counter[str] = Counter()
     steps = job.steps

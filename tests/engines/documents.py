@@ -54,17 +54,19 @@ def installed() -> list[Listed]:
     return [listed for listed in ENGINES if find_spec(listed.module)]
 
 
-def report_of(diagnosis: Diagnosis) -> str:
-    """The doctor's report on a terminal of 80 columns, without colour."""
+def report_of(diagnosis: Diagnosis, target: str) -> str:
+    """The doctor's summary and the rest, on a terminal of 80 columns, without colour."""
     text = StringIO()
     screen = Screen(file=text, width=WIDTH, no_color=True, force_terminal=False, highlight=False)
-    show_diagnosis(screen, diagnosis)
+    show_diagnosis(screen, diagnosis, target)
+    screen.print("\n")
+    show_diagnosis(screen, diagnosis, target, everything=True)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
 def examine(listed: Listed, catalogue: Catalogue, bench: Baseline) -> str:
     """The doctor's report on an engine."""
-    return report_of(diagnose(listed.target, catalogue, bench))
+    return report_of(diagnose(listed.target, catalogue, bench), listed.target)
 
 
 def try_breaks(listed: Listed, catalogue: Catalogue, bench: Baseline) -> list[Report]:

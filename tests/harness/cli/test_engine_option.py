@@ -186,14 +186,37 @@ def test_a_matrix_of_single_breaks(learner: Path, cache: str) -> None:
 def test_doctor_prints_settings_that_can_be_used(learner: Path, cache: str, tmp_path: Path) -> None:
     done = breaks("doctor", "--json", cwd=learner / "work", cache=cache)
     found = json.loads(done.stdout)
-    assert (done.returncode, done.stderr, found["schema"]) == (0, "", 1)
+    assert (done.returncode, done.stderr, found["schema"]) == (1, "", 1)  # it has bugs
     assert found.keys() >= {"engine", "speech", "probes", "breaks", "settings", "accumulation"}
+    assert {"matmul-batch", "powers"} <= {defect["probe"] for defect in found["defects"]}
     written(tmp_path, CLOSURES, "lib/tensor.py")
     written(tmp_path, found["settings"], "harness.toml")
-    again = breaks("doctor", cwd=tmp_path, cache=cache)
+    again = breaks("doctor", "--settings", cwd=tmp_path, cache=cache)
     assert again.returncode == 0
-    for line in found["settings"].splitlines():
-        assert line in again.stdout
+    assert again.stdout.splitlines()[2:] == found["settings"].splitlines()[2:]
+
+
+def test_doctor_fails_where_something_looks_wrong_and_says_it_first(
+    cache: str, tmp_path: Path
+) -> None:
+    engine = (
+        written(tmp_path, changed(("fold(g * a.data, b", "fold(1.5 * g * a.data, b"))) + ":Tensor"
+    )
+    done = breaks("doctor", engine, cwd=tmp_path, cache=cache)
+    lines = done.stdout.splitlines()
+    assert (done.returncode, done.stderr, len(lines) <= 15) == (1, "", True)
+    at = next(at for at, line in enumerate(lines) if line.startswith("Looks wrong 1 finding"))
+    assert lines[at + 1].strip() == "`mul` (engine.py:29)"
+    assert "expected" in lines[at + 2]
+    assert lines[-2].startswith("Next        harness break ")
+    assert lines[-1].split() == ["More", "harness", "doctor", engine, "--all"]
+
+
+def test_doctor_without_an_engine_says_how_to_name_one(cache: str, tmp_path: Path) -> None:
+    done = breaks("doctor", cwd=tmp_path, cache=cache)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no harness.toml in this folder or above it" in done.stderr
+    assert "remedy: name one: `harness doctor path/to/tensor.py:Tensor`" in done.stderr
 
 
 def test_an_exercise_is_about_our_engine_unless_it_can_be_put_to_theirs(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.doctor.diagnosis import Diagnosis, diagnose, settings_of
+from harness.doctor.diagnosis import UNJUDGED, Diagnosis, diagnose, settings_of
 from harness.experiment.baseline import Baseline
 from harness.experiment.exploration import explore
 from harness.pages.catalogue import Catalogue
@@ -49,6 +49,9 @@ def test_every_break_is_tried_or_has_a_reason(closures: Diagnosis) -> None:
     assert {each.break_ for each in closures.breaks} == wanted
     for each in closures.breaks:
         assert bool(each.sites and each.probes) != bool(each.reason), each.break_
+    untried = {each.break_ for each in closures.breaks if each.reason == UNJUDGED}
+    assert "adam-betas-swapped" in untried
+    assert not untried & {each.break_ for each in closures.usable}
 
 
 def test_the_first_break_has_its_sites_and_its_probes(closures: Diagnosis) -> None:
@@ -81,6 +84,22 @@ def test_own_probes_of_pages_show_bugs_too(closures: Diagnosis) -> None:
     own = {each.probe for each in closures.own}
     assert own >= {"batch-from-the-left", "matmul-created-and-stretched"}
     assert own == {each.probe for each in closures.bugs} - {each.probe for each in closures.probes}
+
+
+def test_bugs_of_one_op_are_one_defect_with_its_place_and_the_break_like_it(
+    closures: Diagnosis,
+) -> None:
+    matmul, power = closures.defects
+    assert (str(matmul.root), str(power.root)) == ("`matmul`", "`pow`")
+    assert {"matmul-batch", "batch-from-the-left"} <= {matmul.probe, *matmul.probes}
+    assert power.probe == "powers"
+    (alike,) = matmul.alike  # its rule does both of these
+    assert alike.break_ in ("matmul-t-instead-of-swapaxes", "skip-unbroadcast-matmul")
+    assert power.alike == []
+    listed = [name for defect in closures.defects for name in (defect.probe, *defect.probes)]
+    assert sorted(listed) == sorted(bug.probe for bug in closures.bugs)
+    scopes = [defect.site and defect.site.scope for defect in (matmul, power)]
+    assert scopes == ["Tensor.__matmul__._backward", "Tensor.__pow__._backward"]
 
 
 def test_a_central_unbroadcasting_is_called_one(bench: Baseline, no_pages: Catalogue) -> None:

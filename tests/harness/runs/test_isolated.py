@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.runs.isolated import EngineDoesNotLoad, run_isolated
+from harness.runs.isolated import EngineDoesNotLoad, run_isolated, watching
 from harness.sandbox.hosts import close_hosts
 from harness.sandbox.limits import Limits
 from tests.harness.tiny import TINY, tiny_job
@@ -25,6 +25,26 @@ PATIENT = Limits(seconds=600)
 )
 def fork(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
+
+
+@pytest.mark.parametrize(("alone", "ended"), [(True, 4), (False, 5)])
+def test_a_foreign_forward_pass_that_fails_is_run_with_one_loss(alone: bool, ended: int) -> None:
+    """It fails before the loss is known; a failure of the backward pass may depend on the loss."""
+    refusing = TINY.replace(
+        "        out = Ten", "        assert self.data.size == 1\n        out = Ten"
+    )
+    names: list[str] = []
+    with watching(lambda _, probe: names.append(probe)):
+        runs = run_isolated(msgspec.structs.replace(tiny_job(refusing), alone=alone))
+    assert [(run.probe, run.loss) for run in runs] == [
+        *(("square", "uniform"), ("square", "weighted")),
+        *(("square-again", "uniform"), ("square-again", "weighted")),
+        ("steps", None),
+    ]
+    assert [run.failure and run.failure.type for run in runs] == [
+        *("AssertionError", "AssertionError", None, None, None)
+    ]
+    assert len(names) == ended
 
 
 def backward_that(does: str) -> str:

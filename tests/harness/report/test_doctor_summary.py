@@ -1,0 +1,113 @@
+"""The doctor's summary: at most 15 lines at 80 columns, and what to type next."""
+
+from typing import Any
+
+import pytest
+
+from harness.core.message import verbatim
+from harness.core.report import SiteReport
+from harness.doctor.defects import Alike, Defect
+from harness.doctor.diagnosis import Application, Diagnosis
+from harness.experiment.conformance import Fit
+from harness.report.doctor import show_diagnosis
+from harness.report.doctor_summary import MOST_LINES
+from harness.report.terminal import Screen
+
+SITE = SiteReport("engine/tensor.py", 12, "Tensor.__mul__")
+
+
+def defect(number: int, alike: bool = False, evidence: str = "a.grad is 1, expected 2") -> Defect:
+    return Defect(
+        root=verbatim(f"`op{number}`"),
+        probe=f"probe-{number}",
+        kind="value",
+        evidence=verbatim(evidence),
+        site=SITE,
+        probes=["another", "and-another"],
+        alike=[Alike("sub-sign", "The sign of a difference")] if alike else [],
+    )
+
+
+def diagnosis(*defects: Defect, verdict: Any = "fits", **fields: Any) -> Diagnosis:
+    made = {
+        "schema": 1,
+        "engine": "engine.tensor:Tensor",
+        "files": 2,
+        "kind": "arrays",
+        "interface": {"leaf": "Tensor(data)", "data": "t.data", "grad": "t.grad", "backward": "b"},
+        "storage": ["float64 is stored as float32"],
+        "accumulation": ["every leaf starts with zeros", "a second pass adds to them", "so it is"],
+        "unbroadcasting": ["none was found"],
+        "reducers": [],
+        "ops": {},
+        "probes": [Fit("p", verdict), Fit("q", "lacks", verbatim("no such thing"))],
+        "breaks": [Application("mine", [SITE], ["p"]), Application("other", [], [], "absent")],
+        "settings": "[engine]\n",
+        "defects": list(defects),
+    }
+    return Diagnosis(**{**made, **fields})
+
+
+def shown(
+    found: Diagnosis, argument: str | None = "e.py:T", width: int = 80, **options: Any
+) -> str:
+    console = Screen(record=True, width=width, force_terminal=False, highlight=False)
+    show_diagnosis(console, found, argument, **options)
+    return "".join(f"{line.rstrip()}\n" for line in console.export_text().splitlines())
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 20])
+def test_it_has_at_most_15_lines(count: int) -> None:
+    found = diagnosis(*(defect(number, True, "long " * 60) for number in range(count)))
+    text = shown(found)
+    assert len(text.splitlines()) <= MOST_LINES
+    assert max(map(len, text.splitlines())) <= 80
+    assert ("and 17 more: see --all" in text) == (count == 20)
+    assert ("op2" in text) == (count > 2)
+
+
+def test_a_sound_engine_is_said_to_be_one_and_a_break_comes_next() -> None:
+    assert shown(diagnosis()) == (
+        "engine.tensor:Tensor, 2 files\n"
+        "Calls       Tensor(data); t.grad; b\n"
+        "Gradients   every leaf starts with zeros; a second pass adds to them\n"
+        "Looks wrong nothing\n"
+        "Breaks      1 of 2 can be tried; 1 of 2 probes judge them\n"
+        "Next        harness break mine --engine e.py:T\n"
+        "More        harness doctor e.py:T --all\n"
+    )
+
+
+def test_a_defect_has_its_place_its_numbers_and_the_break_like_it() -> None:
+    text = shown(diagnosis(defect(1, alike=True), defect(2)), None)
+    assert "Looks wrong 2 findings, the most basic first\n" in text
+    assert "  `op1` (engine/tensor.py:12) behaves like `sub-sign`\n" in text
+    assert "    probe-1 (and 2 more): value: a.grad is 1, expected 2\n" in text
+    assert "  `op2` (engine/tensor.py:12)\n" in text
+    assert "Next        harness show sub-sign\n" in text
+    assert text.endswith("More        harness doctor --all\n")
+
+
+def test_commands_can_be_copied_from_a_narrow_terminal() -> None:
+    text = shown(diagnosis(), "a folder/engine.py:Tensor", width=40)
+    assert "harness break mine --engine 'a folder/engine.py:Tensor'\n" in text
+
+
+def test_nothing_judged_is_said() -> None:
+    found = diagnosis(verdict="lacks")
+    assert not found.judged
+    assert not found.is_sound
+    assert diagnosis().is_sound
+    assert not diagnosis(verdict="bug").is_sound
+    text = shown(found)
+    assert "Looks wrong" not in text
+    assert "Nothing was judged.\n" in text
+    assert "none can be tried: none of 2 probes gives the right result" in text
+
+
+def test_everything_is_behind_an_option() -> None:
+    found = diagnosis(defect(1, alike=True))
+    summary, everything = shown(found), shown(found, everything=True)
+    for words in ("no such thing", "float64 is stored", "and-another", "The sign of", "[engine]"):
+        assert words not in summary
+        assert words in everything
