@@ -65,12 +65,6 @@ def _packages(sources: Mapping[str, str]) -> set[str]:
     return {top for top in tops if top not in sys.stdlib_module_names}
 
 
-def file_of(frame: FrameType) -> str | None:
-    """Return the engine's file that a frame executes, as a path below its root; None for others."""
-    loader = frame.f_globals.get("__loader__")
-    return loader.file if isinstance(loader, _MemoryLoader) else None
-
-
 def compile_files(
     root: Path, sources: Mapping[str, str], sites: Sequence[Site], hooks: Hooks = HOOKS
 ) -> Codes:

@@ -95,19 +95,6 @@ class Adapter(Library):
         """Clear a gradient that the adapter keeps itself; False if the engine keeps it."""
         return False
 
-    def backward_again(self, t: Any, cotangent: NumericArray) -> None:
-        """Run the backward pass and keep the graph: ask for it, if the engine can be asked."""
-        if not takes_option(getattr(t.native, "backward", None), "retain_graph"):
-            self.backward(t, cotangent)
-            return
-        name, start = "backward_again", self.dialect.backward.rpartition(")")[0]
-        comma = "" if start.endswith("(") else ", "
-        self._code[name] = self._compile(name, f"{start}{comma}retain_graph=True)")
-        try:
-            self._evaluate(name, t=t.native, cotangent=cotangent)
-        finally:
-            del self._code[name]  # the dialect still does not define it
-
     # ----- for Tensor and the namespace -----
 
     def parts(self, leaf: Tensor, data: NumericArray) -> Iterable[tuple[Any, Any]]:
