@@ -188,7 +188,7 @@ def test_doctor_prints_settings_that_can_be_used(learner: Path, cache: str, tmp_
     found = json.loads(done.stdout)
     assert (done.returncode, done.stderr, found["schema"]) == (1, "", 1)  # it has bugs
     assert found.keys() >= {"engine", "speech", "probes", "breaks", "settings", "accumulation"}
-    assert {"matmul-batch", "powers"} <= {defect["probe"] for defect in found["defects"]}
+    assert "powers" in {defect["probe"] for defect in found["defects"]}
     written(tmp_path, CLOSURES, "lib/tensor.py")
     written(tmp_path, found["settings"], "harness.toml")
     again = breaks("doctor", "--settings", cwd=tmp_path, cache=cache)
