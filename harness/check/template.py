@@ -98,7 +98,7 @@ def _with_tables(toml: str, tables: Mapping[str, Sequence[str]]) -> str:
     rows: list[str] = []
     replaced, inside = set[str](), False
     for row in toml.splitlines():
-        if header := re.fullmatch(r"\s*\[\s*([^\[\]]+?)\s*\]\s*(#.*)?", row):
+        if header := re.fullmatch(r"\s*\[{1,2}\s*([^\[\]]+?)\s*\]{1,2}\s*(#.*)?", row):
             inside = header[1] in tables
             replaced |= {header[1]}
             rows += [row, *tables[header[1]], ""] if inside else [row]

@@ -96,7 +96,7 @@ class Page:
                 return entry.get(loss or "weighted") if isinstance(entry, dict) else entry
         return None
 
-    def line_of(self, *key: str) -> int:
+    def line_of(self, *key: str | int) -> int:
         """The line of the file where a key of the front matter is, or the table around it."""
         return key_line(self.toml, key)
 
