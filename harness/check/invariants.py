@@ -117,10 +117,7 @@ def _check_variants(
 def _false_alarms(every: Sequence[Tests], context: Context) -> list[FalseAlarms]:
     """Return how each of these invariants fails on correct engines."""
     engine, baseline = context.engine, context.baseline
-    rewritten = [
-        (page.id, page.sites, [(block.info, block.text) for block in page.diffs(engine.name)])
-        for page in variants(context)
-    ]
+    rewritten = [(page.id, page.sites, page.patch_texts) for page in variants(context)]
     common = key_of(FALSE_ALARMS, (engine_facts(engine), baseline.limits, rewritten))
     keys = [key_of(FALSE_ALARMS, (common, [test.identity for test in tests])) for tests in every]
     return baseline.cache.fetch(
