@@ -31,6 +31,7 @@ MOST_DOTS = 300
 """In a line of front matter."""
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Expression = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 Key = tuple[str | int, ...]
 """The names of nested tables and of a key; in an array of tables, also the position."""
@@ -115,6 +116,15 @@ class Break(ProbedFront, frozen=True, kw_only=True, tag_field="kind", tag="break
     pardon: Pardon | None = None
 
 
+class Alarms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The shares of runs on which the invariant of a page with a recipe fails."""
+
+    false: Share
+    """Of the correct runs."""
+    true: Share
+    """Of the broken runs."""
+
+
 class TrainingBreak(PatchFront, frozen=True, kw_only=True, tag_field="kind", tag="break"):
     """A bug that only many seeds of a whole training run show; see `harness.training`."""
 
@@ -124,6 +134,7 @@ class TrainingBreak(PatchFront, frozen=True, kw_only=True, tag_field="kind", tag
     why: str = ""
     beware: str = ""
     no_invariant: str = ""
+    alarms: Alarms | None = None
     recipe: ModuleName
     """The training that the patch changes."""
 
@@ -188,6 +199,8 @@ _REMEDIES = {
     "except": 'a reason for each variant: `except = { tied-weights = "It shares them." }`',
     "ask": '`probe = "..."`, `question = "..."` and `answer = "a.grad.shape"` below `[[ask]]`; '
     f"optionally `choices`, `because`, and `loss`, one of {', '.join(LOSSES)}",
+    "alarms": "the shares of correct and of broken runs on which the invariant fails: "
+    "`false = 0.05` and `true = 0.9`",
     "recipe": 'the name of a training that the patch changes: `recipe = "classify"`',
     "needs": 'the modules that a myth\'s program imports besides NumPy: `needs = ["torch"]`',
     "breaks": 'the breaks that pass an exercise\'s suite: `breaks = ["id-of-a-break"]`',
