@@ -41,6 +41,7 @@ RENDERERS = [
     ROOT / "report" / "terminal.py",
     ROOT / "report" / "training.py",
     ROOT / "cli" / "prediction.py",
+    ROOT / "cli" / "questions.py",
     ROOT / "cli" / "break_.py",
     ROOT / "cli" / "session.py",
 ]
