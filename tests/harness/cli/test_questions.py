@@ -1,15 +1,19 @@
 """A page's questions on a terminal: what counts as right, and what is answered."""
 
+import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness.cli.questions import ask_questions, is_right
-from harness.core.report import QuestionReport
+from harness.core.report import EngineReport, QuestionReport
+from harness.pages.probe import Probe
 from harness.report.language import open_language
-from harness.report.terminal import Screen
-from tests.harness.command import on_a_terminal
+from harness.report.terminal import Screen, show_report
+from tests.harness.command import harness, on_a_terminal
 from tests.harness.proven_page import proven
+from tests.harness.reports import report_of
 from tests.harness.sound_page import write_page
 
 
@@ -137,3 +141,45 @@ def test_the_questions_come_before_the_report(tmp_path: Path) -> None:
     ]
     assert places == sorted(places)
     assert "assert abs(a.grad * a.data - 1).max() < 0.001" in text
+
+
+def test_a_page_is_shown_with_its_invariant_as_code(tmp_path: Path) -> None:
+    write_page(tmp_path, proven())
+    shown = harness("show", "log-slope-one", "--breaks", str(tmp_path)).stdout
+    assert "def gradient_of_log_is_the_reciprocal(lib, rng):" in shown
+    assert "invariant\n" not in shown
+
+
+def test_json_has_the_questions_and_what_the_page_says(tmp_path: Path) -> None:
+    write_page(tmp_path, proven())
+    done = harness("break", "log-slope-one", "--breaks", str(tmp_path), "--json")
+    report = json.loads(done.stdout)
+    (entry,) = report["questions"]
+    assert {key: entry[key] for key in ("probe", "loss", "question", "answer", "because")} == {
+        "probe": "log-of-powers",
+        "loss": "uniform",
+        "question": "What is a.grad[0]?",
+        "answer": "1",
+        "because": "Without the division, the gradient of the sum arrives as it is.",
+    }
+    assert report["why"].startswith("The rule passes")
+    assert report["beware"].startswith("The slope")
+    assert report["invariant"].startswith("assert abs(")
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_the_report_shows_what_its_page_says_about_our_own_engine(foreign: bool) -> None:
+    report = msgspec.structs.replace(
+        report_of(("one", None, "crash")),
+        why="It does.",
+        beware="It hides.",
+        invariant="assert a",
+        engine=EngineReport("some", None, foreign),
+    )
+    console = Screen(record=True, width=80, force_terminal=False)
+    show_report(
+        console, report, [Probe("one", "What it is.", "gradient", (), "one", "", "p.py", 1)]
+    )
+    rows = [line.split() for line in console.export_text().splitlines()]
+    expected = [["Why", "It", "does."], ["Beware", "It", "hides."], ["Write", "assert", "a"]]
+    assert [row in rows for row in expected] == [not foreign] * 3
