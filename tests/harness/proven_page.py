@@ -1,8 +1,6 @@
 """The sound page with an invariant, a question, and the sentences for the report."""
 
-from pathlib import Path
-
-from tests.harness.sound_page import SOUND, write_page
+from tests.harness.sound_page import SOUND
 
 INVARIANT = """\
 def gradient_of_log_is_the_reciprocal(lib, rng):
@@ -36,8 +34,3 @@ def proven(
         f"## Diagnostic\n\n```python {info}\n{invariant}```\n" if invariant else "## Diagnostic\n"
     )
     return page.replace("## Diagnostic\n", block)
-
-
-def write_proven(folder: Path, text: str) -> Path:
-    """Write the page, and return its file."""
-    return write_page(folder, text)
