@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from harness.check.invariants import check_invariant, check_questions
+from harness.check.invariants import check_invariant
 from harness.check.patches import check_spelling, check_uniqueness
 from harness.check.runner import run_page
 from harness.core.errors import BreaklabError
@@ -14,7 +14,7 @@ from harness.diagnostics import DIAGNOSTICS
 from harness.experiment.baseline import UNREPEATABLE, Baseline
 from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
-from harness.experiment.patching import check_blocks, prepare
+from harness.experiment.patching import check_blocks
 from harness.grade.submission import prepare_bare
 from harness.pages.front_matter import Break, Pardon, Variant
 from harness.pages.page import Page
@@ -43,9 +43,9 @@ def check_probed_page(page: Page, context: Context) -> Iterator[Finding | Report
     if isinstance(page.front, Variant) and reports:
         yield from _check_shared_probes(page, context, reports[0])
     yield from check_reports(page, reports)
-    if isinstance(page.front, Break) and reports:
-        yield from check_invariant(page, context)
-        yield from check_questions(page, prepare(page, context.catalogue, context.engine), context)
+    if isinstance(page.front, Break):
+        yield from _check_questions(page, reports)
+        yield from check_invariant(page, context, applies=bool(reports))
 
 
 def _reports(page: Page, context: Context) -> Iterator[Finding | Report]:
@@ -206,6 +206,16 @@ def _check_completeness(page: Page, front: Break, reports: Sequence[Report]) -> 
         remedy = "name at least one in [diagnostics]; an uncaught break needs a pardon"
         problem = f"claims no `caught_by`; observed: {', '.join(observed) or 'no diagnostic'}"
         yield Finding(page.path, line, problem, remedy)
+
+
+def _check_questions(page: Page, reports: Sequence[Report]) -> Iterator[Finding]:
+    """Yield the questions that the page's runs do not answer."""
+    remedy = "write names, attributes and indices, such as `a.grad.shape`, `output[0]`, `outcome`"
+    for report in reports:
+        for position, question in enumerate(report.questions):
+            if question.problem:
+                line = page.line_of("ask", position, "answer")
+                yield Finding(page.path, line, question.problem, remedy)
 
 
 # ----- Claims -----

@@ -1,106 +1,171 @@
-"""The check of a break's invariant and questions: both are run.
+"""The check of a break's invariant: it is run.
 
-The invariant must hold on the unbroken engine and on every variant, and fail on the broken one,
-each time with several seeds.
+It must hold on the unbroken engine and on every variant, and fail on the broken one, each time with
+several seeds.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
-from harness.check.rewrites import rewrites
+import msgspec
+
+from harness.check.rewrites import rewrites, variants
 from harness.core.errors import PageError
 from harness.core.finding import Finding, finding_from
 from harness.core.run import Failure, Run
+from harness.experiment.baseline import Baseline
+from harness.experiment.cached import engine_facts
 from harness.experiment.context import Context
-from harness.experiment.patching import Experiment
-from harness.experiment.questions import Value, answers
 from harness.grade.submission import prepare_bare
 from harness.pages.front_matter import Break
-from harness.pages.invariant import invariant_of
+from harness.pages.invariant import Invariant, invariant_of
 from harness.pages.page import Page
 from harness.pages.probe import Probe
+from harness.runs.cache import Kind, key_of
+
+UNBROKEN = ""
+"""The key of the unbroken engine among the variants."""
 
 FEWER = "make it more tolerant, or state in `except` why this correct engine violates it"
 
+Tests = Sequence[Probe]
+"""An invariant as tests, one for each seed."""
 
-def check_invariant(page: Page, context: Context) -> Iterator[Finding]:
+
+class FalseAlarms(msgspec.Struct, frozen=True):
+    """How an invariant fails on correct engines."""
+
+    failures: dict[str, Failure]
+    """The first failure on each variant on which it fails."""
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether running again would give the same result."""
+        return all(failure.repeatable for failure in self.failures.values())
+
+
+FALSE_ALARMS: Kind[FalseAlarms] = Kind("false alarms", FalseAlarms)
+
+
+def check_invariant(page: Page, context: Context, *, applies: bool) -> Iterator[Finding]:
     """Yield where the page's invariant does not do what an invariant has to do.
 
-    Raises PageError for a block that is not an invariant.
+    It is run only if the page's patch `applies`.
     """
     front = page.front_as(Break)
-    tests = invariant_of(page)
-    if not tests:
-        for name in front.exceptions:
-            problem = f"`except` names `{name}`, but the page has no invariant"
-            yield Finding(page.path, page.line_of("except"), problem, "remove it")
+    try:
+        invariant = invariant_of(page)
+    except PageError as error:
+        yield finding_from(error, page.path)
         return
-    if front.no_invariant:
+    if invariant and front.no_invariant:
         problem, remedy = "`no_invariant` on a page that has an invariant", "remove one of the two"
         yield Finding(page.path, page.line_of("no_invariant"), problem, remedy)
-    line = tests[0].line
-    clean = context.baseline.clean(context.engine, tests)
-    if failure := _first(run.run for run in clean.values()):
+    if invariant is None and front.exceptions:
+        problem = "`except` on a page that has no invariant"
+        yield Finding(page.path, page.line_of("except"), problem, "remove it")
+    if invariant and applies:
+        yield from _check_runs(page, _tests(page, invariant, context), context)
+
+
+def prepare_invariants(pages: Sequence[Page], context: Context) -> None:
+    """Run the invariants of these pages on the correct engines, all at once, to save time."""
+    every = []
+    for page in pages:
+        with contextlib.suppress(PageError):  # becomes a finding when that page is checked
+            if isinstance(page.front, Break) and (invariant := invariant_of(page)):
+                every.append(_tests(page, invariant, context))
+    _false_alarms(every, context)
+
+
+def _tests(page: Page, invariant: Invariant, context: Context) -> Tests:
+    return invariant.tests(shared=context.catalogue.is_bundled(page))
+
+
+def _check_runs(page: Page, tests: Tests, context: Context) -> Iterator[Finding]:
+    (alarms,) = _false_alarms([tests], context)
+    if failure := alarms.failures.get(UNBROKEN):
         problem = f"the invariant fails on the unbroken engine: {failure}"
-        yield Finding(page.path, line, problem, "correct it: it must hold on a correct engine")
-        return
-    yield from _check_variants(page, front.exceptions, tests, context)
-    experiment = prepare_bare(page, tests, context)
-    for run in context.baseline.broken(experiment.clean, experiment.broken, tests):
-        if (failure := run.failure) is None or failure.type != "AssertionError":
-            how = f"ends before any assertion fails: {failure}" if failure else "holds"
-            problem = f"the invariant {how} on the broken engine (seed {_seed(run, tests)})"
-            remedy = "let it assert what the break violates, whatever the seed"
-            yield Finding(page.path, line, problem, remedy)
-            return
+        remedy = "correct it: it must hold on a correct engine"
+        yield Finding(page.path, tests[0].line, problem, remedy)
+    else:
+        yield from _check_variants(page, tests, alarms.failures, context)
+        yield from _check_broken_engine(page, tests, context)
 
 
-def check_questions(page: Page, experiment: Experiment, context: Context) -> Iterator[Finding]:
-    """Yield the questions of a page that its runs do not answer."""
-    front = page.front_as(Break)
-    for question, answer in zip(front.ask, answers(experiment, context.baseline), strict=True):
-        if isinstance(answer, PageError):
-            yield finding_from(answer, page.path)
-        elif question.choices and shown(answer) not in question.choices:
-            problem = f"the answer to “{question.question}” is {shown(answer)}, not a choice"
-            remedy = f"the choices are {', '.join(question.choices)}"
-            yield Finding(page.path, page.line_of("ask", "choices"), problem, remedy)
-
-
-def shown(answer: Value) -> str:
-    """Return an answer as text; numbers have three significant digits."""
-    if isinstance(answer, float):
-        return f"{answer:.3g}"
-    if isinstance(answer, list):
-        return f"[{', '.join(map(shown, answer))}]"
-    return str(answer)
+# ----- Correct engines -----
 
 
 def _check_variants(
-    page: Page, exceptions: Mapping[str, str], tests: Sequence[Probe], context: Context
+    page: Page, tests: Tests, failures: Mapping[str, Failure], context: Context
 ) -> Iterator[Finding]:
-    correct = rewrites(context)
-    names = {experiment.page.id for experiment in correct.experiments}
-    for name in exceptions.keys() - names:
-        problem = f"`except` names `{name}`, which is not a variant"
-        yield Finding(page.path, page.line_of("except"), problem, "remove it")
-    for variant in correct.experiments:
-        variant = replace(variant, probes=tuple(tests))
-        runs = correct.baseline.broken(variant.clean, variant.broken, tests)
-        failure, name = _first(runs), variant.page.id
-        if failure and name not in exceptions:
-            problem = f"the invariant fails on the correct `{name}`: {failure}"
-            yield Finding(page.path, tests[0].line, problem, FEWER)
-        elif name in exceptions and not failure:
-            problem = f"the invariant holds on `{name}`, which `except` names"
-            yield Finding(page.path, page.line_of("except"), problem, "remove it")
+    exceptions = page.front_as(Break).exceptions
+    for name in failures.keys() - exceptions.keys():
+        problem = f"the invariant fails on the correct `{name}`: {failures[name]}"
+        yield Finding(page.path, tests[0].line, problem, FEWER)
+    names = {variant.id for variant in variants(context)}
+    for name in exceptions:
+        if name not in failures:
+            problem = f"`except` names `{name}`, on which the invariant holds"
+            if name not in names:
+                problem = f"`except` names `{name}`, which is not a variant"
+            yield Finding(page.path, page.line_of("except", name), problem, "remove it")
 
 
-def _first(runs: Iterator[Run] | Sequence[Run]) -> Failure | None:
-    return next((run.failure for run in runs if run.failure), None)
+def _false_alarms(every: Sequence[Tests], context: Context) -> list[FalseAlarms]:
+    """Return how each of these invariants fails on correct engines."""
+    engine, baseline = context.engine, context.baseline
+    rewritten = [(page.id, page.sites, page.patch_texts) for page in variants(context)]
+    common = key_of(FALSE_ALARMS, (engine_facts(engine), baseline.limits, rewritten))
+    keys = [key_of(FALSE_ALARMS, (common, [test.identity for test in tests])) for tests in every]
+    return baseline.cache.fetch(
+        FALSE_ALARMS, keys, lambda missing: _run([every[i] for i in missing], context)
+    )
 
 
-def _seed(run: Run, tests: Sequence[Probe]) -> int | None:
-    return next(test.seed for test in tests if test.name == run.probe)
+def _run(every: Sequence[Tests], context: Context) -> list[FalseAlarms]:
+    together = [test for tests in every for test in tests]
+    baseline = _selective(context)
+    clean = baseline.clean(context.engine, together)
+    runs = {UNBROKEN: [run.run for run in clean.values()]}
+    sound = [test for test in together if not clean[test.name, None].run.failure]
+    for variant in rewrites(context).experiments:
+        runs[variant.page.id] = baseline.broken(variant.clean, variant.broken, sound)
+    failures: dict[str, dict[str, Failure]] = {test.name: {} for test in together}
+    for name, of_variant in runs.items():
+        for run in of_variant:
+            if run.failure:
+                failures[run.probe][name] = run.failure
+    return [
+        FalseAlarms(
+            {name: one for test in reversed(tests) for name, one in failures[test.name].items()}
+        )
+        for tests in every
+    ]
+
+
+def _selective(context: Context) -> Baseline:
+    """Return a baseline that remembers nothing: another page's hang must not end these runs."""
+    return Baseline(context.baseline.cache, (), context.baseline.limits, select=True)
+
+
+# ----- The broken engine -----
+
+
+def _check_broken_engine(page: Page, tests: Tests, context: Context) -> Iterator[Finding]:
+    experiment = prepare_bare(page, tests, context)
+    runs = _selective(context).broken(experiment.clean, experiment.broken, tests)
+    for test, run in zip(tests, runs, strict=True):
+        if not (run.failure and run.failure.type == "AssertionError"):
+            problem = f"the invariant {_how(run)} (seed {test.seed})"
+            remedy = "let it assert what the break violates, whatever the seed"
+            yield Finding(page.path, test.line, problem, remedy)
+            return
+
+
+def _how(run: Run) -> str:
+    if run.failure:
+        return f"ends on the broken engine before an assertion fails: {run.failure}"
+    return "holds on the broken engine" if run.reached else "never runs the changed code"

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from harness.check.exercises import check_exercise
 from harness.check.expectations import check_probed_page
+from harness.check.invariants import prepare_invariants
 from harness.check.myths import check_myth
 from harness.check.names import check_names
 from harness.check.prose import check_prose
@@ -108,26 +109,25 @@ def check_pages(
         remedy = "`harness new` writes a page; --training checks those that need many seeds"
         raise UsageError(f"no page to check in {folders}", remedy)
     if not training:
-        _prepare_baseline(context, pages)
+        _prepare_baseline(context, [page for page in catalogue.pages[0] if page.id in pages])
     yield from (check_page(page_id, context) for page_id in sorted(pages))
     yield from (_check_orphans(page_id, context) for page_id in sorted(orphans))
 
 
-def _prepare_baseline(context: Context, ids: Collection[str]) -> None:
-    """Run the clean engine and the libraries once for all of these pages, to save time.
+def _prepare_baseline(context: Context, pages: Sequence[Page]) -> None:
+    """Run all correct engines and the libraries once for all of these pages, to save time.
 
     Probes of two pages may share a name; these are left to the check of each page.
     """
     probes: dict[str, list[Probe]] = {}
-    for page in context.catalogue.pages[0]:
-        if page.id not in ids:
-            continue
+    for page in pages:
         with contextlib.suppress(PageError):  # becomes a finding when that page is checked
             for probe in (*context.catalogue.probes_for(page), *read_answer(page)):
                 namesakes = probes.setdefault(probe.name, [])
                 namesakes += [probe] if probe not in namesakes else []
     unique = [namesakes[0] for namesakes in probes.values() if len(namesakes) == 1]
     context.baseline.complete(context.engine, unique)
+    prepare_invariants(pages, context)
 
 
 def check_page(page_id: str, context: Context) -> PageCheck:

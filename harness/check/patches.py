@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import ast
 import builtins
+import hashlib
 import math
 import re
 import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
+import msgspec
 import numpy as np
 
 from harness.core.errors import BreaklabError
 from harness.core.finding import Finding
 from harness.engines.engine import Engine
+from harness.experiment.cached import engine_facts
 from harness.experiment.context import Context
 from harness.experiment.patching import put
 from harness.pages.catalogue import nearest
 from harness.pages.front_matter import ProbedFront
 from harness.pages.page import Fence, Page
+from harness.runs.cache import Kind, key_of
 
 _TYPES = (str, bytes, list, tuple, dict, set, int, float, complex, slice, Exception)
 _NUMPY = (np, np.ndarray, np.ufunc, np.linalg, np.random, np.random.Generator)
@@ -116,7 +121,7 @@ class _Words:
 def check_uniqueness(page: Page, context: Context) -> Iterator[Finding]:
     """Yield the pages whose patch changes the engine in exactly the same way."""
     patches = _patches(context)
-    if (own := patches.get(page.id)) is None or not own.result(context):
+    if (own := patches.get(page.id)) is None or not own.result(context).digest:
         return
     for other in patches.values():
         if other is own or not own.words.may_equal(other.words):
@@ -128,21 +133,41 @@ def check_uniqueness(page: Page, context: Context) -> Iterator[Finding]:
             yield Finding(page.path, line, problem, remedy)
 
 
+class PatchedSources(msgspec.Struct, frozen=True):
+    """The result of a patch on the engine."""
+
+    digest: str
+    """A digest of the patched sources; empty for a patch that cannot be applied."""
+    repeatable: ClassVar[bool] = True
+
+
+PATCHED: Kind[PatchedSources] = Kind(
+    "patched", PatchedSources, ("core", "patch", "pages", "engines", "experiment")
+)
+
+
+@dataclass(frozen=True)
 class _PagePatch:
-    """A page's patch, and its result on the engine, computed when it is needed."""
+    """A page's patch, and its words."""
 
-    def __init__(self, page: Page, words: _Words) -> None:
-        self.page, self.words = page, words
-        self._result: list[Mapping[str, str]] | None = None
+    page: Page
+    words: _Words
+    engine: bytes
+    """A digest of the engine."""
 
-    def result(self, context: Context) -> list[Mapping[str, str]]:
-        """Return the patched sources; an empty list for a patch that cannot be applied."""
-        if self._result is None:
-            try:
-                self._result = [put(self.page, context.engine).sources]
-            except BreaklabError:  # becomes a finding when that page is checked
-                self._result = []
-        return self._result
+    def result(self, context: Context) -> PatchedSources:
+        """Return the result of the patch, which is cached: applying it takes long."""
+        key = key_of(PATCHED, (self.engine, self.page.sites, self.page.patch_texts))
+        (result,) = context.baseline.cache.fetch(PATCHED, [key], lambda _: [self._apply(context)])
+        return result
+
+    def _apply(self, context: Context) -> PatchedSources:
+        try:
+            sources = put(self.page, context.engine).sources
+        except BreaklabError:  # becomes a finding when that page is checked
+            return PatchedSources("")
+        facts = msgspec.json.encode(sorted(sources.items()))
+        return PatchedSources(hashlib.sha256(facts).hexdigest())
 
 
 def _patches(context: Context) -> dict[str, _PagePatch]:
@@ -152,8 +177,9 @@ def _patches(context: Context) -> dict[str, _PagePatch]:
     patches: dict[str, _PagePatch]
     of_pages, patches = context.baseline.memo.get(_patches, (None, {}))
     if of_pages is not pages:
+        engine = key_of(PATCHED, engine_facts(context.engine))
         patches = {
-            page.id: _PagePatch(page, _words(blocks))
+            page.id: _PagePatch(page, _words(blocks), engine)
             for page in pages
             if isinstance(page.front, ProbedFront) and (blocks := _blocks(page, context.engine))
         }

@@ -39,6 +39,8 @@ class Observed:
     report: Report
     others: Counter[Outcome]
     """The number of other probes that run the changed code, by outcome."""
+    leaves: Mapping[str, Sequence[str]]
+    """The names of each probe's leaves."""
 
 
 def observe(page: Page, context: Context, names: Sequence[str], *, propose: bool) -> Observed:
@@ -50,6 +52,7 @@ def observe(page: Page, context: Context, names: Sequence[str], *, propose: bool
     for name in names:
         if name not in probes:
             raise unknown("probe", name, probes, "`harness list --probes` shows the shared ones")
+    leaves = {name: [leaf.name for leaf in probe.leaves] for name, probe in probes.items()}
     cache, given = context.baseline.cache, list(dict.fromkeys(names))
 
     def run(names: Iterable[str], diagnostics: Sequence[Diagnostic]) -> Report:
@@ -57,7 +60,7 @@ def observe(page: Page, context: Context, names: Sequence[str], *, propose: bool
         return run_lab(experiment, Baseline(cache, diagnostics))
 
     if not propose:
-        return Observed(run(given, DIAGNOSTICS), Counter())
+        return Observed(run(given, DIAGNOSTICS), Counter(), leaves)
     outcomes = _by_probe(run(probes, ()).runs)
     candidates = _most_different(outcomes, probes, given, CANDIDATES)
     report = run([*given, *candidates], DIAGNOSTICS)
@@ -66,7 +69,7 @@ def observe(page: Page, context: Context, names: Sequence[str], *, propose: bool
     others = Counter(_headline(outcomes[name]) for name in outcomes.keys() - chosen)
     del others["not-reached"]
     runs = [run for run in report.runs if run.probe in chosen]
-    return Observed(msgspec.structs.replace(report, runs=runs), others)
+    return Observed(msgspec.structs.replace(report, runs=runs), others, leaves)
 
 
 def _by_probe(runs: Sequence[RunReport]) -> dict[str, list[RunReport]]:
@@ -162,6 +165,26 @@ def _value(values: Sequence[str], runs: Sequence[RunReport]) -> str:
 
 def _outcome(run: RunReport) -> str:
     return f"{run.outcome} ({run.kind})" if run.kind else run.outcome
+
+
+def ask_rows(observed: Observed) -> Iterator[str]:
+    """Yield the rows of one `[[ask]]`: about a wrong shape if there is one, or about an outcome."""
+    silent = [run for run in observed.report.runs if run.outcome == "silent-corruption"]
+    for run in silent:
+        if run.kind == "shape" and len(leaves := observed.leaves[run.probe]) == 1:
+            gradient = f"{leaves[0]}.grad"
+            yield from _ask(run.probe, f"What is the shape of {gradient}?", f"{gradient}.shape")
+            return
+    for run in [*silent, *observed.report.runs][:1]:
+        yield from _ask(run.probe, "What happens?", "outcome")
+
+
+def _ask(probe: str, question: str, answer: str) -> Iterator[str]:
+    yield "\n[[ask]]  # what would a learner get wrong? The answer is looked up"
+    yield f'probe    = "{probe}"'
+    yield f'question = "{question}"'
+    yield f'answer   = "{answer}"'
+    yield 'because  = ""'
 
 
 def claim_rows(observed: Observed, stated: Claims) -> dict[str, str]:

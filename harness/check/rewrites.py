@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from pathlib import Path
 
 from harness.core.errors import DoesNotApply
 from harness.engines.engine import Engine
@@ -20,8 +19,8 @@ from harness.pages.page import Page
 class Rewrites:
     """The experiments of the variants that apply to an engine."""
 
-    roots: tuple[Path, ...]
-    """The roots of their catalogue."""
+    texts: list[tuple[str, str]]
+    """The path and the text of each variant's page."""
     baseline: Baseline
     """A selective one, since most variants do not change code that a program runs."""
     experiments: list[Experiment]
@@ -29,17 +28,27 @@ class Rewrites:
 
 def rewrites(context: Context) -> Rewrites:
     """Return the variants that apply to the engine, prepared once for all pages of a check."""
-    catalogue, baseline = context.catalogue, context.baseline
+    baseline, pages = context.baseline, variants(context)
+    texts = [(page.path, page.toml + page.body) for page in pages]
     known: Rewrites | None = baseline.memo.get(rewrites)
-    if known is None or known.roots != catalogue.roots:
+    if known is None or known.texts != texts:
         experiments = []
-        for page in catalogue.pages[0]:
+        for page in pages:
             with contextlib.suppress(DoesNotApply):
-                if isinstance(page.front, Variant) and _is_about(page, context.engine):
-                    experiments.append(prepare_bare(page, (), context))
+                experiments.append(prepare_bare(page, (), context))
         selective = Baseline(baseline.cache, baseline.diagnostics, baseline.limits, select=True)
-        known = baseline.memo[rewrites] = Rewrites(catalogue.roots, selective, experiments)
+        known = baseline.memo[rewrites] = Rewrites(texts, selective, experiments)
     return known
+
+
+def variants(context: Context) -> list[Page]:
+    """Return the pages of all variants of the engine."""
+    pages = context.catalogue.pages[0]
+    return [
+        page
+        for page in pages
+        if isinstance(page.front, Variant) and _is_about(page, context.engine)
+    ]
 
 
 def _is_about(page: Page, engine: Engine) -> bool:

@@ -17,8 +17,9 @@ BREAK_SECTIONS: Mapping[str, str] = {
     "Probes": "",
     "What happens": "Probe by probe, or case by case, with the numbers you saw. Why some "
     "probes do not show it.",
-    "Diagnostic": "How to see it from logs alone; the invariant in one line; the stronger check, "
-    "and what it cannot see.",
+    "Diagnostic": "How to see it from logs alone; what the invariant above cannot see; the "
+    "stronger check. The invariant holds on every correct engine, and fails on the broken one. If "
+    'there is none, remove it, and write `no_invariant = "the reason"` in the front matter.',
     "Lesson": _LESSON,
     "References": _REFERENCES,
     "On other engines": "",

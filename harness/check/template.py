@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.check.draft import Draft, DraftHunk
-from harness.check.proposals import Observed, claim_rows, expect_rows, observe
+from harness.check.proposals import Observed, ask_rows, claim_rows, expect_rows, observe
 from harness.check.sections import optional_sections, sections_of
 from harness.core.errors import BreaklabError, DoesNotApply, HunkError, UsageError
 from harness.core.vocabulary import PageKind
@@ -98,7 +98,7 @@ def _with_tables(toml: str, tables: Mapping[str, Sequence[str]]) -> str:
     rows: list[str] = []
     replaced, inside = set[str](), False
     for row in toml.splitlines():
-        if header := re.fullmatch(r"\s*\[\s*([^\[\]]+?)\s*\]\s*(#.*)?", row):
+        if header := re.fullmatch(r"\s*\[{1,2}\s*([^\[\]]+?)\s*\]{1,2}\s*(#.*)?", row):
             inside = header[1] in tables
             replaced |= {header[1]}
             rows += [row, *tables[header[1]], ""] if inside else [row]
@@ -152,6 +152,9 @@ def _front(draft: Draft, observed: Observed | None) -> Iterator[str]:
     yield f"level  = {draft.level}"
     if draft.kind != "variant":
         yield "sources = []"
+    if draft.kind == "break":
+        yield 'why    = ""  # why it crashes here and is silent there, in two sentences'
+        yield 'beware = ""  # where it hides, or what it makes look better, in two sentences'
     if draft.kind == "exercise":
         yield "breaks  = []"
         yield "kills   = []"
@@ -164,6 +167,8 @@ def _front(draft: Draft, observed: Observed | None) -> Iterator[str]:
         claims |= claim_rows(observed, Claims())
     else:
         yield from (f'{name} = "{UNSTATED}"' for name in draft.probes)
+    if observed and draft.kind == "break":
+        yield from ask_rows(observed)
     yield "\n[diagnostics]"
     yield from (claims[key] for key in _claims_of(draft.kind))
 
@@ -179,6 +184,14 @@ def _body(draft: Draft) -> Iterator[str]:
             yield f"<!-- {hint} -->"
 
 
+_INVARIANT = """\
+def what_is_true(lib, rng):
+    a = lib.tensor(rng.normal(size=(2, 3)), requires_grad=True)
+    a.sum().backward()
+    assert a.grad.shape == a.shape
+"""
+
+
 def _block(section: str, draft: Draft) -> str:
     """Return the block that runs, if the section has one."""
     if section == "The program":
@@ -189,6 +202,8 @@ def _block(section: str, draft: Draft) -> str:
     if section == "Answer":
         probe = 'def answer(x=(3,)):\n    """What it exercises, in one line."""\n    return x'
         return f"```python\n{probe}\n```"
+    if section == "Diagnostic" and draft.kind == "break":
+        return f"```python invariant\n{_INVARIANT}```"
     if section != "The break" or draft.kind in UNPATCHED:
         return ""
     blank = DraftHunk(after="the changed code")

@@ -9,7 +9,10 @@ from harness.core.finding import Finding
 from harness.experiment.context import Context
 from harness.pages.front_matter import TrainingBreak
 from harness.pages.page import Page
-from harness.training.record import MetricReport, TrainingReport
+from harness.training.record import AlarmReport, MetricReport, TrainingReport
+
+ALARM_TOLERANCE = 0.1
+"""How far the shares of alarms may be from those that a page states."""
 
 
 def check_training(page: Page, context: Context) -> Iterator[Finding | TrainingReport]:
@@ -23,6 +26,7 @@ def check_training(page: Page, context: Context) -> Iterator[Finding | TrainingR
     yield report
     yield from _check_crash(page, report)
     yield from _check_metrics(page, report)
+    yield from _check_alarms(page, report.alarms)
 
 
 def _check_page(page: Page) -> Iterator[Finding]:
@@ -58,6 +62,38 @@ def _check_metrics(page: Page, report: TrainingReport) -> Iterator[Finding]:
         if name not in judged and name != "crash":
             problem = f"states an outcome for `{name}`, but too few broken runs ended to judge it"
             yield Finding(page.path, page.line_of("expect", name), problem, "leave it out")
+
+
+def _check_alarms(page: Page, alarms: AlarmReport | None) -> Iterator[Finding]:
+    """Yield where the invariant does not tell broken runs from correct ones as the page states."""
+    front = page.front_as(TrainingBreak)
+    if alarms is None:
+        if front.alarms:
+            problem = "states alarms of an invariant, but has none"
+            yield Finding(page.path, page.line_of("alarms"), problem, "write it, or leave them out")
+        return
+    line = page.line_of("alarms") if front.alarms else 1
+    if front.no_invariant:
+        problem, remedy = "`no_invariant` on a page that has an invariant", "remove one of the two"
+        yield Finding(page.path, page.line_of("no_invariant"), problem, remedy)
+    if alarms.problem:
+        problem = f"the invariant ends before an assertion fails, {alarms.problem}"
+        yield Finding(page.path, line, problem, "correct it: its argument is the log of one run")
+        return
+    if alarms.true <= alarms.false:
+        problem = (
+            f"the invariant fails on {alarms.false:.0%} of the correct runs, and on only "
+            f"{alarms.true:.0%} of the broken ones"
+        )
+        yield Finding(page.path, line, problem, "let it assert what the break violates")
+    for name, observed, stated in (
+        ("false", alarms.false, alarms.stated_false),
+        ("true", alarms.true, alarms.stated_true),
+    ):
+        if stated is None or abs(observed - stated) > ALARM_TOLERANCE:
+            problem = f"says {stated} for alarms.{name}; observed: {observed:.2f}"
+            remedy = f"write `{name} = {observed:.2f}` in [alarms]"
+            yield Finding(page.path, page.line_of("alarms", name), problem, remedy)
 
 
 def _statistics(metric: MetricReport) -> str:

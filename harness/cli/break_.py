@@ -109,6 +109,10 @@ def _show_run(
     running = None if cached else Background(prepared.run)
     predictions = prepared.ask(console) if predict else {}
     report = session.wait(running) if running else prepared.run()
+    if predict and isinstance(report, Report) and report.questions:
+        from harness.cli.questions import ask_questions
+
+        ask_questions(console, report.questions)
     session.show(report, **prepared.details)
     if predictions:
         from harness.cli.prediction import show_score

@@ -79,6 +79,20 @@ class ClaimReport(msgspec.Struct, frozen=True):
     evidence: Message
 
 
+class QuestionReport(msgspec.Struct, frozen=True):
+    """A question of a page about a run, and the answer that was observed."""
+
+    probe: str
+    loss: Loss | None
+    question: str
+    answer: str | None
+    """As it is shown: numbers have three significant digits. None if there is a problem."""
+    because: str
+    choices: list[str] = []
+    problem: str | None = None
+    """Why the page's expression has no answer, or not one of the choices."""
+
+
 class Report(msgspec.Struct, frozen=True):
     """Schema 1: keys may be added, never renamed."""
 
@@ -107,6 +121,14 @@ class Report(msgspec.Struct, frozen=True):
     """That the patch changes only some of the branches that store a gradient."""
     resembles: list[str] = []
     """The probes on which the unbroken engine is already wrong as our engine is with the break."""
+    why: str = ""
+    """Why the break does what it does, in the page's words; empty if it does not say."""
+    beware: str = ""
+    """Where it hides, in the page's words."""
+    invariant: str = ""
+    """The last assertion of the page's invariant."""
+    questions: list[QuestionReport] = []
+    """The page's questions, if these are its own probes on the unchanged reference engine."""
 
     @property
     def repeatable(self) -> bool:

@@ -16,7 +16,7 @@ import msgspec
 from harness.answer_key.divergence import is_cancelled
 from harness.answer_key.outcome import Judgement, infected, judge, stage_of
 from harness.core.message import Message, message
-from harness.core.report import Report, RunReport
+from harness.core.report import QuestionReport, Report, RunReport
 from harness.core.run import Digest, Run
 from harness.core.vocabulary import Outcome, headline
 from harness.diagnostics import Observation
@@ -25,6 +25,8 @@ from harness.experiment.baseline import Baseline, CleanRun, Pair
 from harness.experiment.claims import compare_claims
 from harness.experiment.description import describe, describe_unreached, explain
 from harness.experiment.patching import Experiment
+from harness.experiment.questions import answer_question
+from harness.pages.invariant import advice_of
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 
@@ -56,7 +58,9 @@ def run_lab(experiment: Experiment, baseline: Baseline) -> Report:
     if baseline.explain:
         reports = _explain_all(experiment, baseline, reports, judgements, keys)
     report = _report(experiment, baseline, reports, time.perf_counter() - start)
-    return msgspec.structs.replace(report, path=_path(runs))
+    questions = _questions(experiment, runs, keys, judgements)
+    advice = advice_of(experiment.page)
+    return msgspec.structs.replace(report, path=_path(runs), questions=questions, **advice)
 
 
 def usable(experiment: Experiment, baseline: Baseline) -> Experiment:
@@ -286,6 +290,18 @@ def _path(runs: Sequence[Run]) -> Literal["swapped", "reloaded"] | None:
     """Return how the patch was applied to the engine."""
     reached = [run.swapped for run in runs if run.reached or run.failure]
     return None if not reached else "swapped" if all(reached) else "reloaded"
+
+
+def _questions(
+    experiment: Experiment,
+    runs: Sequence[Run],
+    keys: Mapping[Pair, CleanRun],
+    judgements: Mapping[Pair, Judgement],
+) -> list[QuestionReport]:
+    broken = {(run.probe, run.loss): run for run in runs}
+    clean = {pair: key.run for pair, key in keys.items()}
+    outcomes = {pair: judgement.outcome for pair, judgement in judgements.items()}
+    return [answer_question(question, broken, clean, outcomes) for question in experiment.questions]
 
 
 def _report(

@@ -16,7 +16,7 @@ from harness.core.site import Site
 from harness.core.vocabulary import Loss, Outcome
 from harness.engines.engine import Engine
 from harness.pages.catalogue import Catalogue
-from harness.pages.front_matter import PatchFront, ProbedFront
+from harness.pages.front_matter import Break, PatchFront, ProbedFront, Question
 from harness.pages.page import Fence, Page
 from harness.pages.probe import Probe
 from harness.patch import (
@@ -73,6 +73,8 @@ class Experiment(PatchedEngine):
     engine's result on one of them is not the change that the page means."""
     left_out: Mapping[str, Message] | None = None
     """Probes that cannot be used to judge the engine, and why; None before they are known."""
+    questions: tuple[Question, ...] = ()
+    """The page's questions, which are about its own probes on our engine without a variant."""
 
     @cached_property
     def _by_name(self) -> dict[str, Probe]:
@@ -129,11 +131,11 @@ def prepare(
         diff=patched.diff(),
         probes=catalogue.probes_for(page, probes),
     )
-    return (
-        replace(experiment, guards=_guards(experiment, catalogue))
-        if experiment.foreign
-        else experiment
-    )
+    if experiment.foreign:
+        return replace(experiment, guards=_guards(experiment, catalogue))
+    if isinstance(page.front, Break) and not (variant or probes):
+        return replace(experiment, questions=page.front.ask)
+    return experiment
 
 
 def _guards(experiment: Experiment, catalogue: Catalogue) -> tuple[Probe, ...]:

@@ -3,92 +3,91 @@
 An answer is an expression of names, attributes and indices, such as `a.grad.shape`. The names are
 `outcome`, `output`, `log`, the leaves of the probe, and `clean`, which stands for the run of the
 unbroken engine: `clean.a.grad[0]`. A leaf has `grad` and its own data; an array has `shape`,
-`dtype`, `size` and `ndim`; `failure` has `type` and `message`.
+`dtype`, `size` and `ndim`; `failure` has `type` and `message`. No code of the page is executed.
 """
 
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Mapping
 from typing import Any
 
-from harness.answer_key.outcome import judge
 from harness.core.errors import PageError
+from harness.core.report import QuestionReport
 from harness.core.run import Array, Run, pack
-from harness.experiment.baseline import Baseline
-from harness.experiment.patching import Experiment
-from harness.pages.front_matter import Break, Question
+from harness.core.vocabulary import Loss, Outcome, visible
+from harness.pages.front_matter import Question
+from harness.pages.probe import parse_python
 
 MOST_NUMBERS = 6
 """The largest number of numbers in an answer."""
 
-Value = str | bool | int | float | tuple[int, ...] | list[Any]
-"""An answer: a text, a number, a shape, or a small array."""
+LONGEST = 100
+"""The largest number of characters of an answer."""
+
+Outcomes = Mapping[tuple[str, Loss | None], Outcome]
+Runs = Mapping[tuple[str, Loss | None], Run]
 
 
 class _NoAnswer(Exception):
     """The expression has no value on this run; the argument says why."""
 
 
-def answers(experiment: Experiment, baseline: Baseline) -> list[Value | PageError]:
-    """Return the answer to each of the page's questions, or what is wrong with it."""
-    front = experiment.page.front_as(Break)
-    if not front.ask:
-        return []
-    probes = {question.probe for question in front.ask}
-    chosen = [probe for probe in experiment.probes if probe.name in probes]
-    clean = {pair: run.run for pair, run in baseline.clean(experiment.clean, chosen).items()}
-    broken = {
-        (run.probe, run.loss): run
-        for run in baseline.broken(experiment.clean, experiment.broken, experiment.probes)
-    }
-    return [_answer(experiment, question, broken, clean) for question in front.ask]
+def answer_question(
+    question: Question, broken: Runs, clean: Runs, outcomes: Outcomes
+) -> QuestionReport:
+    """Return the question with its answer, or with the problem of its expression.
 
-
-def _answer(
-    experiment: Experiment,
-    question: Question,
-    broken: Mapping[Any, Run],
-    clean: Mapping[Any, Run],
-) -> Value | PageError:
-    page = experiment.page
+    Without a loss, a question about a probe that has losses is about the weighted one.
+    """
+    losses = [loss for probe, loss in broken if probe == question.probe]
+    loss = question.loss or ("weighted" if "weighted" in losses else None)
+    answer = problem = None
     try:
-        run, key = _pair(question, broken, clean)
-        others = [
-            other for (probe, _), other in clean.items() if probe == run.probe and other != key
-        ]
+        if not losses:
+            raise _NoAnswer(f"is about `{question.probe}`, which is not a probe of the page")
+        if loss not in losses:
+            raise _NoAnswer(f"names a loss, but `{question.probe}` computes its own")
+        pair = question.probe, loss
+        run = broken[pair]
         if not (run.reached or run.failure):
-            run = key  # nothing else is recorded of a run that does not reach the patch
-        outcome = judge(broken[run.probe, run.loss], key, others).outcome
-        names = {**_names(run), "outcome": outcome, "clean": _names(key)}
-        return _plain(_evaluate(ast.parse(question.answer, mode="eval").body, names))
+            run = clean[pair]  # nothing else is recorded of a run that does not reach the patch
+        names = {**_names(run), "outcome": outcomes[pair], "clean": _names(clean[pair])}
+        answer = _shown(_evaluate(_parse(question.answer), names))
+        if question.choices and answer not in question.choices:
+            raise _NoAnswer(f"is {answer}, which is not one of the choices")
     except _NoAnswer as error:
         problem = f"the answer `{question.answer}` {error}"
-    except SyntaxError as error:
-        problem = f"the answer `{question.answer}` is not an expression: {error.msg}"
-    remedy = "write names, attributes and indices, such as `a.grad.shape`, `output[0]`, `outcome`"
-    return PageError(page.path, page.line_of("ask", "answer"), problem, remedy)
+    return QuestionReport(
+        probe=question.probe,
+        loss=loss,
+        question=question.question,
+        answer=answer,
+        because=question.because,
+        choices=list(question.choices),
+        problem=problem,
+    )
 
 
-def _pair(
-    question: Question, broken: Mapping[Any, Run], clean: Mapping[Any, Run]
-) -> tuple[Run, Run]:
-    losses = [loss for probe, loss in broken if probe == question.probe]
-    if not losses:
-        raise _NoAnswer(f"is about `{question.probe}`, which is not a probe of the page")
-    loss = question.loss or ("weighted" if "weighted" in losses else None)
-    if loss not in losses:
-        raise _NoAnswer(f"names a loss, but `{question.probe}` computes its own")
-    return broken[question.probe, loss], clean[question.probe, loss]
+def _parse(text: str) -> ast.expr:
+    try:
+        body = parse_python(text, "", 1, "answer").body
+    except PageError as error:
+        raise _NoAnswer(f"cannot be read: {error.problem}") from None
+    match body:
+        case [ast.Expr(value=expression)]:
+            return expression
+    raise _NoAnswer("is not an expression")
 
 
 def _names(run: Run) -> dict[str, Any]:
-    """Return what an answer can name in a run."""
+    """Return what an answer can name in a run; the key "" of a leaf is its own data."""
     names: dict[str, Any] = {
         name: {"": data, "grad": run.gradients.get(name)} for name, data in run.leaves.items()
     }
-    names |= {"log": run.log}
-    names |= {"output": run.output} if run.output else {}
+    names["log"] = run.log or None
+    names["output"] = run.output
     if run.failure:
         names["failure"] = {"type": run.failure.type, "message": run.failure.message}
     return names
@@ -107,12 +106,12 @@ def _evaluate(node: ast.expr, names: Mapping[str, Any]) -> Any:
 
 
 def _item(value: Mapping[str, Any], name: str) -> Any:
-    if name in value and value[name] is not None:
+    if value.get(name) is not None:
         return value[name]
-    if "" in value:  # a leaf, which has the attributes of its data
+    if "" in value and name != "grad":  # a leaf has the attributes of its data
         return _of_array(value[""], name)
     known = ", ".join(f"`{key}`" for key, item in value.items() if key and item is not None)
-    raise _NoAnswer(f"has no `{name}` in this run, only {known or 'nothing'}")
+    raise _NoAnswer(f"asks for `{name}`, but this run has only {known or 'its data'}")
 
 
 def _of_array(value: Any, name: str) -> Any:
@@ -122,37 +121,50 @@ def _of_array(value: Any, name: str) -> Any:
             return getattr(array, name)
         if name == "dtype":
             return str(array.dtype)
-    raise _NoAnswer(f"has no `{name}`")
+    raise _NoAnswer(f"asks for `{name}`, which is unknown there")
 
 
 def _index(node: ast.expr) -> Any:
     try:
         return ast.literal_eval(node)
     except ValueError:
-        raise _NoAnswer(f"has the index `{ast.unparse(node)}`") from None
+        raise _NoAnswer(f"has the index `{ast.unparse(node)}`, which is not a number") from None
 
 
 def _indexed(value: Any, index: Any) -> Any:
-    if isinstance(value, dict) and "" in value:
-        value = value[""]
+    value = _data(value)
     try:
         if isinstance(value, Array):
             return pack(value.numpy()[index])
         if isinstance(value, dict | list | tuple):
             return value[index]
-    except (IndexError, KeyError, TypeError, ValueError):
+    except (IndexError, KeyError, TypeError, ValueError, OverflowError):
         pass
     raise _NoAnswer(f"has no item `{index}`")
 
 
-def _plain(value: Any) -> Value:
-    """Return the value as a text, a number, a shape, or nested lists of a few numbers."""
-    if isinstance(value, dict) and "" in value:
-        value = value[""]
+def _data(value: Any) -> Any:
+    """Return the data of a leaf, and any other value itself."""
+    return value[""] if isinstance(value, dict) and "" in value else value
+
+
+def _shown(value: Any) -> str:
+    """Return a text, a number, a shape or a few numbers as text."""
+    value = _data(value)
     if isinstance(value, Array):
-        if value.numpy().size > MOST_NUMBERS:
+        if math.prod(value.shape) > MOST_NUMBERS:
             raise _NoAnswer(f"is an array of shape {value.shape}: ask for its shape, or an entry")
-        value = value.numpy().tolist()
-    if isinstance(value, str | bool | int | float | tuple | list):
-        return value
+        return _number(value.numpy().tolist())
+    if isinstance(value, str | int | tuple):
+        text = visible(str(value))
+        if len(text) > LONGEST:
+            raise _NoAnswer(f"has {len(text)} characters")
+        return text
     raise _NoAnswer("is not a number, a shape or a text")
+
+
+def _number(value: Any) -> str:
+    """Return a number, or nested lists of numbers, with three significant digits."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_number, value))}]"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

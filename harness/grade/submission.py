@@ -155,4 +155,5 @@ def prepare_break(break_id: str, probes: Sequence[Probe], context: Context) -> E
 def prepare_bare(page: Page, probes: Sequence[Probe], context: Context) -> Experiment:
     """Put a page's patch into the engine, with these probes and nothing that the page states."""
     without_claims = replace(page, expect={None: {}}, claims={None: Claims()})
-    return replace(prepare(without_claims, context.catalogue, context.engine), probes=tuple(probes))
+    experiment = prepare(without_claims, context.catalogue, context.engine)
+    return replace(experiment, probes=tuple(probes), questions=())

@@ -105,6 +105,10 @@ class Catalogue:
             for page, idea in read_table(file).items()
         }
 
+    def is_bundled(self, page: Page) -> bool:
+        """Whether the page is one of the bundled ones, not an instructor's own."""
+        return Path(page.path).is_relative_to(_package_folder("breaks"))
+
     def path(self, page_id: str, what: str = "page") -> Path:
         """The file of that id. Raises UsageError, with the nearest ids, if there is none."""
         if page_id not in self.files:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from typing import Annotated, Any, ClassVar, get_args
 
 import msgspec
@@ -30,6 +31,11 @@ MOST_DOTS = 300
 """In a line of front matter."""
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Expression = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+Key = tuple[str | int, ...]
+"""The names of nested tables and of a key; in an array of tables, also the position."""
+
 Identifier = Annotated[str, msgspec.Meta(pattern=ID)]
 ModuleName = Annotated[str, msgspec.Meta(pattern=MODULE)]
 
@@ -46,11 +52,11 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     probe: str
     question: Text
-    answer: Text
+    answer: Expression
     """An expression on the run: see `harness.experiment.questions`."""
     loss: Loss | None = None
     """The loss of the run; the weighted one if None."""
-    choices: tuple[Text, ...] = ()
+    choices: Annotated[tuple[Text, ...], msgspec.Meta(min_length=2)] = ()
     because: str = ""
     """The reason, which is shown after the answer."""
 
@@ -110,6 +116,15 @@ class Break(ProbedFront, frozen=True, kw_only=True, tag_field="kind", tag="break
     pardon: Pardon | None = None
 
 
+class Alarms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The shares of runs on which the invariant of a page with a recipe fails."""
+
+    false: Share
+    """Of the correct runs."""
+    true: Share
+    """Of the broken runs."""
+
+
 class TrainingBreak(PatchFront, frozen=True, kw_only=True, tag_field="kind", tag="break"):
     """A bug that only many seeds of a whole training run show; see `harness.training`."""
 
@@ -119,6 +134,7 @@ class TrainingBreak(PatchFront, frozen=True, kw_only=True, tag_field="kind", tag
     why: str = ""
     beware: str = ""
     no_invariant: str = ""
+    alarms: Alarms | None = None
     recipe: ModuleName
     """The training that the patch changes."""
 
@@ -183,6 +199,8 @@ _REMEDIES = {
     "except": 'a reason for each variant: `except = { tied-weights = "It shares them." }`',
     "ask": '`probe = "..."`, `question = "..."` and `answer = "a.grad.shape"` below `[[ask]]`; '
     f"optionally `choices`, `because`, and `loss`, one of {', '.join(LOSSES)}",
+    "alarms": "the shares of correct and of broken runs on which the invariant fails: "
+    "`false = 0.05` and `true = 0.9`",
     "recipe": 'the name of a training that the patch changes: `recipe = "classify"`',
     "needs": 'the modules that a myth\'s program imports besides NumPy: `needs = ["torch"]`',
     "breaks": 'the breaks that pass an exercise\'s suite: `breaks = ["id-of-a-break"]`',
@@ -234,11 +252,10 @@ class FrontReader:
             claims[key] = self._convert(table, Claims, ("diagnostics", key))
         return claims
 
-    def mistake(self, key: tuple[str, ...], problem: str, remedy: str) -> PageError:
+    def mistake(self, key: Key, problem: str, remedy: str) -> PageError:
         """The error about a key, at its line."""
-        return PageError(
-            self.path, key_line(self.toml, key), f"key `{'.'.join(key)}` {problem}", remedy
-        )
+        name = ".".join(part for part in key if isinstance(part, str))
+        return PageError(self.path, key_line(self.toml, key), f"key `{name}` {problem}", remedy)
 
     def _table(self) -> dict[str, Any]:
         for number, row in enumerate(self.toml.splitlines(), start=2):
@@ -271,21 +288,23 @@ class FrontReader:
             raise self._explain(str(error), key) from None
 
     def _explain(
-        self, message: str, key: tuple[str, ...], kind: type[PageFront] | None = None
+        self, message: str, names: tuple[str, ...], kind: type[PageFront] | None = None
     ) -> PageError:
         problem, _, place = message.partition(" - at ")
-        key = (*key, *re.findall(r"[A-Za-z_]\w*", place))
+        path = (int(part) if part.isdigit() else part for part in re.findall(r"\w+", place))
+        key: Key = (*names, *path)
         if unknown := re.search(r"unknown field `(.+?)`", problem):
             return self._unknown((*key, unknown.group(1)), kind)
         if missing := re.search(r"missing required field `(.+?)`", problem):
             key = (*key, missing.group(1))
-            return self.mistake(key, "is missing", f"add it: {_REMEDIES[key[0]]}")
-        return self.mistake(key, f"is wrong: {problem}", f"write {_REMEDIES[key[0]]}")
+            return self.mistake(key, "is missing", f"add it: {_REMEDIES[str(key[0])]}")
+        return self.mistake(key, f"is wrong: {problem}", f"write {_REMEDIES[str(key[0])]}")
 
-    def _unknown(self, key: tuple[str, ...], kind: type[PageFront] | None) -> PageError:
+    def _unknown(self, key: Key, kind: type[PageFront] | None) -> PageError:
         """The error about a key that no kind of page has, or only another kind."""
         if len(key) > 1 or kind is None:
-            return self.mistake(key, "is unknown", f"write {_REMEDIES.get(key[0], 'another key')}")
+            remedy = f"write {_REMEDIES.get(str(key[0]), 'another key')}"
+            return self.mistake(key, "is unknown", remedy)
         keys = f"the keys of {kind.noun} are {', '.join(_keys(kind))}"
         owners = [other.noun for other in KINDS if key[0] in _keys(other)]
         if not owners:
@@ -309,27 +328,32 @@ def line_of_error(error: Exception) -> int:
     return int(match.group(1)) if match else 1
 
 
-def key_line(toml: str, key: tuple[str, ...]) -> int:
+def key_line(toml: str, key: Key) -> int:
     """Return the line of the file with a key of the front matter, or the longest prefix of it.
 
     The first line if there is none. Both spellings are recognised: `[expect.variant]` then `probe =
     ...`, and `[expect]` then `variant.probe = ...`.
     """
-    table: tuple[str, ...] = ()
+    table: Key = ()
+    counts = Counter[Key]()
     best, line = 0, 1
     for number, row in enumerate(toml.splitlines(), start=2):
-        header = re.match(r"\s*\[\[?([^\]]+)\]", row)
+        header = re.match(r"\s*(\[\[?)([^\]]+)\]", row)
         entry = re.match(r"\s*([\w.\"'-]+)\s*=", row)
         if header:
-            table = here = _dotted(header.group(1))
+            table = here = _dotted(header[2])
+            if header[1] == "[[":
+                table = here = (*table, counts[table])
+                counts[here[:-1]] += 1
         elif entry:
             here = table + _dotted(entry.group(1))
         else:
             continue
-        if len(here) > best and key[: len(here)] == here:
-            best, line = len(here), number
+        shared = here[: len(key)]
+        if len(shared) > best and key[: len(shared)] == shared:
+            best, line = len(shared), number
     return line
 
 
-def _dotted(key: str) -> tuple[str, ...]:
+def _dotted(key: str) -> Key:
     return tuple(part.strip().strip("\"'") for part in key.split("."))

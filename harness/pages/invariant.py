@@ -7,55 +7,104 @@ It is the `python invariant` block of the section Diagnostic. `lib` is the engin
         a = lib.tensor(rng.normal(size=3), requires_grad=True)
         (a + rng.normal(size=(4, 3))).sum().backward()
         assert a.grad.shape == a.shape
+
+On a page with a recipe it is a function of the log of one run: `def what_is_true(log)`.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from harness.core.errors import PageError
+from harness.pages.front_matter import Break, TrainingBreak
 from harness.pages.page import Fence, Page
 from harness.pages.probe import Probe, parse_python
 
 SEEDS = range(5)
 """The seeds with which an invariant is run."""
 
+Log = Sequence[Mapping[str, float]]
+"""The entries of a training log."""
 
-def invariant_of(page: Page) -> tuple[Probe, ...]:
-    """Return the page's invariant, as one test for each seed; empty if it has none.
 
-    Raises PageError, with the line, for a block that does not hold exactly one such function.
-    """
-    fences = [fence for fence in page.fences if is_invariant(fence)]
-    if not fences:
-        return ()
-    if len(fences) > 1:
-        remedy = "assert everything in one function"
-        raise PageError(page.path, fences[1].line - 1, "a second invariant", remedy)
-    function, (fence,) = _function(page.path, fences[0]), fences
-    return tuple(
-        Probe(
-            name=f"{page.id}-{seed}",
+@dataclass(frozen=True)
+class Invariant:
+    """The function of an invariant, and the text that defines it."""
+
+    page: str
+    function: str
+    source: str
+    path: str
+    line: int
+    """Where `source` starts in the file at `path` (1-based)."""
+    assertion: str
+    """Its last `assert`, in one line and without a message."""
+
+    def tests(self, *, shared: bool = False) -> tuple[Probe, ...]:
+        """Return a test for each seed; `shared` is as for a probe."""
+        return tuple(
+            self._test(f"{self.page}-{seed}", self.function, self.source, shared=shared, seed=seed)
+            for seed in SEEDS
+        )
+
+    def on_log(self, name: str, log: Log, *, shared: bool = False) -> Probe:
+        """Return a test with this name, of the invariant of a page with a recipe."""
+        call = f"import json\n    {self.function}(json.loads({json.dumps(log)!r}))"
+        source = f"{self.source}\n\ndef _on_log():\n    {call}\n"
+        return self._test(name, "_on_log", source, shared=shared)
+
+    def _test(
+        self, name: str, function: str, source: str, *, shared: bool, seed: int | None = None
+    ) -> Probe:
+        return Probe(
+            name=name,
             doc="",
             kind="test",
             leaves=(),
-            function=function.name,
-            source=fence.text,
-            path=page.path,
-            line=fence.line,
-            takes_lib=True,
+            function=function,
+            source=source,
+            path=self.path,
+            line=self.line,
+            takes_lib=seed is not None,
             seed=seed,
+            shared=shared,
         )
-        for seed in SEEDS
-    )
 
 
-def assertion_of(page: Page) -> str:
-    """Return the last `assert` statement of the page's invariant; empty if it has none."""
-    for fence in page.fences:
-        if is_invariant(fence):
-            return ast.unparse(_assertions(_function(page.path, fence))[-1])
-    return ""
+def invariant_of(page: Page) -> Invariant | None:
+    """Return the page's invariant, if it has one.
+
+    Raises PageError, with the line, for blocks that do not hold exactly one such function.
+    """
+    fences = [fence for fence in page.fences if is_invariant(fence)]
+    if not fences:
+        return None
+    if len(fences) > 1:
+        remedy = "assert everything in one function"
+        raise PageError(page.path, fences[1].line - 1, "a second invariant", remedy)
+    (fence,) = fences
+    arguments = "log" if isinstance(page.front, TrainingBreak) else "lib, rng"
+    function, asserts = _read(page.path, fence, arguments)
+    assertion = f"assert {ast.unparse(asserts[-1].test)}"
+    return Invariant(page.id, function.name, fence.text, page.path, fence.line, assertion)
+
+
+def advice_of(page: Page) -> dict[str, str]:
+    """Return what a break's page says in its report: why, beware, and the invariant's assertion.
+
+    A key is missing if the page does not say it.
+    """
+    if not isinstance(page.front, Break | TrainingBreak):
+        return {}
+    advice = {"why": page.front.why, "beware": page.front.beware}
+    with contextlib.suppress(PageError):  # the check reports it
+        if invariant := invariant_of(page):
+            advice["invariant"] = invariant.assertion
+    return advice
 
 
 def is_invariant(fence: Fence) -> bool:
@@ -63,28 +112,24 @@ def is_invariant(fence: Fence) -> bool:
     return fence.info[:2] == ("python", "invariant")
 
 
-def _function(path: str, fence: Fence) -> ast.FunctionDef:
-    """Return the function of the block; helpers start with an underscore."""
+def _read(path: str, fence: Fence, arguments: str) -> tuple[ast.FunctionDef, list[ast.Assert]]:
+    """Return the function of a block, which takes these arguments, and its assertions in order."""
     functions = [
         node
         for node in parse_python(fence.text, path, fence.line, "invariant").body
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
     ]
-    remedy = "write one function `def what_is_true(lib, rng):`; helpers start with an underscore"
+    remedy = f"write one function `def what_is_true({arguments}):`; helpers start with _"
     if len(functions) != 1:
         problem = f"the invariant has {len(functions)} functions"
         raise PageError(path, fence.line, problem, remedy)
     (function,) = functions
     line = fence.line + function.lineno - 1
-    if (arguments := ast.unparse(function.args)) != "lib, rng":
-        problem = f"`def {function.name}({arguments})` is not an invariant"
+    if (actual := ast.unparse(function.args)) != arguments:
+        problem = f"`def {function.name}({actual})` is not an invariant"
         raise PageError(path, line, problem, remedy)
-    if not _assertions(function):
+    asserts = [node for node in ast.walk(function) if isinstance(node, ast.Assert)]
+    if not asserts:
         problem = f"`{function.name}` asserts nothing"
         raise PageError(path, line, problem, "end it with an `assert` statement")
-    return function
-
-
-def _assertions(function: ast.FunctionDef) -> list[ast.Assert]:
-    found = [node for node in ast.walk(function) if isinstance(node, ast.Assert)]
-    return sorted(found, key=lambda node: node.lineno)
+    return function, sorted(asserts, key=lambda node: node.lineno)

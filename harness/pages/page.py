@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -30,6 +30,9 @@ from harness.pages.front_matter import (
     line_of_error,
 )
 from harness.pages.probe import Probe, read_probes
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 Front = TypeVar("Front", bound=PageFront)
 _Table = TypeVar("_Table")
@@ -96,7 +99,7 @@ class Page:
                 return entry.get(loss or "weighted") if isinstance(entry, dict) else entry
         return None
 
-    def line_of(self, *key: str) -> int:
+    def line_of(self, *key: str | int) -> int:
         """The line of the file where a key of the front matter is, or the table around it."""
         return key_line(self.toml, key)
 
@@ -131,6 +134,11 @@ class Page:
     def portable(self) -> list[Fence]:
         """The blocks for engines with another design: the first that fits is the patch."""
         return [fence for fence in self._diffs if "portable" in fence.info[1:]]
+
+    @property
+    def patch_texts(self) -> list[tuple[tuple[str, ...], str]]:
+        """Each diff block: what follows the backticks, and its text."""
+        return [(fence.info, fence.text) for fence in self._diffs]
 
     @property
     def _diffs(self) -> list[Fence]:
@@ -218,9 +226,7 @@ def read_table(path: Path) -> dict[str, str]:
 
 def read_fences(body: str, body_line: int) -> Iterator[Fence]:
     """Yield the fenced blocks of Markdown that starts at line `body_line` of its file, in order."""
-    from markdown_it import MarkdownIt  # slow to import, and not needed to list pages
-
-    tokens = MarkdownIt("commonmark").parse(body)
+    tokens = _parser().parse(body)
     section = ""
     for index, token in enumerate(tokens):
         if token.type == "heading_open" and token.tag == "h2":
@@ -228,6 +234,14 @@ def read_fences(body: str, body_line: int) -> Iterator[Fence]:
         elif token.type == "fence" and token.map:
             line = body_line + token.map[0] + 1
             yield Fence(tuple(token.info.split()), section, token.content, line)
+
+
+@cache
+def _parser() -> MarkdownIt:
+    """Return a parser of blocks; the text within them, which takes as long, is left as it is."""
+    from markdown_it import MarkdownIt  # slow to import, and not needed to list pages
+
+    return MarkdownIt("commonmark").disable("inline")
 
 
 def split_front(text: str, path: str) -> tuple[str, str, int]:

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.padding import Padding
@@ -22,6 +22,9 @@ from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.language import ENGLISH, Language
 from harness.sandbox.signals import broken_pipe
+
+if TYPE_CHECKING:
+    from harness.training.record import TrainingReport
 
 WIDTH = 80
 """The largest width that is used: short lines are easier to read."""
@@ -150,7 +153,25 @@ def show_report(console: Screen, report: Report, probes: Sequence[Probe]) -> Non
     show_runs(console, report.runs, probes)
     _show_left_out(console, report)
     _show_skipped(console, report)
+    if not report.engine.foreign:
+        show_advice(console, report)
     _show_verdict(console, report)
+
+
+def show_advice(console: Screen, report: Report | TrainingReport) -> None:
+    """Print what the page says in the report, which is about our own engine."""
+    say = console.say
+    rows = {
+        say("Why"): say(report.why),
+        say("Beware"): say(report.beware),
+        say("Write"): report.invariant,
+    }
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    for label, text in rows.items():
+        if text:
+            table.add_row(Text(label, "bold"), Text(text))
+    if table.row_count:
+        console.print(Padding(table, (0, 0, 1, 0)))
 
 
 def show_runs(console: Screen, runs: Sequence[RunReport], probes: Sequence[Probe]) -> None:

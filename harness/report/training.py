@@ -12,9 +12,10 @@ from harness.pages.page import Page
 from harness.report.language import Language
 from harness.report.terminal import (
     Screen,
+    show_advice,
     show_section,
 )
-from harness.training.record import Band, MetricReport, TrainingReport
+from harness.training.record import AlarmReport, Band, MetricReport, TrainingReport
 from harness.training.statistics import Shift
 
 STYLES: dict[Shift, tuple[str, str]] = {
@@ -37,6 +38,9 @@ def show_training(console: Screen, report: TrainingReport, *, page: Page) -> Non
         console.print(Text(f"{legend}\n", "dim"))
         console.print(Text(say("Would a single run have shown it?"), "bold"))
         console.print(Padding(Text(_one_run(report, say)), (0, 0, 1, 2)))
+    show_advice(console, report)
+    if report.alarms:
+        console.print(Padding(Text(_alarms(report.alarms, say)), (0, 0, 1, 0)))
     _show_lesson(console, page)
     if report.agrees:
         console.print(
@@ -112,6 +116,15 @@ def _one_run(report: TrainingReport, say: Language) -> str:
         count=report.runs_needed,
     )
     return f"{single_run} {more}"
+
+
+def _alarms(alarms: AlarmReport, say: Language) -> str:
+    return say(
+        "The check under Write fails on {broken} of the broken logs, and on {correct} of the "
+        "correct ones.",
+        broken=f"{alarms.true:.0%}",
+        correct=f"{alarms.false:.0%}",
+    )
 
 
 def _show_lesson(console: Screen, page: Page) -> None:

@@ -58,6 +58,20 @@ class CrashReport(msgspec.Struct, frozen=True):
     evidence: str
 
 
+class AlarmReport(msgspec.Struct, frozen=True):
+    """How often the invariant of a page fails on the log of one run."""
+
+    assertion: str
+    false: float
+    """The share of correct runs on which it fails."""
+    true: float
+    """The same share of the broken runs that end."""
+    stated_false: float | None
+    stated_true: float | None
+    problem: str | None = None
+    """The first failure that is not of an assertion."""
+
+
 class TrainingReport(msgspec.Struct, frozen=True):
     """The report on a break of a whole training run."""
 
@@ -79,3 +93,9 @@ class TrainingReport(msgspec.Struct, frozen=True):
     one_run_accuses: float
     runs_needed: int | None
     """Runs that the metric in the log that shows it best needs."""
+    alarms: AlarmReport | None = None
+    """How often the page's invariant fails; None if it has none."""
+    why: str = ""
+    beware: str = ""
+    invariant: str = ""
+    """As in the report on a break with probes."""

@@ -10,9 +10,12 @@ import pytest
 
 import breaks
 from harness.check import expectations as observed
+from harness.check import patches
 from harness.check.expectations import survivors
 from harness.check.pages import PageCheck, check_page, check_pages
+from harness.check.patches import check_uniqueness
 from harness.core.errors import PageError, UsageError
+from harness.core.finding import Finding
 from harness.core.report import Report
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
@@ -580,3 +583,19 @@ def test_the_hunks_in_the_guide_apply(tmp_path: Path) -> None:
         page = spoilt("@@ log @@\n-$g / a\n+$g\n", block)
         assert not any("hunk" in problem for problem in told(checked(tmp_path, page)))
         assert checked(tmp_path, page).reports[0].sites
+
+
+def test_patches_that_were_compared_before_are_not_applied_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def findings() -> list[Finding]:
+        context = OpenContext(open_catalogue([tmp_path]), find_engine(), Baseline(open_cache()))
+        page = context.catalogue.page("log-slope-one")
+        return list(check_uniqueness(page, context))
+
+    write_page(tmp_path)
+    write_page(tmp_path, SOUND.replace("log-slope-one", "twin"), "twin.md")
+    first = findings()
+    assert ["`twin`" in finding.problem for finding in first] == [True]
+    monkeypatch.setattr(patches, "put", None)
+    assert findings() == first

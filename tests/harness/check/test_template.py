@@ -16,6 +16,8 @@ from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import OpenContext
 from harness.pages.catalogue import open_catalogue
+from harness.pages.front_matter import Break
+from harness.pages.invariant import invariant_of
 from harness.pages.page import Page, read_page
 from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
@@ -111,6 +113,34 @@ def test_a_change_that_no_probe_reaches_is_said(tmp_path: Path) -> None:
     assert "# observed: no probe runs the changed code" in page.toml
 
 
+def test_a_new_page_has_a_question_and_an_invariant_that_run(tmp_path: Path) -> None:
+    _, page = new(tmp_path, "--family", "broadcasting", *PATCH, "--probe", "add-new-axis")
+    assert page
+    (question,) = page.front_as(Break).ask
+    assert (question.probe, question.answer) == ("add-new-axis", "outcome")
+    assert invariant_of(page)
+    problems = [f.problem for f in check_page("mine", context_of(tmp_path)).findings]
+    assert not any("the answer" in problem for problem in problems)
+    assert any("the invariant never runs the changed code" in problem for problem in problems)
+
+
+def test_a_wrong_shape_of_the_only_leaf_is_asked_for(tmp_path: Path) -> None:
+    patch = ["--scope", "sum.vjp", "--before", "$np.broadcast_to($g, $s)", "--after", "$g"]
+    _, page = new(tmp_path, "--family", "broadcasting", *patch)
+    assert page
+    (question,) = page.front_as(Break).ask
+    assert question.answer.endswith(".grad.shape")
+    problems = [f.problem for f in check_page("mine", context_of(tmp_path)).findings]
+    assert not any("the answer" in problem for problem in problems)
+
+
+def test_a_page_that_is_observed_again_keeps_its_questions(tmp_path: Path) -> None:
+    new(tmp_path, "--family", "broadcasting", *PATCH, "--probe", "add-new-axis")
+    _, page = new(tmp_path, "--again")
+    assert page
+    assert [question.probe for question in page.front_as(Break).ask] == ["add-new-axis"]
+
+
 def test_diff_and_break_work_on_the_unfinished_page(tmp_path: Path) -> None:
     new(tmp_path, "--family", "broadcasting", *PATCH, "--probe", "add-new-axis")
     done = harness("diff", "mine", "--breaks", str(tmp_path))
@@ -158,7 +188,7 @@ def test_a_patch_of_several_hunks_has_a_scope_for_all_or_one_for_each(tmp_path: 
         options = [word for scope in scopes for word in ("--scope", scope)]
         done = harness("new", name, "--family", "f", *options, *hunks, "--breaks", str(tmp_path))
         assert (done.returncode, done.stderr) == (0, "")
-        (block,) = read_page(tmp_path / "f" / f"{name}.md").fences
+        block, _ = read_page(tmp_path / "f" / f"{name}.md").fences
         first, second = block.text.split("\n\n")
         assert first == "@@ add @@\n-unbroadcast($g, $s)\n+$g"
         assert second == f"@@ {scopes[-1]} @@\n-$a + $b\n+$a + 2 * $b\n"

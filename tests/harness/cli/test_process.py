@@ -26,6 +26,7 @@ COMMANDS = {
     "myth": ("np-sum-flattens",),
     "exercise": ("equal-factors",),
     "check": ("np-sum-flattens",),
+    "explain": ("cotangent",),
     "matrix": ("no-such-break",),
     "doctor": ("tiny.py:Tensor",),
     "new": ("mine", "--family", "f"),
@@ -43,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_does_the_same_in_a_process_of_its_own(command: str, folder: Path) -> None:
-    pages = [] if command in ("doctor", "new") else ["--breaks", str(folder / "pages")]
+    pages = [] if command in ("doctor", "explain", "new") else ["--breaks", str(folder / "pages")]
     arguments = (command, *COMMANDS[command], *pages)
     actual = harness_process(*arguments, cwd=folder)
     for path in folder.rglob("mine.md"):

@@ -19,6 +19,7 @@ from harness.experiment.lab import run_lab
 from harness.experiment.patching import prepare
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import Page
+from harness.report.glossary import GROUPS
 from harness.report.language import ENGLISH, VARIABLES, open_language, read_translations
 from harness.runs.cache import open_cache
 from harness.runs.oracles import LIBRARIES, run_on_library
@@ -41,6 +42,7 @@ RENDERERS = [
     ROOT / "report" / "terminal.py",
     ROOT / "report" / "training.py",
     ROOT / "cli" / "prediction.py",
+    ROOT / "cli" / "questions.py",
     ROOT / "cli" / "break_.py",
     ROOT / "cli" / "session.py",
 ]
@@ -48,6 +50,7 @@ RENDERERS = [
 VOCABULARY = {
     *(word for words in (Outcome, Stage, Loss, PageKind, Shift, Crash) for word in get_args(words)),
     *KINDS,
+    *GROUPS,
     "guard-lost",
 }
 

@@ -1,0 +1,97 @@
+"""The glossary: every word of the vocabulary has an entry, which fits on a screen."""
+
+import json
+from typing import get_args
+
+import pytest
+
+from harness.core.errors import UsageError
+from harness.core.vocabulary import OUTCOMES, Loss, PageKind, Stage
+from harness.diagnostics import DIAGNOSTICS
+from harness.report.glossary import GROUPS, find_entry, read_glossary, show_entry
+from harness.report.language import open_language
+from harness.report.terminal import Screen
+from tests.harness.command import harness
+
+ENGLISH = read_glossary()
+SPANISH = read_glossary(open_language("es"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        OUTCOMES,
+        get_args(Stage),
+        [diagnostic.name for diagnostic in DIAGNOSTICS],
+        get_args(Loss),
+        get_args(PageKind),
+    ],
+)
+def test_every_word_of_the_vocabulary_has_an_entry(words: list[str]) -> None:
+    assert set(words) - ENGLISH.keys() == set()
+
+
+def test_only_known_words_have_an_entry_as_an_outcome_or_a_stage() -> None:
+    groups = {group: {e.term for e in ENGLISH.values() if e.group == group} for group in GROUPS}
+    assert groups["outcomes"] == set(OUTCOMES)
+    assert groups["stages"] == set(get_args(Stage)) - {"not-reached"}
+
+
+@pytest.mark.parametrize("entries", [ENGLISH, SPANISH], ids=["en", "es"])
+def test_an_entry_fits_on_a_screen(entries: dict[str, object]) -> None:
+    for term, entry in entries.items():
+        console = Screen(record=True, width=80, force_terminal=False)
+        show_entry(console, entry)  # type: ignore[arg-type]
+        assert console.export_text().count("\n") <= 20, term
+
+
+def test_what_is_translated_has_an_english_entry() -> None:
+    different = [term for term in ENGLISH if SPANISH[term].text != ENGLISH[term].text]
+    assert {*OUTCOMES, *get_args(Stage), "upstream gradient"} <= set(different)
+
+
+def test_every_translation_belongs_to_an_entry() -> None:
+    from harness.report import glossary
+
+    english, spanish = glossary._read("en"), glossary._read("es")
+    for group, texts in spanish.items():
+        assert texts.keys() <= english[group].keys()
+
+
+@pytest.mark.parametrize(
+    "word", ["upstream gradient", "Upstream-Gradient", "upstream_gradient", " upstream  gradient "]
+)
+def test_a_word_may_be_written_in_several_ways(word: str) -> None:
+    assert find_entry(word).term == "upstream gradient"
+
+
+def test_a_word_is_found_in_spanish_too() -> None:
+    assert find_entry("fallo con error", open_language("es")).term == "crash"
+    assert find_entry("crash", open_language("es")).text.startswith("La ejecución")
+
+
+def test_an_unknown_word_names_the_nearest() -> None:
+    with pytest.raises(UsageError, match="`cotangent`"):
+        find_entry("cotangnet")
+
+
+def test_the_command_explains_lists_and_refuses() -> None:
+    shown = harness("explain", "upstream", "gradient").stdout
+    assert shown.startswith("upstream gradient\n  The gradient that arrives")
+    listed = harness("explain").stdout
+    assert all(group in listed for group in GROUPS)
+    assert all(term in " ".join(listed.split()) for term in ENGLISH)
+    done = harness("explain", "cotangnet")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "did you mean `cotangent`" in done.stderr
+
+
+def test_json_has_the_entry() -> None:
+    entry = json.loads(harness("explain", "gradcheck", "--json").stdout)["entry"]
+    assert (entry["term"], entry["group"]) == ("gradcheck", "diagnostics")
+    assert len(json.loads(harness("explain", "--json").stdout)["entries"]) == len(ENGLISH)
+
+
+def test_the_command_speaks_spanish() -> None:
+    shown = harness("explain", "crash", "--lang", "es").stdout
+    assert shown.startswith("fallo con error  (crash)\n  La ejecución termina")
