@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from harness.check.completeness import check_completeness
 from harness.check.exercises import check_exercise
 from harness.check.expectations import check_probed_page
 from harness.check.invariants import prepare_invariants
@@ -161,6 +162,7 @@ def _check(page_id: str, context: Context) -> Iterator[CheckItem]:
     valid, unknown_names = check_names(page, context.catalogue)
     yield from unknown_names
     yield from check_translations(page, valid, context.catalogue)
+    yield from check_completeness(page)
     yield from CHECKS[type(page.front)](valid, context)
 
 

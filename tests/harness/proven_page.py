@@ -28,7 +28,11 @@ def proven(
     invariant: str = INVARIANT, questions: str = QUESTION, keys: str = "", info: str = "invariant"
 ) -> str:
     """Return the page with this invariant, these questions and more plain keys."""
-    page = SOUND.replace('["std"]\n', f'["std"]\n{WORDS}{keys}\n')
+    none = next(line for line in SOUND.splitlines() if line.startswith("no_invariant"))
+    page = SOUND
+    if invariant or "no_invariant" in keys:
+        page = page.replace(f"{none}\n", "")
+    page = page.replace('["std"]\n', f'["std"]\n{WORDS}{keys}\n')
     page = page.replace("[diagnostics]", f"{questions}\n[diagnostics]")
     block = (
         f"## Diagnostic\n\n```python {info}\n{invariant}```\n" if invariant else "## Diagnostic\n"

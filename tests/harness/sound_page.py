@@ -7,7 +7,9 @@ SOUND = """\
 id     = "log-slope-one"
 kind   = "break"
 family = "op-formula"
+level  = 3
 sources = ["std"]
+no_invariant = "Those who test it write their own."
 
 [expect]
 log-of-powers = "silent-corruption"
@@ -60,6 +62,12 @@ Ones are a bad test.
 
 - [Derivatives](https://en.wikipedia.org/wiki/Derivative).
 """
+
+
+VARIANT = SOUND.replace('kind   = "break"', 'kind   = "variant"').replace(
+    'no_invariant = "Those who test it write their own."\n', ""
+)
+"""The same patch as a variant."""
 
 
 def write_page(folder: Path, text: str = SOUND, name: str = "log-slope-one.md") -> Path:

@@ -8,7 +8,7 @@ from harness.check.prose import check_prose
 from harness.core.finding import Finding
 from harness.pages.page import read_page
 from tests.harness.bundled import CATALOGUE
-from tests.harness.sound_page import SOUND, spoilt, write_page
+from tests.harness.sound_page import SOUND, VARIANT, spoilt, write_page
 
 MYTH = """\
 +++
@@ -61,9 +61,7 @@ def line_with(text: str, words: str) -> int:
 def test_nothing_is_wrong_with_a_sound_page_a_sound_myth_and_a_variant(tmp_path: Path) -> None:
     assert found(tmp_path, SOUND) == []
     assert found(tmp_path, MYTH, "a-myth.md") == []
-    variant = SOUND.replace('kind   = "break"', 'kind   = "variant"').replace(
-        'sources = ["std"]\n', ""
-    )
+    variant = VARIANT.replace('sources = ["std"]\n', "")
     assert found(tmp_path, variant[: variant.index("## References")]) == []
 
 

@@ -29,7 +29,9 @@ id      = "{id}"
 kind    = "break"
 family  = "training"
 recipe  = "{recipe}"
+level   = 3
 sources = ["std"]
+no_invariant = "Those who test it write their own."
 
 [expect]
 {expect}

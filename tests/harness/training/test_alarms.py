@@ -26,7 +26,10 @@ def checked(
     crash = '\ncrash = "sometimes"' if diff == SOMETIMES else ""
     write_page(folder, diff, f'loss = "higher"{crash}')
     path = folder / "moved.md"
-    text = path.read_text().replace("[expect]", f"{keys}\n[expect]")
+    text = path.read_text()
+    if invariant:
+        text = text.replace('no_invariant = "Those who test it write their own."\n', "")
+    text = text.replace("[expect]", f"{keys}\n[expect]")
     text = text.replace("+++\n# A", f"{alarms}\n+++\n# A")
     block = (
         f"## Diagnostic\n\n```python invariant\n{invariant}```\n"

@@ -259,10 +259,10 @@ def test_two_seeds_never_show_a_difference(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("expect", "line", "words"),
     [
-        ('loss = "up"', 9, "Invalid enum value 'up'"),
-        ('loss = { weighted = "higher" }', 9, "key `expect.loss` is wrong"),
-        ('crash = "often"', 9, "key `expect.crash` is wrong"),
-        ('los = "higher"', 9, "did you mean `loss`"),
+        ('loss = "up"', 11, "Invalid enum value 'up'"),
+        ('loss = { weighted = "higher" }', 11, "key `expect.loss` is wrong"),
+        ('crash = "often"', 11, "key `expect.crash` is wrong"),
+        ('los = "higher"', 11, "did you mean `loss`"),
     ],
 )
 def test_a_wrong_expectation_names_its_line(

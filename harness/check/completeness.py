@@ -1,0 +1,37 @@
+"""The check that a break's page has all its parts: an invariant, a question, why and beware."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.core.finding import Finding
+from harness.pages.front_matter import Break, TrainingBreak
+from harness.pages.invariant import is_invariant
+from harness.pages.page import Page
+
+EXPERT = 3
+"""The level at which questions and the sentences for the report are optional."""
+
+
+def check_completeness(page: Page) -> Iterator[Finding]:
+    """Yield what the page of a break lacks."""
+    front = page.front
+    if not isinstance(front, Break | TrainingBreak):
+        return
+    if not (front.no_invariant or any(map(is_invariant, page.fences))):
+        remedy = "write a ```python invariant block below `## Diagnostic`, or state why there is "
+        remedy += 'none: `no_invariant = "..."`'
+        yield Finding(page.path, 1, "has no invariant", remedy)
+    if front.level == EXPERT:
+        return
+    for key, remedy in (
+        ("why", 'say in two sentences why the break does what it does: `why = "..."`'),
+        ("beware", 'say in two sentences where it hides: `beware = "..."`'),
+    ):
+        if not getattr(front, key):
+            yield Finding(page.path, page.line_of(key), f"`{key}` is missing", remedy)
+    if isinstance(front, Break) and not front.ask:
+        remedy = (
+            "write an `[[ask]]` with `probe`, `question` and `answer`; its answer should surprise"
+        )
+        yield Finding(page.path, 1, "asks no question", remedy)
