@@ -108,9 +108,6 @@ def _check_on_engine(session: Session, ids: Sequence[str], only: Sequence[Path])
         folders = ", ".join(map(str, only))
         raise UsageError(f"no break to compare in {folders}", "`harness new` writes one")
     reports, findings = _compare(session, pages, ids)
-    judged = bool(own) or any(report.judged for report in reports)
-    if not (judged or session.json):
-        show_nothing_judged(session.console, name)
     if session.json:
         entries = {"pages": _entries(checks)} if checks else {}
         found = [*(finding for check in checks for finding in check.findings), *findings]
