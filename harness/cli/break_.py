@@ -119,19 +119,8 @@ def _show_run(
 
         show_score(console, predictions, report)
     if not report.engine.foreign:
-        _show_next(session, page)
+        session.show_next(page)
     return report
-
-
-def _show_next(session: Session, page: Page) -> None:
-    """If the page is on the track, print the command for the next one."""
-    track = list(session.catalogue.track)
-    if page.id in track[:-1]:
-        following = track[track.index(page.id) + 1]
-        console = session.console
-        console.print(
-            console.say("Next on the track: {command}", command=f"harness break {following}")
-        )
 
 
 # ----- Preparing: nothing is executed -----

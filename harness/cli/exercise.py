@@ -38,4 +38,6 @@ def exercise(
     report = session.run(lambda: run_page(task, session, probes=probes))
     assert isinstance(report, ExerciseReport)
     session.show(report, page=task, probes=probes, hints=hints)
+    if report.killed:
+        session.show_next(task)
     return 0 if (report.killed if probes else report.agrees) else 1

@@ -21,6 +21,7 @@ def myth(page: PageId, breaks: Breaks = None, json: Json = False) -> int:
     report = session.run(lambda: run_page(claim, session))
     assert isinstance(report, MythReport)
     session.show(report)
+    session.show_next(claim)
     if missing := missing_library(find_exhibit(claim).program):
         raise EnvironmentProblem(f"the program was not run: {missing.problem}", missing.remedy)
     return 0 if report.agrees else 1

@@ -202,6 +202,15 @@ class Session:
 
             show(self.console, report, **details)
 
+    def show_next(self, page: Page) -> None:
+        """If the page is on the track, print the command for the page that follows it."""
+        track = list(self.catalogue.track)
+        if self.json or page.id not in track[:-1]:
+            return
+        following = self.page(track[track.index(page.id) + 1])
+        command = f"harness {following.front.kind} {following.id}"
+        self.console.print(self.console.say("Next on the track: {command}", command=command))
+
     def page(self, page_id: str, kind: PageKind | None = None) -> Page:
         """Return the page with that id. Raises UsageError for none or another kind."""
         return self.catalogue.page(page_id, kind)

@@ -43,8 +43,10 @@ def test_the_index_links_every_page_and_every_link_leads_somewhere(
     assert {Path(link).stem for link in links} >= {page.id for page in bundled_pages()}
 
 
-def test_the_track_is_eight_to_ten_first_lessons_in_spanish_too() -> None:
-    assert 8 <= len(CATALOGUE.track) <= 10
+def test_the_track_is_thirteen_first_lessons_of_three_kinds_in_spanish_too() -> None:
+    kinds = [CATALOGUE.page(page).front.kind for page in CATALOGUE.track]
+    assert len(kinds) == 13
+    assert set(kinds) == {"break", "myth", "exercise"}
     for page in map(CATALOGUE.page, CATALOGUE.track):
         assert page.front.level == 1
         assert "es" in CATALOGUE.translations(page.id)
