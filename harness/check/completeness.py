@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from harness.core.finding import Finding
 from harness.pages.front_matter import Break, TrainingBreak
-from harness.pages.invariant import is_invariant
 from harness.pages.page import Page
 
 EXPERT = 3
@@ -18,7 +17,7 @@ def check_completeness(page: Page) -> Iterator[Finding]:
     front = page.front
     if not isinstance(front, Break | TrainingBreak):
         return
-    if not (front.no_invariant or any(map(is_invariant, page.fences))):
+    if not (front.no_invariant or any(fence.is_invariant for fence in page.fences)):
         remedy = "write a ```python invariant block below `## Diagnostic`, or state why there is "
         remedy += 'none: `no_invariant = "..."`'
         yield Finding(page.path, 1, "has no invariant", remedy)

@@ -16,7 +16,6 @@ from harness.check.sections import PYTHON_SECTIONS, optional_sections, sections_
 from harness.core.finding import Finding
 from harness.core.vocabulary import shortened
 from harness.pages.conventions import Conventions
-from harness.pages.invariant import is_invariant
 from harness.pages.markdown import Heading, Text
 from harness.pages.page import Page
 
@@ -93,7 +92,7 @@ def _check_blocks(page: Page) -> Iterator[Finding]:
     invariants = ["Diagnostic"] if kind == "break" else []
     for fence in page.fences:
         allowed = homes.get(fence.info[0]) if fence.info else None
-        allowed = invariants if is_invariant(fence) else allowed
+        allowed = invariants if fence.is_invariant else allowed
         if allowed and fence.section not in allowed:
             home = " or ".join(allowed)
             remedy = f"move it to `## {home}`, or indent it by four spaces instead of fencing it"

@@ -6,6 +6,7 @@ a child process executes it, from memory.
 
 from __future__ import annotations
 
+import re
 import tokenize
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, Literal
 from harness.core import PACKAGES, read_bytes
 from harness.core.errors import EnvironmentProblem
 from harness.core.report import EngineReport
-from harness.engines.expressions import names_in
 
 if TYPE_CHECKING:  # reading an engine does not need LibCST
     from harness.core.site import Site
@@ -67,7 +67,7 @@ class Dialect:
     @property
     def stores_gradients(self) -> bool:
         """Whether the backward pass leaves the gradients in the leaves."""
-        return bool(self.gradient) and "before" not in names_in(self.gradient)
+        return bool(self.gradient) and not re.search(r"\bbefore\b", self.gradient)
 
 
 EXPRESSIONS = ("leaf", "value", "gradient", "backward", "backward_again", "trace", "pull")

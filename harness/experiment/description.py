@@ -1,4 +1,4 @@
-"""The report on one run: its outcome, its verdicts, and the evidence for both."""
+"""The report on one run (outcome, verdicts, evidence), and on what a page claims about all."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from harness.answer_key.divergence import first_divergence
 from harness.answer_key.fingerprint import fingerprint
 from harness.answer_key.outcome import Judgement, stage_of
-from harness.core.message import Message, message
-from harness.core.report import RunReport
+from harness.core.errors import PageError
+from harness.core.message import Message, joined, message
+from harness.core.report import ClaimReport, RunReport
 from harness.core.rounding import margin
 from harness.core.run import Array, Digest, Run, TraceStep
 from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
 from harness.experiment.baseline import CleanRun
+from harness.pages.page import Page
 
 
 def describe_unreached(run: Run, judgement: Judgement, key: CleanRun) -> RunReport:
@@ -146,3 +148,56 @@ def _leaf_names(walk: Sequence[TraceStep], leaves: Mapping[str, Array]) -> dict[
         for name, leaf in leaves.items()
         if leaf == step.value
     }
+
+
+# ----- Claims -----
+
+
+def compare_claims(
+    page: Page, variant: str | None, diagnostics: Collection[str], runs: Sequence[RunReport]
+) -> list[ClaimReport]:
+    """Return each claim that the page makes for this variant, with what was observed.
+
+    `caught_by`: an alarm on at least one run. `missed_by`: silent on at least one run, and never an
+    alarm. Nothing is compared unless all of the page's probes ran.
+
+    Raises PageError for a claim about a diagnostic that does not exist.
+    """
+    claims = page.claims.get(variant)
+    stated = {name for table in page.expect.values() for name in table}
+    if claims is None or not {run.probe for run in runs} >= stated:
+        return []
+    reports = []
+    for claim, names in (("caught_by", claims.caught_by), ("missed_by", claims.missed_by)):
+        for name in names:
+            if name not in diagnostics:
+                raise PageError(
+                    page.path,
+                    1,
+                    f"key `diagnostics.{claim}` names an unknown diagnostic `{name}`",
+                    f"the diagnostics are {', '.join(sorted(diagnostics))}",
+                )
+            reports.append(_compare_claim(name, claim, runs))
+    return reports
+
+
+def _compare_claim(name: str, claim: str, runs: Sequence[RunReport]) -> ClaimReport:
+    catches = [
+        message("{probe}: {alarm}", probe=run.probe, alarm=run.alarms[name])
+        for run in runs
+        if name in run.caught_by
+    ]
+    misses = [run for run in runs if name in run.missed_by]
+    if not catches and not misses:
+        declined = dict.fromkeys(run.declined[name] for run in runs if name in run.declined)
+        skipped = dict.fromkeys(run.skipped[name] for run in runs if name in run.skipped)
+        if declined:
+            evidence = message("declined: {reason}", reason=joined(declined))
+        elif skipped:
+            evidence = joined(skipped)
+        else:
+            evidence = message("it judged no run that reaches the patched code")
+        return ClaimReport(name, claim, None, evidence)
+    agrees = bool(catches) == (claim == "caught_by")
+    silent = message("silent on every probe")
+    return ClaimReport(name, claim, agrees, catches[0] if catches else silent)

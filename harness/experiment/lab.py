@@ -22,11 +22,9 @@ from harness.core.vocabulary import Outcome, headline
 from harness.diagnostics import Observation
 from harness.engines.engine import Engine
 from harness.experiment.baseline import Baseline, CleanRun, Pair
-from harness.experiment.claims import compare_claims
-from harness.experiment.description import describe, describe_unreached, explain
+from harness.experiment.description import compare_claims, describe, describe_unreached, explain
 from harness.experiment.patching import Experiment
 from harness.experiment.questions import answer_question
-from harness.pages.invariant import advice_of
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 
@@ -59,7 +57,7 @@ def run_lab(experiment: Experiment, baseline: Baseline) -> Report:
         reports = _explain_all(experiment, baseline, reports, judgements, keys)
     report = _report(experiment, baseline, reports, time.perf_counter() - start)
     questions = _questions(experiment, runs, keys, judgements)
-    advice = advice_of(experiment.page)
+    advice = experiment.page.advice
     return msgspec.structs.replace(report, path=_path(runs), questions=questions, **advice)
 
 

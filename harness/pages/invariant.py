@@ -14,13 +14,12 @@ On a page with a recipe it is a function of the log of one run: `def what_is_tru
 from __future__ import annotations
 
 import ast
-import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.core.errors import PageError
-from harness.pages.front_matter import Break, TrainingBreak
+from harness.pages.front_matter import TrainingBreak
 from harness.pages.page import Fence, Page
 from harness.pages.probe import Probe, parse_python
 
@@ -41,8 +40,6 @@ class Invariant:
     path: str
     line: int
     """Where `source` starts in the file at `path` (1-based)."""
-    assertion: str
-    """Its last `assert`, in one line and without a message."""
 
     def tests(self, *, shared: bool = False) -> tuple[Probe, ...]:
         """Return a test for each seed; `shared` is as for a probe."""
@@ -80,7 +77,7 @@ def invariant_of(page: Page) -> Invariant | None:
 
     Raises PageError, with the line, for blocks that do not hold exactly one such function.
     """
-    fences = [fence for fence in page.fences if is_invariant(fence)]
+    fences = [fence for fence in page.fences if fence.is_invariant]
     if not fences:
         return None
     if len(fences) > 1:
@@ -88,32 +85,12 @@ def invariant_of(page: Page) -> Invariant | None:
         raise PageError(page.path, fences[1].line - 1, "a second invariant", remedy)
     (fence,) = fences
     arguments = "log" if isinstance(page.front, TrainingBreak) else "lib, rng"
-    function, asserts = _read(page.path, fence, arguments)
-    assertion = f"assert {ast.unparse(asserts[-1].test)}"
-    return Invariant(page.id, function.name, fence.text, page.path, fence.line, assertion)
+    function = _read(page.path, fence, arguments)
+    return Invariant(page.id, function.name, fence.text, page.path, fence.line)
 
 
-def advice_of(page: Page) -> dict[str, str]:
-    """Return what a break's page says in its report: why, beware, and the invariant's assertion.
-
-    A key is missing if the page does not say it.
-    """
-    if not isinstance(page.front, Break | TrainingBreak):
-        return {}
-    advice = {"why": page.front.why, "beware": page.front.beware}
-    with contextlib.suppress(PageError):  # the check reports it
-        if invariant := invariant_of(page):
-            advice["invariant"] = invariant.assertion
-    return advice
-
-
-def is_invariant(fence: Fence) -> bool:
-    """Whether a block is a page's invariant."""
-    return fence.info[:2] == ("python", "invariant")
-
-
-def _read(path: str, fence: Fence, arguments: str) -> tuple[ast.FunctionDef, list[ast.Assert]]:
-    """Return the function of a block, which takes these arguments, and its assertions in order."""
+def _read(path: str, fence: Fence, arguments: str) -> ast.FunctionDef:
+    """Return the function of a block, which takes these arguments and asserts something."""
     functions = [
         node
         for node in parse_python(fence.text, path, fence.line, "invariant").body
@@ -128,8 +105,7 @@ def _read(path: str, fence: Fence, arguments: str) -> tuple[ast.FunctionDef, lis
     if (actual := ast.unparse(function.args)) != arguments:
         problem = f"`def {function.name}({actual})` is not an invariant"
         raise PageError(path, line, problem, remedy)
-    asserts = [node for node in ast.walk(function) if isinstance(node, ast.Assert)]
-    if not asserts:
+    if not any(isinstance(node, ast.Assert) for node in ast.walk(function)):
         problem = f"`{function.name}` asserts nothing"
         raise PageError(path, line, problem, "end it with an `assert` statement")
-    return function, sorted(asserts, key=lambda node: node.lineno)
+    return function

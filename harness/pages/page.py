@@ -7,6 +7,7 @@ line and remedy. The diff blocks stay text here: `harness.patch` parses them.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,12 +21,14 @@ from harness.core import read_text
 from harness.core.errors import PageError, UsageError
 from harness.core.vocabulary import Loss, Outcome
 from harness.pages.front_matter import (
+    Break,
     Claims,
     FrontMatter,
     FrontReader,
     PageFront,
     PatchFront,
     ProbeTable,
+    TrainingBreak,
     key_line,
     line_of_error,
 )
@@ -46,6 +49,11 @@ class Fence:
     section: str
     text: str
     line: int
+
+    @property
+    def is_invariant(self) -> bool:
+        """Whether it is a page's invariant: see `harness.pages.invariant`."""
+        return self.info[:2] == ("python", "invariant")
 
 
 @dataclass(frozen=True)
@@ -98,6 +106,20 @@ class Page:
                 entry = table[probe]
                 return entry.get(loss or "weighted") if isinstance(entry, dict) else entry
         return None
+
+    @property
+    def advice(self) -> dict[str, str]:
+        """What a break's page says in its report: why, beware, and the invariant's last assertion.
+
+        A key is missing if the page does not say it.
+        """
+        if not isinstance(self.front, Break | TrainingBreak):
+            return {}
+        advice = {"why": self.front.why, "beware": self.front.beware}
+        for fence in self.fences:
+            if fence.is_invariant and (assertions := assertions_in(fence.text)):
+                advice["invariant"] = f"assert {ast.unparse(assertions[-1].test)}"
+        return advice
 
     def line_of(self, *key: str | int) -> int:
         """The line of the file where a key of the front matter is, or the table around it."""
@@ -257,3 +279,13 @@ def split_front(text: str, path: str) -> tuple[str, str, int]:
         if line.strip() == "+++":
             return "".join(lines[1:index]), "".join(lines[index + 1 :]), index + 2
     raise PageError(path, 1, "the front matter does not end", remedy)
+
+
+def assertions_in(text: str) -> list[ast.Assert]:
+    """Return the assertions in a Python text, in order; none if it is not Python."""
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    found = [node for node in nodes if isinstance(node, ast.Assert)]
+    return sorted(found, key=lambda node: node.lineno)

@@ -11,7 +11,6 @@ from harness.core.errors import PageError, UsageError
 from harness.core.run import Run
 from harness.core.vocabulary import Outcome
 from harness.pages.catalogue import nearest
-from harness.pages.invariant import advice_of
 from harness.runs.cache import Cache
 from harness.training.alarms import count_alarms
 from harness.training.experiment import Crash, TrainingExperiment
@@ -63,7 +62,7 @@ def run_training(
         one_run_accuses=accuses,
         runs_needed=min(needed, default=None),
         alarms=count_alarms(experiment.page, experiment.clean, clean, broken, cache),
-        **advice_of(experiment.page),
+        **experiment.page.advice,
     )
 
 

@@ -32,7 +32,7 @@ PAGE = """\
 id     = "cube-without-factor"
 kind   = "break"
 family = "op-formulas"
-level  = 1
+level  = 3
 sources = ["std"]
 no_invariant = "Finite differences are the shortest check of a formula."
 

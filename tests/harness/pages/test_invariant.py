@@ -6,7 +6,7 @@ import pytest
 
 from harness.core.errors import PageError
 from harness.pages.front_matter import Break, key_line
-from harness.pages.invariant import SEEDS, Invariant, advice_of, invariant_of
+from harness.pages.invariant import SEEDS, Invariant, invariant_of
 from harness.pages.page import read_page
 from tests.harness.proven_page import INVARIANT, QUESTION, proven
 from tests.harness.sound_page import SOUND, write_page
@@ -36,7 +36,7 @@ def test_an_invariant_is_one_test_for_each_seed(tmp_path: Path) -> None:
 def test_a_page_without_the_block_has_no_invariant(tmp_path: Path) -> None:
     page = read_page(write_page(tmp_path))
     assert invariant_of(page) is None
-    assert "invariant" not in advice_of(page)
+    assert "invariant" not in page.advice
 
 
 def test_the_block_is_not_one_of_the_probes(tmp_path: Path) -> None:
@@ -53,7 +53,8 @@ def test_the_block_is_not_one_of_the_probes(tmp_path: Path) -> None:
     ],
 )
 def test_the_last_assertion_is_shown_in_one_line(tmp_path: Path, body: str, shown: str) -> None:
-    assert read(tmp_path, proven(f"def f(lib, rng):\n{body}\n")).assertion == shown
+    page = read_page(write_page(tmp_path, proven(f"def f(lib, rng):\n{body}\n")))
+    assert page.advice["invariant"] == shown
 
 
 def test_helpers_start_with_an_underscore(tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ def test_a_second_block_is_refused(tmp_path: Path) -> None:
 
 def test_an_invariant_on_a_log_takes_the_log_as_json() -> None:
     log = [{"loss": 0.5}, {"loss": float("nan")}, {"loss": float("inf")}]
-    invariant = Invariant("id", "f", "def f(log):\n    seen.extend(log)", "p", 1, "assert 1")
+    invariant = Invariant("id", "f", "def f(log):\n    seen.extend(log)", "p", 1)
     seen: list[dict[str, float]] = []
     names: dict[str, object] = {"seen": seen}
     test = invariant.on_log("one", log)
@@ -116,7 +117,7 @@ def test_an_invariant_on_a_log_takes_the_log_as_json() -> None:
 
 def test_a_page_says_why_and_beware(tmp_path: Path) -> None:
     page = read_page(write_page(tmp_path, proven()))
-    assert advice_of(page) == {
+    assert page.advice == {
         "why": "The rule passes the upstream gradient on as it came.",
         "beware": "The slope of the logarithm is 1 at 1, so ones hide it.",
         "invariant": "assert abs(a.grad * a.data - 1).max() < 0.001",
