@@ -120,7 +120,7 @@ class Report(msgspec.Struct, frozen=True):
     partial: Message | None = None
     """Set if the patch changes only some of the branches that store a gradient."""
     resembles: list[str] = []
-    """The probes on which the unbroken engine is already wrong in the way that the break is."""
+    """The probes on which the unbroken engine already gives the break's wrong results."""
     why: str = ""
     """Why the break does what it does, in the page's words; empty if it does not say."""
     beware: str = ""
