@@ -1,4 +1,4 @@
-"""The check that a break's page has all its parts: an invariant, a question, why and beware."""
+"""The check that a break's page is complete: an invariant, a question, `why` and `beware`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,5 @@ def check_completeness(page: Page) -> Iterator[Finding]:
         if not getattr(front, key):
             yield Finding(page.path, page.line_of(key), f"`{key}` is missing", remedy)
     if isinstance(front, Break) and not front.ask:
-        remedy = (
-            "write an `[[ask]]` with `probe`, `question` and `answer`; its answer should surprise"
-        )
+        remedy = "add an `[[ask]]` with `probe`, `question` and an `answer` that may surprise"
         yield Finding(page.path, 1, "asks no question", remedy)

@@ -134,7 +134,7 @@ def _unusable_probes(page: Page, report: Report) -> dict[str, Finding]:
         return Finding(page.path, line, f"the probe `{probe}` {problem}", remedy)
 
     seed = "draw from a seeded generator, `np.random.default_rng(0)`; a leaf is seeded already"
-    correct = "correct the probe; a probe that must be refused has a name `refuse-...`"
+    correct = "correct the probe; if the engine must refuse it, name it `refuse-...`"
     findings = {
         probe: finding(
             probe, f"cannot be judged: {reason}", seed if reason == UNREPEATABLE else correct

@@ -1,4 +1,4 @@
-"""The check of a break's invariant: it is run.
+"""The check of a break's invariant, by running it.
 
 It must hold on the unbroken engine and on every variant, and fail on the broken one, each time with
 several seeds.
@@ -35,10 +35,10 @@ Tests = Sequence[Probe]
 
 
 class FalseAlarms(msgspec.Struct, frozen=True):
-    """How an invariant fails on correct engines."""
+    """Where an invariant fails on correct engines."""
 
     failures: dict[str, Failure]
-    """The first failure on each variant on which it fails."""
+    """The first failure on each correct engine on which it fails."""
 
     @property
     def repeatable(self) -> bool:
@@ -50,7 +50,7 @@ FALSE_ALARMS: Kind[FalseAlarms] = Kind("false alarms", FalseAlarms)
 
 
 def check_invariant(page: Page, context: Context, *, applies: bool) -> Iterator[Finding]:
-    """Yield where the page's invariant does not do what an invariant has to do.
+    """Yield what is wrong with the page's invariant.
 
     It is run only if the page's patch `applies`.
     """
@@ -88,7 +88,7 @@ def _check_runs(page: Page, tests: Tests, context: Context) -> Iterator[Finding]
     (alarms,) = _false_alarms([tests], context)
     if failure := alarms.failures.get(UNBROKEN):
         problem = f"the invariant fails on the unbroken engine: {failure}"
-        remedy = "correct it: it must hold on a correct engine"
+        remedy = "correct the invariant: it must hold on every correct engine"
         yield Finding(page.path, tests[0].line, problem, remedy)
     else:
         yield from _check_variants(page, tests, alarms.failures, context)
@@ -103,7 +103,7 @@ def _check_variants(
 ) -> Iterator[Finding]:
     exceptions = page.front_as(Break).exceptions
     for name in failures.keys() - exceptions.keys():
-        problem = f"the invariant fails on the correct `{name}`: {failures[name]}"
+        problem = f"the invariant fails on the correct variant `{name}`: {failures[name]}"
         yield Finding(page.path, tests[0].line, problem, FEWER)
     names = {variant.id for variant in variants(context)}
     for name in exceptions:
@@ -115,7 +115,7 @@ def _check_variants(
 
 
 def _false_alarms(every: Sequence[Tests], context: Context) -> list[FalseAlarms]:
-    """Return how each of these invariants fails on correct engines."""
+    """Return where each of these invariants fails on correct engines."""
     engine, baseline = context.engine, context.baseline
     rewritten = [(page.id, page.sites, page.patch_texts) for page in variants(context)]
     common = key_of(FALSE_ALARMS, (engine_facts(engine), baseline.limits, rewritten))
@@ -160,12 +160,12 @@ def _check_broken_engine(page: Page, tests: Tests, context: Context) -> Iterator
     for test, run in zip(tests, runs, strict=True):
         if not (run.failure and run.failure.type == "AssertionError"):
             problem = f"the invariant {_how(run)} (seed {test.seed})"
-            remedy = "let it assert what the break violates, whatever the seed"
+            remedy = "assert something that the break violates with every seed"
             yield Finding(page.path, test.line, problem, remedy)
             return
 
 
 def _how(run: Run) -> str:
     if run.failure:
-        return f"ends on the broken engine before an assertion fails: {run.failure}"
+        return f"stops on the broken engine before an assertion fails: {run.failure}"
     return "holds on the broken engine" if run.reached else "never runs the changed code"

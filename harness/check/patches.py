@@ -82,7 +82,7 @@ def _parse(text: str) -> ast.Module:
 
 
 def _blocks(page: Page, engine: Engine) -> list[Fence]:
-    """Return the blocks of a page that are about the engine; empty for a page about another."""
+    """Return the page's blocks for this engine; none if the page is about another one."""
     is_own = not engine.foreign or page.is_about(engine.name)
     return page.diffs(engine.name) if is_own else []
 
@@ -137,7 +137,7 @@ class PatchedSources(msgspec.Struct, frozen=True):
     """The result of a patch on the engine."""
 
     digest: str
-    """A digest of the patched sources; empty for a patch that cannot be applied."""
+    """A digest of the patched sources; empty if the patch cannot be applied."""
     repeatable: ClassVar[bool] = True
 
 
@@ -148,7 +148,7 @@ PATCHED: Kind[PatchedSources] = Kind(
 
 @dataclass(frozen=True)
 class _PagePatch:
-    """A page's patch, and its words."""
+    """A page's patch, and the words in it."""
 
     page: Page
     words: _Words
@@ -156,7 +156,7 @@ class _PagePatch:
     """A digest of the engine."""
 
     def result(self, context: Context) -> PatchedSources:
-        """Return the result of the patch, which is cached: applying it takes long."""
+        """Return the result of the patch; it is cached, since applying a patch is slow."""
         key = key_of(PATCHED, (self.engine, self.page.sites, self.page.patch_texts))
         (result,) = context.baseline.cache.fetch(PATCHED, [key], lambda _: [self._apply(context)])
         return result

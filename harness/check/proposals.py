@@ -168,7 +168,7 @@ def _outcome(run: RunReport) -> str:
 
 
 def ask_rows(observed: Observed) -> Iterator[str]:
-    """Yield the rows of one `[[ask]]`: about a wrong shape if there is one, or about an outcome."""
+    """Yield the rows of one `[[ask]]`: about a wrong shape, or else about an outcome."""
     silent = [run for run in observed.report.runs if run.outcome == "silent-corruption"]
     for run in silent:
         if run.kind == "shape" and len(leaves := observed.leaves[run.probe]) == 1:
@@ -180,7 +180,7 @@ def ask_rows(observed: Observed) -> Iterator[str]:
 
 
 def _ask(probe: str, question: str, answer: str) -> Iterator[str]:
-    yield "\n[[ask]]  # what would a learner get wrong? The answer is looked up"
+    yield "\n[[ask]]  # what would a learner get wrong? The answer is looked up in the run"
     yield f'probe    = "{probe}"'
     yield f'question = "{question}"'
     yield f'answer   = "{answer}"'

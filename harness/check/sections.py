@@ -19,7 +19,7 @@ BREAK_SECTIONS: Mapping[str, str] = {
     "probes do not show it.",
     "Diagnostic": "How to see it from logs alone; what the invariant above cannot see; the "
     "stronger check. The invariant holds on every correct engine, and fails on the broken one. If "
-    'there is none, remove it, and write `no_invariant = "the reason"` in the front matter.',
+    'there is none, remove the block, and write `no_invariant = "the reason"` in the front matter.',
     "Lesson": _LESSON,
     "References": _REFERENCES,
     "On other engines": "",

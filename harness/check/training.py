@@ -12,7 +12,7 @@ from harness.pages.page import Page
 from harness.training.record import AlarmReport, MetricReport, TrainingReport
 
 ALARM_TOLERANCE = 0.1
-"""How far the shares of alarms may be from those that a page states."""
+"""How much the shares of alarms may differ from those that a page states."""
 
 
 def check_training(page: Page, context: Context) -> Iterator[Finding | TrainingReport]:
@@ -69,15 +69,15 @@ def _check_alarms(page: Page, alarms: AlarmReport | None) -> Iterator[Finding]:
     front = page.front_as(TrainingBreak)
     if alarms is None:
         if front.alarms:
-            problem = "states alarms of an invariant, but has none"
-            yield Finding(page.path, page.line_of("alarms"), problem, "write it, or leave them out")
+            problem, remedy = "has `[alarms]`, but no invariant", "write one, or remove `[alarms]`"
+            yield Finding(page.path, page.line_of("alarms"), problem, remedy)
         return
     line = page.line_of("alarms") if front.alarms else 1
     if front.no_invariant:
         problem, remedy = "`no_invariant` on a page that has an invariant", "remove one of the two"
         yield Finding(page.path, page.line_of("no_invariant"), problem, remedy)
     if alarms.problem:
-        problem = f"the invariant ends before an assertion fails, {alarms.problem}"
+        problem = f"the invariant stops before an assertion fails, {alarms.problem}"
         yield Finding(page.path, line, problem, "correct it: its argument is the log of one run")
         return
     if alarms.true <= alarms.false:
@@ -85,7 +85,7 @@ def _check_alarms(page: Page, alarms: AlarmReport | None) -> Iterator[Finding]:
             f"the invariant fails on {alarms.false:.0%} of the correct runs, and on only "
             f"{alarms.true:.0%} of the broken ones"
         )
-        yield Finding(page.path, line, problem, "let it assert what the break violates")
+        yield Finding(page.path, line, problem, "assert something that the break violates")
     for name, observed, stated in (
         ("false", alarms.false, alarms.stated_false),
         ("true", alarms.true, alarms.stated_true),

@@ -68,7 +68,7 @@ def break_engine(
 
 
 def exit_status(report: Report | TrainingReport) -> int:
-    """Return 0 if all is as the page says; on another engine, if the break is new and judged."""
+    """Return 0 if all is as the page says; on another engine, if the break is judged and new."""
     from harness.core.report import Report
 
     if isinstance(report, Report) and report.engine.foreign:
@@ -144,7 +144,7 @@ def _prepare(session: Session, page: Page, probes: Sequence[str], seeds: int | N
 
 
 def _show_absence(session: Session, page: Page) -> Report:
-    """Print what is known of a break that does not apply: whether the engine already has it."""
+    """Print what is known about a break that does not apply: does the engine already have it?"""
     from harness.experiment.lab import report_absence
 
     report = report_absence(page, session.engine, session.variant_id)
@@ -159,7 +159,7 @@ def _show_absence(session: Session, page: Page) -> Report:
 
 
 def _with_resemblance(session: Session, page: Page, report: Report) -> Report:
-    """Return the report on another engine, with whether the unbroken engine has the bug already."""
+    """Return the report; on another engine, it says if the unbroken engine has the bug too."""
     if not session.engine.foreign or page.is_about(session.engine.name):
         return report
     import msgspec

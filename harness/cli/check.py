@@ -82,7 +82,7 @@ def _entries(checks: Sequence[PageCheck]) -> list[dict[str, object]]:
 
 
 def _check_on_engine(session: Session, ids: Sequence[str], only: Sequence[Path]) -> int:
-    """Check the pages about another engine there, and compare the breaks about minigrad with it.
+    """Check the pages about a foreign engine, and compare the breaks about minigrad with it.
 
     A difference from a page about minigrad is a failure only if it shows that a patch is not the
     change that its page means.
@@ -123,7 +123,7 @@ def _check_on_engine(session: Session, ids: Sequence[str], only: Sequence[Path])
 def _compare(
     session: Session, pages: Sequence[Page], ids: Sequence[str]
 ) -> tuple[list[Report], list[Finding]]:
-    """Compare breaks about minigrad with another engine."""
+    """Compare what pages about minigrad state with what happens on another engine."""
     from harness.check.expectations import check_on_engine
     from harness.experiment.baseline import Baseline
     from harness.experiment.comparison import compare_pages

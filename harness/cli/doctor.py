@@ -26,7 +26,7 @@ def doctor(
     ] = False,
     settings: Annotated[
         bool,
-        typer.Option("--settings", help="Print only the text of a harness.toml, to be saved."),
+        typer.Option("--settings", help="Print only a harness.toml, ready to be saved."),
     ] = False,
     breaks: Breaks = None,
     no_cache: NoCache = False,

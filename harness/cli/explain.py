@@ -14,7 +14,7 @@ def explain(
     word: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[WORD]",
+            metavar="WORD",
             help="An outcome, a stage, a diagnostic or another term; all by default.",
         ),
     ] = None,

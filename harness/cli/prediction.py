@@ -60,7 +60,7 @@ def ask_outcomes(console: Screen, probes: Sequence[Probe]) -> dict[str, Outcome]
     choices = " · ".join(f"{say(outcome)[0]} {say(outcome)}" for outcome in CHOICES)
     console.print(Text(say("What do you predict?"), "bold"))
     console.print(f"  {choices}")
-    console.print(f"  {say('Enter skips a probe, Ctrl-D all remaining ones.')}\n")
+    console.print(f"  {say('Enter skips a probe; Ctrl-D skips the rest.')}\n")
     predictions = {}
     for probe in probes:
         console.print(Text.assemble((probe.name, "bold"), f"  {say(probe.doc.splitlines()[0])}"))
@@ -88,7 +88,7 @@ def ask_moves(console: Screen, metrics: Sequence[str]) -> dict[str, str]:
     say, moves = console.say, {"l": "lower", "h": "higher", "s": "same"}
     console.print(Text(say("What do you predict?"), "bold"))
     choices = " · ".join(f"{letter} {say(word)}" for letter, word in moves.items())
-    console.print(f"  {choices}; {say('Enter skips a metric, Ctrl-D all remaining ones')}")
+    console.print(f"  {choices}; {say('Enter skips a metric; Ctrl-D skips the rest')}")
     predictions = {}
     for metric in metrics:
         try:

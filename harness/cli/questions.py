@@ -1,4 +1,4 @@
-"""A page's questions on a terminal: each is answered at once with what was observed."""
+"""A page's questions on a terminal; the observed answer follows each of them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from harness.report.terminal import Screen
 
 
 def ask_questions(console: Screen, questions: Sequence[QuestionReport]) -> None:
-    """Prompt for an answer to each question, and show the observed one; end of input skips all."""
+    """Ask each question, and show the observed answer; end of input skips the rest."""
     say, count, answered = console.say, 0, 0
     console.print(Text(say("Questions"), "bold"))
-    console.print(f"  {say('Enter skips a question, Ctrl-D all remaining ones.')}\n")
+    console.print(f"  {say('Enter skips a question; Ctrl-D skips the rest.')}\n")
     for question in questions:
         console.print(Text.assemble((question.probe, "bold"), f"  {say(question.question)}"))
         for number, choice in enumerate(question.choices, start=1):
@@ -48,7 +48,7 @@ def _reply(question: QuestionReport, right: bool | None, say: Language) -> Text:
 def is_right(typed: str, question: QuestionReport, say: Language = ENGLISH) -> bool:
     """Whether what was typed means the observed answer.
 
-    Numbers count to three significant digits, and fractions such as 1/3 are numbers; spaces and
+    Numbers are compared to three significant digits, and may be fractions such as 1/3; spaces and
     brackets do not matter. A choice may be named by its number, unless the choices are numbers.
     """
     answer, choices = question.answer or "", question.choices
@@ -74,7 +74,7 @@ def _plain(text: str) -> str:
 
 
 def _numbers(text: str) -> list[str] | None:
-    """Return the numbers of a list or a shape, with three significant digits; None for a text."""
+    """Return the numbers of a list or a shape, to three significant digits; None for other text."""
     parts = re.split(r"[\s,]+", re.sub(r"[\[\]()]", " ", text).strip(" ,"))
     try:
         return [f"{_number(part):.3g}" for part in parts if part]

@@ -120,7 +120,7 @@ class Session:
         if self.variant is not None and engine.foreign and not self.variant.is_about(engine.name):
             raise UsageError(
                 f"--on {self.variant_id}: this variant is not a rewrite of {engine.name}",
-                f"leave --on out, or write a variant whose blocks are for engine={engine.name}",
+                f"leave --on out, or write a variant with ```diff engine={engine.name} blocks",
             )
         return engine
 

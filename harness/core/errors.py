@@ -7,7 +7,7 @@
     ├── DoesNotApply          1   a valid patch that matches nothing in this engine
     ├── NotAccepted           1   a matrix that must not be committed
     ├── EnvironmentProblem    3   an engine that does not import, a missing library
-    └── InternalError         3   breaklab itself is wrong: its own engine fails, for example
+    └── InternalError         3   a bug in breaklab: for example, its own engine fails
 
 The command line prints problem and remedy on standard error and exits with the status.
 """
@@ -135,6 +135,6 @@ class EnvironmentProblem(BreaklabError):
 
 
 class InternalError(BreaklabError):
-    """Something is wrong in breaklab itself, so no result can be believed."""
+    """Something is wrong in breaklab itself, so no result can be trusted."""
 
     exit_status = 3

@@ -90,7 +90,7 @@ class QuestionReport(msgspec.Struct, frozen=True):
     because: str
     choices: list[str] = []
     problem: str | None = None
-    """Why the page's expression has no answer, or not one of the choices."""
+    """Why the expression has no value, or its value is not one of the choices."""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -116,11 +116,11 @@ class Report(msgspec.Struct, frozen=True):
     """How the patch was applied: by replacing the code of functions in a loaded engine, or by
     loading the patched text. None if nothing was run."""
     misplaced: Message | None = None
-    """Why the patch is not the change that the page means; then nothing is judged."""
+    """Why the patch is not the change that the page describes; then nothing is judged."""
     partial: Message | None = None
-    """That the patch changes only some of the branches that store a gradient."""
+    """Set if the patch changes only some of the branches that store a gradient."""
     resembles: list[str] = []
-    """The probes on which the unbroken engine is already wrong as our engine is with the break."""
+    """The probes on which the unbroken engine already gives the break's wrong results."""
     why: str = ""
     """Why the break does what it does, in the page's words; empty if it does not say."""
     beware: str = ""
@@ -128,7 +128,7 @@ class Report(msgspec.Struct, frozen=True):
     invariant: str = ""
     """The last assertion of the page's invariant."""
     questions: list[QuestionReport] = []
-    """The page's questions, if these are its own probes on the unchanged reference engine."""
+    """The page's questions, if its own probes ran on the reference engine without a variant."""
 
     @property
     def repeatable(self) -> bool:

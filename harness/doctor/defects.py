@@ -1,4 +1,4 @@
-"""What looks wrong in an engine: its bugs, each with its root, its place and a break like it."""
+"""What looks wrong in an engine: each bug with its root, its place and a similar break."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.runs.cached_runs import run_cached
 
 
 class Alike(msgspec.Struct, frozen=True):
-    """A break of the catalogue that behaves as the engine does."""
+    """A break of the catalogue that behaves like the engine."""
 
     break_: str = msgspec.field(name="break")
     title: str
@@ -39,7 +39,7 @@ class Defect(msgspec.Struct, frozen=True):
     evidence: Message
     """The numbers on that probe, or the failure."""
     site: SiteReport | None
-    """The function that runs on these probes and least on others; None if there is none."""
+    """The function that these probes run and other probes run least, if there is one."""
     probes: list[str]
     """The other probes that show it."""
     alike: list[Alike]

@@ -118,7 +118,7 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
 
 
 def _own_probes(catalogue: Catalogue) -> list[Probe]:
-    """Return the own probes of pages about engines of any design, each name once."""
+    """Return the probes that pages about engines of any design define, each name once."""
     pages = (page for page in catalogue.pages[0] if isinstance(page.front, Break) and page.portable)
     named = {probe.name: probe for page in pages for probe in page.probes}
     return [probe for name, probe in named.items() if name not in catalogue.shared_probes]

@@ -1,7 +1,7 @@
-"""Which break of the catalogue behaves as an engine does.
+"""Which breaks of the catalogue behave like an engine's bugs.
 
 The breaks are put into minigrad, or into its variant that accumulates gradients as the engine does,
-and run on the same probes. A break is alike if it gives the same wrong numbers on the most basic
+and run on the same probes. A break matches if it gives the same wrong numbers on the most basic
 probe of a finding, and is right on every probe on which the engine is right. Nothing about the
 engine's source is compared.
 """
@@ -60,7 +60,7 @@ class Comparison:
     def explain(self, root: Root) -> Explanation:
         """Return the breaks that explain most of the findings, those of the lowest level.
 
-        A crash with another message counts only between breaks that explain as much otherwise.
+        A crash with a different message only decides between breaks that are otherwise equal.
         """
         pages = [page for page in self._breaks if self._may_show(page, root)]
         explained = [(page, self._explained(page, root)) for page in pages]
@@ -99,12 +99,12 @@ class Comparison:
         """The probes with which each break is caught in the committed matrix."""
         rows: dict[str, _Row] = {}
         for file in (root / "matrix.toml" for root in self._catalogue.roots):
-            with suppress(PageError, msgspec.DecodeError):  # without it, the pages' word is enough
+            with suppress(PageError, msgspec.DecodeError):  # then what the pages state is used
                 rows |= msgspec.toml.decode(read_text(file, _LARGEST), type=dict[str, _Row])
         return {name: set[str]().union(*row.caught_by.values()) for name, row in rows.items()}
 
     def _explained(self, page: Page, root: Root) -> dict[str, Result]:
-        """Return the findings that a break explains; none if it is not alike."""
+        """Return the findings that a break explains; none if it does not match."""
         try:
             broken = self._clean.patched(put(page, self._clean))
         except BreaklabError:  # the variant may write it differently
@@ -140,7 +140,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The breaks that behave alike, and the findings that they explain."""
+    """The breaks that match, and the findings that they explain."""
 
     pages: tuple[Page, ...]
     probes: frozenset[str]
@@ -155,8 +155,8 @@ class _Row(msgspec.Struct, frozen=True):
 
 
 Result = Literal["other", "same failure", "same", "right"]
-"""A break's result on a probe: right, or as that of the engine (perhaps with another message of a
-failure), or another wrong one."""
+"""A break's result on a probe: right, wrong like the engine's (perhaps with a different failure
+message), or wrong in another way."""
 
 RESULTS: tuple[Result, ...] = ("other", "same failure", "same", "right")
 """If the losses of a probe have different results, the first in this order counts."""

@@ -5,9 +5,9 @@ that explains most of them: an op, an op that broadcasts in some way, or a tenso
 twice. The features of a probe are read from the backward walk that minigrad records for it.
 Features are ranked by Ochiai's coefficient, as in spectrum-based fault localisation (Abreu,
 Zoeteweij and van Gemund, An Evaluation of Similarity Coefficients for Software Fault Localization,
-PRDC 2006): the part of the findings that have the feature, and of the feature's probes that are
-findings. The place in the user's source is found in the same way, from the functions that each
-probe calls.
+PRDC 2006), from the share of the findings that have the feature and the share of the probes with
+the feature that are findings. The place in the user's source is found in the same way, from the
+functions that each probe calls.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Root:
     """Findings that one cause explains."""
 
     feature: Feature | None
-    """None for a single finding that nothing sets apart from the probes that are right."""
+    """None for a single finding that no feature distinguishes from the correct probes."""
     probes: tuple[str, ...]
     """The most basic one first."""
 
@@ -221,7 +221,7 @@ def _merged(parts: Sequence[_Part], sizes: Mapping[str, int]) -> Root:
 
 
 def _widened(feature: Feature | None) -> Feature | None:
-    """Return the feature under which different uses of an op, say, are one group."""
+    """Return the feature that makes one group of, for example, different uses of an op."""
     if feature is None or feature.op:
         return feature and Feature(feature.op)
     return Feature("", _WIDER.get(feature.detail, feature.detail))
@@ -242,7 +242,7 @@ _BACKWARD = re.compile(r"back|grad|vjp|pull|rule|adjoint", re.IGNORECASE)
 def place_of(
     root: Root, right: Collection[str], called: Mapping[str, AbstractSet[str]], engine: Engine
 ) -> SiteReport | None:
-    """Return the function of the engine that the findings call, and other probes least.
+    """Return the function of the engine that the findings call and other probes call least.
 
     `called` has the functions that each probe calls, as `harness.runs.coverage` names them. If some
     have the name of the op, only these count. None if every probe that is right calls all of them.

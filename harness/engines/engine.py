@@ -41,9 +41,9 @@ class Dialect:
     leaf: str = "Tensor(data, requires_grad=True)"
     value: str = "t.data"
     gradient: str = "t.grad"
-    """Empty if `backward` returns the gradients of `leaves`. With `before`, a leaf's data before
-    the backward pass, it is evaluated at once, and the leaf gets its data back: an optimizer's step
-    shows the gradient."""
+    """Empty if `backward` returns the gradients of `leaves`. An expression that uses `before`, a
+    leaf's data before the backward pass, reads the gradient from an optimizer's step: it is
+    evaluated right after the pass, and the data is restored."""
     backward: str = "t.backward(cotangent)"
     backward_again: str | None = None
     """As `backward`, but keeping the graph for another pass; None if the library cannot."""
@@ -116,7 +116,7 @@ OUR_ENGINE = "minigrad"
 def find_engine() -> Engine:
     """Read the files of the reference engine, without importing it.
 
-    They are those beside the harness, whatever else the import path calls `minigrad`. Raises
+    They are those beside the harness, even if the import path has another `minigrad`. Raises
     EnvironmentProblem if there are none.
     """
     folder = PACKAGES / OUR_ENGINE

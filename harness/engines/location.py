@@ -328,7 +328,7 @@ def _siblings(paths: Iterable[Path], root: Path, top: str) -> set[str]:
 
 
 def _may_be_imported(root: Path, top: str) -> set[str] | None:
-    """The top-level modules that come with this one, where others are installed; None elsewhere."""
+    """The top-level modules installed together with this one; None outside site-packages."""
     is_shared = root.name in ("site-packages", "dist-packages")
     return {top, *_distributed_with(root, top)} if is_shared else None
 

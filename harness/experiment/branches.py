@@ -84,7 +84,7 @@ def _stored(test: ast.expr, branches: Sequence[Branch]) -> str | None:
 
 
 def _repeats(site: Site, branches: Sequence[Branch]) -> bool:
-    """Whether the changed branch does what the other one does: then both are as the page means."""
+    """Whether the changed branch now does what another branch does: the patch is complete."""
     try:
         after = Branch(quiet_parse(site.after).body).code
     except SyntaxError:

@@ -1,7 +1,7 @@
 """Breaks on a foreign engine, page by page: where they apply, and what happens there.
 
 The results are compared with what each page states. A difference is not a failure, since pages are
-written about minigrad, unless it shows that the patch is not the change that the page means.
+written about minigrad, unless it shows that the patch is not the change that the page describes.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def _fit_all(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dic
 def _clean_runs(
     engine: Engine, probes: Sequence[Probe], baseline: Baseline, *, again: bool = False
 ) -> dict[Pair, Run]:
-    """Return the unbroken engine's runs; with `again`, those of another job."""
+    """Return the unbroken engine's runs; with `again`, those of a second job."""
     job = baseline.job(engine.without_sites(), probes)
     # Without sites nothing is recorded there, so `trailed` affects only the key in the cache.
     job = msgspec.structs.replace(job, measure=(KINKS,), trailed=not again)
@@ -128,7 +128,8 @@ def _confirmed(item: Fit, again: Fit) -> Fit:
     if (again.verdict, again.kind) == (item.verdict, item.kind):
         return item
     reason = message(
-        "not reproducible: {evidence}; alone in a new process, it did not fail in this way",
+        "not reproducible: {evidence}; when the probe ran alone in a new process, it did not fail "
+        "in this way",
         evidence=item.reason,
     )
     return Fit(item.probe, "unjudged", reason, "not-reproducible")
@@ -143,7 +144,7 @@ def _fit_probe(
     item = min(both, key=lambda item: ORDER.index(item.verdict))
     if item.verdict == "bug" and probe.retains_graph and not _retains(engine):
         reason = message(
-            "{evidence}: its backward pass cannot be asked to retain the graph",
+            "{evidence}: its backward pass has no option to retain the graph",
             evidence=item.reason,
         )
         return msgspec.structs.replace(item, verdict="differs", reason=reason, kind="")
@@ -193,7 +194,7 @@ def _without_addresses(failure: Failure) -> Failure:
 
 
 def _fit_failure(probe: str, failure: Failure) -> Fit:
-    """Return what a failure says about the engine: it depends on whose code raised what, when."""
+    """Return what a failure says about the engine, given whose code raised what, and when."""
     origin = failure.origin or Origin("engine", in_backward=True)  # such as a signal
 
     def fit(verdict: Conformance, reason: Message, kind: str = "") -> Fit:
@@ -203,7 +204,7 @@ def _fit_failure(probe: str, failure: Failure) -> Fit:
     if origin.missing:
         return fit("lacks", missing_name(origin))
     if failure.type in LIMITS:
-        reason = message("it reaches a limit of breaklab: {failure}", failure=failure.sentence)
+        reason = message("it exceeds a limit of breaklab: {failure}", failure=failure.sentence)
         return fit("unjudged", reason, "limit")
     if failure.type in ABSENT or origin.raiser == "call":
         return fit("lacks", text)

@@ -150,7 +150,9 @@ def _survey_problem(target: Target, steps: Sequence[SurveyStep]) -> EnvironmentP
     }
     raiser = failure.origin.raiser if failure.origin else "engine"
     ours = raiser in ("adapter", "probe") and failure.type != "SurveyFailed"
-    other = "this is a limit of breaklab, not of the engine: please report it" if ours else _FIX
+    other = (
+        "this is a limitation of breaklab, not of the engine: please report it" if ours else _FIX
+    )
     remedy = remedies.get(last.step, other)
     problem = f"the engine `{target.engine}` cannot be used: {reason}{attempts}"
     return EnvironmentProblem(problem, _line(remedy))
@@ -162,11 +164,11 @@ def _expressions_remedy(step: SurveyStep) -> str:
     if not found.value:
         return (
             f'write `leaf = "{name}(data)"` with all that a leaf needs, such as '
-            '`requires_grad=True`, and `data = "t.data"`, how its data is read'
+            '`requires_grad=True`, and `data = "t.data"`, which reads its data'
         )
     return (
         f"keep `leaf = {_text(found.leaf)}` and `data = {_text(found.value)}`, which work, and "
-        'write `backward = "t.backward(cotangent)"`, how the backward pass starts from an output, '
+        'write `backward = "t.backward(cotangent)"`, which starts the backward pass at an output, '
         'and `grad = "t.grad"`; or, if a function returns the gradients, only '
         '`backward = "gradients(t, leaves)"`, and `functions = ["its_module"]` if it is in '
         "another file"
@@ -186,7 +188,7 @@ def _missing_name_problem(target: Target, origin: Origin) -> EnvironmentProblem:
     change = f"write `{name}` in its place" if hasattr(builtins, name) else "use its new name"
     return EnvironmentProblem(
         f"the engine `{target.engine}` cannot be used: {missing_name(origin)}",
-        f"{change} in {place}; it cannot run with an older NumPy here, as breaklab needs NumPy 2",
+        f"{change} in {place}; an older NumPy is not possible, since breaklab needs NumPy 2",
     )
 
 

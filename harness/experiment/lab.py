@@ -153,7 +153,7 @@ def add_stages(experiment: Experiment, baseline: Baseline, report: Report) -> Re
 
 
 def misplacement(experiment: Experiment, baseline: Baseline) -> Message | None:
-    """Return why the patch is not the change that the page means; only its guards are run."""
+    """Return why the patch is not the change that the page describes; only its guards are run."""
     if not experiment.guards:
         return None
     bare = Baseline(baseline.cache, (), baseline.limits)

@@ -70,7 +70,7 @@ class Experiment(PatchedEngine):
     probes: tuple[Probe, ...]
     guards: tuple[Probe, ...] = ()
     """Probes on which the page says that the break does not show: a patch that changes a foreign
-    engine's result on one of them is not the change that the page means."""
+    engine's result on one of them is not the change that the page describes."""
     left_out: Mapping[str, Message] | None = None
     """Probes that cannot be used to judge the engine, and why; None before they are known."""
     questions: tuple[Question, ...] = ()

@@ -1,8 +1,8 @@
-"""Whether a patch on a foreign engine is the change that its page means.
+"""Whether a patch on a foreign engine is the change that its page describes.
 
 The probes on which the page says that the break does not show are the guards: the patched engine
-has to stay right on them. A guard cannot tell if it means something else on this engine, because
-the loss itself needs the changed code, or because single numbers are reused where an array is not.
+has to stay right on them. A guard is inconclusive if it works differently on this engine: if the
+loss itself runs the changed code, or if single numbers are reused where an array is not.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ OUTPUT_ALONE = read_probes(
 )
 """A probe without an op: only the loss is computed and differentiated."""
 
-REUSED = message("the engine uses its numbers several times, where an array is used once")
+REUSED = message(
+    "this engine of single numbers uses a number several times, where an array is used once"
+)
 IN_THE_LOSS = message(
-    "`backward` takes no cotangent, and the loss that stands for it needs the changed code"
+    "`backward` takes no cotangent, and the weighted sum that replaces it runs the changed code"
 )
 
 
@@ -33,7 +35,7 @@ def examine(
     judgements: Mapping[Pair, Judgement],
     keys: Mapping[Pair, CleanRun],
 ) -> tuple[Message | None, dict[str, Message]]:
-    """Return why the patch is misplaced, if it is, and why some guards cannot tell."""
+    """Return why the patch is misplaced, if it is, and why some guards are inconclusive."""
     shown = {
         pair: judgement
         for pair, judgement in judgements.items()

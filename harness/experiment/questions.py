@@ -102,7 +102,7 @@ def _evaluate(node: ast.expr, names: Mapping[str, Any]) -> Any:
             return _item(value, name) if isinstance(value, dict) else _of_array(value, name)
         case ast.Subscript(value=inner, slice=index):
             return _indexed(_evaluate(inner, names), _index(index))
-    raise _NoAnswer(f"contains `{ast.unparse(node)}`")
+    raise _NoAnswer(f"contains `{ast.unparse(node)}`, which is not allowed")
 
 
 def _item(value: Mapping[str, Any], name: str) -> Any:

@@ -22,10 +22,10 @@ from harness.pages.probe import Probe
 def resembling_probes(
     page: Page, engine: Engine, catalogue: Catalogue, baseline: Baseline
 ) -> list[str]:
-    """Return the page's probes on which the engine is wrong exactly as our engine with the break.
+    """Return the page's probes on which the engine is wrong just as ours is with the break.
 
-    Ours accumulates gradients as that engine does. Empty if the engine is right on some probe on
-    which the break shows: then its mistake is another one.
+    Our engine accumulates gradients in the same way. Empty if the engine is right on some probe on
+    which the break shows: then it has a different bug.
     """
     fits = fit(engine, catalogue.probes_for(page), baseline)
     names = [name for name, item in fits.items() if item.verdict in ("fits", "bug")]

@@ -40,7 +40,7 @@ class SuiteReport(msgspec.Struct, frozen=True):
     gradable: bool
     """Whether the tests pass without a break."""
     reason: str
-    """Why the suite is not gradable."""
+    """Why the suite cannot be graded."""
     tests: int
     """The number of tests that passed without a break, and were run on breaks."""
     breaks: list[BreakResult]

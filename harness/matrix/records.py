@@ -20,8 +20,8 @@ BreakFate = Literal[
 
 `survived`: some probe runs the patched code, and no diagnostic that ran catches it anywhere.
 `never-reached`: no probe runs it, so nothing is known. `misplaced`: in this engine, the patch is
-not the change that the page means. `crashes-only`: caught, but never silently wrong, so it cannot
-be overlooked.
+not the change that the page describes. `crashes-only`: caught, but never silently wrong, so it
+cannot be overlooked.
 """
 
 

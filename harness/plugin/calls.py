@@ -13,10 +13,10 @@ class Calls:
     """The code objects of all functions that are called while recording."""
 
     def __init__(self) -> None:
-        self._called: dict[int, CodeType] = {}  # by `id`, since comparing code takes long
+        self._called: dict[int, CodeType] = {}  # by `id`, since comparing code is slow
 
     def start(self) -> None:
-        """Begin to record, in this thread and in those that start later."""
+        """Start to record, in this thread and in those that start later."""
         threading.setprofile(self._note)
         sys.setprofile(self._note)
 

@@ -55,7 +55,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What tests say to a break."""
+    """What the tests find on a break."""
 
     reached: Sequence[int] = ()
     failed: Sequence[int] = ()
@@ -79,7 +79,7 @@ class _Tests:
 
 
 PATIENCE = 10.0
-"""Seconds that the tests may take on any break, beside twenty times as long as without one."""
+"""Seconds that the tests may take on a break, besides twenty times their time without one."""
 
 
 class Runner:
@@ -265,7 +265,7 @@ class _Protocol:
 
 
 def _be_silent(config: pytest.Config) -> None:
-    """Send everything that is printed nowhere, and start pytest's capturing anew."""
+    """Discard everything that is printed, and restart pytest's capturing."""
     config.option.tbstyle = "native"  # nobody reads it, and this is the fastest
     config.option.usepdb = False
     capture = config.pluginmanager.getplugin("capturemanager")

@@ -50,14 +50,14 @@ class _Observed:
     """What one process observed while its tests ran without a break."""
 
     reason: str
-    """Why the suite says nothing about a break."""
+    """Why the suite cannot be run on breaks; empty if it can."""
     reach: Mapping[str, Reach]
     """The tests that pass, by id."""
     libraries: Sequence[str]
 
 
 class BreaksSession:
-    """The plugin while it runs: what the tests call, and what they say to each break."""
+    """The plugin while it runs: what the tests call, and what they find on each break."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config, self.catalogue, self.cache = config, open_catalogue(), open_cache()
@@ -82,7 +82,7 @@ class BreaksSession:
         fix_hypothesis()
 
     def _selected(self, config: pytest.Config) -> list[Page]:
-        """Return the selected breaks. A file in place of a selection is one to collect."""
+        """Return the selected breaks. A file name in its place is a file to collect."""
         selection = config.getoption("breaks")
         path = Path(config.invocation_params.dir) / selection.partition("::")[0]
         if path.exists() and selection not in self.catalogue.files:
@@ -159,7 +159,7 @@ class BreaksSession:
         path = getattr(module, "__file__", None)
         if path and str(Path(path)) not in self.code.paths:
             raise pytest.UsageError(
-                f"the tests import `{name}` from {path}, and the engine under test is in "
+                f"the tests import `{name}` from {path}, but the engine under test is in "
                 f"{self.engine.root}: name it with --breaks-engine"
             )
 
@@ -322,7 +322,7 @@ def _engine(name: str | None, catalogue: Catalogue, cache: Cache) -> Engine:
 
 
 def _reason(session: pytest.Session) -> str:
-    """Return why the suite says nothing about a break; empty if it does."""
+    """Return why the suite cannot be run on breaks; empty if it can."""
     if session.testsfailed:
         return f"{session.testsfailed} tests fail without a break"
     if session.shouldstop or session.shouldfail:

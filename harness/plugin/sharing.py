@@ -1,8 +1,8 @@
 """Sharing the breaks among the workers of pytest-xdist.
 
 Each worker has run only some of the tests. When its tests are done, it writes down what they reach,
-waits until the others have done the same, and then takes one break after another. The workers meet
-in a folder that the main process creates.
+waits until the others have done the same, and then takes one break after another. They share a
+folder that the main process creates.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Group:
     workers: int = 1
 
     def begin(self) -> None:
-        """Say that this worker takes part."""
+        """Register this worker."""
         self._write("process", os.getpid())
 
     def exchange(self, results: Any) -> list[Any]:
@@ -99,7 +99,7 @@ class Meeting:
         self.reports: list[SuiteReport] = []
 
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker where to meet the others."""
+        """Tell a worker which folder the group shares."""
         node.workerinput[FOLDER] = self.folder
 
     def pytest_testnodedown(self, node: Any) -> None:

@@ -107,7 +107,7 @@ def _show_probes(console: Screen, fits: list[Fit]) -> None:
     others = [pair for pair in others if not _LACKING.match(pair[0])]
     _show_reasons(console, "These need something else that it lacks:", others)
     unjudged = [(str(item.reason), item.probe) for item in fits if item.verdict == "unjudged"]
-    _show_reasons(console, "These cannot be judged by breaklab:", unjudged)
+    _show_reasons(console, "breaklab cannot judge these:", unjudged)
     differing = [(str(item.reason), item.probe) for item in fits if item.verdict == "differs"]
     _show_reasons(console, "These define or round something differently:", differing)
     console.print()

@@ -122,7 +122,7 @@ def _show_lost(console: Console, matrix: Matrix) -> None:
     headings = {
         "survived": "Survivors: some probe runs them, no diagnostic catches them",
         "never-reached": "Never reached: no probe runs the patched code, so nothing is known",
-        "misplaced": "Misplaced: in this engine, the patch is not the change that the page means",
+        "misplaced": "Misplaced: here, the patch is not the change that the page describes",
         "does-not-apply": "Without a site in this engine",
     }
     for fate, heading in headings.items():

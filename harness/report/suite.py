@@ -32,13 +32,13 @@ def lines(report: SuiteReport, verbose: int = 0) -> Iterator[str]:
     if missed:
         shown = missed if verbose > 0 else missed[:FEW]
         more = f" and {len(missed) - len(shown)} more" if len(missed) > len(shown) else ""
-        yield f"No test runs the changed code of {len(missed)}: {', '.join(shown)}{more}"
+        yield f"Not reached by any test ({len(missed)}): {', '.join(shown)}{more}"
     if absent := fates["does-not-apply"]:
-        yield f"{absent} other breaks have no site in this engine"
+        yield f"No site in this engine: {absent}"
     if reloaded := sum(result.path == "reloaded" for result in report.breaks):
-        yield f"{reloaded} were run in a fresh process, since their code cannot be replaced"
+        yield f"Run in a fresh process, since the code cannot be replaced: {reloaded}"
     for test, names in report.claims.items():
-        yield f"{test} does not kill {', '.join(names)}, as its mark says"
+        yield f"{test} does not kill {', '.join(names)}, although its mark says so"
     if lost := [result for result in report.breaks if result.fate in ("survived", "not-reached")]:
         yield f"next: harness break {lost[0].break_}"
 
@@ -49,7 +49,7 @@ def _survivors(report: SuiteReport, verbose: int) -> Iterator[str]:
         return
     shown = survivors if verbose > 0 else survivors[:MOST]
     width = max(len(result.break_) for result in shown)
-    yield f"{len(survivors)} survive:"
+    yield f"Survivors ({len(survivors)}):"
     for result in shown:
         yield f"  {result.break_:{width}}  {_about(result)}".rstrip()
     if len(survivors) > len(shown):

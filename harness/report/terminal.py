@@ -291,8 +291,8 @@ def show_resemblance(console: Screen, report: Report) -> None:
     """Print the probes on which the unbroken engine already behaves like the break."""
     probes = ", ".join(f"`{probe}`" for probe in report.resembles)
     line = console.say(
-        "Your engine already behaves like this break on {probes}: without it, its results there "
-        "are the same wrong ones.",
+        "Your engine already behaves like this break on {probes}: it gives the same wrong results "
+        "without it.",
         probes=probes,
     )
     console.print(Text(line, "bold red"))
@@ -324,7 +324,7 @@ def _show_verdict(console: Screen, report: Report) -> None:
     elif report.engine.foreign:
         console.print(_comparison(report, say))
         if report.partial:
-            line = say("The patch fits only in part: {reason}.", reason=report.partial)
+            line = say("The patch applies only in part: {reason}.", reason=report.partial)
             console.print(Text(line, "yellow"))
     elif report.left_out and not report.runs:
         console.print(say("No probe can be judged."))

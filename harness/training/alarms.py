@@ -1,6 +1,6 @@
-"""The invariant of a page with a recipe: how often it fails on the logs of both sides.
+"""The invariant of a page with a recipe: how often it fails on correct and on broken runs.
 
-It is a function of the log of one run, without the values that a log would not have. Page code is
+Its argument is the log of one run, without the values that a real log would not have. Page code is
 run in confined children only: each log is sent as the text of a test.
 """
 

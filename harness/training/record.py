@@ -65,11 +65,11 @@ class AlarmReport(msgspec.Struct, frozen=True):
     false: float
     """The share of correct runs on which it fails."""
     true: float
-    """The same share of the broken runs that end."""
+    """The same share of the broken runs that do not crash."""
     stated_false: float | None
     stated_true: float | None
     problem: str | None = None
-    """The first failure that is not of an assertion."""
+    """The first failure other than a failed assertion."""
 
 
 class TrainingReport(msgspec.Struct, frozen=True):

@@ -114,7 +114,7 @@ as the page predicts for engines that accumulate gradients as this one does. A c
 silent corruption is not a failure: it is how this engine responds to the same bug. Counts may vary
 by a run or two if an engine keeps its graph in sets, whose order depends on memory addresses. A
 dash: the break has no site in the engine, or the engine cannot run any probe of its page.
-Misplaced: the patch is not the change that the page means there."""
+Misplaced: the patch is not the change that the page describes."""
 
 
 def _cell(report: Report) -> str:

@@ -79,7 +79,7 @@ class Adapter(Library):
         super().backward(t.native, cotangent)
 
     def backward_again(self, t: Any, cotangent: NumericArray) -> None:
-        """Run the backward pass and keep the graph: ask for it, if the engine can be asked."""
+        """Run the backward pass and keep the graph, with the engine's option for that, if any."""
         if not takes_option(getattr(t.native, "backward", None), "retain_graph"):
             self.backward(t, cotangent)
             return
@@ -241,7 +241,7 @@ class Tensor:
         run(self, weights)
 
     def retain_grad(self) -> None:
-        """Keep the gradient of this result; most engines keep those of all."""
+        """Keep the gradient of this result; most engines keep every gradient."""
         retain = self.adapter.method(self.native, "retain_grad")
         if retain is not None:
             call_engine(retain)

@@ -98,7 +98,7 @@ def _is_ours(function: Callable[..., Any]) -> bool:
 
 
 def _call_ours(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Call a function of the adapter: an exception without a deeper frame is a limit of ours."""
+    """Call a function of the adapter: an exception without a deeper frame is our limitation."""
     return function(*arguments, **options)
 
 
@@ -112,7 +112,7 @@ def takes_nothing(function: Callable[..., Any]) -> bool:
 
 
 def positional(function: Callable[..., Any]) -> tuple[int, float]:
-    """Return how few and how many positional arguments a function takes; (0, inf) if unknown."""
+    """Return the least and the largest number of positional arguments; (0, inf) if unknown."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # written in C

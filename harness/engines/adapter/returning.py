@@ -24,7 +24,7 @@ class ReturningAdapter(Adapter):
     """
 
     def __init__(self, dialect: Dialect, module: ModuleType) -> None:
-        """Begin without leaves."""
+        """Start without leaves."""
         super().__init__(dialect, module)
         self._leaves: list[weakref.ref[Leaf]] = []
 

@@ -1,7 +1,7 @@
 """Trying expressions on a loaded engine, each attempt in a fork, within a limit on time.
 
-An attempt that fails may leave a tape half filled or a counter behind, and would spoil the next one
-if both ran in the same process.
+An attempt that fails may leave a half-filled tape or a changed counter behind, which would spoil
+the next attempt in the same process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Attempts:
     """What was tried on an engine, and how it failed."""
 
     def __init__(self, module: ModuleType, functions: Iterable[str]) -> None:
-        """Begin to measure the processor time."""
+        """Start to measure the processor time."""
         self.failed: list[str] = []
         self.cause: Origin | None = None
         """Where an attempt used a name that NumPy does not have."""
@@ -95,7 +95,7 @@ class Attempts:
             _EACH if limited else None,
         )
         if data is None:
-            self._list(f"{what}: it did not come to an end, or ended the process")
+            self._list(f"{what}: it did not end, or it ended the process")
             return None
         try:
             decoded: Any = msgspec.msgpack.decode(

@@ -236,9 +236,9 @@ class _Explorer:
         assert self.attempts is not None
         pair: Any = tuple[Failure | None, kind | None]  # type: ignore[valid-type]
         both = self.attempts.apart(step, attempt, pair, limited=False)
-        failure, result = both or (Failure(step, "SurveyFailed", "it ends the process"), None)
+        failure, result = both or (Failure(step, "SurveyFailed", "it ended the process"), None)
         if failure or result is None:
-            raise _FailedApart(failure or Failure(step, "SurveyFailed", "it has no result"))
+            raise _FailedApart(failure or Failure(step, "SurveyFailed", "it gave no result"))
         return result
 
 

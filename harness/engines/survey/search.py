@@ -64,7 +64,7 @@ class Search:
         module: ModuleType,
         functions: Iterable[str],
     ) -> None:
-        """`target` has a name, `functions` are the modules with functions to differentiate."""
+        """`target` is a name and what it names; `functions` are modules of functions."""
         self.attempts, self.dialect, self.module = attempts, dialect, module
         self.name, self.target = target
         self.functions = list(functions)

@@ -186,7 +186,7 @@ def _central(
 
 
 def _flaws(form: Form, callers: Iterable[str], library: Any, attempts: Attempts) -> list[str]:
-    """The flaws of a function that make the gradient of an op wrong: others, its callers repair."""
+    """The flaws of a function that make an op's gradient wrong; callers repair the others."""
     found = attempts.apart("shapes", partial(flaws_of, form.reduce), list[Flaw]) or []
     return [
         str(flaw)

@@ -88,7 +88,7 @@ def test_a_proven_page_passes(tmp_path: Path) -> None:
                 "a.log().backward()",
                 "assert [1][int(a.grad[0])] if a.grad[0] >= 1 else True",
             ],
-            "ends on the broken engine before an assertion fails: IndexError",
+            "stops on the broken engine before an assertion fails: IndexError",
         ),
     ],
 )
@@ -131,7 +131,7 @@ def test_an_invariant_that_hangs_on_the_broken_engine_ends_before_it_asserts(
     )
     limited = Baseline(open_cache(), limits=Limits(seconds=0.5))
     (finding,) = findings(tmp_path, text, limited)
-    assert "ends on the broken engine before an assertion fails: TimeLimit" in finding
+    assert "stops on the broken engine before an assertion fails: TimeLimit" in finding
 
 
 # ----- Variants -----
@@ -149,7 +149,7 @@ LEAF_KEPT = function(
 def test_an_invariant_that_fails_on_a_correct_rewrite_is_a_finding(tmp_path: Path) -> None:
     text = proven(LEAF_KEPT)
     problems = findings(tmp_path, text)
-    place = f"{line_of(text, 'def f(lib')}: the invariant fails on the correct "
+    place = f"{line_of(text, 'def f(lib')}: the invariant fails on the correct variant "
     assert any(f"{place}`accumulate-in-place`" in problem for problem in problems)
     assert all(problem.startswith(place) for problem in problems)
 

@@ -134,7 +134,7 @@ def test_a_failed_attempt_is_listed(attempts: Attempts) -> None:
     assert attempts.apart("a result", lambda: "no number", int) is None
     assert attempts.apart("an expression", lambda: attempts.value("1 / 0"), int) is None
     assert attempts.failed == [
-        "an exit: it did not come to an end, or ended the process",
+        "an exit: it did not end, or it ended the process",
         "1 / 0: ZeroDivisionError: division by zero",
     ]
 

@@ -411,7 +411,7 @@ def test_a_failure_of_the_survey_itself_does_not_ask_to_fix_the_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step = SurveyStep("the accumulation", Dialect("engine"), "Tensor")
-    for raiser, remedy in (("adapter", "a limit of breaklab"), ("engine", "fix the engine")):
+    for raiser, remedy in (("adapter", "a limitation of breaklab"), ("engine", "fix the engine")):
         failure = Failure("the accumulation", "TypeError", "no", origin=Origin(raiser))
         steps = [msgspec.structs.replace(step, failure=failure)]
         monkeypatch.setattr(harness.experiment.exploration, "run_survey", lambda _, s=steps: s)

@@ -1,4 +1,4 @@
-"""Patches on foreign engines: whether they are the change that the page means."""
+"""Patches on foreign engines: whether they are the change that the page describes."""
 
 import re
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_a_probe_says_nothing_if_single_numbers_are_reused_where_an_array_is_not
     pytest.importorskip("micrograd")
     report = report_on("assign-not-accumulate", "micrograd.engine:Value")
     assert report.misplaced is None
-    assert "uses its numbers several times" in str(report.left_out["affine"])
+    assert "uses a number several times" in str(report.left_out["affine"])
     assert report.agreement == (len(report.runs), len(report.runs))
 
 

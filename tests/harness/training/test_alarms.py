@@ -98,7 +98,9 @@ def test_an_invariant_must_fail_more_often_on_broken_runs(tmp_path: Path) -> Non
 def test_an_invariant_sees_no_later_data(tmp_path: Path) -> None:
     looks = "def f(log):\n    assert log[-1]['deployed_loss'] < 1.5\n"
     (problem,) = findings(checked(tmp_path, looks, alarms=stated(0.0, 1.0)))
-    assert problem.startswith("the invariant ends before an assertion fails, with seed-0: KeyError")
+    assert problem.startswith(
+        "the invariant stops before an assertion fails, with seed-0: KeyError"
+    )
 
 
 def test_a_run_that_crashes_is_not_judged(tmp_path: Path) -> None:
@@ -119,7 +121,7 @@ def _last(seed: int) -> float:
 @pytest.mark.parametrize(
     ("invariant", "keys", "alarms", "problem"),
     [
-        ("", "", stated(0.1, 0.9), "states alarms of an invariant, but has none"),
+        ("", "", stated(0.1, 0.9), "has `[alarms]`, but no invariant"),
         (LOSS_IS_LOW, 'no_invariant = "No."', stated(0.1, 0.9), "`no_invariant` on a page that"),
         ("def f(lib, rng):\n    assert lib\n", "", "", "`def f(lib, rng)` is not an invariant"),
         (LOSS_IS_LOW, "", stated(-0.1, 0.9), "key `alarms.false` is wrong"),
