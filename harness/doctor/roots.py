@@ -53,7 +53,7 @@ class Root:
     """The most basic one first."""
 
 
-CREATED, STRETCHED = "a new axis", "a stretched axis"
+CREATED, STRETCHED, SAME = "a new axis", "a stretched axis", "itself"
 LEAF_TWICE, RESULT_TWICE, TWICE = "a leaf twice", "a result twice", "twice"
 CHAIN, SECOND, BROADCASTING = "a chain", "a result as second operand", "broadcasting"
 
@@ -87,6 +87,8 @@ def name_of(root: Root) -> Message:
     if feature.detail in (CREATED, STRETCHED):
         detail = message(feature.detail)
         return message("`{op}` with {detail}", op=feature.op, detail=detail)
+    if feature.detail == SAME:
+        return message("`{op}` of a tensor and itself", op=feature.op)
     return message("`{op}`", op=feature.op)
 
 
@@ -115,6 +117,8 @@ def _features(walk: Sequence[TraceStep]) -> Iterator[Feature]:
                 yield Feature("", CHAIN)
                 if position:
                     yield Feature("", SECOND)
+        if len(step.parents) == 2 and len(set(step.parents)) == 1:
+            yield Feature(step.op, SAME)
         for detail in _details(step, [operand for operand in operands if operand]):
             yield Feature(step.op, detail)
             if detail in (CREATED, STRETCHED):
@@ -186,6 +190,7 @@ def find_roots(
         feature = _best_feature(rest, features, passed)
         members = [name for name in rest if feature is None or feature in features[name]]
         members = members[:1] if feature is None else members
+        feature = _certain(feature, [features[name] for name in members], passed)
         groups.setdefault(_widened(feature) or members[0], []).append((feature, members))
         rest = {name: size for name, size in rest.items() if name not in members}
     roots = [_merged(parts, findings) for parts in groups.values()]
@@ -206,6 +211,21 @@ def _best_feature(
     # One finding does not show what several ops have in common.
     shared = [feature for feature, count in failed.items() if feature.op or count > 1]
     return max(shared, key=rank, default=None)
+
+
+def _certain(
+    feature: Feature | None, members: Sequence[AbstractSet[Feature]], passed: Mapping[Feature, int]
+) -> Feature | None:
+    """Return the feature, or only its op if another use of that op explains as much."""
+    if feature is None or not (feature.op and feature.detail):
+        return feature
+    rivals = [
+        other
+        for other in frozenset.intersection(*map(frozenset, members))
+        if other.op == feature.op and other.detail and other != feature
+    ]
+    explains = any(passed.get(other, 0) <= passed.get(feature, 0) for other in rivals)
+    return Feature(feature.op) if explains else feature
 
 
 def ochiai(failed: int, passed: int, failures: int) -> float:
