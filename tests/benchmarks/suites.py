@@ -37,6 +37,7 @@ from harness.plugin.mutants import Mutant, mutants, patched_texts, select
 from harness.plugin.reloading import run_reloaded
 from harness.plugin.session import fix_hypothesis
 from harness.runs.cache import open_cache
+from tests.suites import PLUGIN
 
 ROOT = Path(__file__).parents[2]
 SUITES = tuple(sorted(map(str, (ROOT / "tests/suites").glob("[a-z]*.py"))))
@@ -124,14 +125,14 @@ def _import_and_run(suite: str, mutant: Mutant, engine: Engine) -> NoReturn:
 
 _OWN = ("-c", os.devnull, f"--rootdir={ROOT}", "--noconftest")
 _PLAIN = ("-q", *_OWN, "-p", "no:cacheprovider", "-p", "no:xdist")
-_PLUGIN = (*_OWN, "-p", "harness.plugin.entry")
+_PLUGIN = (*_OWN, *PLUGIN)
 
 
 def _ours(suite: str, selection: str) -> tuple[dict[str, str], float]:
     """Return the fate of each break, and the processor time beside that of the suite itself."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        command = [sys.executable, "-m", "pytest", suite, *_PLAIN, "-p", "harness.plugin.entry"]
+        command = [sys.executable, "-m", "pytest", suite, *_PLAIN, *PLUGIN]
         options = [f"--breaks={selection}", f"--breaks-json={report}"]
         run = [*command, *options]
         subprocess.run(run, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)  # fills the cache

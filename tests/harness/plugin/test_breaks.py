@@ -6,12 +6,13 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+
+from tests.suites import PLUGIN
 
 ROOT = Path(__file__).parents[3]
 
@@ -84,7 +85,7 @@ class Result:
 def run(folder: Path, *arguments: str, suite: str = SUITE) -> Result:
     (folder / "test_small.py").write_text(textwrap.dedent(suite))
     report = folder / "report.json"
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *_PLUGIN, *arguments]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *PLUGIN, *arguments]
     done = subprocess.run(
         [*command, f"--breaks-json={report}"],
         cwd=folder,
@@ -96,11 +97,6 @@ def run(folder: Path, *arguments: str, suite: str = SUITE) -> Result:
     )
     table = json.loads(report.read_text()) if report.exists() else {}
     return Result(done.returncode, done.stdout + done.stderr, table, folder)
-
-
-_INSTALLED = {point.value for point in entry_points(group="pytest11")}
-_PLUGIN = () if "harness.plugin.entry" in _INSTALLED else ("-p", "harness.plugin.entry")
-"""An environment that was created before the plugin existed does not load it by itself."""
 
 
 @pytest.fixture(scope="module")
