@@ -6,9 +6,12 @@ from typing import Literal
 
 import msgspec
 
-Fate = Literal["killed", "survived", "not-reached", "does-not-apply"]
+from harness.core.vocabulary import Stage
+
+Fate = Literal["killed", "survived", "not-reached", "recognised", "does-not-apply"]
 """What became of a break: a test fails because of it; all tests that reach it pass; no test reaches
-it; it has no site in this engine."""
+it; only tests fail that also fail on correct code with other text; it has no site in this
+engine."""
 
 
 class BreakResult(msgspec.Struct, frozen=True):
@@ -28,6 +31,20 @@ class BreakResult(msgspec.Struct, frozen=True):
     file: str = ""
     """Where the break is put, with its line."""
     line: int = 0
+    stage: Stage | None = None
+    """How far the fault got in the tests that reach it; None if that was not examined."""
+
+
+class CorrectEngine(msgspec.Struct, frozen=True):
+    """What the tests find on a correct engine."""
+
+    engine: str
+    """`minigrad`, or the id of a variant."""
+    passed: int
+    failed: list[str]
+    """The tests that fail there."""
+    note: str = ""
+    """What this engine does differently, if a test fails there."""
 
 
 class SuiteReport(msgspec.Struct, frozen=True):
@@ -47,6 +64,10 @@ class SuiteReport(msgspec.Struct, frozen=True):
     claims: dict[str, list[str]]
     """The breaks that a test claims to kill and does not, by test."""
     seconds: float
+    correct: list[CorrectEngine] = []
+    """The correct engines that the tests were run on first."""
+    flaky: list[str] = []
+    """The tests whose results on the clean engine are not always the same; they do not count."""
 
     @property
     def killed(self) -> int:
