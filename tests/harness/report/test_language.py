@@ -35,7 +35,7 @@ ENGLISH_WORDS = re.compile(
 )
 
 
-ROOMS = ("core", "runs", "answer_key", "diagnostics", "experiment")
+ROOMS = ("core", "runs", "answer_key", "diagnostics", "experiment", "learn")
 """The rooms that make the messages of a report."""
 
 RENDERERS = [
@@ -45,6 +45,12 @@ RENDERERS = [
     ROOT / "cli" / "questions.py",
     ROOT / "cli" / "break_.py",
     ROOT / "cli" / "session.py",
+    ROOT / "report" / "listing.py",
+    ROOT / "report" / "progress.py",
+    *(
+        ROOT / "cli" / f"{name}.py"
+        for name in ("exercise", "list", "progress", "self_test", "start", "welcome")
+    ),
 ]
 
 VOCABULARY = {

@@ -1,0 +1,55 @@
+"""What a learner can do next, as commands with reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harness.core.message import Message, message
+from harness.learn.track import DEEPER, Way
+
+MOST_FAMILIES = 3
+"""The number of families with wrong predictions to name."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command, and what it is for."""
+
+    command: str
+    why: Message
+
+
+def next_steps(way: Way) -> list[Step]:
+    """Return the next page of the track; or, once it is done, what comes after it."""
+    page = way.next_id
+    if page is None:
+        return list(_after_the_track(way))
+    where = message(
+        "page {number} of {total}: {page}",
+        number=way.number(page),
+        total=len(way.track),
+        page=page,
+    )
+    return [Step("harness start", where)]
+
+
+def _after_the_track(way: Way) -> Iterator[Step]:
+    score = way.progress.score("before")
+    if score.answered and (left := len(way.progress.unanswered("after"))):
+        yield Step("harness start", message("{count} questions of the self-test", count=left))
+    for family in way.misses[:MOST_FAMILIES]:
+        why = message(
+            "{wrong} of {count} predictions about {family} were wrong",
+            wrong=family.wrong,
+            count=family.count,
+            family=family.family,
+        )
+        yield Step(f"harness list --todo --family {family.family}", why)
+    if deeper := len(way.todo("break", DEEPER)):
+        why = message("{count} breaks of level {level}", count=deeper, level=DEEPER)
+        yield Step(f"harness list --todo --kind break --level {DEEPER}", why)
+    if exercises := len(way.todo("exercise")):
+        why = message("{count} exercises: write a probe that kills a break", count=exercises)
+        yield Step("harness list --todo --kind exercise", why)
+    yield Step("harness doctor FILE.py:CLASS", message("look for bugs in your own engine"))
