@@ -170,7 +170,7 @@ def _open_streams() -> None:
 def _run(app: typer.Typer, arguments: list[str]) -> None:
     """Run the command, and write all of its output."""
     try:
-        app(arguments)
+        app(arguments, prog_name="harness")  # also for `python -m harness`
     finally:
         sys.stdout.flush()
 

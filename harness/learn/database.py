@@ -48,7 +48,8 @@ class ProgressDatabase:
         with self._problems():
             if not self.path.exists():
                 return []
-            with closing(self._connect("ro")) as connection:
+            # Not `ro`: after a crash, the first reader takes back what was only half written.
+            with closing(self._connect("rw")) as connection:
                 if self._version(connection) == 0:
                     return []
                 rows = connection.execute("SELECT event FROM events").fetchall()
