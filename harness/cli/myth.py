@@ -21,7 +21,7 @@ def myth(page: PageId, breaks: Breaks = None, json: Json = False) -> int:
     report = session.run(lambda: run_page(claim, session))
     assert isinstance(report, MythReport)
     session.show(report)
-    if session.is_interactive:
+    if session.is_interactive and not report.skipped:
         from harness.learn.events import Finished
 
         session.journal.record(Finished(page=claim.id))

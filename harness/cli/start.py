@@ -8,7 +8,7 @@ from rich.text import Text
 from harness.cli.options import Breaks, Lang
 from harness.cli.session import Session, complain
 from harness.core.errors import BreaklabError
-from harness.learn.next_steps import next_steps
+from harness.learn.next_steps import next_steps, questions_left
 from harness.learn.track import Way
 from harness.report.progress import show_next_steps
 
@@ -21,7 +21,7 @@ def start(breaks: Breaks = None, lang: Lang = None) -> int:
             _offer_self_test(session, "before")
         if not _walk(session):
             return 0
-        if _way(session).next_id is None:
+        if _way(session).is_read:
             _end(session)
     show_next_steps(session.console, next_steps(_way(session)))
     return 0
@@ -108,10 +108,13 @@ def _goes_on(session: Session, page_id: str) -> bool:
 
 def _end(session: Session) -> None:
     """Say that the track is done, and ask the questions after it."""
-    console = session.console
-    console.print(Text(f"\n{console.say('You have done the whole track.')}\n", "bold"))
-    progress = session.journal.progress
-    if progress.score("before").answered and progress.unanswered("after"):
+    console, way = session.console, _way(session)
+    line = console.say("You have done the whole track.")
+    if way.next_id:
+        left = ", ".join(way.after(None))
+        line = console.say("You have read the whole track; left to solve: {pages}", pages=left)
+    console.print(Text(f"\n{line}\n", "bold"))
+    if questions_left(way):
         _offer_self_test(session, "after")
 
 

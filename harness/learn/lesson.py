@@ -28,16 +28,16 @@ _TEMPLATE = '''\
 {head}
 #
 # A probe is a function that computes something with the engine. Each argument is an input that
-# requires a gradient: a shape, filled with random numbers, or the values themselves. The function
-# returns the output; the backward pass and all checks are run for you. The probe below runs on
-# every engine. Change it until it behaves differently on the broken one.
+# requires a gradient: a shape, such as (3,), or values, such as [1.0, 2.0]. The function returns
+# the output; the backward pass and all checks are run for you. The probe below solves nothing:
+# change it until it behaves differently on a broken engine.
 #
 #     harness exercise {page} {file}
 
 
-def my_probe(a=(3,), b=[1.0, 2.0, 3.0]):
+def my_probe(a=(3,)):
     """Say here what the probe exercises."""
-    return a + b
+    return a + 1.0
 '''
 
 

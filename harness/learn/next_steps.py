@@ -21,23 +21,30 @@ class Step:
 
 
 def next_steps(way: Way) -> list[Step]:
-    """Return the next page of the track; or, once it is done, what comes after it."""
-    page = way.next_id
-    if page is None:
-        return list(_after_the_track(way))
-    where = message(
-        "page {number} of {total}: {page}",
-        number=way.number(page),
-        total=len(way.track),
-        page=page,
-    )
-    return [Step("harness start", where)]
+    """Return the next page of the track and, once its breaks are read, what comes after it."""
+    return [*_on_the_track(way), *(_after_the_track(way) if way.is_read else ())]
+
+
+def _on_the_track(way: Way) -> Iterator[Step]:
+    if page := way.next_id:
+        where = message(
+            "page {number} of {total}: {page}",
+            number=way.number(page),
+            total=len(way.track),
+            page=page,
+        )
+        yield Step("harness start", where)
+    elif left := questions_left(way):
+        yield Step("harness start", message("{count} questions of the self-test", count=left))
+
+
+def questions_left(way: Way) -> int:
+    """Return how many questions after the track are open; 0 if those before it were skipped."""
+    before = way.progress.score("before")
+    return len(way.progress.unanswered("after")) if before.answered and way.is_read else 0
 
 
 def _after_the_track(way: Way) -> Iterator[Step]:
-    score = way.progress.score("before")
-    if score.answered and (left := len(way.progress.unanswered("after"))):
-        yield Step("harness start", message("{count} questions of the self-test", count=left))
     for family in way.misses[:MOST_FAMILIES]:
         why = message(
             "{wrong} of {count} predictions about {family} were wrong",

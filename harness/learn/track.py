@@ -53,6 +53,12 @@ class Way:
         start = 0 if page_id is None else self.track.index(page_id) + 1
         return (page for page in self.track[start:] if page not in self.progress.done)
 
+    @property
+    def is_read(self) -> bool:
+        """Whether nothing is left on the track but exercises."""
+        kinds = {self.catalogue.page(page).front.kind for page in self.after(None)}
+        return kinds <= {"exercise"}
+
     def number(self, page_id: str) -> int:
         """Return the position of a page on the track, from 1."""
         return self.track.index(page_id) + 1

@@ -263,7 +263,7 @@ def test_the_self_test_is_asked_before_the_track_and_after_it() -> None:
     after = dialogue(["start"], [ENTER, CTRL_D])
     assert "After the track: skipped; before it: 0 of 8 right." in after.lines
     assert "Question 1 of 8" in after.shown
-    assert "Self-test" not in dialogue(["start"]).shown
+    assert "Self-test" not in harness("start").stdout
     assert "before the track 0 of 8 right; after it skipped" in harness("progress").stdout
 
 
@@ -348,16 +348,30 @@ def test_a_solved_exercise_is_done(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_oracles")
-def test_the_file_to_start_from_runs_and_kills_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "exercise",
+    [
+        page.id if page.id == "squares-only" else pytest.param(page.id, marks=pytest.mark.slow)
+        for page in bundled_pages()
+        if page.front.kind == "exercise"
+    ],
+)
+def test_the_file_to_start_from_runs_and_solves_nothing(tmp_path: Path, exercise: str) -> None:
     file = str(tmp_path / "mine.py")
-    done = harness("exercise", "squares-only", "--start", file)
+    done = harness("exercise", exercise, "--start", file)
     assert done.returncode == 0
-    assert f"harness exercise squares-only {file}" in done.stdout
-    judged = harness("exercise", "squares-only", file)
-    assert (judged.returncode, judged.stderr) == (1, "")
-    assert "not a sound probe" not in judged.stdout
-    again = harness("exercise", "squares-only", "--start", file)
-    assert again.returncode == 2
+    assert f"harness exercise {exercise} {file}" in done.stdout
+    judged = json.loads(harness("exercise", exercise, file, "--json").stdout)
+    assert [probe["problems"] for probe in judged["probes"]] == [[]]
+    assert judged["killed"] is False
+
+
+def test_the_options_of_an_exercise_exclude_each_other(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(USELESS)
+    again = harness("exercise", "squares-only", "--start", str(file))
+    assert (again.returncode, file.read_text()) == (2, USELESS)
     assert "exists already" in again.stderr
-    both = harness("exercise", "squares-only", file, "--start", file)
-    assert "FILE and --start cannot be combined" in both.stderr
+    both = harness("exercise", "squares-only", str(file), "--hint")
+    assert both.returncode == 2
+    assert "FILE and --hint cannot be combined" in both.stderr

@@ -57,6 +57,15 @@ def test_after_the_track_come_the_families_with_wrong_predictions() -> None:
     ]
 
 
+def test_exercises_that_are_left_do_not_hide_what_comes_after_the_track() -> None:
+    exercises = [page for page in TRACK if CATALOGUE.page(page).front.kind == "exercise"]
+    learner = way(*done(*(page for page in TRACK if page not in exercises)))
+    assert learner.is_read
+    commands = [step.command for step in next_steps(learner)]
+    assert (commands[0], commands[-1]) == ("harness start", "harness doctor FILE.py:CLASS")
+    assert not way(*done(*exercises)).is_read
+
+
 def test_after_the_track_come_the_questions_that_are_open() -> None:
     drawn = Draw(before=("sub-sign",), after=("abs-grad-no-sign",))
     skipped = TestAnswer(phase="before", page="sub-sign", right=None)
