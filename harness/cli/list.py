@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import Breaks, EngineName, Json
+from harness.cli.options import Breaks, EngineName, Json, Lang
 from harness.cli.session import Session, complain, page_entry, print_json
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def list_pages(
     ] = None,
     todo: Annotated[bool, typer.Option("--todo", help="Only what you have not done.")] = False,
     engine: EngineName = None,
+    lang: Lang = None,
     breaks: Breaks = None,
     json: Json = False,
     probes: Annotated[
@@ -43,7 +44,7 @@ def list_pages(
     ] = False,
 ) -> int:
     """List breaks, variants, myths and exercises, or the probes that they share."""
-    session = Session(breaks, engine, json=json)
+    session = Session(breaks, engine, lang=lang, json=json)
     if probes:
         return _list_probes(session)
     if track:

@@ -104,10 +104,11 @@ def _ask(session: Session, phase: Phase, page: str, context: Context) -> bool:
 
 
 def _show_question(session: Session, phase: Phase, item: Item) -> None:
+    title = session.translated(item.page).title
     console, say = session.console, session.console.say
     total = session.journal.progress.score(phase)
     place = say("Question {number} of {total}", number=total.asked + 1, total=total.questions)
-    console.print(Text.assemble((place, "bold"), f"  {session.translated(item.page).title}"))
+    console.print(Text.assemble((place, "bold"), f"  {title}"))
     texts = [change.text.rstrip() for change in item.page.diffs("minigrad")]
     show_diff(console, "\n".join(texts), ())
     console.print(Text(f"\n{item.probe.name}: {say(item.question.question)}"))

@@ -21,6 +21,7 @@ from harness.pages.catalogue import open_catalogue
 from harness.pages.page import Page
 from harness.report.glossary import GROUPS
 from harness.report.language import ENGLISH, VARIABLES, open_language, read_translations
+from harness.report.listing import PLURALS
 from harness.runs.cache import open_cache
 from harness.runs.oracles import LIBRARIES, run_on_library
 from harness.training.experiment import Crash
@@ -57,6 +58,7 @@ VOCABULARY = {
     *(word for words in (Outcome, Stage, Loss, PageKind, Shift, Crash) for word in get_args(words)),
     *KINDS,
     *GROUPS,
+    *PLURALS.values(),
     "guard-lost",
 }
 
