@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import harness.learn.database as progress_file
 from harness.learn.database import DamagedFile, NewerFile, NotUsable, ProgressDatabase
 from harness.learn.events import Finished
 from harness.learn.journal import Journal
@@ -84,6 +85,23 @@ def test_two_terminals_add_to_the_same_file(database: ProgressDatabase) -> None:
     processes = [run(add, database.path, name) for name in ("one", "two")]
     assert [process.communicate()[1] for process in processes] == ["", ""]
     assert len(database.read()) == 60
+
+
+def test_two_terminals_cannot_both_create_the_file(
+    database: ProgressDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one tries while the first is about to create the table."""
+    create = progress_file._create
+
+    def create_late(connection: sqlite3.Connection) -> None:
+        monkeypatch.setattr(progress_file, "_create", create)
+        with pytest.raises(NotUsable, match="locked"):
+            database.add([Finished(page="sub-sign")])
+        create(connection)
+
+    monkeypatch.setattr(progress_file, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress_file, "_create", create_late)
+    assert database.add(one_of_each_kind()) == 6
 
 
 def with_version(database: ProgressDatabase, version: int) -> bytes:

@@ -1,6 +1,7 @@
 """The self-test: two halves of the same kinds, from pages outside the track."""
 
 import random
+from collections import Counter
 
 import pytest
 
@@ -38,6 +39,14 @@ def test_no_page_is_asked_about_twice_or_is_on_the_track(seed: int) -> None:
     assert len(set(pages)) == len(pages)
     assert not CATALOGUE.track.keys() & set(pages)
     assert all(CATALOGUE.page(page).front.level <= HARDEST for page in pages)
+
+
+def test_the_pages_are_of_the_lowest_level_that_has_two() -> None:
+    asking = [page.front for page in CATALOGUE.pages[0] if page.id not in CATALOGUE.track]
+    kinds = Counter(kind_of(f.id) for f in asking if isinstance(f, Break) and f.ask)
+    for page in draw(CATALOGUE, random.Random(0)).before:
+        family, level, asked = kind_of(page)
+        assert [low for low in range(1, level) if kinds[family, low, asked] > 1] == []
 
 
 def test_every_family_of_the_track_is_asked_about() -> None:
