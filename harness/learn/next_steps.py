@@ -47,16 +47,13 @@ def questions_left(way: Way) -> int:
 def _after_the_track(way: Way) -> Iterator[Step]:
     for family in way.misses[:MOST_FAMILIES]:
         why = message(
-            "{wrong} of {count} predictions about {family} were wrong",
-            wrong=family.wrong,
-            count=family.count,
-            family=family.family,
+            "{wrong} of {count} predictions were wrong", wrong=family.wrong, count=family.count
         )
         yield Step(f"harness list --todo --family {family.family}", why)
     if deeper := len(way.todo("break", DEEPER)):
         why = message("{count} breaks of level {level}", count=deeper, level=DEEPER)
         yield Step(f"harness list --todo --kind break --level {DEEPER}", why)
     if exercises := len(way.todo("exercise")):
-        why = message("{count} exercises: write a probe that kills a break", count=exercises)
+        why = message("{count} exercises to solve", count=exercises)
         yield Step("harness list --todo --kind exercise", why)
     yield Step("harness doctor FILE.py:CLASS", message("look for bugs in your own engine"))

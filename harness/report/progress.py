@@ -14,6 +14,9 @@ from harness.learn.track import Way
 from harness.report.language import Language
 from harness.report.terminal import Screen, outcome_text
 
+REASON = 35
+"""The number of columns that a reason needs beside its command."""
+
 
 def show_welcome(console: Screen, way: Way) -> None:
     """Print in six lines what this is, where the learner is, and what to type next."""
@@ -105,11 +108,16 @@ def _calibration(entries: Sequence[Calibration], say: Language) -> Table:
 
 
 def show_next_steps(console: Screen, steps: Sequence[Step]) -> None:
-    """Print commands, each with its reason."""
+    """Print commands, each with its reason: beside it, or below it in a narrow window."""
     say = console.say
     console.print(Text(f"\n{say('Next')}", "bold"))
     rows = {step.command: say(step.why) for step in steps}
-    console.print(Padding(_rows(rows), (0, 0, 0, 2)))
+    if max(map(len, rows)) + REASON <= console.width:
+        console.print(Padding(_rows(rows), (0, 0, 0, 2)))
+        return
+    for command, why in rows.items():
+        console.print(Text(f"  {command}", "bold"))
+        console.print(Padding(Text(why), (0, 0, 0, 6)))
 
 
 def _rows(rows: dict[str, str]) -> Table:

@@ -156,6 +156,17 @@ def test_progress_shows_what_is_done_and_the_calibration() -> None:
     assert "Predicciones" in harness("progress", "--lang", "es").stdout
 
 
+def test_the_next_steps_are_readable_in_a_narrow_window() -> None:
+    read(*TRACK)
+    record(*(Attempt(exercise=page, killed=True) for page in TRACK))
+    command = "  harness list --todo --kind break --level 2"
+    narrow = harness("progress", COLUMNS="60").stdout.splitlines()
+    below = narrow[narrow.index(command) + 1]
+    assert re.fullmatch(r" {6}\d+ breaks of level 2 *", below)
+    wide = harness("progress").stdout
+    assert re.search(rf"^{command}  \d+ breaks of level 2 *$", wide, re.M)
+
+
 def test_an_export_is_imported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     new = one_of_each_kind()
     record(*new)
