@@ -15,7 +15,10 @@ import msgspec
 from harness.core.vocabulary import Loss
 
 PageName = Annotated[str, msgspec.Meta(pattern=r"\A[a-z0-9]+(-[a-z0-9]+)*\Z", max_length=200)]
-Text = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00-\x1f\x7f]*\Z", max_length=1000)]
+LONGEST = 1000
+"""Characters of a text."""
+
+Text = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00-\x1f\x7f]*\Z", max_length=LONGEST)]
 Phase = Literal["before", "after"]
 """Whether a question of the self-test is asked before the track or after it."""
 

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli.recording import record_break
+from harness.cli.session import Session
 from harness.learn.events import AnyEvent, Attempt, Finished, Prediction, TestAnswer
 from harness.learn.journal import open_journal
 from tests.harness.bundled import CATALOGUE, bundled_pages
 from tests.harness.cli.terminal import CTRL_C, CTRL_D, ENTER, dialogue
 from tests.harness.command import harness
 from tests.harness.learn.events import one_of_each_kind, prediction
+from tests.harness.reports import report_of
 
 TRACK = tuple(CATALOGUE.track)
 
@@ -242,6 +245,18 @@ def test_predictions_and_the_page_are_remembered() -> None:
     assert (made.page, made.probe, made.right) == ("sub-sign", "sub", False)
     assert (made.predicted, made.actual) == ("crash", "silent-corruption")
     assert isinstance(finished, Finished)
+
+
+def test_whatever_was_typed_can_be_read_again() -> None:
+    session = Session(cached=False)
+    page = session.page("sub-sign")
+    report = report_of(("sub", None, "crash"))
+    typed = prediction("\x1b[A\udc80", "x" * 5000, question="One\nline?")
+    record_break(session, page, report, [typed])
+    made = events()[0]
+    assert isinstance(made, Prediction)
+    assert (made.predicted, made.question) == ("\\x1b[A\\udc80", "One line?")
+    assert len(made.actual) == 1000
 
 
 def test_a_piped_report_is_no_progress() -> None:
