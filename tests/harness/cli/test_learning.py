@@ -298,7 +298,9 @@ def test_the_self_test_is_asked_before_the_track_and_after_it() -> None:
     [
         pytest.param([CTRL_C], 130, "harness: stopped", marks=pytest.mark.slow),
         pytest.param(["s\n", CTRL_C], 130, "harness: stopped", marks=pytest.mark.slow),
-        (["s\n", CTRL_D, CTRL_D, CTRL_C], 130, "harness: stopped"),
+        pytest.param(
+            ["s\n", CTRL_D, CTRL_D, CTRL_C], 130, "harness: stopped", marks=pytest.mark.slow
+        ),
         pytest.param(
             ["s\n", CTRL_D, CTRL_D, CTRL_D],
             0,
