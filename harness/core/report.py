@@ -104,6 +104,22 @@ class InPlaceRun(msgspec.Struct, frozen=True):
     """As in `RunReport`."""
 
 
+class Prediction(msgspec.Struct, frozen=True):
+    """What a learner predicted, and what was observed."""
+
+    page: str
+    probe: str
+    """A metric, for a page with a recipe."""
+    loss: Loss | None
+    """None if the prediction is about all losses of the probe."""
+    predicted: str
+    """An outcome, or what was typed as the answer to a question."""
+    actual: str
+    right: bool
+    question: str = ""
+    """The page's question; empty for the prediction of an outcome."""
+
+
 class Report(msgspec.Struct, frozen=True):
     """Schema 1: keys may be added, never renamed."""
 
