@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from harness.core.report import Prediction, Report, RunReport
-from harness.core.vocabulary import Loss, Outcome
+from harness.core.vocabulary import OUTCOMES, Loss, Outcome
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.language import ENGLISH, Language
@@ -32,15 +32,23 @@ CODE = "?"
 
 
 class Asked(Protocol):
-    """A question of a page, with or without its answer."""
+    """A question of a page: its answer is an expression, or what was observed."""
 
     @property
     def probe(self) -> str:
         """The probe that it is about."""
 
     @property
+    def loss(self) -> Loss | None:
+        """The loss of the run that it is about."""
+
+    @property
     def question(self) -> str:
         """Its text."""
+
+    @property
+    def answer(self) -> str | None:
+        """An expression on the run, or its value."""
 
     @property
     def choices(self) -> Sequence[str]:
@@ -55,6 +63,17 @@ class _Item:
     loss: Loss | None = None
     """None for all losses of the probe."""
     question: Asked | None = None
+    others: bool = False
+    """Whether the page asks more about this probe, so that the answer shows no numbers."""
+
+    @property
+    def is_outcome(self) -> bool:
+        """Whether the answer is an outcome."""
+        return self.question is None or _asks_for_outcome(self.question)
+
+
+def _asks_for_outcome(question: Asked) -> bool:
+    return question.answer == "outcome" or question.answer in OUTCOMES
 
 
 def meaning(outcome: Outcome, say: Language = ENGLISH) -> str:
@@ -113,15 +132,12 @@ def predict(
         prediction, answer = _answered(page, item, typed, observe(), say)
         console.print(Padding(answer, (0, 0, 0, 2)))
         actual = prediction.actual
-        if not item.question and actual not in explained:
-            explained |= {outcome for outcome in STRANGE if outcome == actual}
-            console.print(Padding(f"{say(actual)}: {meaning(actual, say)}", (0, 0, 0, 2)))  # type: ignore[arg-type]
+        for outcome in OUTCOMES:
+            if item.is_outcome and outcome == actual and outcome not in explained:
+                explained.add(outcome)
+                console.print(f"  {say(outcome)}: {meaning(outcome, say)}")
         yield prediction
     console.print()
-
-
-STRANGE: tuple[Outcome, ...] = ("convention",)
-"""Outcomes that are not explained before the first question."""
 
 
 def _items(page: Page, probes: Sequence[Probe], questions: Sequence[Asked]) -> Iterator[_Item]:
@@ -129,12 +145,19 @@ def _items(page: Page, probes: Sequence[Probe], questions: Sequence[Asked]) -> I
     then the page's questions about it.
     """
     for probe in probes:
-        stated = {loss: page.expected(None, probe.name, loss) for loss in probe.losses}
-        for loss in probe.losses if len(set(stated.values())) > 1 else (None,):
-            yield _Item(probe, loss)
-        for question in questions:
-            if question.probe == probe.name:
-                yield _Item(probe, question=question)
+        own = [question for question in questions if question.probe == probe.name]
+        last = probe.losses[-1]
+        outcomes = {q.loss or last: q for q in own if _asks_for_outcome(q)}
+        numbers = [question for question in own if not _asks_for_outcome(question)]
+        stated = {page.expected(None, probe.name, loss) for loss in probe.losses}
+        if max(len(stated), len(outcomes)) > 1:
+            for loss in probe.losses:
+                yield _Item(probe, loss, outcomes.get(loss), others=bool(numbers))
+        else:
+            asked = next(iter(outcomes.values()), None)
+            yield _Item(probe, None, asked, others=bool(numbers))
+        for question in numbers:
+            yield _Item(probe, question.loss, question)
 
 
 def _show_legend(console: Screen) -> None:
@@ -150,13 +173,13 @@ def _show_item(console: Screen, item: _Item, number: str) -> None:
     doc = say(item.probe.doc.splitlines()[0])
     loss = {
         None: "",
-        "uniform": say(", with the loss `sum()`"),
-        "weighted": say(", with a weighted sum as the loss"),
+        "uniform": say("The loss is the sum of the output."),
+        "weighted": say("The loss is a weighted sum of the output."),
     }[item.loss]
-    text = say(item.question.question) if item.question else f"{doc}{loss}"
+    text = say(item.question.question) if item.question else f"{doc} {loss}".rstrip()
     console.print(Text.assemble(f"\n{number}  ", (item.probe.name, "bold")))
     console.print(Padding(Text(text), (0, 0, 0, 2)))
-    if item.question:
+    if item.question and not item.is_outcome:
         for label, choice in _labelled_choices(item.question):
             console.print(Text(f"    {label}{say(choice)}"))
 
@@ -185,7 +208,7 @@ def _typed(console: Screen, item: _Item) -> str:
 
 def _check(typed: str, item: _Item, say: Language) -> None:
     """Raise ValueError, with the remedy, for an answer that cannot be right."""
-    if not item.question:
+    if item.question is None or item.is_outcome:
         read_prediction(typed, say)
         return
     from harness.cli.questions import names_a_choice
@@ -198,8 +221,8 @@ def _answered(
     page: Page, item: _Item, typed: str, report: Report, say: Language
 ) -> tuple[Prediction, Text]:
     """Return the prediction with what was observed, and the answer to show."""
-    if item.question:
-        return _answered_question(page, item, typed, report, say)
+    if item.question and not item.is_outcome:
+        return _answered_question(page, item, item.question.question, typed, report, say)
     runs = [
         run for run in report.runs if run.probe == item.probe.name and item.loss in (None, run.loss)
     ]
@@ -213,24 +236,29 @@ def _answered(
     prediction = Prediction(
         page.id, item.probe.name, item.loss, predicted, run.outcome, right=bool(fitting)
     )
+    reason = _reason(item, run, report, say)
     return prediction, Text.assemble(
-        mark(right=bool(fitting), say=say), outcome_text(run.outcome, say), f"  {_reason(run, say)}"
+        mark(right=bool(fitting), say=say),
+        outcome_text(run.outcome, say),
+        f"  {reason}" if reason else "",
     )
 
 
-def _reason(run: RunReport, say: Language) -> str:
-    """Return why the run ends in this way."""
+def _reason(item: _Item, run: RunReport, report: Report, say: Language) -> str:
+    """Return why the run ends in this way, as the page says it if it does."""
+    asked = item.question.question if item.question else ""
+    because = next((q.because for q in report.questions if asked and q.question == asked), "")
+    if because or (item.others and run.outcome == "silent-corruption"):
+        return say(because)
     hidden = run.stage in ("not-infected", "not-propagated")
     return say(run.why if hidden else run.evidence)
 
 
 def _answered_question(
-    page: Page, item: _Item, typed: str, report: Report, say: Language
+    page: Page, item: _Item, text: str, typed: str, report: Report, say: Language
 ) -> tuple[Prediction, Text]:
     from harness.cli.questions import is_right
 
-    assert item.question is not None
-    text = item.question.question
     question = next(entry for entry in report.questions if entry.question == text)
     right = is_right(typed, question, say)
     prediction = Prediction(

@@ -162,6 +162,9 @@ LONGEST = 34
 MOST_OF_A_CHANGE = 6
 """The most lines of code to show of the change."""
 
+MOST_OF_AN_INPUT = 26
+"""The most characters to show of what a probe computes."""
+
 FEWEST_ROWS = 3
 """The table always has at least this many rows."""
 
@@ -193,7 +196,7 @@ BRIEF = {
     "the backward pass": "backward",
     "the patched code ran, and output and gradients are correct": "right",
     "the patched code ran, and every step of the log is correct": "right at every step",
-    "it ran, but on this input both formulas agree": "right: both formulas agree",
+    "it ran, but on this input both formulas agree": "right: formulas agree",
     "wrong inside, but cancelled on the way out": "right: the error cancels",
     "computed another way, same result": "right, computed another way",
 }
@@ -215,7 +218,9 @@ class _Row:
     @property
     def signature(self) -> tuple[object, ...]:
         """What this row shows: rows with the same signature tell the same."""
-        return self.run.outcome, self.in_place, self.run.kind, self.mark not in ("", "ok")
+        run = self.run
+        telling = run.outcome, self.in_place, run.kind, run.loss is None, run.better_than_correct
+        return *telling, self.mark not in ("", "ok")
 
 
 def show_report(
@@ -255,7 +260,8 @@ def show_outcomes(
     predictions: Sequence[Prediction] = (),
 ) -> None:
     """Print the change, what it does to each probe, and why: the first 24 lines, with the title."""
-    say, change = console.say, _change(report)
+    say = console.say
+    change = _change(report, say)
     rows = _rows(report, probes, predictions, say)
     shown_rows = [row for row in rows if row.run.outcome != "not-reached"]
     notes = [*_notes(report, rows, say), *_problems(report, say)]
@@ -269,7 +275,7 @@ def show_outcomes(
     if rest := [row for row in shown_rows if row not in kept]:
         counts = Counter(row.run.outcome for row in rest)
         each = ", ".join(f"{count} {_word(outcome, say)}" for outcome, count in counts.items())
-        console.print(say("{count} more: {outcomes}", count=len(rest), outcomes=each))
+        console.print(say("{count} more, see --full: {outcomes}", count=len(rest), outcomes=each))
     for note in notes:
         console.print(note)
     console.print()
@@ -294,8 +300,13 @@ def show_lessons(
         if any(not (prediction.question or prediction.right) for prediction in predictions):
             score = say("{score}; a letter before a row is a prediction that missed", score=score)
         lines["you"] = _labelled(say("You"), score, say)
-    more = say("--full  the whole report    harness show {page}  the page", page=report.break_)
-    lines["more"] = _labelled(say("More"), more, say)
+    words = "silent-corruption", "disguised-correct", "crash"
+    word = next((w for w in words if any(run.outcome == w for run in report.runs)), "outcomes")
+    more = [
+        say("--full  the whole report    harness explain {word}", word=word),
+        say("harness show {page}  the page", page=report.break_),
+    ]
+    lines["more"] = _labelled(say("More"), "\n".join(more), say)
     if following:
         lines["next"] = _labelled(say("Next"), following, say)
     for line in filter(None, lines.values()):
@@ -316,12 +327,12 @@ def show_advice(console: Screen, report: Report | TrainingReport) -> None:
 
 def show_change(console: Screen, change: PatchedEngine | Report) -> None:
     """Print the changed lines of the engine, and where they are."""
-    for line in _change(change):
+    for line in _change(change, console.say):
         console.print(line, no_wrap=True, overflow="ellipsis")
     console.print()
 
 
-def _change(report: PatchedEngine | Report) -> list[Text]:
+def _change(report: PatchedEngine | Report, say: Language) -> list[Text]:
     """Return the changed lines of the engine, with the places; at most about eight lines."""
     blocks = _changed_blocks(report.diff)
     lines: list[Text] = []
@@ -336,10 +347,11 @@ def _change(report: PatchedEngine | Report) -> list[Text]:
         for row in code[:MOST_OF_A_CHANGE]:
             lines.append(Text(f"  {row}", "red" if row.startswith("-") else "green"))
         if len(code) > MOST_OF_A_CHANGE:
-            lines.append(Text(f"  ... {len(code) - MOST_OF_A_CHANGE}"))
+            more = len(code) - MOST_OF_A_CHANGE
+            lines.append(Text(f"  {say('... {count} more lines, see --full', count=more)}"))
     if others:
         names = ", ".join(dict.fromkeys(others))
-        lines.append(Text(f"  + {names}"))
+        lines.append(Text(say("and more in {places}, see --full", places=names)))
     return lines
 
 
@@ -399,10 +411,11 @@ def _rows(
 
 
 def _labels(probes: Sequence[Probe]) -> dict[str, str]:
-    """Return what each probe computes, in short; its name if that is long, or not unique."""
-    formulas = {probe.name: probe.formula for probe in probes}
+    """Return what each probe computes; its name if that is long, not unique, or needs helpers."""
+    formulas = {probe.name: "" if probe.takes_lib else probe.formula for probe in probes}
     counts = Counter(formulas.values())
-    return {name: f if f and counts[f] == 1 else name for name, f in formulas.items()}
+    fitting = {f for f, count in counts.items() if count == 1 and 0 < len(f) <= MOST_OF_AN_INPUT}
+    return {name: f if f in fitting else name for name, f in formulas.items()}
 
 
 def _mark(
@@ -433,22 +446,43 @@ def _most_telling(rows: Sequence[_Row], most: int) -> list[_Row]:
 
 def _table(rows: Sequence[_Row], console: Screen, *, in_place: bool) -> Table:
     say = console.say
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="")
     marked = any(row.mark for row in rows)
-    widest = max(14, min(28, console.width - 52))
-    headings = [say("you")] if marked else []
-    headings += [say("input"), "minigrad", *([say("with grad +=")] if in_place else [])]
-    for heading in headings:
-        most = widest if heading == say("input") else None
-        table.add_column(heading, no_wrap=True, overflow="ellipsis", max_width=most)
-    table.add_column(say("what comes out"), no_wrap=True, overflow="ellipsis", ratio=1)
-    for row in rows:
-        cells = [Text(row.mark)] if marked else []
-        cells += [Text(row.label), _cell(row.run.outcome, say)]
-        if in_place:
-            cells.append(_cell(row.in_place, say) if row.in_place else Text())
-        table.add_row(*cells, _result(row.run, say))
+    cells = [
+        [
+            *([Text(row.mark)] if marked else []),
+            Text(row.label),
+            _cell(row.run.outcome, say),
+            *([_cell(row.in_place, say) if row.in_place else Text()] if in_place else []),
+        ]
+        for row in rows
+    ]
+    headings = [*([say("you")] if marked else []), say("input"), "minigrad"]
+    headings += [say("with grad +=")] if in_place else []
+    widths = [
+        max(len(heading), *(row[column].cell_len for row in cells))
+        for column, heading in enumerate(headings)
+    ]
+    last, label = say("what comes out"), headings.index(say("input"))
+    rest = console.width - sum(widths) - GAP * len(widths)
+    if rest < ENOUGH_FOR_A_RESULT:  # a narrow window
+        cut = min(ENOUGH_FOR_A_RESULT - rest, max(0, widths[label] - LEAST_OF_AN_INPUT))
+        widths[label], rest = widths[label] - cut, rest + cut
+    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="")
+    for heading, width in zip([*headings, last], [*widths, max(rest, 1)], strict=True):
+        table.add_column(heading, no_wrap=True, overflow="ellipsis", width=width)
+    for row, shown in zip(rows, cells, strict=True):
+        table.add_row(*shown, _result(row.run, say, rest))
     return table
+
+
+GAP = 2
+"""The spaces between two columns."""
+
+ENOUGH_FOR_A_RESULT = 23
+"""The characters for what comes out, if what a probe computes can be cut for it."""
+
+LEAST_OF_AN_INPUT = 14
+"""The characters of what a probe computes that are never cut."""
 
 
 def _cell(outcome: Outcome, say: Language) -> Text:
@@ -462,13 +496,23 @@ def _word(outcome: Outcome, say: Language) -> str:
     return words.get(outcome, say(outcome))
 
 
-def _result(run: RunReport, say: Language) -> Text:
-    """Return what came out, in a few words."""
+def _result(run: RunReport, say: Language, width: int) -> Text:
+    """Return what came out, in words that fit the width if possible."""
     if run.agrees is False:
         text = say("the page says {outcome}", outcome=say(run.expected or ""))
         return Text(text, "bold red")
     hidden = run.outcome == "disguised-correct" and run.stage in ("not-infected", "not-propagated")
-    return Text(say(brief(run.why if hidden else run.evidence)))
+    text = say(brief(run.why if hidden else run.evidence))
+    if len(text) <= width or run.outcome != "silent-corruption":
+        return Text(text)
+    kinds = {
+        "shape": say("wrong shape"),
+        "dtype": say("wrong dtype"),
+        "non-finite": say("NaN or infinite values"),
+        "value": say("right shape, wrong values"),
+        "state": say("wrong state"),
+    }
+    return Text(kinds.get(run.kind or "", text))
 
 
 def brief(sentence: Message) -> Message:
@@ -535,25 +579,40 @@ def _verdicts(report: Report, say: Language) -> tuple[str, str]:
     silent = [run for run in report.runs if run.outcome == "silent-corruption"]
     count = len({run.probe for run in silent})
     counts = {name: _caught_and_judged(name, silent) for name in _judges(silent)}
-    caught = {name: pair for name, pair in counts.items() if pair[0]}
-    missed = [name for name, pair in counts.items() if not pair[0] and name != "crash"]
     if not silent:
         crashed = any(run.outcome == "crash" for run in report.runs)
         return (say("the error itself") if crashed else ""), ""
-    groups: dict[tuple[int, int], list[str]] = {}
-    for name, pair in sorted(caught.items(), key=lambda item: (-item[1][0], item[1][1])):
-        groups.setdefault(pair, []).append(name)
-    parts = [
-        say("{count} of {total} by {names}", count=pair[0], total=pair[1], names=", ".join(names))
-        for pair, names in groups.items()
-    ]
-    named = "; ".join(parts[:3])
-    first = ["loss-falls"] if "loss-falls" in missed else []
-    missed = [*first, *(name for name in missed if name not in first)]
+    caught = {name: (seen, judged) for name, (seen, judged) in counts.items() if seen}
+    missed = {name: (n, n) for name, (seen, n) in counts.items() if not seen and name != "crash"}
+    first = {name: pair for name, pair in missed.items() if name == "loss-falls"}
     return (
-        say("of {total} silent, {parts}", total=count, parts=named) if named else say("by nothing"),
-        say("all, by {names}", names=_some(missed, say)) if missed else "",
+        _tally(caught, count, say) or say("by nothing"),
+        _tally(first | missed, count, say),
     )
+
+
+def _tally(counts: Mapping[str, tuple[int, int]], silent: int, say: Language) -> str:
+    """Return diagnostics with the number of probes, those with equal numbers together.
+
+    A diagnostic may judge only some of the silent probes; then the numbers are about these.
+    """
+    groups: dict[tuple[int, int], list[str]] = {}
+    for name, pair in counts.items():
+        groups.setdefault(pair, []).append(name)
+    first = next(iter(groups), None) if "loss-falls" in counts else None
+    order = sorted(groups, key=lambda pair: (pair != first, -pair[0], -pair[1]))
+    parts = [
+        say("{names}: {count} of {total} silent", names=names, count=seen, total=judged)
+        if judged == silent
+        else say("{names}: {count} of {total} judged", names=names, count=seen, total=judged)
+        for (seen, judged) in order[:MOST_GROUPS]
+        for names in [_some(groups[seen, judged], say)]
+    ]
+    return "; ".join(parts)
+
+
+MOST_GROUPS = 3
+"""The most groups of diagnostics to name."""
 
 
 def _judges(runs: Sequence[RunReport]) -> dict[str, None]:

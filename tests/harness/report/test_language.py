@@ -21,6 +21,7 @@ from harness.pages.catalogue import open_catalogue
 from harness.pages.page import Page
 from harness.report.glossary import GROUPS
 from harness.report.language import ENGLISH, VARIABLES, open_language, read_translations
+from harness.report.terminal import BRIEF
 from harness.runs.cache import open_cache
 from harness.runs.oracles import LIBRARIES, run_on_library
 from harness.training.experiment import Crash
@@ -40,6 +41,7 @@ ROOMS = ("core", "runs", "answer_key", "diagnostics", "experiment")
 
 RENDERERS = [
     ROOT / "report" / "terminal.py",
+    ROOT / "report" / "full.py",
     ROOT / "report" / "training.py",
     ROOT / "cli" / "prediction.py",
     ROOT / "cli" / "questions.py",
@@ -51,6 +53,7 @@ VOCABULARY = {
     *(word for words in (Outcome, Stage, Loss, PageKind, Shift, Crash) for word in get_args(words)),
     *KINDS,
     *GROUPS,
+    *BRIEF.values(),
     "guard-lost",
 }
 
@@ -194,10 +197,9 @@ def test_predictions_are_read_in_both_languages() -> None:
     assert read_prediction("corrup", SPANISH) == "silent-corruption"
     assert read_prediction("s", SPANISH) == "silent-corruption"
     assert [read_prediction(choice, SPANISH) for choice in CHOICES] == list(CHOICES)
-    with pytest.raises(ValueError, match="no es un desenlace"):
-        read_prediction("zzz", SPANISH)
-    with pytest.raises(ValueError, match="no se puede predecir"):
-        read_prediction("convención", SPANISH)
+    for answer in ("zzz", "convención"):
+        with pytest.raises(ValueError, match="Escribe c, f, d o n; \\? muestra el código"):
+            read_prediction(answer, SPANISH)
 
 
 def test_every_page_of_level_1_is_translated() -> None:
