@@ -41,7 +41,8 @@ def predicted(
     console = answers(*typed)
     chosen = [PROBES[name] for name in probes]
     predictions = list(predict(console, PAGE, chosen, report.questions, lambda: report))
-    return predictions, console.export_text().split("Ctrl-D skips the rest.\n")[1].splitlines()
+    shown = console.export_text().split("Ctrl-D skips the rest.\n")[1]
+    return predictions, [line.rstrip() for line in shown.splitlines()]
 
 
 def question(answer: str, probe: str = "square", *choices: str) -> QuestionReport:
@@ -103,7 +104,7 @@ def test_losses_are_asked_apart_only_where_the_page_says_that_they_differ() -> N
         ("mul", "weighted"),
         ("mul-inside", None),
     ]
-    shown = " ".join(lines)
+    shown = " ".join(line.strip() for line in lines)
     assert "The loss is the sum of the output." in shown
     assert "The loss is a weighted sum of the output." in shown
     assert shown.count("The loss is") == 2

@@ -93,7 +93,7 @@ def test_an_outcome_may_be_typed_in_spanish() -> None:
 def test_the_questions_come_before_the_report(tmp_path: Path) -> None:
     write_page(tmp_path, proven())
     command = ["break", "log-slope-one", "--breaks", str(tmp_path)]
-    text = on_a_terminal(command, ["s", "d", "1"], prompt=">")
+    text = on_a_terminal(command, ["s", "1", "d"], prompt=">")
     places = [
         text.index(words)
         for words in ("What do you predict?", "What is a.grad[0]?", "right: 1", "Why ", "Caught ")
