@@ -58,10 +58,11 @@ def break_engine(
     session = Session(breaks, engine, on, lang, json, not no_cache, explain=True)
     broken = session.page(page)
     asking = session.is_interactive and not no_predict
-    if asking:
+    if session.is_interactive:
         from harness.report.terminal import show_first_words
 
-        show_first_words(session.console, session.translated(broken))
+        place = session.place(broken)
+        show_first_words(session.console, session.translated(broken), place, hypothesis=asking)
     prepared = _prepare(session, broken, probe or (), seeds)
     report: Report | TrainingReport
     if json:
@@ -115,7 +116,9 @@ def _show_break(
     if asking:
         terminal.show_change(console, prepared.change)
         predictions = _predictions(session, shown, prepared, running)
-    terminal.show_title(console, shown, prepared.change.engine, session.place(page))
+    if asking or not session.is_interactive:
+        terminal.show_title(console, shown, session.place(page))
+    terminal.show_engine(console, shown, prepared.change.engine)
     if full:
         terminal.show_diff(console, prepared.change.diff, prepared.change.sites)
         from harness.report.full import show_full
@@ -157,10 +160,9 @@ def _show_training(
     from harness.report import terminal
 
     console, shown, experiment = session.console, session.translated(page), prepared.experiment
-    if asking:
-        terminal.show_place(console, shown, experiment.engine)
-    else:
-        terminal.show_title(console, shown, experiment.engine)
+    if not session.is_interactive:
+        terminal.show_title(console, shown)
+    if not asking:
         terminal.show_first_section(console, shown)
     terminal.show_diff(console, experiment.diff, experiment.sites)
     running = Background(prepared.run)

@@ -88,12 +88,6 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def show_heading(console: Screen, page: Page, engine: EngineReport) -> None:
-    """Print the title of a page, and the engine."""
-    console.print(Text(page.title, "bold"))
-    show_place(console, page, engine)
-
-
 def show_place(console: Screen, page: Page, engine: EngineReport) -> None:
     """Print which page is put into which engine."""
     say = console.say
@@ -104,9 +98,17 @@ def show_place(console: Screen, page: Page, engine: EngineReport) -> None:
     console.print(Text(f"{line}\n"))
 
 
-def show_first_words(console: Screen, page: Page) -> None:
-    """Print what is known before anything is computed: title, hypothesis and the page's change."""
-    console.print(Text.assemble((page.title, "bold"), "\n"))
+def show_first_words(
+    console: Screen, page: Page, place: str = "", *, hypothesis: bool = True
+) -> None:
+    """Print what is known before anything is computed: the title, and if questions follow, more.
+
+    That is the hypothesis and the page's change.
+    """
+    show_title(console, page, place)
+    if not hypothesis:
+        return
+    console.print()
     show_first_section(console, page)
     if changes := page.diffs("minigrad"):
         _show_code(console, "\n".join(change.text.rstrip() for change in changes))
@@ -131,7 +133,7 @@ def show_diff(console: Screen, diff: str, sites: Sequence[SiteReport]) -> None:
     for file, scope, lines in places(sites):
         where = scope or console.say("the module")
         line = console.say("{file}, line {lines}, in {scope}:", file=file, lines=lines, scope=where)
-        console.print(Text(line, "dim"))
+        console.print(Text(line))
     _show_code(console, diff)
 
 
@@ -240,8 +242,8 @@ def show_report(
     show_lessons(console, report, predictions, following)
 
 
-def show_title(console: Screen, page: Page, engine: EngineReport, place: str = "") -> None:
-    """Print the title of a page, its place on the track, and the engine if it is not minigrad."""
+def show_title(console: Screen, page: Page, place: str = "") -> None:
+    """Print the title of a page, and its place on the track."""
     title, where = Text(page.title, "bold"), Text(place)
     if place and title.cell_len + where.cell_len + 2 <= console.width:
         title.append(" " * (console.width - title.cell_len - where.cell_len)).append_text(where)
@@ -249,6 +251,10 @@ def show_title(console: Screen, page: Page, engine: EngineReport, place: str = "
     console.print(title)
     if where.plain:
         console.print(where)
+
+
+def show_engine(console: Screen, page: Page, engine: EngineReport) -> None:
+    """Print the engine, unless it is minigrad itself."""
     if engine.foreign or engine.variant:
         show_place(console, page, engine)
 
