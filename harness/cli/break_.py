@@ -63,7 +63,8 @@ def break_engine(
 
         place = session.place(broken)
         show_first_words(session.console, session.translated(broken), place, hypothesis=asking)
-    prepared = _prepare(session, broken, probe or (), seeds)
+    with session.busy():
+        prepared = _prepare(session, broken, probe or (), seeds)
     report: Report | TrainingReport
     if json:
         report = prepared.run(lambda _: None)
@@ -125,12 +126,14 @@ def _show_break(
 
         report = session.wait(running)
         show_full(console, report, prepared.probes)
-        session.show_next(page)
+        if not report.engine.foreign:
+            session.show_next(page)
         return report
     terminal.show_change(console, prepared.change)
     terminal.show_outcomes(console, session.wait(running, first=True), prepared.probes, predictions)
     report = session.wait(running)
-    terminal.show_lessons(console, report, predictions, session.following(page))
+    following = "" if report.engine.foreign else session.following(page)
+    terminal.show_lessons(console, report, predictions, following)
     return report
 
 

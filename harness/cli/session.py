@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -185,6 +186,15 @@ class Session:
     def is_interactive(self) -> bool:
         """Whether the command runs on a terminal and can prompt."""
         return not self.json and sys.stdin.isatty() and sys.stdout.isatty()
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """Show on a terminal that something is being done."""
+        if self.json:
+            yield
+            return
+        with self.console.status(self.console.say("Reading the engine ...")):
+            yield
 
     def wait(self, background: Background[Result], *, first: bool = False) -> Result:
         """Return the result; until then, show on a terminal how many runs are done.

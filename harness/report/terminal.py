@@ -19,7 +19,7 @@ from rich.text import Text
 
 from harness.core.message import Message
 from harness.core.report import EngineReport, Prediction, Report, RunReport, SiteReport
-from harness.core.vocabulary import OUTCOMES, Loss, Outcome, visible
+from harness.core.vocabulary import OUTCOMES, Loss, Outcome, shortened, visible
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.language import ENGLISH, Language
@@ -277,7 +277,7 @@ def show_outcomes(
     most = max(FEWEST_ROWS, min(ABOVE - above, LONGEST - above - below))
     kept = _most_telling(shown_rows, most)
     if kept:
-        console.print(_table(kept, console, in_place=bool(report.in_place)))
+        console.print(_table(kept, console, report))
     if rest := [row for row in shown_rows if row not in kept]:
         counts = Counter(row.run.outcome for row in rest)
         each = ", ".join(f"{count} {_word(outcome, say)}" for outcome, count in counts.items())
@@ -450,8 +450,8 @@ def _most_telling(rows: Sequence[_Row], most: int) -> list[_Row]:
     return [rows[position] for position in kept]
 
 
-def _table(rows: Sequence[_Row], console: Screen, *, in_place: bool) -> Table:
-    say = console.say
+def _table(rows: Sequence[_Row], console: Screen, report: Report) -> Table:
+    say, in_place, engine = console.say, bool(report.in_place), report.engine
     marked = any(row.mark for row in rows)
     cells = [
         [
@@ -462,7 +462,11 @@ def _table(rows: Sequence[_Row], console: Screen, *, in_place: bool) -> Table:
         ]
         for row in rows
     ]
-    headings = [*([say("you")] if marked else []), say("input"), "minigrad"]
+    headings = [
+        *([say("you")] if marked else []),
+        say("input"),
+        shortened(engine.name, MOST_OF_A_NAME),
+    ]
     headings += [say("with grad +=")] if in_place else []
     widths = [
         max(len(heading), *(row[column].cell_len for row in cells))
@@ -477,9 +481,12 @@ def _table(rows: Sequence[_Row], console: Screen, *, in_place: bool) -> Table:
     for heading, width in zip([*headings, last], [*widths, max(rest, 1)], strict=True):
         table.add_column(heading, no_wrap=True, overflow="ellipsis", width=width)
     for row, shown in zip(rows, cells, strict=True):
-        table.add_row(*shown, _result(row.run, say, rest))
+        table.add_row(*shown, _result(row.run, say, rest, required=not engine.foreign))
     return table
 
+
+MOST_OF_A_NAME = 12
+"""The characters of an engine's name."""
 
 GAP = 2
 """The spaces between two columns."""
@@ -502,9 +509,12 @@ def _word(outcome: Outcome, say: Language) -> str:
     return words.get(outcome, say(outcome))
 
 
-def _result(run: RunReport, say: Language, width: int) -> Text:
-    """Return what came out, in words that fit the width if possible."""
-    if run.agrees is False:
+def _result(run: RunReport, say: Language, width: int, *, required: bool) -> Text:
+    """Return what came out, in words that fit the width if possible.
+
+    If what the page states is `required`, anything else is said instead.
+    """
+    if run.agrees is False and required:
         text = say("the page says {outcome}", outcome=say(run.expected or ""))
         return Text(text, "bold red")
     hidden = run.outcome == "disguised-correct" and run.stage in ("not-infected", "not-propagated")

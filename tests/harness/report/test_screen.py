@@ -188,6 +188,14 @@ def test_another_engine_is_compared_and_gets_no_advice_about_ours() -> None:
     assert "Write" not in text
 
 
+def test_what_another_engine_does_is_shown_although_the_page_says_otherwise() -> None:
+    run = run_of("p", None, "crash", expected="disguised-correct", agrees=False)
+    engine = EngineReport("an-engine-with-a-name", None, foreign=True)
+    lines = shown(report_with([run], engine=engine))
+    assert row(lines, "✗ crash") == "p ✗ crash what p showed"
+    assert "an-engine-w…" in row(lines, "input")
+
+
 @pytest.mark.parametrize("width", [40, 60, 80])
 def test_no_line_is_wider_than_the_window(width: int) -> None:
     runs = [run_of("a-probe-with-a-long-name", None, "silent-corruption"), *many(3)]
