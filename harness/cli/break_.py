@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from harness.experiment.patching import PatchedEngine
     from harness.pages.page import Page
     from harness.pages.probe import Probe
+    from harness.report.terminal import Screen
     from harness.training.experiment import TrainingExperiment
     from harness.training.record import TrainingReport
 
@@ -109,14 +110,20 @@ def _show_break(
     session: Session, page: Page, prepared: _Prepared, *, asking: bool, full: bool
 ) -> Report:
     """Ask for predictions, run, and print the report; outcomes before the diagnostics."""
+    from harness.core.report import Report
     from harness.report import terminal
 
     console, shown = session.console, session.translated(page)
-    running = Background(prepared.run)
-    predictions = []
+    cached = isinstance(prepared.change, Report)
+    running = None if cached else Background(prepared.run)
+
+    def wait(*, first: bool = False) -> Report:
+        return session.wait(running, first=first) if running else prepared.run(lambda _: None)
+
+    predictions: list[Prediction] = []
     if asking:
         terminal.show_change(console, prepared.change)
-        predictions = _predictions(session, shown, prepared, running)
+        predictions = _predictions(console, shown, prepared, lambda: wait(first=True))
     if asking or not session.is_interactive:
         terminal.show_title(console, shown, session.place(page))
     terminal.show_engine(console, shown, prepared.change.engine)
@@ -124,35 +131,26 @@ def _show_break(
         terminal.show_diff(console, prepared.change.diff, prepared.change.sites)
         from harness.report.full import show_full
 
-        report = session.wait(running)
+        report = wait()
         show_full(console, report, prepared.probes)
         if not report.engine.foreign:
             session.show_next(page)
         return report
     terminal.show_change(console, prepared.change)
-    terminal.show_outcomes(console, session.wait(running, first=True), prepared.probes, predictions)
-    report = session.wait(running)
+    terminal.show_outcomes(console, wait(first=True), prepared.probes, predictions)
+    report = wait()
     following = "" if report.engine.foreign else session.following(page)
     terminal.show_lessons(console, report, predictions, following)
     return report
 
 
 def _predictions(
-    session: Session, page: Page, prepared: _Prepared, running: Background[Report]
+    console: Screen, page: Page, prepared: _Prepared, observe: Callable[[], Report]
 ) -> list[Prediction]:
-    """Ask for predictions while the break runs, and return them with what was observed."""
+    """Ask for predictions while the break runs; return those that were answered."""
     from harness.cli.prediction import predict
 
-    predictions = []
-    for prediction in predict(
-        session.console,
-        page,
-        prepared.probes,
-        prepared.questions,
-        lambda: session.wait(running, first=True),
-    ):
-        predictions.append(prediction)  # it is complete: record it here
-    return predictions
+    return list(predict(console, page, prepared.probes, prepared.questions, observe))
 
 
 def _show_training(
@@ -246,7 +244,9 @@ def _prepare_probed(session: Session, page: Page, names: Sequence[str]) -> _Prep
     experiment = with_in_place(experiment, session.catalogue)
 
     def run(announce: Callable[[Report], None]) -> Report:
-        report = run_lab(experiment, session.baseline, announce)
+        # Whether another engine resembles the break is known only at the end.
+        early = None if experiment.foreign else announce
+        report = run_lab(experiment, session.baseline, early)
         report = _with_resemblance(session, page, report)
         if key:
             session.cache.put(REPORTS, {key: CachedReport(report, experiment.probes)})
