@@ -67,7 +67,8 @@ def main() -> None:
         sys.exit(problem.exit_status)
     except Terminated as request:
         if not request.reported:
-            print("harness: stopped", file=sys.stderr)
+            new_line = "\n" if sys.stderr.isatty() else ""  # after the terminal's ^C
+            print(f"{new_line}harness: stopped", file=sys.stderr)
         raise
     finally:
         for stream in (sys.stdout, sys.stderr):
