@@ -1,18 +1,16 @@
 """`harness break`: the report of one screen, for a terminal, a pipe and a narrow window."""
 
 import json
-import re
 
 import pytest
 
 from harness.runs.cache import open_cache
 from harness.runs.oracles import LIBRARIES, run_on_library
 from tests.harness.bundled import CATALOGUE
-from tests.harness.command import harness, on_a_terminal
+from tests.harness.command import harness, on_a_terminal, plain
 
 TRACK = [name for name in CATALOGUE.track if CATALOGUE.page(name).front.kind == "break"]
 LABELS = {"en": ("Why", "Beware"), "es": ("Por qué", "Cuidado")}
-SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -58,7 +56,7 @@ def test_a_learner_predicts_and_then_sees_one_screen(
         columns=columns,
         NO_COLOR="1",
     )
-    text = SEQUENCE.sub("", shown)
+    text = plain(shown)
     assert [word for word in words if word not in text] == []
     assert "def add_new_axis(a=(3,), b=(4, 3)):" in text
     report = text[text.index("9/13") :].splitlines()
@@ -77,7 +75,7 @@ def test_ctrl_c_and_ctrl_d_at_a_prompt_end_with_a_line(key: str, status: int) ->
 
 def test_without_questions_a_terminal_gets_the_report_alone() -> None:
     shown = on_a_terminal(["break", "sum-no-expand", "--no-predict"], [])
-    lines = SEQUENCE.sub("", shown).split("\r\n")
+    lines = plain(shown).split("\r\n")
     assert "predict?" not in shown
     assert lines[0].endswith("track: page 8/13")
     assert "\x1b[2m" not in shown  # dim, and yellow, cannot be read on a light terminal
