@@ -17,6 +17,8 @@ from rich.text import Text
 
 PICTURE = Path(__file__).parent.parent / "docs" / "skip-unbroadcast.svg"
 COMMAND = ["break", "skip-unbroadcast", "--no-predict"]
+PROGRESS = r"\x1b\[\?25l.*?\x1b\[\?25h(\s*\x1b\[1A\x1b\[2K)?"
+"""What is shown while the cursor is hidden; it is erased at the end."""
 
 
 def run_in_terminal(arguments: list[str]) -> str:
@@ -38,8 +40,7 @@ def run_in_terminal(arguments: list[str]) -> str:
 
 def main() -> None:
     """Draw the picture."""
-    run_in_terminal(COMMAND)  # so that no line that shows progress is in the picture
-    shown = run_in_terminal(COMMAND)
+    shown = re.sub(PROGRESS, "", run_in_terminal(COMMAND), flags=re.S)
     console = Console(record=True, width=80, file=StringIO(), force_terminal=True)
     console.print(Text.from_ansi(f"$ harness {' '.join(COMMAND[:2])}\n\n{shown}".rstrip()))
     svg = console.export_svg(title="harness break skip-unbroadcast")
