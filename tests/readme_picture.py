@@ -16,16 +16,16 @@ from rich.console import Console
 from rich.text import Text
 
 PICTURE = Path(__file__).parent.parent / "docs" / "skip-unbroadcast.svg"
-PROBES = ("add-same-shape", "add-new-axis", "add-inside", "train-with-bias")
 COMMAND = ["break", "skip-unbroadcast", "--no-predict"]
-LAST = "predict-another-batch-size"
+PROGRESS = r"\x1b\[\?25l.*?\x1b\[\?25h(\s*\x1b\[1A\x1b\[2K)?"
+"""What is shown while the cursor is hidden; it is erased at the end."""
 
 
 def run_in_terminal(arguments: list[str]) -> str:
     """What the command writes to a terminal of 80 columns."""
     pid, terminal = pty.fork()
     if pid == 0:
-        os.environ.update(COLUMNS="80", LINES="100", TERM="xterm-256color")
+        os.environ.update(COLUMNS="80", LINES="40", TERM="xterm-256color")
         os.environ.pop("NO_COLOR", None)
         os.execv(sys.executable, [sys.executable, "-m", "harness", *arguments])
     output = b""
@@ -40,8 +40,7 @@ def run_in_terminal(arguments: list[str]) -> str:
 
 def main() -> None:
     """Draw the picture."""
-    probes = [f"--probe={name}" for name in (*PROBES, LAST)]
-    shown = run_in_terminal([*COMMAND, *probes])
+    shown = re.sub(PROGRESS, "", run_in_terminal(COMMAND), flags=re.S)
     console = Console(record=True, width=80, file=StringIO(), force_terminal=True)
     console.print(Text.from_ansi(f"$ harness {' '.join(COMMAND[:2])}\n\n{shown}".rstrip()))
     svg = console.export_svg(title="harness break skip-unbroadcast")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,11 +23,13 @@ from harness.cli.session import Background, Session, print_json
 from harness.core.errors import DoesNotApply, UsageError
 
 if TYPE_CHECKING:
-    from harness.core.report import Report
+    from harness.cli.prediction import Asked
+    from harness.core.report import Prediction, Report
     from harness.experiment.patching import PatchedEngine
     from harness.pages.page import Page
     from harness.pages.probe import Probe
     from harness.report.terminal import Screen
+    from harness.training.experiment import TrainingExperiment
     from harness.training.record import TrainingReport
 
 
@@ -41,6 +43,9 @@ def break_engine(
     no_predict: Annotated[
         bool, typer.Option("--no-predict", help="Do not ask for a prediction first.")
     ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Print the whole report, probe by probe.")
+    ] = False,
     no_cache: NoCache = False,
     lang: Lang = None,
     seeds: Annotated[
@@ -53,17 +58,22 @@ def break_engine(
     """Put a break into the engine, in memory, and see what happens, probe by probe."""
     session = Session(breaks, engine, on, lang, json, not no_cache, explain=True)
     broken = session.page(page)
+    asking = session.is_interactive and not no_predict
     if session.is_interactive:
         from harness.report.terminal import show_first_words
 
-        show_first_words(session.console, session.translated(broken))
-    prepared = _prepare(session, broken, probe or (), seeds)
+        place = session.place(broken)
+        show_first_words(session.console, session.translated(broken), place, hypothesis=asking)
+    with session.busy():
+        prepared = _prepare(session, broken, probe or (), seeds)
+    report: Report | TrainingReport
     if json:
-        report = prepared.run()
+        report = prepared.run(lambda _: None)
         print_json(report)
+    elif isinstance(prepared, _PreparedTraining):
+        report = _show_training(session, broken, prepared, asking=asking)
     else:
-        predict = session.is_interactive and not no_predict
-        report = _show_run(session, broken, prepared, predict)
+        report = _show_break(session, broken, prepared, asking=asking, full=full)
     return exit_status(report)
 
 
@@ -82,55 +92,113 @@ class _Prepared:
 
     change: PatchedEngine | Report
     """The engine and the change, from the patch or from a cached report."""
-    run: Callable[[], Report | TrainingReport]
-    ask: Callable[[Screen], Mapping[str, str]]
-    """Asks for predictions."""
-    details: Mapping[str, object]
-    """What the renderer shows beside the report."""
+    run: Callable[[Callable[[Report], None]], Report]
+    """Runs it; its argument takes the report on the outcomes, once they are known."""
+    probes: Sequence[Probe]
+    questions: Sequence[Asked]
 
 
-def _show_run(
-    session: Session, page: Page, prepared: _Prepared, predict: bool
-) -> Report | TrainingReport:
-    """Print the change, ask for predictions, run, and print the report."""
+@dataclass(frozen=True)
+class _PreparedTraining:
+    """A break with a recipe that is ready to run."""
+
+    experiment: TrainingExperiment
+    run: Callable[[Callable[[TrainingReport], None]], TrainingReport]
+
+
+def _show_break(
+    session: Session, page: Page, prepared: _Prepared, *, asking: bool, full: bool
+) -> Report:
+    """Ask for predictions, run, and print the report; outcomes before the diagnostics."""
     from harness.core.report import Report
-    from harness.pages.front_matter import TrainingBreak
     from harness.report import terminal
 
-    console, shown, change = session.console, session.translated(page), prepared.change
-    if session.is_interactive:
-        terminal.show_place(console, shown, change.engine)
-    else:
-        terminal.show_heading(console, shown, change.engine)
-        if isinstance(page.front, TrainingBreak):
-            terminal.show_first_section(console, shown)
-    terminal.show_diff(console, change.diff, change.sites)
-    cached = isinstance(change, Report)
+    console, shown = session.console, session.translated(page)
+    cached = isinstance(prepared.change, Report)
     running = None if cached else Background(prepared.run)
-    predictions = prepared.ask(console) if predict else {}
-    report = session.wait(running) if running else prepared.run()
-    if predict and isinstance(report, Report) and report.questions:
-        from harness.cli.questions import ask_questions
 
-        ask_questions(console, report.questions)
-    session.show(report, **prepared.details)
+    def wait(*, first: bool = False) -> Report:
+        return session.wait(running, first=first) if running else prepared.run(lambda _: None)
+
+    predictions: list[Prediction] = []
+    if asking:
+        terminal.show_change(console, prepared.change)
+        predictions = _predictions(console, shown, prepared, lambda: wait(first=True))
+    if asking or not session.is_interactive:
+        terminal.show_title(console, shown, session.place(page))
+    terminal.show_engine(console, shown, prepared.change.engine)
+    if full:
+        terminal.show_diff(console, prepared.change.diff, prepared.change.sites)
+        from harness.report.full import show_full
+
+        report = wait()
+        show_full(console, report, prepared.probes)
+        _record(session, page, report, predictions)
+        if not report.engine.foreign:
+            session.show_next(page)
+        return report
+    terminal.show_change(console, prepared.change)
+    terminal.show_outcomes(console, wait(first=True), prepared.probes, predictions)
+    report = wait()
+    following = "" if report.engine.foreign else session.following(page)
+    terminal.show_lessons(console, report, predictions, following)
+    _record(session, page, report, predictions)
+    return report
+
+
+def _record(
+    session: Session,
+    page: Page,
+    report: Report | TrainingReport,
+    predictions: Sequence[Prediction],
+) -> None:
+    """Add a report that was read on a terminal to the learner's progress."""
     if session.is_interactive:
-        from harness.cli.recording import judged, record_break
+        from harness.cli.recording import record_break
 
-        record_break(session, page, report, judged(page, report, predictions))
+        record_break(session, page, report, predictions)
+
+
+def _predictions(
+    console: Screen, page: Page, prepared: _Prepared, observe: Callable[[], Report]
+) -> list[Prediction]:
+    """Ask for predictions while the break runs; return those that were answered."""
+    from harness.cli.prediction import predict
+
+    return list(predict(console, page, prepared.probes, prepared.questions, observe))
+
+
+def _show_training(
+    session: Session, page: Page, prepared: _PreparedTraining, *, asking: bool
+) -> TrainingReport:
+    """Ask for predictions, run all seeds, and print the report."""
+    from harness.cli.prediction import ask_moves, scored_moves, show_score
+    from harness.report import terminal
+
+    console, shown, experiment = session.console, session.translated(page), prepared.experiment
+    if not session.is_interactive:
+        terminal.show_title(console, shown)
+    if not asking:
+        terminal.show_first_section(console, shown)
+    terminal.show_diff(console, experiment.diff, experiment.sites)
+    running = Background(prepared.run)
+    moves = ask_moves(console, list(experiment.expectation.moves)) if asking else {}
+    report = session.wait(running)
+    session.show(report, page=shown)
+    predictions = scored_moves(page, moves, report)
     if predictions:
-        from harness.cli.prediction import show_score
-
-        show_score(console, predictions, report)
-    if not report.engine.foreign:
-        session.show_next(page)
+        show_score(console, predictions)
+    _record(session, page, report, predictions)
+    session.show_next(page)
     return report
 
 
 # ----- Preparing: nothing is executed -----
 
 
-def _prepare(session: Session, page: Page, probes: Sequence[str], seeds: int | None) -> _Prepared:
+def _prepare(
+    session: Session, page: Page, probes: Sequence[str], seeds: int | None
+) -> _Prepared | _PreparedTraining:
     from harness.pages.front_matter import TrainingBreak
 
     if isinstance(page.front, TrainingBreak):
@@ -182,50 +250,34 @@ def _prepare_probed(session: Session, page: Page, names: Sequence[str]) -> _Prep
     start = time.perf_counter()
     key = key_of_report(page, session.catalogue, session.engine, session.variant, names)
     if key and (cached := session.cache.get(REPORTS, [key]).get(key)):
-        return _probed(
-            cached.report,
-            cached.probes,
-            lambda: cached.with_seconds(time.perf_counter() - start),
-        )
+        report = cached.with_seconds(time.perf_counter() - start)
+        return _Prepared(report, lambda _: report, cached.probes, report.questions)
 
     from harness.experiment.lab import run_lab
-    from harness.experiment.patching import prepare
+    from harness.experiment.patching import prepare, with_in_place
 
     variant = session.variant
     experiment = prepare(page, session.catalogue, session.engine, variant=variant, probes=names)
+    experiment = with_in_place(experiment, session.catalogue)
 
-    def run() -> Report:
-        report = _with_resemblance(session, page, run_lab(experiment, session.baseline))
+    def run(announce: Callable[[Report], None]) -> Report:
+        # Whether another engine resembles the break is known only at the end.
+        early = None if experiment.foreign else announce
+        report = run_lab(experiment, session.baseline, early)
+        report = _with_resemblance(session, page, report)
         if key:
             session.cache.put(REPORTS, {key: CachedReport(report, experiment.probes)})
         return report
 
-    return _probed(experiment, experiment.probes, run)
+    return _Prepared(experiment, run, experiment.probes, experiment.questions)
 
 
-def _probed(
-    change: PatchedEngine | Report, probes: Sequence[Probe], run: Callable[[], Report]
-) -> _Prepared:
-    def ask(console: Screen) -> Mapping[str, str]:
-        from harness.cli.prediction import ask_outcomes
-
-        return ask_outcomes(console, probes)
-
-    return _Prepared(change, run, ask, {"probes": probes})
-
-
-def _prepare_training(session: Session, page: Page, seeds: int | None) -> _Prepared:
+def _prepare_training(session: Session, page: Page, seeds: int | None) -> _PreparedTraining:
     from harness.check.runner import prepare_page
-    from harness.cli.prediction import ask_moves
     from harness.training.experiment import TrainingExperiment
     from harness.training.lab import choose_seeds, run_training
 
     chosen = choose_seeds(seeds)
     experiment = prepare_page(page, session.context_for(page), session.variant)
     assert isinstance(experiment, TrainingExperiment)
-    return _Prepared(
-        change=experiment,
-        run=lambda: run_training(experiment, session.cache, chosen),
-        ask=lambda console: ask_moves(console, list(experiment.expectation.moves)),
-        details={"page": session.translated(page)},
-    )
+    return _PreparedTraining(experiment, lambda _: run_training(experiment, session.cache, chosen))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli.options import Breaks, Json, NoCache
 from harness.cli.session import Session
 from harness.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.doctor.diagnosis import Diagnosis
 
 
 def doctor(
@@ -41,9 +44,13 @@ def doctor(
     if settings:
         _print_settings(name, session)
         return 0
-    from harness.doctor.diagnosis import diagnose
 
-    diagnosis = session.run(lambda: diagnose(name, session.catalogue, session.baseline))
+    def examine() -> Diagnosis:
+        from harness.doctor.diagnosis import diagnose  # slow to import: progress is shown already
+
+        return diagnose(name, session.catalogue, session.baseline)
+
+    diagnosis = session.run(examine)
     session.show(diagnosis, argument=engine, everything=everything)
     return int(not diagnosis.is_sound)
 

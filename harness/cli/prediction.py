@@ -1,14 +1,17 @@
-"""The learner's predictions: made before anything runs, scored after."""
+"""The learner's predictions: made before the report is shown, and answered one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
+from rich.padding import Padding
 from rich.text import Text
 
-from harness.core.report import Report
-from harness.core.vocabulary import OUTCOMES, Outcome
+from harness.core.report import Prediction, Report, RunReport
+from harness.core.vocabulary import OUTCOMES, Loss, Outcome
+from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.language import ENGLISH, Language
 from harness.report.terminal import Screen, outcome_text
@@ -17,12 +20,71 @@ if TYPE_CHECKING:
     from harness.training.record import TrainingReport
 
 CHOICES: tuple[Outcome, ...] = (
-    "crash",
     "silent-corruption",
+    "crash",
     "disguised-correct",
     "not-reached",
 )
 """The outcomes that a learner may predict; the others do not depend on the probe."""
+
+CODE = "?"
+"""What to type to see the probe's code."""
+
+
+class Asked(Protocol):
+    """A question of a page: its answer is an expression, or what was observed."""
+
+    @property
+    def probe(self) -> str:
+        """The probe that it is about."""
+
+    @property
+    def loss(self) -> Loss | None:
+        """The loss of the run that it is about."""
+
+    @property
+    def question(self) -> str:
+        """Its text."""
+
+    @property
+    def answer(self) -> str | None:
+        """An expression on the run, or its value."""
+
+    @property
+    def choices(self) -> Sequence[str]:
+        """The answers to choose from; empty if any may be typed."""
+
+
+@dataclass(frozen=True)
+class _Item:
+    """One thing to predict: an outcome, or the answer to a question of the page."""
+
+    probe: Probe
+    loss: Loss | None = None
+    """None for all losses of the probe."""
+    question: Asked | None = None
+    others: bool = False
+    """Whether the page asks more about this probe, so that the answer shows no numbers."""
+
+    @property
+    def is_outcome(self) -> bool:
+        """Whether the answer is an outcome."""
+        return self.question is None or _asks_for_outcome(self.question)
+
+
+def _asks_for_outcome(question: Asked) -> bool:
+    return question.answer == "outcome" or question.answer in OUTCOMES
+
+
+def meaning(outcome: Outcome, say: Language = ENGLISH) -> str:
+    """Return what an outcome is, in a few words; empty for one that no run has."""
+    return {
+        "silent-corruption": say("a wrong number or shape, and no error"),
+        "crash": say("an error"),
+        "disguised-correct": say("the changed code runs, and the result is right"),
+        "not-reached": say("the changed code never runs"),
+        "convention": say("another valid choice at a kink"),
+    }.get(outcome, "")
 
 
 def read_prediction(answer: str, say: Language = ENGLISH) -> Outcome | None:
@@ -38,49 +100,181 @@ def read_prediction(answer: str, say: Language = ENGLISH) -> Outcome | None:
         for name, outcome in names.items():
             if name.startswith(word):
                 return outcome
-    typed, choices = answer.strip(), ", ".join(map(say, CHOICES))
-    if word in map(say, OUTCOMES):
-        problem = say(
-            "`{answer}` cannot be predicted: write {choices}, or their first letters; Enter skips",
-            answer=typed,
-            choices=choices,
-        )
-    else:
-        problem = say(
-            "`{answer}` is not an outcome: write {choices}, or their first letters; Enter skips",
-            answer=typed,
-            choices=choices,
-        )
-    raise ValueError(problem)
+    *letters, last = (say(outcome)[0] for outcome in CHOICES)
+    choices = say("{first} or {next}", first=", ".join(letters), next=last)
+    raise ValueError(say("Type {choices}; ? shows the code", choices=choices))
 
 
-def ask_outcomes(console: Screen, probes: Sequence[Probe]) -> dict[str, Outcome]:
-    """Prompt for one outcome per probe; end of input skips the rest."""
-    say = console.say
-    choices = " · ".join(f"{say(outcome)[0]} {say(outcome)}" for outcome in CHOICES)
-    console.print(Text(say("What do you predict?"), "bold"))
-    console.print(f"  {choices}")
-    console.print(f"  {say('Enter skips a probe; Ctrl-D skips the rest.')}\n")
-    predictions = {}
-    for probe in probes:
-        console.print(Text.assemble((probe.name, "bold"), f"  {say(probe.doc.splitlines()[0])}"))
+def predict(
+    console: Screen,
+    page: Page,
+    probes: Sequence[Probe],
+    questions: Sequence[Asked],
+    observe: Callable[[], Report],
+) -> Iterator[Prediction]:
+    """Ask for the outcome of each probe and the page's questions, and answer each at once.
+
+    Yields each prediction as soon as it is answered; the end of the input skips the rest.
+    `observe` waits for the outcomes.
+    """
+    say, items = console.say, list(_items(page, probes, questions))
+    _show_legend(console)
+    explained: set[Outcome] = set(CHOICES)
+    for number, item in enumerate(items, start=1):
+        _show_item(console, item, f"{number}/{len(items)}")
         try:
-            outcome = _ask(console)
+            typed = _typed(console, item)
         except EOFError:
-            console.print()
+            console.print(f"\n{say('The other questions are skipped.')}")
             break
-        if outcome:
-            predictions[probe.name] = outcome
+        if not typed:
+            continue
+        prediction, answer = _answered(page, item, typed, observe(), say)
+        console.print(Padding(answer, (0, 0, 0, 2)))
+        actual = prediction.actual
+        for outcome in OUTCOMES:
+            if item.is_outcome and outcome == actual and outcome not in explained:
+                explained.add(outcome)
+                console.print(f"  {say(outcome)}: {meaning(outcome, say)}")
+        yield prediction
     console.print()
-    return predictions
 
 
-def _ask(console: Screen) -> Outcome | None:
+def _items(page: Page, probes: Sequence[Probe], questions: Sequence[Asked]) -> Iterator[_Item]:
+    """Yield what to ask: of each probe the outcome, for each loss where the page says they differ;
+    then the page's questions about it.
+    """
+    for probe in probes:
+        own = [question for question in questions if question.probe == probe.name]
+        last = probe.losses[-1]
+        outcomes = {q.loss or last: q for q in own if _asks_for_outcome(q)}
+        numbers = [question for question in own if not _asks_for_outcome(question)]
+        stated = {page.expected(None, probe.name, loss) for loss in probe.losses}
+        if max(len(stated), len(outcomes)) > 1:
+            for loss in probe.losses:
+                yield _Item(probe, loss, outcomes.get(loss), others=bool(numbers))
+        else:
+            asked = next(iter(outcomes.values()), None)
+            yield _Item(probe, None, asked, others=bool(numbers))
+        for question in numbers:
+            yield _Item(probe, question.loss, question)
+
+
+def _show_legend(console: Screen) -> None:
+    say = console.say
+    console.print(Text(say("What do you predict?"), "bold"))
+    for outcome in CHOICES:
+        console.print(f"  {say(outcome)[0]}  {say(outcome)}: {meaning(outcome, say)}")
+    console.print(say("Enter skips a question; ? shows the code; Ctrl-D skips the rest."))
+
+
+def _show_item(console: Screen, item: _Item, number: str) -> None:
+    say = console.say
+    doc = say(item.probe.doc.splitlines()[0])
+    loss = {
+        None: "",
+        "uniform": say("The loss is the sum of the output."),
+        "weighted": say("The loss is a weighted sum of the output."),
+    }[item.loss]
+    text = say(item.question.question) if item.question else f"{doc} {loss}".rstrip()
+    console.print(Text.assemble(f"\n{number}  ", (item.probe.name, "bold")))
+    console.print(Padding(Text(text), (0, 0, 0, 2)))
+    if item.question and not item.is_outcome:
+        for label, choice in _labelled_choices(item.question):
+            console.print(Text(f"    {label}{say(choice)}"))
+
+
+def _labelled_choices(question: Asked) -> Iterator[tuple[str, str]]:
+    from harness.cli.questions import are_numbers
+
+    for number, choice in enumerate(question.choices, start=1):
+        yield "" if are_numbers(question.choices) else f"{number}  ", choice
+
+
+def _typed(console: Screen, item: _Item) -> str:
+    """Return what is typed, once it can be read; empty if the question is skipped."""
     while True:
+        typed = console.input("  > ").strip()
+        if typed == CODE:
+            console.print(Padding(Text(item.probe.code), (0, 0, 0, 4)))
+            continue
         try:
-            return read_prediction(console.input("  > "), console.say)
+            _check(typed, item, console.say)
         except ValueError as error:
             console.print(f"  {error}")
+            continue
+        return typed
+
+
+def _check(typed: str, item: _Item, say: Language) -> None:
+    """Raise ValueError, with the remedy, for an answer that cannot be right."""
+    if item.question is None or item.is_outcome:
+        read_prediction(typed, say)
+        return
+    from harness.cli.questions import names_a_choice
+
+    if typed and item.question.choices and not names_a_choice(typed, item.question.choices, say):
+        raise ValueError(say("Type one of the answers; ? shows the code"))
+
+
+def _answered(
+    page: Page, item: _Item, typed: str, report: Report, say: Language
+) -> tuple[Prediction, Text]:
+    """Return the prediction with what was observed, and the answer to show."""
+    if item.question and not item.is_outcome:
+        return _answered_question(page, item, item.question.question, typed, report, say)
+    runs = [
+        run for run in report.runs if run.probe == item.probe.name and item.loss in (None, run.loss)
+    ]
+    predicted = read_prediction(typed, say)
+    assert predicted is not None
+    fitting = [run for run in runs if run.outcome == predicted]
+    run = next(iter([*fitting, *reversed(runs)]), None)
+    if run is None:
+        prediction = Prediction(page.id, item.probe.name, item.loss, predicted, "", right=False)
+        return prediction, Text(say("This probe cannot be judged here; see the report."))
+    prediction = Prediction(
+        page.id, item.probe.name, item.loss, predicted, run.outcome, right=bool(fitting)
+    )
+    reason = _reason(item, run, report, say)
+    return prediction, Text.assemble(
+        mark(right=bool(fitting), say=say),
+        outcome_text(run.outcome, say),
+        f"  {reason}" if reason else "",
+    )
+
+
+def _reason(item: _Item, run: RunReport, report: Report, say: Language) -> str:
+    """Return why the run ends in this way, as the page says it if it does."""
+    asked = item.question.question if item.question else ""
+    because = next((q.because for q in report.questions if asked and q.question == asked), "")
+    if because or (item.others and run.outcome == "silent-corruption"):
+        return say(because)
+    hidden = run.stage in ("not-infected", "not-propagated")
+    return say(run.why if hidden else run.evidence)
+
+
+def _answered_question(
+    page: Page, item: _Item, text: str, typed: str, report: Report, say: Language
+) -> tuple[Prediction, Text]:
+    from harness.cli.questions import is_right
+
+    question = next(entry for entry in report.questions if entry.question == text)
+    right = is_right(typed, question, say)
+    prediction = Prediction(
+        page.id, item.probe.name, question.loss, typed, question.answer or "", right, text
+    )
+    reason = f"  {say(question.because)}" if question.because else ""
+    answer = say(question.answer or "")
+    return prediction, Text.assemble(mark(right=right, say=say), (answer, "bold"), reason)
+
+
+def mark(*, right: bool, say: Language) -> tuple[str, str]:
+    """Return the word for a right or a wrong answer, and its style."""
+    return (f"{say('right')}: ", "bold green") if right else (f"{say('wrong')}: ", "bold red")
+
+
+# ----- A page with a recipe -----
 
 
 def ask_moves(console: Screen, metrics: Sequence[str]) -> dict[str, str]:
@@ -92,42 +286,44 @@ def ask_moves(console: Screen, metrics: Sequence[str]) -> dict[str, str]:
     predictions = {}
     for metric in metrics:
         try:
-            answer = console.input(Text(f"  {metric} > ")).strip().lower()[:1]
+            answer = _ask_move(console, metric, moves)
         except EOFError:
+            console.print(f"\n{say('The other questions are skipped.')}")
             break
-        if answer in moves:
+        if answer:
             predictions[metric] = moves[answer]
     console.print()
     return predictions
 
 
-def show_score(
-    console: Screen, predictions: Mapping[str, str], report: Report | TrainingReport
-) -> None:
-    """Show each prediction beside what was observed, and how many were right.
+def _ask_move(console: Screen, metric: str, moves: Mapping[str, str]) -> str:
+    """Return the first letter of a move; empty if the metric is skipped."""
+    while True:
+        answer = console.input(Text(f"  {metric} > ")).strip().lower()[:1]
+        if not answer or answer in moves:
+            return answer
+        *letters, last = moves
+        choices = console.say("{first} or {next}", first=", ".join(letters), next=last)
+        console.print(f"  {console.say('Type {choices}', choices=choices)}")
 
-    A probe that ends differently under its two losses is predicted right by either.
-    """
-    say, count = console.say, 0
+
+def scored_moves(
+    page: Page, predictions: Mapping[str, str], report: TrainingReport
+) -> list[Prediction]:
+    """Return the predictions of how metrics move, with what was observed."""
+    observed = {item.metric: item.verdict for item in report.metrics}
+    return [
+        Prediction(page.id, name, None, move, observed.get(name, ""), observed.get(name) == move)
+        for name, move in predictions.items()
+    ]
+
+
+def show_score(console: Screen, predictions: Sequence[Prediction]) -> None:
+    """Show each prediction of a metric, and how many were right."""
+    say = console.say
     console.print(Text(f"\n{say('Your predictions')}", "bold"))
-    for name, predicted in predictions.items():
-        if isinstance(report, Report):
-            observed = dict.fromkeys(run.outcome for run in report.runs if run.probe == name)
-            hit, line = predicted in observed, _compare(name, predicted, list(observed), say)
-        else:
-            hit = any(item.verdict == predicted for item in report.metrics if item.metric == name)
-            line = Text(f"{name}: {say(predicted)}")
-        count += hit
-        mark = (f"  {say('right')}  ", "green") if hit else (f"  {say('wrong')}  ", "red")
-        console.print(Text.assemble(mark, line))
+    for prediction in predictions:
+        line = f"{prediction.probe}: {say(prediction.predicted)}"
+        console.print(Text.assemble("  ", mark(right=prediction.right, say=say), line))
+    count = sum(prediction.right for prediction in predictions)
     console.print(f"  {say('{count} of {total} right', count=count, total=len(predictions))}\n")
-
-
-def _compare(probe: str, predicted: str, observed: Sequence[Outcome], say: Language) -> Text:
-    line = Text.assemble(probe, say(": you predicted {outcome}", outcome=say(predicted)))
-    if [predicted] != observed:
-        line.append(say(", it was "))
-        line.append_text(
-            Text(say(" and ")).join(outcome_text(outcome, say) for outcome in observed)
-        )
-    return line

@@ -87,7 +87,7 @@ def _ask(session: Session, phase: Phase, page: str, context: Context) -> bool:
     if item is None:  # the catalogue has changed since the questions were drawn
         session.journal.record(TestAnswer(phase=phase, page=page, right=None))
         return True
-    running = Background(lambda: item.answer(context))
+    running = Background(lambda _: item.answer(context))
     _show_question(session, phase, item)
     typed = _read_answer(session, item.probe)
     if typed is None:

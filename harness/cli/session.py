@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,9 +33,17 @@ would not notice them."""
 
 
 class Background(Generic[Result]):
-    """A function that is called in a thread of its own."""
+    """A function that is called in a thread of its own.
 
-    def __init__(self, function: Callable[[], Result]) -> None:
+    Parameters
+    ----------
+    function : callable
+        Its argument is a function that takes a first version of the result.
+    """
+
+    def __init__(self, function: Callable[[Callable[[Result], None]], Result]) -> None:
+        self.first: Result | None = None
+        """What the function knows before it ends, if it has said so."""
         self.done = 0
         """The number of runs that have ended."""
         self.last = ""
@@ -62,9 +71,12 @@ class Background(Generic[Result]):
 
         try:
             with watching(self._count):
-                self._results.append(self._function())
+                self._results.append(self._function(self._announce))
         except BaseException as error:  # raised again in the thread that waits
             self._error = error
+
+    def _announce(self, first: Result) -> None:
+        self.first = first
 
     def _count(self, library: str, probe: str) -> None:
         self.done, self.last = self.done + 1, f"{library}: {probe}"
@@ -183,11 +195,25 @@ class Session:
         """Whether the command runs on a terminal and can prompt."""
         return not self.json and sys.stdin.isatty() and sys.stdout.isatty()
 
-    def wait(self, background: Background[Result]) -> Result:
-        """Return the result; until then, show on a terminal how many runs are done."""
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """Show on a terminal that something is being done."""
+        if self.json:
+            yield
+            return
+        with self.console.status(self.console.say("Reading the engine ...")):
+            yield
+
+    def wait(self, background: Background[Result], *, first: bool = False) -> Result:
+        """Return the result; until then, show on a terminal how many runs are done.
+
+        With `first`, return the first version of the result as soon as there is one.
+        """
         console = self.console
         with console.status(console.say("Running ...")) as status:
             while background.is_running():
+                if first and background.first is not None:
+                    return background.first
                 if background.done:
                     line = console.say(
                         "Running ... {done} done, {last}",
@@ -199,7 +225,7 @@ class Session:
 
     def run(self, function: Callable[[], Result]) -> Result:
         """Return what the function returns; on a terminal, show how many of its runs are done."""
-        return function() if self.json else self.wait(Background(function))
+        return function() if self.json else self.wait(Background(lambda _: function()))
 
     def show(self, report: object, **details: object) -> None:
         """Print a report: as JSON, or with the renderer of its kind."""
@@ -212,12 +238,25 @@ class Session:
 
     def show_next(self, page: Page) -> None:
         """If the page is on the track, print the command for the page that follows it."""
+        if not self.json and (following := self.following(page)):
+            self.console.print(self.console.say("Next on the track: {command}", command=following))
+
+    def place(self, page: Page) -> str:
+        """Return where the page is on the track; empty if it is not."""
         track = list(self.catalogue.track)
-        if self.json or page.id not in track[:-1]:
-            return
-        following = self.page(track[track.index(page.id) + 1])
-        command = f"harness {following.front.kind} {following.id}"
-        self.console.print(self.console.say("Next on the track: {command}", command=command))
+        if page.id not in track:
+            return ""
+        number = track.index(page.id) + 1
+        return self.console.say("track: page {number}/{count}", number=number, count=len(track))
+
+    def following(self, page: Page) -> str:
+        """Return the command for the page that follows on the track; empty if there is none."""
+        track = list(self.catalogue.track)
+        if page.id not in track[:-1]:
+            return ""
+        number = track.index(page.id) + 1
+        following = self.page(track[number])
+        return f"harness {following.front.kind} {following.id}  ({number + 1}/{len(track)})"
 
     def page(self, page_id: str, kind: PageKind | None = None) -> Page:
         """Return the page with that id. Raises UsageError for none or another kind."""

@@ -93,6 +93,33 @@ class QuestionReport(msgspec.Struct, frozen=True):
     """Why the expression has no value, or its value is not one of the choices."""
 
 
+class InPlaceRun(msgspec.Struct, frozen=True):
+    """What the break does in the variant of minigrad that adds gradients in place."""
+
+    probe: str
+    loss: Loss | None
+    outcome: Outcome
+    evidence: Message
+    repeatable: bool = True
+    """As in `RunReport`."""
+
+
+class Prediction(msgspec.Struct, frozen=True):
+    """What a learner predicted, and what was observed."""
+
+    page: str
+    probe: str
+    """A metric, for a page with a recipe."""
+    loss: Loss | None
+    """None if the prediction is about all losses of the probe."""
+    predicted: str
+    """An outcome, or what was typed as the answer to a question."""
+    actual: str
+    right: bool
+    question: str = ""
+    """The page's question; empty for the prediction of an outcome."""
+
+
 class Report(msgspec.Struct, frozen=True):
     """Schema 1: keys may be added, never renamed."""
 
@@ -129,11 +156,14 @@ class Report(msgspec.Struct, frozen=True):
     """The last assertion of the page's invariant."""
     questions: list[QuestionReport] = []
     """The page's questions, if its own probes ran on the reference engine without a variant."""
+    in_place: list[InPlaceRun] = []
+    """The same probes on the variant that adds gradients in place; empty if the patch has no site
+    there, on any other engine, and outside `harness break`."""
 
     @property
     def repeatable(self) -> bool:
         """Whether another run would give the same report, so that it may be cached."""
-        return all(run.repeatable for run in self.runs)
+        return all([run.repeatable for run in self.runs] + [r.repeatable for r in self.in_place])
 
     @property
     def judged(self) -> bool:

@@ -114,6 +114,24 @@ class Baseline:
             self._evaluate_clean(engine, msgspec.structs.replace(job, items=missing), keys)
         return {(probes[item[0]].name, item[1]): self._clean[keys[item]] for item in job.items}
 
+    def clean_runs(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, Run]:
+        """Return the clean engine's runs alone, which needs no oracle.
+
+        Raises EnvironmentProblem if the engine does not load.
+        """
+        job = self._clean_job(engine, probes)
+        keys = keys_of(job)
+        missing = [position for position, key in enumerate(keys) if key not in self._clean]
+        try:
+            runs = run_cached(job.only(missing), self.cache) if missing else []
+        except EngineDoesNotLoad as error:
+            raise does_not_load(engine, error) from None
+        found = dict(zip(missing, runs, strict=True))
+        return {
+            (probes[index].name, loss): found.get(position) or self._clean[keys[position]].run
+            for position, (index, loss) in enumerate(job.items)
+        }
+
     def complete(self, engine: Engine, probes: Sequence[Probe]) -> None:
         """Compute everything that experiments on these probes need from the clean engine.
 
@@ -133,13 +151,13 @@ class Baseline:
         job = self._repeat_job(engine, probes)
         if not job.items:
             return {}
-        first = self.clean(engine, job.probes)
+        first = self.clean_runs(engine, job.probes)
         pairs = [(job.probes[index].name, loss) for index, loss in job.items]
-        ended = [position for position, pair in enumerate(pairs) if not first[pair].run.failure]
+        ended = [position for position, pair in enumerate(pairs) if not first[pair].failure]
         return {
             run.probe: UNREPEATABLE
             for run in run_cached(job.only(ended), self.cache)
-            if not repeats(run, first[run.probe, run.loss].run)
+            if not repeats(run, first[run.probe, run.loss])
         }
 
     def fill_cache(self, unpatched: Engine, probes: Sequence[Probe]) -> None:
@@ -224,12 +242,21 @@ class Baseline:
             results |= self._unreached(clean, job, results)
         return [results[item] for item in job.items]
 
+    def broken_alone(self, engine: Engine, probes: Sequence[Probe]) -> list[Run]:
+        """Return a broken engine's runs with nothing measured, as far as an outcome needs them."""
+        job = job_for(engine, probes, self.limits or Limits())
+        job = msgspec.structs.replace(job, trailed=False)
+        try:
+            return run_cached(job, self.cache)
+        except EngineDoesNotLoad as error:
+            return failed_runs(job, error)
+
     def _unreached(self, clean: Engine, job: Job, reached: Iterable[Item]) -> dict[Item, Run]:
         """Return the runs that were not selected: they end as on the clean engine."""
-        key = self.clean(clean, job.probes)
+        key = self.clean_runs(clean, job.probes)
         items = [item for item in job.items if item not in set(reached)]
         pairs = [(job.probes[index].name, loss) for index, loss in items]
-        runs = [Run(*pair, failure=key[pair].run.failure) for pair in pairs]
+        runs = [Run(*pair, failure=key[pair].failure) for pair in pairs]
         return dict(zip(items, runs, strict=True))
 
     def _reaching(self, clean: Engine, job: Job) -> tuple[Item, ...]:

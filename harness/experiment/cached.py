@@ -46,7 +46,8 @@ def key_of_report(
     facts = (
         (str(engine.root), engine_facts(engine)),
         [(str(path), text) for path, text in catalogue.probe_texts.items()],
-        [page_facts(item) for item in (page, variant) if item],
+        [page_facts(item) for item in (page, variant or catalogue.in_place) if item],
+        variant is None,
         [name for name in page.expect if name in catalogue.files],
         list(probes),
     )

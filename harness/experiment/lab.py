@@ -7,7 +7,7 @@ tests) calls `run_lab`.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -16,7 +16,7 @@ import msgspec
 from harness.answer_key.divergence import is_cancelled
 from harness.answer_key.outcome import Judgement, infected, judge, stage_of
 from harness.core.message import Message, message
-from harness.core.report import QuestionReport, Report, RunReport
+from harness.core.report import InPlaceRun, QuestionReport, Report, RunReport
 from harness.core.run import Digest, Run
 from harness.core.vocabulary import Outcome, headline
 from harness.diagnostics import Observation
@@ -24,14 +24,17 @@ from harness.engines.engine import Engine
 from harness.experiment.baseline import Baseline, CleanRun, Pair
 from harness.experiment.description import compare_claims, describe, describe_unreached, explain
 from harness.experiment.patching import Experiment
-from harness.experiment.questions import answer_question
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 
 
-def run_lab(experiment: Experiment, baseline: Baseline) -> Report:
+def run_lab(
+    experiment: Experiment, baseline: Baseline, announce: Callable[[Report], None] | None = None
+) -> Report:
     """Run clean and broken, judge, run the diagnostics, and compare it all with the page.
 
+    `announce` is called with a report without verdicts and claims as soon as the outcomes are
+    known: the oracles, which may be slow to start, run after it.
     Raises EnvironmentProblem if the clean engine does not load.
     """
     start = time.perf_counter()
@@ -39,10 +42,22 @@ def run_lab(experiment: Experiment, baseline: Baseline) -> Report:
     experiment = chosen.with_guards()
     if baseline.explain:
         baseline.fill_cache(experiment.unpatched, experiment.probes)
-    keys = baseline.clean(experiment.clean, experiment.probes)
+    clean = baseline.clean_runs(experiment.clean, experiment.probes)
     experiment = _repeatable(experiment, baseline)
     runs = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
-    judgements = _judge_all(experiment, runs, keys)
+    judgements = _judge_all(experiment, runs, clean)
+    known = {
+        "path": _path(runs),
+        "in_place": _run_in_place(experiment, baseline, clean),
+        "questions": _questions(experiment, runs, clean, judgements),
+        **experiment.page.advice,
+    }
+    if announce and not experiment.guards:
+        bare = {pair: CleanRun(run, {}, {}) for pair, run in clean.items()}
+        reports = _describe_all(experiment, baseline, runs, judgements, bare)
+        report = _report(experiment, baseline, reports, time.perf_counter() - start)
+        announce(msgspec.structs.replace(report, claims=[], **known))
+    keys = baseline.clean(experiment.clean, experiment.probes)
     if experiment.guards:
         from harness.experiment.placement import examine  # for foreign engines only
 
@@ -56,9 +71,7 @@ def run_lab(experiment: Experiment, baseline: Baseline) -> Report:
     if baseline.explain:
         reports = _explain_all(experiment, baseline, reports, judgements, keys)
     report = _report(experiment, baseline, reports, time.perf_counter() - start)
-    questions = _questions(experiment, runs, keys, judgements)
-    advice = experiment.page.advice
-    return msgspec.structs.replace(report, path=_path(runs), questions=questions, **advice)
+    return msgspec.structs.replace(report, **known)
 
 
 def usable(experiment: Experiment, baseline: Baseline) -> Experiment:
@@ -194,17 +207,42 @@ def report_absence(page: Page, engine: Engine, variant: str | None) -> Report:
 
 
 def _judge_all(
-    experiment: Experiment, runs: Sequence[Run], keys: Mapping[Pair, CleanRun]
+    experiment: Experiment, runs: Sequence[Run], clean: Mapping[Pair, Run]
 ) -> dict[Pair, Judgement]:
     """Return the outcome of every run."""
     losses = {probe.name: probe.losses for probe in experiment.probes}
     judgements = {}
     for run in runs:
         others = [loss for loss in losses[run.probe] if loss != run.loss]
-        siblings = [keys[run.probe, loss].run for loss in others]
+        siblings = [clean[run.probe, loss] for loss in others]
         pair = (run.probe, run.loss)
-        judgements[pair] = judge(run, keys[pair].run, siblings)
+        judgements[pair] = judge(run, clean[pair], siblings)
     return judgements
+
+
+def _run_in_place(
+    experiment: Experiment, baseline: Baseline, clean: Mapping[Pair, Run]
+) -> list[InPlaceRun]:
+    """Return the outcomes on the variant that adds gradients in place.
+
+    The answer key is that of minigrad: a variant is a correct rewrite, which its own page proves,
+    and running it unbroken as well would take another child process.
+    """
+    engine = experiment.broken_in_place
+    if engine is None:
+        return []
+    runs = baseline.broken_alone(engine, experiment.probes)
+    judgements = _judge_all(experiment, runs, clean)
+    return [
+        InPlaceRun(
+            run.probe,
+            run.loss,
+            judgements[run.probe, run.loss].outcome,
+            judgements[run.probe, run.loss].evidence,
+            run.repeatable,
+        )
+        for run in runs
+    ]
 
 
 def _describe_all(
@@ -225,7 +263,7 @@ def _describe_all(
         key, judgement = keys[pair], judgements[pair]
         if run.reached or run.failure:
             observation = Observation(experiment.probe(run.probe), run, key.oracles)
-            verdicts = baseline.verdicts_beside(key, observation)
+            verdicts = baseline.verdicts_beside(key, observation) if key.verdicts else {}
             report = describe(
                 run, judgement, verdicts, key, trails.get(pair), cancelled=pair in cancelled
             )
@@ -293,11 +331,14 @@ def _path(runs: Sequence[Run]) -> Literal["swapped", "reloaded"] | None:
 def _questions(
     experiment: Experiment,
     runs: Sequence[Run],
-    keys: Mapping[Pair, CleanRun],
+    clean: Mapping[Pair, Run],
     judgements: Mapping[Pair, Judgement],
 ) -> list[QuestionReport]:
+    if not experiment.questions:
+        return []
+    from harness.experiment.questions import answer_question  # only for pages that ask
+
     broken = {(run.probe, run.loss): run for run in runs}
-    clean = {pair: key.run for pair, key in keys.items()}
     outcomes = {pair: judgement.outcome for pair, judgement in judgements.items()}
     return [answer_question(question, broken, clean, outcomes) for question in experiment.questions]
 

@@ -75,6 +75,8 @@ class Experiment(PatchedEngine):
     """Probes that cannot be used to judge the engine, and why; None before they are known."""
     questions: tuple[Question, ...] = ()
     """The page's questions, which are about its own probes on our engine without a variant."""
+    in_place: Page | None = None
+    """The variant that adds gradients in place, if the break is to be run on it as well."""
 
     @cached_property
     def _by_name(self) -> dict[str, Probe]:
@@ -95,6 +97,17 @@ class Experiment(PatchedEngine):
         """The numbers in the lines that the patch changes."""
         lines = [line[1:] for line in self.diff.splitlines() if line[:1] in "+-"]
         return frozenset(map(float, _NUMBER.findall("\n".join(lines))))
+
+    @property
+    def broken_in_place(self) -> Engine | None:
+        """The variant `in_place` with the break; None without one, or if the patch has no site."""
+        if self.in_place is None:
+            return None
+        try:
+            variant = clean_engine(self.clean, self.in_place)
+            return variant.patched(put(self.page, variant))
+        except (DoesNotApply, HunkError):
+            return None
 
     def expected(self, probe: str, loss: Loss | None) -> Outcome | None:
         """Return the outcome that the page states for engines with this kind of accumulation."""
@@ -136,6 +149,16 @@ def prepare(
     if isinstance(page.front, Break) and not (variant or probes):
         return replace(experiment, questions=page.front.ask)
     return experiment
+
+
+def with_in_place(experiment: Experiment, catalogue: Catalogue) -> Experiment:
+    """Return the experiment that also runs on the variant that adds gradients in place.
+
+    Only a break that is put into minigrad itself does.
+    """
+    engine_is_ours = not (experiment.clean.foreign or experiment.variant)
+    variant = catalogue.in_place if engine_is_ours else None
+    return replace(experiment, in_place=variant) if variant else experiment
 
 
 def _guards(experiment: Experiment, catalogue: Catalogue) -> tuple[Probe, ...]:

@@ -164,6 +164,15 @@ class Catalogue:
         return read_conventions(self.roots)
 
     @cached_property
+    def in_place(self) -> Page | None:
+        """The variant that adds gradients in place, if the conventions name one.
+
+        Raises UsageError if they name a page that is not a variant.
+        """
+        name = self.conventions.in_place
+        return None if name is None else self.page(name, "variant")
+
+    @cached_property
     def many_seeded(self) -> frozenset[str]:
         """The ids of the pages that need many seeds; see `harness.training`."""
         pages = self.pages[0]

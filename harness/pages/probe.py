@@ -140,6 +140,38 @@ class Probe:
                         return True
         return False
 
+    @cached_property
+    def code(self) -> str:
+        """The text of its own function, without its helpers."""
+        return next(
+            (
+                "\n".join(self.source.splitlines()[node.lineno - 1 : node.end_lineno])
+                for node in ast.parse(self.source).body
+                if isinstance(node, ast.FunctionDef) and node.name == self.function
+            ),
+            self.source,
+        )
+
+    @cached_property
+    def formula(self) -> str:
+        """What it computes, such as `(3,) + (4, 3)`; empty if that is more than an expression.
+
+        Leaves that are drawn, and used once, are written as their shapes.
+        """
+        match [node for node in self._body if isinstance(node, ast.stmt)]:
+            case [ast.Return(value=ast.expr() as value)]:
+                text = ast.unparse(value)
+            case _:
+                return ""
+        tree = ast.parse(text, mode="eval")  # a copy
+        names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+        uses = Counter(node.id for node in names)
+        shapes = {leaf.name: str(leaf.shape) for leaf in self.leaves if leaf.shape is not None}
+        if all(uses[name] == 1 for name in shapes):
+            for node in names:
+                node.id = shapes.get(node.id, node.id)
+        return ast.unparse(tree)
+
     @property
     def _body(self) -> Sequence[ast.AST]:
         """Everything in its body, except its docstring and its arguments."""

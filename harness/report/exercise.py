@@ -13,7 +13,8 @@ from harness.grade.exercise import ExerciseReport, passes
 from harness.grade.submission import Attack
 from harness.pages.page import Page
 from harness.pages.probe import Probe
-from harness.report.terminal import Screen, show_runs, show_section
+from harness.report.full import show_runs
+from harness.report.terminal import Screen, show_section
 
 
 def show_opening(console: Console, page: Page, *, suite: bool) -> None:

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import math
+import re
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, TextIO
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from harness.core.message import Message
-from harness.core.report import EngineReport, Report, RunReport, SiteReport
-from harness.core.vocabulary import OUTCOMES, Outcome, shortened, visible
+from harness.core.report import EngineReport, Prediction, Report, RunReport, SiteReport
+from harness.core.vocabulary import OUTCOMES, Loss, Outcome, shortened, visible
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.language import ENGLISH, Language
 from harness.sandbox.signals import broken_pipe
 
 if TYPE_CHECKING:
+    from harness.experiment.patching import PatchedEngine
     from harness.training.record import TrainingReport
 
 WIDTH = 80
@@ -35,13 +38,13 @@ MOST_OF_A_REASON = 60
 STYLES: dict[Outcome, tuple[str, str]] = {
     "silent-corruption": ("≠", "bold magenta"),
     "crash": ("✗", "bold red"),
-    "disguised-correct": ("=", "yellow"),
-    "convention": ("~", "cyan"),
-    "not-reached": ("·", "dim"),
+    "disguised-correct": ("=", ""),
+    "convention": ("~", ""),
+    "not-reached": ("·", ""),
     "misplaced": ("?", "bold red"),
-    "does-not-apply": ("-", "dim"),
+    "does-not-apply": ("-", ""),
 }
-"""The sign and the style of each outcome; colour is never the only difference."""
+"""The sign and the style of each outcome: legible on dark and on light, and without colour."""
 
 
 class Screen(Console):
@@ -85,12 +88,6 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def show_heading(console: Screen, page: Page, engine: EngineReport) -> None:
-    """Print the title of a page, and the engine."""
-    console.print(Text(page.title, "bold"))
-    show_place(console, page, engine)
-
-
 def show_place(console: Screen, page: Page, engine: EngineReport) -> None:
     """Print which page is put into which engine."""
     say = console.say
@@ -101,9 +98,17 @@ def show_place(console: Screen, page: Page, engine: EngineReport) -> None:
     console.print(Text(f"{line}\n"))
 
 
-def show_first_words(console: Screen, page: Page) -> None:
-    """Print what is known before anything is computed: title, hypothesis and the page's change."""
-    console.print(Text.assemble((page.title, "bold"), "\n"))
+def show_first_words(
+    console: Screen, page: Page, place: str = "", *, hypothesis: bool = True
+) -> None:
+    """Print what is known before anything is computed: the title, and if questions follow, more.
+
+    That is the hypothesis and the page's change.
+    """
+    show_title(console, page, place)
+    if not hypothesis:
+        return
+    console.print()
     show_first_section(console, page)
     if changes := page.diffs("minigrad"):
         _show_code(console, "\n".join(change.text.rstrip() for change in changes))
@@ -128,7 +133,7 @@ def show_diff(console: Screen, diff: str, sites: Sequence[SiteReport]) -> None:
     for file, scope, lines in places(sites):
         where = scope or console.say("the module")
         line = console.say("{file}, line {lines}, in {scope}:", file=file, lines=lines, scope=where)
-        console.print(Text(line, "dim"))
+        console.print(Text(line))
     _show_code(console, diff)
 
 
@@ -148,165 +153,505 @@ def places(sites: Sequence[SiteReport]) -> Iterator[tuple[str, str, str]]:
         yield file, scope, ", ".join(dict.fromkeys(str(site.line) for site in group))
 
 
-def show_report(console: Screen, report: Report, probes: Sequence[Probe]) -> None:
-    """Print a table for each probe, then how the runs compare with the page."""
-    show_runs(console, report.runs, probes)
-    _show_left_out(console, report)
-    _show_skipped(console, report)
-    if not report.engine.foreign:
-        show_advice(console, report)
-    _show_verdict(console, report)
+# ----- The report on one screen -----
+
+ABOVE = 24
+"""The lines of a window in which the change, the table and Why have to fit."""
+
+LONGEST = 34
+"""The most lines of a report."""
+
+MOST_OF_A_CHANGE = 6
+"""The most lines of code to show of the change."""
+
+MOST_OF_AN_INPUT = 26
+"""The most characters to show of what a probe computes."""
+
+FEWEST_ROWS = 3
+"""The table always has at least this many rows."""
+
+BRIEF = {
+    "{array} has shape {actual}, expected {expected}": "{actual}, not {expected}",
+    "{array} is {actual}, expected {expected}": "{actual}, not {expected}",
+    "{array} is {actual}, expected {expected} ({count} of {size} entries are wrong)": (
+        "{count} of {size} values wrong"
+    ),
+    "after step {step}, {difference}": "{difference}",
+    "{difference}; the loss ends at {actual}, lower than the correct {expected}": (
+        "loss {actual}, not {expected}"
+    ),
+    "{difference}; the loss ends at {actual}, expected {expected}": "loss {actual}, not {expected}",
+    "{actual} steps were made, expected {expected}": "{actual} steps, not {expected}",
+    "{leaf} has no gradient, expected one": "{leaf} has no gradient",
+    "{leaf} has a gradient, expected none": "{leaf} has a gradient",
+    "{name} was changed by the run": "{name} was changed",
+    "numbers were drawn from NumPy's global generator": "the global generator moved",
+    "the correct engine refuses this ({refusal}); the broken one accepts it": "no longer refused",
+    "refused, as by the correct engine: {refusal}": "refused, as it should be",
+    "{difference}; at this kink both are valid subgradients": "another choice at a kink",
+    "{error} in {phase}: {text}": "{error} in {phase}",
+    "{error} in {phase}, at `{line}`": "{error} in {phase}",
+    "{error} in {phase}, at `{line}`: {text}": "{error} in {phase}",
+    "{failure}. Before that, silently: {difference}": "{failure}",
+    "{failure}; the correct engine fails with {refusal}": "{failure}",
+    "the forward pass": "forward",
+    "the backward pass": "backward",
+    "the patched code ran, and output and gradients are correct": "right",
+    "the patched code ran, and every step of the log is correct": "right at every step",
+    "it ran, but on this input both formulas agree": "right: formulas agree",
+    "wrong inside, but cancelled on the way out": "right: the error cancels",
+    "computed another way, same result": "right, computed another way",
+}
+"""What the table says instead of these sentences, which the whole report says in full."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row of the table: a probe, or a probe under one loss if its losses end differently."""
+
+    probe: str
+    losses: tuple[Loss | None, ...]
+    label: str
+    run: RunReport
+    in_place: Outcome | None
+    mark: str
+    """What was predicted, if that was wrong; "ok" if it was right."""
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        """What this row shows: rows with the same signature tell the same."""
+        run = self.run
+        telling = run.outcome, self.in_place, run.kind, run.loss is None, run.better_than_correct
+        return *telling, self.mark not in ("", "ok")
+
+
+def show_report(
+    console: Screen,
+    report: Report,
+    probes: Sequence[Probe],
+    *,
+    predictions: Sequence[Prediction] = (),
+    following: str = "",
+) -> None:
+    """Print the report on one screen, below the title: the change, the table, and what to do next.
+
+    `following` is what to type for the next page of the track.
+    """
+    show_change(console, report)
+    show_outcomes(console, report, probes, predictions)
+    show_lessons(console, report, predictions, following)
+
+
+def show_title(console: Screen, page: Page, place: str = "") -> None:
+    """Print the title of a page, and its place on the track."""
+    title, where = Text(page.title, "bold"), Text(place)
+    if place and title.cell_len + where.cell_len + 2 <= console.width:
+        title.append(" " * (console.width - title.cell_len - where.cell_len)).append_text(where)
+        where = Text()
+    console.print(title)
+    if where.plain:
+        console.print(where)
+
+
+def show_engine(console: Screen, page: Page, engine: EngineReport) -> None:
+    """Print the engine, unless it is minigrad itself."""
+    if engine.foreign or engine.variant:
+        show_place(console, page, engine)
+
+
+def show_outcomes(
+    console: Screen,
+    report: Report,
+    probes: Sequence[Probe],
+    predictions: Sequence[Prediction] = (),
+) -> None:
+    """Print the change, what it does to each probe, and why: the first 24 lines, with the title."""
+    say = console.say
+    change = _change(report, say)
+    rows = _rows(report, probes, predictions, say)
+    shown_rows = [row for row in rows if row.run.outcome != "not-reached"]
+    notes = [*_notes(report, rows, say), *_problems(report, say)]
+    why, beware = _advice(report, say, "why"), _advice(report, say, "beware")
+    above = 2 + len(change) + 2 + _height(console, *notes) + 1 + _height(console, why)
+    below = _height(console, beware) + len(ADVICE) + 3
+    most = max(FEWEST_ROWS, min(ABOVE - above, LONGEST - above - below))
+    kept = _most_telling(shown_rows, most)
+    if kept:
+        console.print(_table(kept, console, report))
+    if rest := [row for row in shown_rows if row not in kept]:
+        counts = Counter(row.run.outcome for row in rest)
+        each = ", ".join(f"{count} {_word(outcome, say)}" for outcome, count in counts.items())
+        console.print(say("{count} more, see --full: {outcomes}", count=len(rest), outcomes=each))
+    for note in notes:
+        console.print(note)
+    console.print()
+    for advice in filter(None, (why, beware)):
+        console.print(advice)
+
+
+def show_lessons(
+    console: Screen,
+    report: Report,
+    predictions: Sequence[Prediction] = (),
+    following: str = "",
+) -> None:
+    """Print what caught the break and what missed it, the check to write, and what comes next."""
+    say = console.say
+    for problem in _unlike_claims(report, say):
+        console.print(problem)
+    lines = {label: _advice(report, say, label) for label in ("caught", "missed", "write")}
+    if predictions:
+        right = sum(prediction.right for prediction in predictions)
+        score = say("{count} of {total} right", count=right, total=len(predictions))
+        if any(not (prediction.question or prediction.right) for prediction in predictions):
+            score = say("{score}; a letter before a row is a prediction that missed", score=score)
+        lines["you"] = _labelled(say("You"), score, say)
+    words = "silent-corruption", "disguised-correct", "crash"
+    word = next((w for w in words if any(run.outcome == w for run in report.runs)), "outcomes")
+    more = [
+        say("--full  the whole report    harness explain {word}", word=word),
+        say("harness show {page}  the page", page=report.break_),
+    ]
+    lines["more"] = _labelled(say("More"), "\n".join(more), say)
+    if following:
+        lines["next"] = _labelled(say("Next"), following, say)
+    for line in filter(None, lines.values()):
+        console.print(line)
 
 
 def show_advice(console: Screen, report: Report | TrainingReport) -> None:
     """Print what the page says in the report, which is about our own engine."""
-    say = console.say
-    rows = {
-        say("Why"): say(report.why),
-        say("Beware"): say(report.beware),
-        say("Write"): report.invariant,
+    lines = [_advice(report, console.say, label) for label in ("why", "beware", "write")]
+    for line in filter(None, lines):
+        console.print(line)
+    if any(lines):
+        console.print()
+
+
+# ----- The change -----
+
+
+def show_change(console: Screen, change: PatchedEngine | Report) -> None:
+    """Print the changed lines of the engine, and where they are."""
+    for line in _change(change, console.say):
+        console.print(line, no_wrap=True, overflow="ellipsis")
+    console.print()
+
+
+def _change(report: PatchedEngine | Report, say: Language) -> list[Text]:
+    """Return the changed lines of the engine, with the places; at most about eight lines."""
+    blocks = _changed_blocks(report.diff)
+    lines: list[Text] = []
+    others: list[str] = []
+    for file, number, code in blocks:
+        scope = _scope_at(report.sites, file, number)
+        place = f"{file}:{number} {scope}".rstrip()
+        if lines and len(lines) + 1 + len(code) > MOST_OF_A_CHANGE + 1:
+            others.append(scope or file)
+            continue
+        lines.append(Text(place))
+        for row in code[:MOST_OF_A_CHANGE]:
+            lines.append(Text(f"  {row}", "red" if row.startswith("-") else "green"))
+        if len(code) > MOST_OF_A_CHANGE:
+            more = len(code) - MOST_OF_A_CHANGE
+            lines.append(Text(f"  {say('... {count} more lines, see --full', count=more)}"))
+    if others:
+        names = ", ".join(dict.fromkeys(others))
+        lines.append(Text(say("and more in {places}, see --full", places=names)))
+    return lines
+
+
+def _changed_blocks(diff: str) -> list[tuple[str, int, list[str]]]:
+    """Return the runs of changed lines in a unified diff, each with its file and first line."""
+    blocks: list[tuple[str, int, list[str]]] = []
+    file, number, inside = "", 0, False
+    for row in diff.splitlines():
+        if row.startswith("+++ b/"):
+            file = row.removeprefix("+++ b/")
+        elif hunk := re.match(r"@@ -(\d+)", row):
+            number, inside = int(hunk[1]), False
+        elif row.startswith(("-", "+")) and not row.startswith("--- a/"):
+            if not inside:
+                blocks.append((file, number, []))
+            blocks[-1][2].append(row)
+            number, inside = number + row.startswith("-"), True
+        else:
+            number, inside = number + 1, False
+    return [(file, number, _dedented(code)) for file, number, code in blocks]
+
+
+def _dedented(code: Sequence[str]) -> list[str]:
+    """Return changed lines without their common indentation, and without empty ones."""
+    written = [row for row in code if row[1:].strip()]
+    texts = textwrap.dedent("\n".join(row[1:] for row in written)).splitlines()
+    return [f"{row[0]} {text}" for row, text in zip(written, texts, strict=True)]
+
+
+def _scope_at(sites: Sequence[SiteReport], file: str, line: int) -> str:
+    """Return the scope of the site nearest to a line."""
+    near = [site for site in sites if site.file == file]
+    return min(near, key=lambda site: abs(site.line - line)).scope if near else ""
+
+
+# ----- The table -----
+
+
+def _rows(
+    report: Report, probes: Sequence[Probe], predictions: Sequence[Prediction], say: Language
+) -> list[_Row]:
+    in_place = {(run.probe, run.loss): run.outcome for run in report.in_place}
+    labels = _labels([probe for probe in probes if any(r.probe == probe.name for r in report.runs)])
+    rows = []
+    for probe, group in groupby(report.runs, key=lambda run: run.probe):
+        runs = list(group)
+        ends = {(run.outcome, in_place.get((probe, run.loss))) for run in runs}
+        alike = [runs] if len(ends) == 1 else [[run] for run in runs]
+        for merged in alike:
+            run, losses = merged[-1], tuple(run.loss for run in merged)
+            label = labels.get(probe, probe)
+            if len(alike) > 1:
+                label = f"{label}, {say(run.loss or '')}"
+            mark = _mark(probe, losses, predictions, say)
+            rows.append(_Row(probe, losses, label, run, in_place.get((probe, run.loss)), mark))
+    return rows
+
+
+def _labels(probes: Sequence[Probe]) -> dict[str, str]:
+    """Return what each probe computes; its name if that is long, not unique, or needs helpers."""
+    formulas = {probe.name: "" if probe.takes_lib else probe.formula for probe in probes}
+    counts = Counter(formulas.values())
+    fitting = {f for f, count in counts.items() if count == 1 and 0 < len(f) <= MOST_OF_AN_INPUT}
+    return {name: f if f in fitting else name for name, f in formulas.items()}
+
+
+def _mark(
+    probe: str,
+    losses: Sequence[Loss | None],
+    predictions: Sequence[Prediction],
+    say: Language,
+) -> str:
+    for prediction in predictions:
+        about = prediction.probe == probe and prediction.loss in (None, *losses)
+        if about and not prediction.question:
+            return "ok" if prediction.right else say(prediction.predicted)[0]
+    return ""
+
+
+def _most_telling(rows: Sequence[_Row], most: int) -> list[_Row]:
+    """Return at most so many rows, in their order: those that differ first, then wrong results."""
+    if len(rows) <= most:
+        return list(rows)
+    seen: Counter[tuple[object, ...]] = Counter()
+    ranks = {}
+    for position, row in enumerate(rows):
+        ranks[position] = (seen[row.signature], OUTCOMES.index(row.run.outcome), position)
+        seen[row.signature] += 1
+    kept = sorted(sorted(ranks, key=lambda position: ranks[position])[: most - 1])
+    return [rows[position] for position in kept]
+
+
+def _table(rows: Sequence[_Row], console: Screen, report: Report) -> Table:
+    say, in_place, engine = console.say, bool(report.in_place), report.engine
+    marked = any(row.mark for row in rows)
+    cells = [
+        [
+            *([Text(row.mark)] if marked else []),
+            Text(row.label),
+            _cell(row.run.outcome, say),
+            *([_cell(row.in_place, say) if row.in_place else Text()] if in_place else []),
+        ]
+        for row in rows
+    ]
+    headings = [
+        *([say("you")] if marked else []),
+        say("input"),
+        shortened(engine.name, MOST_OF_A_NAME),
+    ]
+    headings += [say("with grad +=")] if in_place else []
+    widths = [
+        max(len(heading), *(row[column].cell_len for row in cells))
+        for column, heading in enumerate(headings)
+    ]
+    last, label = say("what comes out"), headings.index(say("input"))
+    rest = console.width - sum(widths) - GAP * len(widths)
+    if rest < ENOUGH_FOR_A_RESULT:  # a narrow window
+        cut = min(ENOUGH_FOR_A_RESULT - rest, max(0, widths[label] - LEAST_OF_AN_INPUT))
+        widths[label], rest = widths[label] - cut, rest + cut
+    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="")
+    for heading, width in zip([*headings, last], [*widths, max(rest, 1)], strict=True):
+        table.add_column(heading, no_wrap=True, overflow="ellipsis", width=width)
+    for row, shown in zip(rows, cells, strict=True):
+        table.add_row(*shown, _result(row.run, say, rest, required=not engine.foreign))
+    return table
+
+
+MOST_OF_A_NAME = 12
+"""The characters of an engine's name."""
+
+GAP = 2
+"""The spaces between two columns."""
+
+ENOUGH_FOR_A_RESULT = 23
+"""The characters for what comes out, if what a probe computes can be cut for it."""
+
+LEAST_OF_AN_INPUT = 14
+"""The characters of what a probe computes that are never cut."""
+
+
+def _cell(outcome: Outcome, say: Language) -> Text:
+    sign, style = STYLES[outcome]
+    return Text(f"{sign} {_word(outcome, say)}", style)
+
+
+def _word(outcome: Outcome, say: Language) -> str:
+    """Return an outcome in a word that fits a column."""
+    words = {"silent-corruption": say("SILENT"), "disguised-correct": say("hidden")}
+    return words.get(outcome, say(outcome))
+
+
+def _result(run: RunReport, say: Language, width: int, *, required: bool) -> Text:
+    """Return what came out, in words that fit the width if possible.
+
+    If what the page states is `required`, anything else is said instead.
+    """
+    if run.agrees is False and required:
+        text = say("the page says {outcome}", outcome=say(run.expected or ""))
+        return Text(text, "bold red")
+    hidden = run.outcome == "disguised-correct" and run.stage in ("not-infected", "not-propagated")
+    text = say(brief(run.why if hidden else run.evidence))
+    if len(text) <= width or run.outcome != "silent-corruption":
+        return Text(text)
+    kinds = {
+        "shape": say("wrong shape"),
+        "dtype": say("wrong dtype"),
+        "non-finite": say("NaN or infinite values"),
+        "value": say("right shape, wrong values"),
+        "state": say("wrong state"),
     }
+    return Text(kinds.get(run.kind or "", text))
+
+
+def brief(sentence: Message) -> Message:
+    """Return a sentence of the whole report as the table says it."""
+    arguments = {
+        name: brief(value) if isinstance(value, Message) else value
+        for name, value in sentence.arguments.items()
+    }
+    return Message(BRIEF.get(sentence.template, sentence.template), arguments)
+
+
+def _notes(report: Report, rows: Sequence[_Row], say: Language) -> Iterator[Text]:
+    """Yield a line each for the probes that say nothing, and for libraries that are missing."""
+    unreached = dict.fromkeys(row.probe for row in rows if row.run.outcome == "not-reached")
+    if unreached:
+        yield Text(say("Never run the changed code: {probes}", probes=_some(unreached, say)))
+    if report.left_out:
+        yield Text(say("Left out, see --full: {probes}", probes=_some(report.left_out, say)))
+    if report.missing:
+        yield Text(say("Not installed, see --full: {names}", names=_some(report.missing, say)))
+
+
+def _some(names: Iterable[str], say: Language, most: int = 4) -> str:
+    """Return the first few names, and how many there are in all."""
+    listed = list(names)
+    first = ", ".join(listed[:most])
+    if len(listed) <= most:
+        return first
+    return say("{first}, ... ({count} in all)", first=first, count=len(listed))
+
+
+# ----- What the page and the diagnostics say -----
+
+ADVICE = ("caught", "missed", "write", "you", "more", "next")
+"""The labels below Beware."""
+
+
+def _advice(report: Report | TrainingReport, say: Language, label: str) -> Table | None:
+    """Return the lines with this label; None if there is nothing to say."""
+    foreign = isinstance(report, Report) and report.engine.foreign
+    texts = {
+        "why": (say("Why"), "" if foreign else say(report.why)),
+        "beware": (say("Beware"), "" if foreign else say(report.beware)),
+        "write": (say("Write"), "" if foreign else report.invariant),
+    }
+    if isinstance(report, Report) and label in ("caught", "missed"):
+        caught, missed = _verdicts(report, say)
+        texts |= {"caught": (say("Caught"), caught), "missed": (say("Missed"), missed)}
+    title, text = texts[label]
+    return _labelled(title, text, say) if text else None
+
+
+def _labelled(label: str, text: str, say: Language) -> Table:
+    labels = say("Why"), say("Beware"), say("Caught"), say("Missed"), say("Write"), say("Next")
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    for label, text in rows.items():
-        if text:
-            table.add_row(Text(label, "bold"), Text(text))
-    if table.row_count:
-        console.print(Padding(table, (0, 0, 1, 0)))
+    table.add_column(width=max(map(len, labels)), no_wrap=True)
+    table.add_column()
+    table.add_row(Text(label, "bold"), Text(text))
+    return table
 
 
-def show_runs(console: Screen, runs: Sequence[RunReport], probes: Sequence[Probe]) -> None:
-    """Print a table for each probe."""
-    docs = {probe.name: probe.doc.splitlines()[0] for probe in probes}
-    for name, group in groupby(runs, key=lambda run: run.probe):
-        console.print(_probe_table(name, docs[name], list(group), console.say))
-
-
-def _probe_table(name: str, doc: str, runs: list[RunReport], say: Language) -> RenderableType:
-    table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column(width=11, style="dim")
-    table.add_column(ratio=1)
-    for losses, run in _merge(runs, say):
-        table.add_row(losses, _headline(run, say))
-        for label, text in _rows(run, say):
-            table.add_row(label, text)
-    head = Text(name, "bold"), Padding(Text(say(doc)), (0, 0, 0, 2))
-    return Group(*head, Padding(table, (0, 0, 1, 2)))
-
-
-def _rows(run: RunReport, say: Language) -> Iterator[tuple[str, Text]]:
-    """Yield the rows of a run below its headline, each with its label."""
-    yield "", Text(say(run.evidence))
-    if run.stage and run.stage not in ("revealed", "not-reached"):
-        yield "", Text(f"{say(run.stage)}: {say(run.why)}", "italic")
-    if run.fingerprint:
-        yield say("looks like"), Text(say(run.fingerprint))
-    if run.first_divergence and run.loss:  # in a log, the evidence says at which step
-        yield say("first seen"), Text(say(run.first_divergence))
-    if run.caught_by:
-        yield say("caught by"), Text(", ".join(run.caught_by), "green")
-    if finite := [f"{margin:.0f}" for margin in sorted(run.margins.values()) if margin < math.inf]:
-        span = "-".join(dict.fromkeys((finite[0], finite[-1])))
-        over = say("{span} orders of magnitude above the clean engine's rounding error", span=span)
-        yield "", Text(over, "dim")
-    if run.outcome not in ("disguised-correct", "not-reached"):
-        if run.missed_by:
-            yield say("missed by"), Text(", ".join(run.missed_by), "red")
-        if run.declined:
-            yield say("declined"), Text(_declined(run.declined, say), "yellow")
-    if run.outcome == "not-reached":
-        return
-    for diagnostic, alarm in run.wrong_reason.items():
-        also = say(
-            "{diagnostic} also raises an alarm on the clean engine: {alarm}",
-            diagnostic=diagnostic,
-            alarm=alarm,
-        )
-        yield say("not a catch"), Text(also)
-
-
-def _declined(reasons: Mapping[str, Message], say: Language) -> str:
-    """Return each diagnostic that declined, with its shortened reason in parentheses."""
-    return ", ".join(
-        f"{name} ({shortened(say(reason), MOST_OF_A_REASON)})" for name, reason in reasons.items()
+def _verdicts(report: Report, say: Language) -> tuple[str, str]:
+    """Return which diagnostics caught silent probes, and which missed all of them."""
+    silent = [run for run in report.runs if run.outcome == "silent-corruption"]
+    count = len({run.probe for run in silent})
+    counts = {name: _caught_and_judged(name, silent) for name in _judges(silent)}
+    if not silent:
+        crashed = any(run.outcome == "crash" for run in report.runs)
+        return (say("the error itself") if crashed else ""), ""
+    caught = {name: (seen, judged) for name, (seen, judged) in counts.items() if seen}
+    missed = {name: (n, n) for name, (seen, n) in counts.items() if not seen and name != "crash"}
+    first = {name: pair for name, pair in missed.items() if name == "loss-falls"}
+    return (
+        _tally(caught, count, say) or say("by nothing"),
+        _tally(first | missed, count, say),
     )
 
 
-def _headline(run: RunReport, say: Language) -> Text:
-    text = outcome_text(run.outcome, say)
-    if run.kind:
-        text.append(f" ({say(run.kind)})", "not bold")
-    if run.better_than_correct:
-        text.append(f"  {say('better than correct')}", "bold yellow")
-    if run.agrees is False:
-        style = "bold red reverse"
-        expected = say("the page says {outcome}", outcome=say(run.expected or ""))
-        text.append(f"  {expected}", style)
-    elif run.agrees is None:
-        text.append(f"  {say('not stated')}", "not bold dim")
-    return text
+def _tally(counts: Mapping[str, tuple[int, int]], silent: int, say: Language) -> str:
+    """Return diagnostics with the number of probes, those with equal numbers together.
+
+    A diagnostic may judge only some of the silent probes; then the numbers are about these.
+    """
+    groups: dict[tuple[int, int], list[str]] = {}
+    for name, pair in counts.items():
+        groups.setdefault(pair, []).append(name)
+    first = next(iter(groups), None) if "loss-falls" in counts else None
+    order = sorted(groups, key=lambda pair: (pair != first, -pair[0], -pair[1]))
+    parts = [
+        say("{names}: {count} of {total} silent", names=names, count=seen, total=judged)
+        if judged == silent
+        else say("{names}: {count} of {total} judged", names=names, count=seen, total=judged)
+        for (seen, judged) in order[:MOST_GROUPS]
+        for names in [_some(groups[seen, judged], say)]
+    ]
+    return "; ".join(parts)
 
 
-def _merge(runs: list[RunReport], say: Language) -> list[tuple[str, RunReport]]:
-    """Return the runs by loss; losses with the same result share one entry, with the last run."""
-
-    def end(run: RunReport) -> tuple[object, ...]:
-        verdicts = run.caught_by, run.missed_by, list(run.declined)
-        return run.outcome, run.kind, run.stage, verdicts, run.agrees
-
-    if len(runs) > 1 and all(end(run) == end(runs[0]) for run in runs):
-        return [(say("both losses"), runs[-1])]
-    return [(say(run.loss or ""), run) for run in runs]
+MOST_GROUPS = 3
+"""The most groups of diagnostics to name."""
 
 
-def _show_left_out(console: Screen, report: Report) -> None:
-    """Print the probes that cannot be used to judge the engine, by reason."""
-    say, by_reason = console.say, dict[Message, list[str]]()
-    for probe, reason in report.left_out.items():
-        by_reason.setdefault(reason, []).append(probe)
-    for reason, probes in by_reason.items():
-        line = say("Left out: {probes}, because {reason}", probes=", ".join(probes), reason=reason)
-        console.print(Text(line, "dim"))
-    if by_reason:
-        console.print()
+def _judges(runs: Sequence[RunReport]) -> dict[str, None]:
+    return dict.fromkeys(name for run in runs for name in (*run.caught_by, *run.missed_by))
 
 
-def _show_skipped(console: Screen, report: Report) -> None:
-    """Print the diagnostics that checked no run, because of a missing library or an unfit probe."""
-    say = console.say
-    for name, reason in report.missing.items():
-        line = say("Skipped: {diagnostic}, because {reason}", diagnostic=name, reason=reason)
-        console.print(Text(line, "yellow"))
-    ran = {name for run in report.runs for name in (*run.caught_by, *run.missed_by)}
-    ran |= {name for run in report.runs for name in (*run.wrong_reason, *run.declined)}
-    ran |= report.missing.keys()
-    idle = dict.fromkeys(name for run in report.runs for name in run.skipped if name not in ran)
-    if idle:
-        line = say("Not applicable here: {diagnostics}", diagnostics=", ".join(idle))
-        console.print(Text(line, "dim"))
-    if idle or report.missing:
-        console.print()
+def _caught_and_judged(name: str, runs: Sequence[RunReport]) -> tuple[int, int]:
+    """Return the number of probes that a diagnostic caught, and of those that it could judge."""
+    caught = {run.probe for run in runs if name in run.caught_by}
+    return len(caught), len(caught | {run.probe for run in runs if name in run.missed_by})
 
 
-def show_resemblance(console: Screen, report: Report) -> None:
-    """Print the probes on which the unbroken engine already behaves like the break."""
-    probes = ", ".join(f"`{probe}`" for probe in report.resembles)
-    line = console.say(
-        "Your engine already behaves like this break on {probes}: it gives the same wrong results "
-        "without it.",
-        probes=probes,
-    )
-    console.print(Text(line, "bold red"))
+def _height(console: Screen, *renderables: RenderableType | None) -> int:
+    """Return the number of lines that these take."""
+    shown = [item for item in renderables if item is not None]
+    return sum(len(console.render_lines(item, pad=False)) for item in shown)
 
 
-def _show_verdict(console: Screen, report: Report) -> None:
-    say = console.say
-    counts = Counter(run.outcome for run in report.runs)
-    console.print(Text(say("Summary"), "bold"))
-    for outcome in OUTCOMES:
-        if counts[outcome]:
-            count = counts[outcome]
-            runs = say("{count} run", count=1) if count == 1 else say("{count} runs", count=count)
-            console.print(Text("  ").append_text(outcome_text(outcome, say)), runs)
+# ----- Problems -----
+
+
+def _unlike_claims(report: Report, say: Language) -> Iterator[Text]:
+    """Yield the claims of the page about diagnostics that are not as observed."""
     for claim in report.claims:
         if claim.agrees is False:
             verb = say("caught by") if claim.claim == "caught_by" else say("missed by")
@@ -316,42 +661,60 @@ def _show_verdict(console: Screen, report: Report) -> None:
                 diagnostic=claim.diagnostic,
                 evidence=claim.evidence,
             )
-            console.print(Text(line, "bold red"))
+            yield Text(line, "bold red")
+    differ = any(claim.agrees is False for claim in report.claims)
+    if differ and all(run.agrees is not False for run in report.runs):
+        yield Text(say("Some results are not as the page says."), "bold red")
+
+
+def show_problems(console: Screen, report: Report) -> None:
+    """Print what differs from the page, and what could not be judged."""
+    say = console.say
+    for line in (*_problems(report, say), *_unlike_claims(report, say)):
+        console.print(line)
+
+
+def show_resemblance(console: Screen, report: Report) -> None:
+    """Print the probes on which the unbroken engine already behaves like the break."""
+    console.print(_resemblance(report, console.say))
+
+
+def _resemblance(report: Report, say: Language) -> Text:
+    probes = ", ".join(f"`{probe}`" for probe in report.resembles)
+    line = say(
+        "Your engine already behaves like this break on {probes}: it gives the same wrong results "
+        "without it.",
+        probes=probes,
+    )
+    return Text(line, "bold red")
+
+
+def _problems(report: Report, say: Language) -> Iterator[Text]:
+    """Yield what differs from the page, and what could not be judged; nothing if all is well."""
     if report.resembles:
-        show_resemblance(console, report)
+        yield _resemblance(report, say)
     if report.misplaced:
-        console.print(Text(say(report.misplaced), "bold red"))
+        yield Text(say(report.misplaced), "bold red")
     elif report.engine.foreign:
-        console.print(_comparison(report, say))
+        yield _comparison(report, say)
         if report.partial:
-            line = say("The patch applies only in part: {reason}.", reason=report.partial)
-            console.print(Text(line, "yellow"))
+            yield Text(say("The patch applies only in part: {reason}.", reason=report.partial))
     elif report.left_out and not report.runs:
-        console.print(say("No probe can be judged."))
+        yield Text(say("No probe can be judged."))
     elif not report.runs:
-        console.print(
-            say("Nothing was run: the page names no probe. Choose one with --probe NAME.")
-        )
+        yield Text(say("Nothing was run: the page names no probe. Choose one with --probe NAME."))
     elif all(run.agrees is None for run in report.runs):
-        console.print(say("The page states nothing about these probes."))
-    elif report.agrees:
-        console.print(
-            Text(say("Everything is as the page says."), "green"),
-            Text(f"{report.seconds:.2f} s", "dim"),
-        )
-    elif False in [
-        *(run.agrees for run in report.runs),
-        *(claim.agrees for claim in report.claims),
-    ]:
-        console.print(Text(say("Some results are not as the page says."), "bold red"))
-    else:
+        yield Text(say("The page states nothing about these probes."))
+    elif any(run.agrees is False for run in report.runs):
+        yield Text(say("Some results are not as the page says."), "bold red")
+    elif any(run.agrees is None for run in report.runs):
         line = say(
             "{same} of {count} runs are as the page says; not stated: {probes}.",
             same=report.agreement[0],
             count=len(report.runs),
             probes=", ".join(report.unstated),
         )
-        console.print(Text(line, "yellow"))
+        yield Text(line)
 
 
 def _comparison(report: Report, say: Language) -> Text:

@@ -21,8 +21,8 @@ from harness.training.statistics import Shift
 STYLES: dict[Shift, tuple[str, str]] = {
     "higher": ("↑", "bold magenta"),
     "lower": ("↓", "bold magenta"),
-    "same": ("=", "yellow"),
-    "unclear": ("?", "dim"),
+    "same": ("=", ""),
+    "unclear": ("?", ""),
 }
 """The sign and the style of each verdict; colour is never the only difference."""
 
@@ -35,7 +35,7 @@ def show_training(console: Screen, report: TrainingReport, *, page: Page) -> Non
     if report.metrics:
         console.print(_table(report, say))
         legend = say("median (lowest to highest); * not in the log: measured on later data")
-        console.print(Text(f"{legend}\n", "dim"))
+        console.print(Text(f"{legend}\n"))
         console.print(Text(say("Would a single run have shown it?"), "bold"))
         console.print(Padding(Text(_one_run(report, say)), (0, 0, 1, 2)))
     show_advice(console, report)
@@ -45,7 +45,7 @@ def show_training(console: Screen, report: TrainingReport, *, page: Page) -> Non
     if report.agrees:
         console.print(
             Text(say("Everything is as the page says."), "green"),
-            Text(f"{report.seconds:.1f} s", "dim"),
+            Text(f"{report.seconds:.1f} s"),
         )
     else:
         console.print(Text(say("Some results are not as the page says."), "bold red"))

@@ -12,7 +12,7 @@ import harness
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.lab import run_lab
-from harness.experiment.patching import prepare
+from harness.experiment.patching import prepare, with_in_place
 from harness.pages.catalogue import open_catalogue
 from harness.runs import isolated
 from harness.runs.cache import Cache
@@ -40,8 +40,8 @@ def test_the_files_to_read_exist_and_are_about_fifteen() -> None:
     assert 12 <= len(files) <= 18
 
 
-def test_a_cold_break_starts_at_most_four_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One for the clean engine, one for the broken one, and one for each oracle."""
+def test_a_cold_break_starts_at_most_five_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the clean engine, the broken one, the variant that adds in place, and each oracle."""
     tasks = []
     start = isolated.start_worker
 
@@ -52,10 +52,11 @@ def test_a_cold_break_starts_at_most_four_workers(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(isolated, "start_worker", counted)
     catalogue = open_catalogue()
     experiment = prepare(catalogue.page("skip-unbroadcast"), catalogue, find_engine())
+    experiment = with_in_place(experiment, catalogue)
     report = run_lab(experiment, Baseline(Cache(None), explain=True))
     assert {run.stage for run in report.runs} > {"revealed"}
     assert any(run.fingerprint for run in report.runs)
-    assert 2 <= len(tasks) <= 4
+    assert 3 <= len(tasks) <= 5
 
 
 def test_a_cold_break_imports_none_of_the_rooms_that_it_does_not_enter(tmp_path: Path) -> None:

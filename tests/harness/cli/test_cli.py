@@ -110,15 +110,17 @@ def test_the_track_is_listed_in_its_order() -> None:
         shown.index(page["id"]) for page in listed
     )
     done = harness("break", listed[0]["id"], "--no-predict")
-    assert f"Next on the track: harness break {listed[1]['id']}" in done.stdout
+    assert f"Next    harness break {listed[1]['id']}  (2/{len(listed)})" in done.stdout
 
 
 def test_show_and_break_are_in_spanish_by_option_or_locale() -> None:
     asked = harness("show", "skip-unbroadcast", "--lang", "es")
     assert "Hipótesis" in asked.stdout
     done = harness("break", "skip-unbroadcast", "--no-predict", LANG="es_ES.UTF-8")
-    assert "Como dice la página." in done.stdout
-    assert "corrupción silenciosa" in done.stdout
+    assert "≠ SILENCIO" in done.stdout
+    full = harness("break", "skip-unbroadcast", "--full", LANG="es_ES.UTF-8")
+    assert "Como dice la página." in full.stdout
+    assert "corrupción silenciosa" in full.stdout
     other = harness("show", "skip-unbroadcast", "--lang", "xx")
     assert (other.returncode, other.stdout) == (2, "")
     assert "--lang takes en or one of es" in other.stderr

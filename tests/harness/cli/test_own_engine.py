@@ -197,7 +197,7 @@ def test_a_variant_that_changes_a_result_is_a_failure(course: Path) -> None:
 
 def test_a_break_is_required_to_do_what_its_page_says(course: Path) -> None:
     arguments = ("break", "cube-without-factor", "--breaks", "my-breaks")
-    done = run(course, *arguments)
+    done = run(course, *arguments, "--full")
     assert (done.returncode, "Everything is as the page says." in done.stdout) == (0, True)
     on_variant = run(course, *arguments, "--on", "cube-by-products")
     assert (on_variant.returncode, "engine with cube-by-products" in on_variant.stdout) == (0, True)

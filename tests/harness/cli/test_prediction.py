@@ -1,10 +1,52 @@
-"""Predictions: what a learner may type, and how it is scored."""
+"""Predictions: what a learner may type, what is asked, and how it is answered."""
 
+from collections.abc import Sequence
+
+import msgspec
 import pytest
 
-from harness.cli.prediction import CHOICES, read_prediction, show_score
+from harness.cli.prediction import CHOICES, ask_moves, predict, read_prediction
+from harness.core.message import message
+from harness.core.report import Prediction, QuestionReport, Report
+from harness.core.vocabulary import LOSSES
 from harness.report.terminal import Screen
-from tests.harness.reports import report_of
+from tests.harness.bundled import CATALOGUE
+from tests.harness.reports import report_of, report_with, run_of
+
+PAGE = CATALOGUE.page("mul-ignore-upstream")
+PROBES = {probe.name: probe for probe in CATALOGUE.probes_for(PAGE)}
+
+
+class _Answers(Screen):
+    """A console whose reader types these answers, and then ends the input."""
+
+    answers: list[str]
+
+    def input(self, *_: object, **__: object) -> str:
+        if not self.answers:
+            raise EOFError
+        return self.answers.pop(0)
+
+
+def answers(*typed: str) -> _Answers:
+    console = _Answers(record=True, width=80, force_terminal=False)
+    console.answers = list(typed)
+    return console
+
+
+def predicted(
+    report: Report, probes: Sequence[str], *typed: str
+) -> tuple[list[Prediction], list[str]]:
+    """The predictions, and the lines on the screen after the legend."""
+    console = answers(*typed)
+    chosen = [PROBES[name] for name in probes]
+    predictions = list(predict(console, PAGE, chosen, report.questions, lambda: report))
+    shown = console.export_text().split("Ctrl-D skips the rest.\n")[1]
+    return predictions, [line.rstrip() for line in shown.splitlines()]
+
+
+def question(answer: str, probe: str = "square", *choices: str) -> QuestionReport:
+    return QuestionReport(probe, None, "What is it?", answer, "It is so.", list(choices))
 
 
 @pytest.mark.parametrize("outcome", CHOICES)
@@ -17,19 +59,121 @@ def test_enter_is_not_a_prediction() -> None:
     assert read_prediction("  ") is None
 
 
-@pytest.mark.parametrize("answer", ["boom", "0", "convention"])
-def test_anything_else_is_answered_with_the_choices(answer: str) -> None:
-    with pytest.raises(
-        ValueError, match=f"`{answer}` (is not an outcome|cannot be predicted): .*Enter skips"
-    ):
+@pytest.mark.parametrize("answer", ["boom", "0", "convention", "cs"])
+def test_anything_else_is_answered_with_the_letters(answer: str) -> None:
+    with pytest.raises(ValueError, match=r"^Type s, c, d or n; \? shows the code$"):
         read_prediction(answer)
 
 
-def test_predictions_are_scored_against_what_was_seen() -> None:
-    console = Screen(record=True, width=80, force_terminal=False)
-    report = report_of(("one", "uniform", "crash"), ("two", None, "silent-corruption"))
-    show_score(console, {"one": "crash", "two": "crash"}, report)
-    text = console.export_text()
-    assert "right  one: you predicted crash\n" in text
-    assert "wrong  two: you predicted crash, it was ≠ silent-corruption" in text
-    assert "1 of 2 right" in text
+def test_every_choice_is_explained_before_the_first_question() -> None:
+    console = answers()
+    list(predict(console, PAGE, [PROBES["mul"]], [], report_of))
+    legend = console.export_text().split("1/2")[0]
+    assert [line.split()[1] for line in legend.splitlines()[1:5]] == [f"{c}:" for c in CHOICES]
+    assert "s  silent-corruption: a wrong number or shape, and no error" in legend
+
+
+def test_each_prediction_is_answered_at_once_with_the_reason() -> None:
+    wrong = run_of("mul-inside", "weighted", "silent-corruption")
+    agreeing = message("it ran, but on this input both formulas agree")
+    hidden = [
+        run_of("square", loss, "disguised-correct", stage="not-infected", why=agreeing)
+        for loss in LOSSES
+    ]
+    predictions, lines = predicted(
+        report_with([wrong, *hidden]), ["mul-inside", "square"], "c", "c", "d"
+    )
+    assert [line.strip() for line in lines if "wrong: " in line or "right: " in line] == [
+        "wrong: ≠ silent-corruption  what mul-inside showed",
+        "wrong: = disguised-correct  it ran, but on this input both formulas agree",
+        "right: = disguised-correct  it ran, but on this input both formulas agree",
+    ]
+    assert [(p.probe, p.loss, p.predicted, p.actual, p.right) for p in predictions] == [
+        ("mul-inside", None, "crash", "silent-corruption", False),
+        ("square", "uniform", "crash", "disguised-correct", False),
+        ("square", "weighted", "disguised-correct", "disguised-correct", True),
+    ]
+
+
+def test_losses_are_asked_apart_only_where_the_page_says_that_they_differ() -> None:
+    probes = ("mul", "mul-inside")
+    report = report_with([run_of(probe, loss, "crash") for probe in probes for loss in LOSSES])
+    predictions, lines = predicted(report, ["mul", "mul-inside"], "c", "c", "c")
+    assert [(p.probe, p.loss) for p in predictions] == [
+        ("mul", "uniform"),
+        ("mul", "weighted"),
+        ("mul-inside", None),
+    ]
+    shown = " ".join(line.strip() for line in lines)
+    assert "The loss is the sum of the output." in shown
+    assert "The loss is a weighted sum of the output." in shown
+    assert shown.count("The loss is") == 2
+
+
+def test_nonsense_is_asked_again_and_a_question_mark_shows_the_code() -> None:
+    report = report_with([run_of("mul-inside", "weighted", "crash")])
+    predictions, lines = predicted(report, ["mul-inside"], "maybe", "?", "c")
+    assert "  Type s, c, d or n; ? shows the code" in lines
+    assert any(line.lstrip().startswith("def mul_inside(") for line in lines)
+    assert [prediction.right for prediction in predictions] == [True]
+
+
+def test_enter_skips_and_the_end_of_the_input_skips_the_rest() -> None:
+    report = report_with([run_of("mul-inside", None, "crash"), run_of("square", None, "crash")])
+    predictions, lines = predicted(report, ["mul-inside", "square"], "")
+    assert predictions == []
+    assert "The other questions are skipped." in lines
+
+
+def test_an_outcome_that_is_not_in_the_legend_is_explained_when_it_is_met() -> None:
+    report = report_with([run_of("mul-inside", None, "convention")])
+    _, lines = predicted(report, ["mul-inside"], "c")
+    assert "  convention: another valid choice at a kink" in lines
+
+
+def test_a_question_of_the_page_follows_the_probe_and_shows_its_reason() -> None:
+    report = msgspec.structs.replace(
+        report_with([run_of("mul-inside", None, "silent-corruption")]),
+        questions=[question("2", "mul-inside")],
+    )
+    predictions, lines = predicted(report, ["mul-inside"], "s", "2.0")
+    answered = [line.strip() for line in lines if "right: " in line]
+    assert answered == ["right: ≠ silent-corruption", "right: 2  It is so."]  # no number before
+    assert [(p.question, p.predicted, p.actual) for p in predictions] == [
+        ("", "silent-corruption", "silent-corruption"),
+        ("What is it?", "2.0", "2"),
+    ]
+
+
+def test_a_question_about_the_outcome_replaces_the_usual_one() -> None:
+    report = msgspec.structs.replace(
+        report_with([run_of("mul-inside", None, "crash")]),
+        questions=[question("crash", "mul-inside", "crash", "convention")],
+    )
+    predictions, lines = predicted(report, ["mul-inside"], "c", "c")
+    assert any("1/1" in line for line in lines)
+    assert "  right: ✗ crash  It is so." in lines
+    assert [(p.question, p.right) for p in predictions] == [("", True)]
+
+
+def test_an_answer_that_is_not_one_of_the_choices_is_asked_again() -> None:
+    report = msgspec.structs.replace(
+        report_with([run_of("mul-inside", None, "silent-corruption")]),
+        questions=[question("b", "mul-inside", "a", "b")],
+    )
+    predictions, lines = predicted(report, ["mul-inside"], "", "3", "c", "2")
+    assert lines.count("  Type one of the answers; ? shows the code") == 2
+    assert "    1  a" in lines
+    assert [(p.predicted, p.right) for p in predictions] == [("2", True)]
+
+
+def test_a_probe_that_was_left_out_is_not_judged() -> None:
+    predictions, lines = predicted(report_with([]), ["mul-inside"], "c")
+    assert "  This probe cannot be judged here; see the report." in lines
+    assert [(p.actual, p.right) for p in predictions] == [("", False)]
+
+
+def test_a_move_of_a_metric_is_asked_again_until_it_can_be_read() -> None:
+    console = answers("up", "h", "", "same")
+    assert ask_moves(console, ["loss", "accuracy", "rate"]) == {"loss": "higher", "rate": "same"}
+    assert "  Type l, h or s" in console.export_text()

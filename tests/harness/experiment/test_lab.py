@@ -1,18 +1,21 @@
 """The lab: a page and an engine in, a report out."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.core.errors import DoesNotApply, EnvironmentProblem, HunkError, PageError
 from harness.core.report import Report
 from harness.diagnostics import DIAGNOSTICS
-from harness.engines.engine import Engine
+from harness.engines.engine import Engine, find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.lab import run_lab
-from harness.experiment.patching import prepare
-from harness.pages.catalogue import Catalogue
-from harness.runs.cache import Cache
+from harness.experiment.patching import prepare, with_in_place
+from harness.pages.catalogue import Catalogue, open_catalogue
+from harness.runs.cache import Cache, open_cache
+from tests.harness.bundled import CATALOGUE
 from tests.harness.tiny import tiny_engine
 
 PAGE = """\
@@ -272,3 +275,66 @@ def test_a_probe_that_does_not_repeat_is_left_out_and_one_with_state_is_not(
     assert list(report.left_out) == ["square"]
     assert not report.agrees
     assert {(run.probe, run.outcome) for run in report.runs} == {("counted", "disguised-correct")}
+
+
+def test_outcomes_are_announced_before_any_oracle_is_asked(
+    tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page(tmp_path, HALF)
+    catalogue = Catalogue((tmp_path,))
+    experiment = prepare(catalogue.page("a"), catalogue, engine, probes=["square"])
+    events: list[object] = []
+    ask = Baseline._oracle_runs
+
+    def asked(*arguments: Any) -> Any:
+        events.append("oracles")
+        return ask(*arguments)
+
+    monkeypatch.setattr(Baseline, "_oracle_runs", asked)
+    report = run_lab(experiment, Baseline(Cache(None), ()), events.append)
+    first, then = events
+    assert then == "oracles"
+    assert isinstance(first, Report)
+    assert outcomes(first) == outcomes(report) == [("silent-corruption", "value")] * 2
+    assert [str(run.evidence) for run in first.runs] == [str(run.evidence) for run in report.runs]
+    assert not any(run.caught_by or run.missed_by for run in first.runs)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mul-ignore-upstream",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in CATALOGUE.track
+            if CATALOGUE.page(name).front.kind == "break"
+        ),
+    ],
+)
+def test_in_place_outcomes_are_those_of_the_variant(name: str) -> None:
+    """Although they are judged by minigrad's own runs, which saves a child process."""
+    baseline = Baseline(open_cache(), ())
+    broken = replace(CATALOGUE.page(name), claims={})
+    experiment = with_in_place(prepare(broken, CATALOGUE, find_engine()), CATALOGUE)
+    on = prepare(broken, CATALOGUE, find_engine(), variant=CATALOGUE.in_place)
+    in_place = run_lab(experiment, baseline).in_place
+    assert [(run.probe, run.loss, run.outcome) for run in in_place] == [
+        (run.probe, run.loss, run.outcome) for run in run_lab(on, baseline).runs
+    ]
+
+
+def test_a_break_without_a_site_in_the_variant_has_no_in_place_outcomes(tmp_path: Path) -> None:
+    page(tmp_path, "@@ accumulate @@\n-total + cotangent\n+cotangent")
+    text = (tmp_path / "a.md").read_text()
+    (tmp_path / "a.md").write_text(text.replace("def square", "def squared"))
+    catalogue = open_catalogue([tmp_path])
+    broken = catalogue.page("a")
+    plain = prepare(broken, catalogue, find_engine(), probes=["mul"])
+    experiment = with_in_place(plain, catalogue)
+    assert experiment.in_place is not None
+    assert experiment.broken_in_place is None
+    assert run_lab(experiment, Baseline(open_cache(), ())).in_place == []
+    on = prepare(
+        catalogue.page("mul-ignore-upstream"), catalogue, find_engine(), variant=catalogue.in_place
+    )
+    assert with_in_place(on, catalogue).in_place is None

@@ -51,3 +51,26 @@ def test_the_numbers_of_a_probe_are_those_in_its_text_and_of_its_uses(
     body: str, expected: set[float]
 ) -> None:
     assert probe_with(body).numbers == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "formula"),
+    [
+        ("def p(a=(3,), b=(4, 3)):\n    'Doc.'\n    return a + b", "(3,) + (4, 3)"),
+        ("def p(a=(3,), b=[1.0, 2.0, 3.0]):\n    'Doc.'\n    return a * b.exp()", "(3,) * b.exp()"),
+        ("def p(a=(3,)):\n    'Doc.'\n    return a * a", "a * a"),
+        ("def p(a=(3, 5)):\n    'Doc.'\n    return a.mean(1, a=2)", "(3, 5).mean(1, a=2)"),
+        ("def p(a=(3,)):\n    'Doc.'\n    b = a + 1\n    return b", ""),
+    ],
+)
+def test_the_formula_of_a_probe_is_its_only_expression(text: str, formula: str) -> None:
+    (probe,) = read_probes(text, "p.py")
+    assert probe.formula == formula
+
+
+def test_the_code_of_a_probe_is_its_own_function() -> None:
+    one = "def one(a=(3,)):\n    'Doc.'\n    return a"
+    two = "def two(a=(3,)):\n    'Doc.'\n    return _twice(a)"
+    helper = "def _twice(a):\n    return 2 * a"
+    probes = read_probes(f"{one}\n\n\n{helper}\n\n\n{two}\n", "p.py")
+    assert [probe.code for probe in probes] == [one, two]

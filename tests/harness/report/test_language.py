@@ -22,6 +22,7 @@ from harness.pages.page import Page
 from harness.report.glossary import GROUPS
 from harness.report.language import ENGLISH, VARIABLES, open_language, read_translations
 from harness.report.listing import PLURALS
+from harness.report.terminal import BRIEF
 from harness.runs.cache import open_cache
 from harness.runs.oracles import LIBRARIES, run_on_library
 from harness.training.experiment import Crash
@@ -41,6 +42,7 @@ ROOMS = ("core", "runs", "answer_key", "diagnostics", "experiment", "learn")
 
 RENDERERS = [
     ROOT / "report" / "terminal.py",
+    ROOT / "report" / "full.py",
     ROOT / "report" / "training.py",
     ROOT / "cli" / "prediction.py",
     ROOT / "cli" / "questions.py",
@@ -59,6 +61,7 @@ VOCABULARY = {
     *KINDS,
     *GROUPS,
     *PLURALS.values(),
+    *BRIEF.values(),
     "guard-lost",
 }
 
@@ -202,10 +205,9 @@ def test_predictions_are_read_in_both_languages() -> None:
     assert read_prediction("corrup", SPANISH) == "silent-corruption"
     assert read_prediction("s", SPANISH) == "silent-corruption"
     assert [read_prediction(choice, SPANISH) for choice in CHOICES] == list(CHOICES)
-    with pytest.raises(ValueError, match="no es un desenlace"):
-        read_prediction("zzz", SPANISH)
-    with pytest.raises(ValueError, match="no se puede predecir"):
-        read_prediction("convención", SPANISH)
+    for answer in ("zzz", "convención"):
+        with pytest.raises(ValueError, match="Escribe c, f, d o n; \\? muestra el código"):
+            read_prediction(answer, SPANISH)
 
 
 def test_every_page_of_level_1_is_translated() -> None:

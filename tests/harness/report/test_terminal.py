@@ -6,7 +6,8 @@ from harness.core.message import verbatim
 from harness.core.report import ClaimReport
 from harness.core.vocabulary import LOSSES, Outcome
 from harness.pages.probe import Probe
-from harness.report.terminal import STYLES, Screen, outcome_text, show_report
+from harness.report.full import show_full
+from harness.report.terminal import STYLES, Screen, outcome_text
 from tests.harness.reports import report_of, report_with, run_of
 
 
@@ -16,7 +17,7 @@ def probe(name: str) -> Probe:
 
 def shown(report, *names: str) -> str:  # type: ignore[no-untyped-def]
     console = Screen(record=True, width=80, force_terminal=False, highlight=False)
-    show_report(console, report, [probe(name) for name in names])
+    show_full(console, report, [probe(name) for name in names])
     return console.export_text()
 
 

@@ -1,0 +1,222 @@
+"""The report of one screen: the change, the rows that tell most, and what comes next."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.core.message import message, verbatim
+from harness.core.report import (
+    EngineReport,
+    InPlaceRun,
+    Prediction,
+    Report,
+    RunReport,
+    SiteReport,
+)
+from harness.core.vocabulary import LOSSES
+from harness.pages.probe import Probe, read_probes
+from harness.report.terminal import Screen, brief, show_report
+from tests.harness.reports import report_with, run_of
+
+
+def probe(name: str) -> Probe:
+    return Probe(name, f"What {name} exercises.", "gradient", (), name, "", "p.py", 1)
+
+
+def shown(
+    report: Report, *, width: int = 80, probes: Sequence[Probe] = (), **details: Any
+) -> list[str]:
+    console = Screen(record=True, width=width, force_terminal=False, highlight=False)
+    names = dict.fromkeys(run.probe for run in report.runs)
+    show_report(console, report, probes or [probe(name) for name in names], **details)
+    return [line.rstrip() for line in console.export_text().splitlines()]
+
+
+def row(lines: Sequence[str], label: str) -> str:
+    (line,) = [line for line in lines if label in line]
+    return " ".join(line.split())
+
+
+def many(count: int) -> list[RunReport]:
+    hidden = [run_of(f"hidden-{i}", None, "disguised-correct") for i in range(count)]
+    wrong = [run_of(f"wrong-{i}", None, "silent-corruption", kind="value") for i in range(count)]
+    return [*hidden, *wrong, run_of("crashing", None, "crash")]
+
+
+def test_a_row_has_a_word_for_each_engine_and_what_came_out() -> None:
+    evidence = message(
+        "{array} has shape {actual}, expected {expected}", array="a.grad", actual="(4, 3)",
+        expected="(3,)",
+    )  # fmt: skip
+    run = run_of("p", "weighted", "silent-corruption", kind="shape", evidence=evidence)
+    report = report_with([run], in_place=[InPlaceRun("p", "weighted", "crash", verbatim("no"))])
+    assert row(shown(report), "SILENT") == "p ≠ SILENT ✗ crash (4, 3), not (3,)"
+    assert row(shown(report_with([run])), "SILENT") == "p ≠ SILENT (4, 3), not (3,)"
+
+
+def test_losses_share_a_row_only_if_they_end_alike_on_both_engines() -> None:
+    runs = [run_of("p", loss, "crash") for loss in LOSSES]
+    in_place = [InPlaceRun("p", loss, "crash", verbatim("no")) for loss in LOSSES]
+    alike = shown(report_with(runs, in_place=in_place))
+    assert len([line for line in alike if "✗ crash" in line]) == 1
+    in_place[0] = InPlaceRun("p", "uniform", "disguised-correct", verbatim("yes"))
+    unlike = shown(report_with(runs, in_place=in_place))
+    assert row(unlike, "p, uniform") == "p, uniform ✗ crash = hidden what p showed"
+    assert row(unlike, "p, weighted") == "p, weighted ✗ crash ✗ crash what p showed"
+
+
+def test_of_many_probes_the_most_telling_are_rows_and_the_others_are_counted() -> None:
+    lines = shown(report_with(many(20)))
+    assert len(lines) <= 34
+    rows = [line.split()[0] for line in lines if "what" in line and "showed" in line]
+    assert "crashing" in rows
+    assert rows[0] == "hidden-0"
+    assert any(name.startswith("wrong-") for name in rows)
+    assert rows == sorted(rows, key=[run.probe for run in many(20)].index)
+    (more,) = [line for line in lines if "more, see --full" in line]
+    assert more.startswith(f"{41 - len(rows)} more, see --full: ")
+    assert "SILENT" in more
+
+
+def test_a_prediction_that_missed_is_among_the_rows_and_marked() -> None:
+    predictions = [
+        Prediction("a", "hidden-19", None, "crash", "disguised-correct", right=False),
+        Prediction("a", "crashing", None, "crash", "crash", right=True),
+    ]
+    lines = shown(report_with(many(20)), predictions=predictions)
+    assert row(lines, "hidden-19").startswith("c hidden-19 =")
+    assert row(lines, "crashing").startswith("ok crashing")
+    assert row(lines, "You ").startswith("You 1 of 2 right; a letter before a row")
+    assert not [line for line in shown(report_with(many(2))) if line.startswith("You")]
+
+
+def test_what_did_not_reach_the_change_is_one_line() -> None:
+    runs = [run_of(f"far-{i}", None, "not-reached") for i in range(6)]
+    lines = shown(report_with([run_of("near", None, "crash"), *runs]))
+    (line,) = [line for line in lines if "far-" in line]
+    assert line == "Never run the changed code: far-0, far-1, far-2, far-3, ... (6 in all)"
+
+
+def test_what_is_left_out_and_what_is_not_installed_is_a_line_each() -> None:
+    report = report_with(
+        [run_of("p", None, "crash")],
+        left_out={"q": verbatim("it is random")},
+        missing={"torch": verbatim("torch is not installed")},
+    )
+    lines = shown(report)
+    assert "Left out, see --full: q" in lines
+    assert "Not installed, see --full: torch" in lines
+
+
+DIFF = """\
+--- a/e.py
++++ b/e.py
+@@ -3,7 +3,6 @@
+ def f():
+     if x:
+-        return one
+-        return two
++        return three
+
+     return y
+@@ -20,2 +19,2 @@
+ def g():
+-    return 1
++    return 2
+"""
+
+
+def test_the_change_is_its_lines_with_their_places() -> None:
+    sites = [SiteReport("e.py", 5, "f"), SiteReport("e.py", 20, "g")]
+    lines = shown(report_with([run_of("p", None, "crash")], diff=DIFF, sites=sites))
+    assert lines[:8] == [
+        *("e.py:5 f", "  - return one", "  - return two", "  + return three"),
+        *("e.py:21 g", "  - return 1", "  + return 2", ""),
+    ]
+
+
+def test_a_long_change_is_cut_and_says_so() -> None:
+    code = "".join(f"-line {i}\n" for i in range(9))
+    diff = f"--- a/e.py\n+++ b/e.py\n@@ -1,9 +1 @@\n{code}{DIFF.split('+++ b/e.py')[1][1:]}"
+    sites = [SiteReport("e.py", 1, "f"), SiteReport("e.py", 20, "g")]
+    lines = shown(report_with([run_of("p", None, "crash")], diff=diff, sites=sites))
+    assert "  ... 3 more lines, see --full" in lines
+    assert "and more in f, g, see --full" in lines
+
+
+def test_caught_counts_silent_probes_and_names_what_could_not_judge_all() -> None:
+    runs = [
+        run_of("p", None, "silent-corruption", caught_by=["shape"], missed_by=["loss-falls"]),
+        run_of("q", None, "silent-corruption", caught_by=["torch"], missed_by=["shape", "crash"]),
+        run_of("r", None, "crash", caught_by=["crash"]),
+    ]
+    lines = shown(report_with(runs))
+    assert row(lines, "Caught") == "Caught shape: 1 of 2 silent; torch: 1 of 1 judged"
+    assert row(lines, "Missed") == "Missed loss-falls: 1 of 1 judged"
+    nothing = [run_of("p", None, "silent-corruption", missed_by=["shape"])]
+    assert row(shown(report_with(nothing)), "Caught") == "Caught by nothing"
+    assert row(shown(report_with(runs[2:])), "Caught") == "Caught the error itself"
+
+
+def test_the_end_says_what_to_type_next() -> None:
+    lines = shown(report_with([run_of("p", None, "crash")]), following="harness break b  (2/2)")
+    assert lines[-1] == "Next    harness break b  (2/2)"
+    assert lines[-2].split() == ["harness", "show", "a-break", "the", "page"]
+    assert "harness explain crash" in lines[-3]
+    assert not [line for line in shown(report_with([])) if line.startswith("Next")]
+
+
+def test_what_differs_from_the_page_is_in_its_row_and_in_a_line() -> None:
+    run = run_of("p", None, "crash", expected="disguised-correct", agrees=False)
+    lines = shown(report_with([run], agrees=False))
+    assert row(lines, "✗ crash") == "p ✗ crash the page says disguised-correct"
+    assert "Some results are not as the page says." in lines
+
+
+def test_another_engine_is_compared_and_gets_no_advice_about_ours() -> None:
+    report = msgspec.structs.replace(
+        report_with([run_of("p", None, "crash")]),
+        engine=EngineReport("theirs", None, foreign=True),
+        why="It does.",
+        invariant="assert a",
+    )
+    text = "\n".join(shown(report))
+    assert "1 of 1 runs end as the page says" in text
+    assert "Why" not in text
+    assert "Write" not in text
+
+
+def test_what_another_engine_does_is_shown_although_the_page_says_otherwise() -> None:
+    run = run_of("p", None, "crash", expected="disguised-correct", agrees=False)
+    engine = EngineReport("an-engine-with-a-name", None, foreign=True)
+    lines = shown(report_with([run], engine=engine))
+    assert row(lines, "✗ crash") == "p ✗ crash what p showed"
+    assert "an-engine-w…" in row(lines, "input")
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_no_line_is_wider_than_the_window(width: int) -> None:
+    runs = [run_of("a-probe-with-a-long-name", None, "silent-corruption"), *many(3)]
+    in_place = [InPlaceRun(run.probe, None, "crash", verbatim("no")) for run in runs]
+    lines = shown(report_with(runs, in_place=in_place), width=width)
+    assert max(map(len, lines)) <= width
+    assert len([line for line in lines if "≠ SILENT" in line]) >= 1
+
+
+def test_a_probe_is_named_by_what_it_computes_unless_another_computes_the_same() -> None:
+    text = "def {}(a={}):\n    'Doc.'\n    return a * a\n"
+    pair = read_probes(text.format("one", "(3,)") + text.format("two", "[1.0]"), "p.py")
+    runs = [run_of(name, None, "crash") for name in ("one", "two")]
+    assert row(shown(report_with(runs[:1]), probes=pair[:1]), "crash ").startswith("a * a ✗")
+    alike = shown(report_with(runs), probes=pair)
+    assert [line.split()[0] for line in alike if "what " in line and "showed" in line] == [
+        "one",
+        "two",
+    ]
+
+
+def test_a_sentence_without_a_short_form_stays_as_it_is() -> None:
+    plain = message("nobody shortened {part}", part=message("the backward pass"))
+    assert str(brief(plain)) == "nobody shortened backward"
