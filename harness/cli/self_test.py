@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -128,15 +127,7 @@ def _read_answer(session: Session, probe: Probe) -> str | None:
             return None
         if typed != "?":
             return typed
-        console.print(Text(_code(probe)), soft_wrap=True)
-
-
-def _code(probe: Probe) -> str:
-    """Return the text of the probe's function."""
-    for node in ast.parse(probe.source).body:
-        if isinstance(node, ast.FunctionDef) and node.name == probe.function:
-            return ast.get_source_segment(probe.source, node) or probe.source
-    return probe.source
+        console.print(Text(probe.code), soft_wrap=True)
 
 
 def _judge(session: Session, typed: str, question: QuestionReport) -> bool | None:
