@@ -44,9 +44,9 @@ class Trial:
     """What the probes do on broken engines and on twins."""
 
     killed: set[Catch] = field(default_factory=set)
-    """The alarms on every broken engine and on no twin."""
-    recognised: set[Catch] = field(default_factory=set)
-    """The alarms on a twin."""
+    """The alarms on every broken engine, of probes that raise none on any twin."""
+    recognised: set[str] = field(default_factory=set)
+    """The probes that raise an alarm on a twin, whatever it is."""
     ended: dict[str, str] = field(default_factory=dict)
     """The probes that a signal, a limit or an exit ended on a broken engine or a twin, and how."""
 
@@ -93,9 +93,9 @@ def run_trial(
             alarms[version] = set(_alarms(runs, probes, clean, baseline))
             ends = ((run.probe, str(run.failure)) for run in runs if _was_ended(run))
             trial.ended = {**dict(ends), **trial.ended}
-        trial.recognised |= alarms["twin"]
-        trial.killed = alarms["broken"] & trial.killed if number else alarms["broken"]
-        trial.killed -= trial.recognised
+        trial.recognised |= {probe for probe, _ in alarms["twin"]}
+        killed = alarms["broken"] & trial.killed if number else alarms["broken"]
+        trial.killed = {catch for catch in killed if catch[0] not in trial.recognised}
         if not trial.killed:
             break
     return trial

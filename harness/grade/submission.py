@@ -176,7 +176,7 @@ def attack_break(
         for probe in probes
     }
     killed_by = {probe: by for probe, by in catches.items() if by}
-    recognised = sorted({probe for probe, _ in trial.recognised})
+    recognised = sorted(trial.recognised)
     ended = {} if killed_by else trial.ended
     stage, why = _furthest(reasons, killed_by, recognised, ended)
     return Attack(

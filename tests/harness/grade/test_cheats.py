@@ -214,7 +214,7 @@ PROBES = CHEATS + "".join(
 @pytest.fixture(scope="module")
 def baseline() -> Baseline:
     alone = [each for each in DIAGNOSTICS if not each.library]
-    return Baseline(open_cache(), alone, Limits(seconds=5))
+    return Baseline(open_cache(), alone, Limits(seconds=120, cpu_seconds=60))
 
 
 def attempt(folder: Path, exercise: str, text: str, baseline: Baseline) -> ExerciseReport:
@@ -233,13 +233,10 @@ def failing_on_the_patch(folder: Path, exercise: str, baseline: Baseline) -> set
     return {name for name, fate in fates.items() if not fate.passes}
 
 
-on_all_exercises = pytest.mark.parametrize(
-    "exercise",
-    [
-        FIRST,
-        *(pytest.param(n, marks=pytest.mark.slow) for n in EXERCISES if n != FIRST),
-    ],
-)
+def on_all_exercises(first: str) -> pytest.MarkDecorator:
+    others = (name for name in EXERCISES if name != first)
+    slow = (pytest.param(name, marks=pytest.mark.slow) for name in others)
+    return pytest.mark.parametrize("exercise", [first, *slow])
 
 
 def assert_earns_nothing(report: ExerciseReport) -> None:
@@ -250,7 +247,7 @@ def assert_earns_nothing(report: ExerciseReport) -> None:
         assert attack.stage != "revealed"
 
 
-@on_all_exercises
+@on_all_exercises(FIRST)
 def test_a_test_that_looks_at_the_code_kills_nothing(
     tmp_path: Path, exercise: str, baseline: Baseline
 ) -> None:
@@ -279,6 +276,8 @@ def test_a_test_that_looks_at_the_code_kills_nothing(
 def test_the_end_of_the_process_is_not_a_kill(
     tmp_path: Path, baseline: Baseline, name: str, how: str
 ) -> None:
+    if name == "time":
+        baseline = Baseline(open_cache(), (), Limits(seconds=3))
     report = attempt(tmp_path, FIRST, CHEATS + _test(name, ENDS[name]), baseline)
     assert_earns_nothing(report)
     (attack,) = report.attacks
@@ -286,7 +285,8 @@ def test_the_end_of_the_process_is_not_a_kill(
     assert attack.why.startswith(f"`test_{name}` ends its process, which is not a kill: {how}")
 
 
-@on_all_exercises
+# What "scales" computes there meets the break, too: some diagnostics alarm only on the broken engine.
+@on_all_exercises("checker-that-skips")
 def test_a_probe_that_looks_at_the_code_kills_nothing(
     tmp_path: Path, exercise: str, baseline: Baseline
 ) -> None:
