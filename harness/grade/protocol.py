@@ -6,7 +6,6 @@ correct engine, a twin and a break are the same kind of `Run`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -21,12 +20,12 @@ class Task(msgspec.Struct, frozen=True):
     root: str
     sources: dict[str, str]
     """The files of the correct engine, as anyone can read them."""
-    module: str
-    """The engine's module."""
     files: dict[str, bytes]
     """The test files, by their path below the scratch folder."""
     changed: Codes = {}
     """The engine's files that are loaded in place of the correct ones."""
+    hidden: list[str] = []
+    """Folders from which nothing is imported."""
     conftest: bool = False
     """Whether the `conftest.py` among the files are loaded."""
 
@@ -66,7 +65,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     reached: list[int] | None = None
     """The engine's functions that it calls, if that was recorded; -1 for one that is not known."""
     inspects: bool = False
-    """Whether it looks at the engine's code instead of running it."""
+    """Whether it looks at the code of functions, and not only at what they do."""
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
@@ -81,6 +80,8 @@ class Finished(msgspec.Struct, frozen=True, tag="finished"):
 
     events: bytes
     problem: str = ""
+    late: bool = False
+    """Whether it did not end in time."""
 
 
 Reply = Collected | Finished
@@ -107,34 +108,19 @@ def encode_event(event: Event) -> bytes:
 
 
 def split_events(data: bytes) -> tuple[list[Event], bytes]:
-    """Return the events at the beginning of the data, and the rest, which is not complete.
+    """Return the events at the beginning of the data, and what follows the last of them.
 
-    Raises ValueError for anything else.
+    What follows is incomplete, or not an event.
     """
-    events, position = [], 0
+    events: list[Event] = []
+    position = 0
     while len(data) >= position + 4:
-        length = int.from_bytes(data[position : position + 4], "big")
-        if length > MOST_BYTES:
-            raise ValueError("an event is too long")
-        if len(data) < position + 4 + length:
+        end = position + 4 + int.from_bytes(data[position : position + 4], "big")
+        if end > len(data):
             break
         try:
-            events.append(_event.decode(data[position + 4 : position + 4 + length]))
-        except msgspec.MsgspecError as error:
-            raise ValueError("not an event") from error
-        position += 4 + length
+            events.append(_event.decode(data[position + 4 : end]))
+        except msgspec.MsgspecError:
+            break
+        position = end
     return events, data[position:]
-
-
-def events_in(finished: Finished) -> Iterator[Event]:
-    """Yield the events of a run, up to the first one that is malformed."""
-    data = finished.events
-    while data:
-        try:
-            events, rest = split_events(data[:MOST_BYTES])
-        except ValueError:
-            return
-        yield from events
-        if rest == data or not events:
-            return
-        data = rest

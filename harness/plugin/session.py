@@ -8,7 +8,6 @@ import sysconfig
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
@@ -23,6 +22,7 @@ from harness.experiment.exploration import explore
 from harness.grade.calls import CALLS
 from harness.grade.code import Code
 from harness.grade.mutants import Mutant, mutants, select
+from harness.grade.running import Recording, fix_hypothesis
 from harness.grade.suite import BreakResult, Fate, SuiteReport
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.pages.page import Page
@@ -73,10 +73,10 @@ class BreaksSession:
         self.items: Sequence[pytest.Item] = ()
         self.collected: dict[int, CodeType] = {}
         """What has been called when the collection ends."""
-        self.calls: dict[str, dict[int, CodeType] | None] = {}
+        self.calls: dict[str, Collection[CodeType] | None] = {}
         """What each test calls, by its id; None if it is not known."""
-        self.fixtures: dict[Any, dict[int, CodeType]] = {}
-        """What each fixture calls while it is set up."""
+        self.recording = Recording()
+        config.pluginmanager.register(self.recording)
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.passed: set[str] = set()
         self.report: SuiteReport | None = None
@@ -129,23 +129,9 @@ class BreaksSession:
         if not self.runners:  # in the fork of a runner
             yield
             return
-        called: dict[int, CodeType] = {}
-        CALLS.start()
-        with CALLS.recorded(called):
+        with self.recording.of(item) as record:
             yield
-        complete = CALLS.stop()
-        for fixtures in _fixtures(item):
-            called |= self.fixtures.get(fixtures, {})
-        self.calls[item.nodeid] = called if complete else None
-
-    @pytest.hookimpl(hookwrapper=True)
-    def pytest_fixture_setup(self, fixturedef: Any) -> Generator[None, None, None]:
-        """Record what a fixture calls: every test that uses it reaches that too."""
-        if not self.runners:
-            yield
-            return
-        with CALLS.recorded(self.fixtures.setdefault(fixturedef, {})):
-            yield
+        self.calls[item.nodeid] = record.called
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note which tests pass, and how long they take."""
@@ -201,7 +187,7 @@ class BreaksSession:
 
     def _reach(self, nodeid: str) -> Reach:
         called = self.calls.get(nodeid)
-        known = None if called is None else frozenset(self.code.numbers(called.values()))
+        known = None if called is None else frozenset(self.code.numbers(called))
         return Reach(known, self.seconds[nodeid])
 
     def _results(self, chosen: Sequence[Mutant]) -> list[BreakResult]:
@@ -401,24 +387,6 @@ def _result(
         file=files.file,
         line=files.line,
     )
-
-
-def _fixtures(item: pytest.Item) -> Iterator[Any]:
-    """Yield the definitions of all fixtures that a test uses."""
-    info = getattr(item, "_fixtureinfo", None)
-    for definitions in info.name2fixturedefs.values() if info else ():
-        yield from definitions
-
-
-def fix_hypothesis() -> None:
-    """Let Hypothesis draw the same examples in every run."""
-    with suppress(ImportError):
-        from hypothesis import settings
-
-        settings.register_profile(
-            "breaklab", settings.default, derandomize=True, database=None, deadline=None
-        )
-        settings.load_profile("breaklab")
 
 
 def _processors() -> int:

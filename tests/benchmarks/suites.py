@@ -33,9 +33,9 @@ import pytest
 from harness.engines.engine import Engine, find_engine
 from harness.engines.loader import find_in_memory
 from harness.grade.mutants import Mutant, mutants, select
+from harness.grade.running import fix_hypothesis
 from harness.pages.catalogue import open_catalogue
 from harness.plugin.reloading import run_reloaded
-from harness.plugin.session import fix_hypothesis
 from harness.runs.cache import open_cache
 from tests.suites import PLUGIN
 
