@@ -51,10 +51,11 @@ def grade(
     """Run a suite on correct engines and on every break, confined, as its author is unknown."""
     from dataclasses import replace
 
-    from harness.grade.grading import grade_suite
+    from harness.grade.grading import grade_suite, require_suite
     from harness.grade.plan import LIMITS, plan_grading
     from harness.report.suite import as_table, lines
 
+    require_suite(suite)
     session = Session(breaks, engine, json=json, cached=not no_cache)
     limits = replace(LIMITS, cpu_seconds=limit, seconds=3.0 * limit)
     plan: GradingPlan = plan_grading(
