@@ -44,6 +44,7 @@ from harness.grade.protocol import (
     split_events,
 )
 from harness.grade.running import Outcomes, Record, Recording, exception_text, fix_hypothesis
+from harness.runs.recorder import Recorder
 from harness.sandbox.child import Line, Work
 from harness.sandbox.frames import Frame, write_all
 from harness.sandbox.host import Prepare
@@ -280,20 +281,24 @@ def _swap(suite: _Suite, changed: Mapping[str, CodeType]) -> bool:
 
 def _run_tests(suite: _Suite, run: Run, pipe: int) -> None:
     config = suite.items[0].config
-    outcomes, recording = Outcomes(), Recording()
+    outcomes, recording, recorder = Outcomes(), Recording(), Recorder()
+    if run.trail:
+        recorder.install()
     config.pluginmanager.register(outcomes)
     if run.record:
         config.pluginmanager.register(recording)
     for position, index in enumerate(run.tests):
         item = suite.items[index]
         following = run.tests[position + 1 : position + 2]
+        recorder.clear()
         start = time.perf_counter()
         with recording.of(item) if run.record else contextlib.nullcontext(Record()) as record:
             outcomes.run(item, suite.items[following[0]] if following else None)
         seconds = round(time.perf_counter() - start, 6)
         called = record.called
         reached = None if called is None else sorted(suite.code.numbers(called))
-        _report(pipe, Ended(index, outcomes.result, seconds, outcomes.message, reached))
+        trail = dict(recorder.trail)
+        _report(pipe, Ended(index, outcomes.result, seconds, outcomes.message, reached, trail))
 
 
 def _report(pipe: int, event: Event) -> None:

@@ -17,9 +17,12 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
+import msgspec
+
+from harness.answer_key.outcome import infected
 from harness.core import read_bytes
 from harness.core.errors import PageError, UsageError
-from harness.core.vocabulary import visible
+from harness.core.vocabulary import Stage, visible
 from harness.grade.mutants import Mutant
 from harness.grade.plan import ROUNDS, GradingPlan, Pair
 from harness.grade.processes import NotGradable, Observed, Processes
@@ -37,6 +40,9 @@ LARGEST, MOST_FILES = 1024 * 1024, 200
 
 _MOST_RECOGNISED, _FEW = 0.1, 3
 """A suite is not gradable if tests fail on a larger share of the twins, and on more than a few."""
+
+_MOST_TRACED = 50
+"""The number of tests in which the values inside are compared."""
 
 _MOST_TRIES = 5
 """The number of tests that may lose their verdict on one break before it counts as recognised."""
@@ -134,6 +140,8 @@ class _Grading:
         self._run_on_clean()
         self._run_on_variants()
         self._run_on_breaks()
+        if self.plan.stages:
+            self.results = [self._with_stage(result) for result in self.results]
 
     # ----- Correct engines -----
 
@@ -252,6 +260,40 @@ class _Grading:
             file=mutant.files.file,
             line=mutant.files.line,
         )
+
+    # ----- Stages -----
+
+    def _with_stage(self, result: BreakResult) -> BreakResult:
+        """Return a result with how far the fault got; None if that is not known.
+
+        This comes last: these runs contain the published break, and would give it away.
+        """
+        match result.fate, result.path:
+            case "not-reached", _:
+                stage: Stage | None = "not-reached"
+            case "killed", _:
+                stage = "revealed"
+            case "survived", "swapped":
+                stage = self._stage_of_survivor(result)
+            case _:
+                stage = None
+        return msgspec.structs.replace(result, stage=stage)
+
+    def _stage_of_survivor(self, result: BreakResult) -> Stage | None:
+        (mutant,) = (m for m in self.plan.breaks if m.page.id == result.break_)
+        marked, reaching = self.plan.marked(mutant), set(result.reached_by)
+        tests = [test for test in self.counted if self.name(test) in reaching]
+        chosen = sorted(tests, key=lambda test: self.counted[test].seconds)[:_MOST_TRACED]
+        broken, clean = (
+            self.processes.observe(codes, chosen, trail=True)
+            for codes in (marked.broken, marked.clean)
+        )
+        if "reloaded" in (broken.path, clean.path):
+            return None
+        both = [test for test in chosen if test in broken.ended and test in clean.ended]
+        if any(infected(broken.ended[test].trail, clean.ended[test].trail) for test in both):
+            return "not-revealed"
+        return "not-infected" if len(both) == len(tests) else None
 
 
 class _Trial:

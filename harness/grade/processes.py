@@ -84,6 +84,7 @@ class Processes:
         until: int | None = None,
         stop: bool = False,
         record: bool = False,
+        trail: bool = False,
         reload: bool = False,
     ) -> Observed:
         """Run tests on the engine with these files changed.
@@ -97,7 +98,7 @@ class Processes:
         if not reload:
             if self._main is None:
                 self._main = self._start({})
-            run = Run(changed, list(tests), limit, until, stop, record)
+            run = Run(changed, list(tests), limit, until, stop, record, trail)
             observed = self._observed(self._main, run)
             if observed is not None:
                 return observed

@@ -10,6 +10,8 @@ from typing import Literal
 
 import msgspec
 
+from harness.core.run import Digest
+
 Codes = dict[str, bytes]
 """Compiled files of an engine (`marshal`), by their path below its root."""
 
@@ -51,6 +53,8 @@ class Run(msgspec.Struct, frozen=True):
     """Whether to end the fork after the first test that fails."""
     record: bool = False
     """Whether to record which functions each test calls."""
+    trail: bool = False
+    """Whether to record the values at marked places of the changed files."""
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
@@ -64,8 +68,8 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     """The last line of a failure."""
     reached: list[int] | None = None
     """The engine's functions that it calls, if that was recorded; -1 for one that is not known."""
-    inspects: bool = False
-    """Whether it looks at the code of functions, and not only at what they do."""
+    trail: dict[str, Digest] = {}
+    """Digests of the values at the marked places, if they were recorded."""
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):

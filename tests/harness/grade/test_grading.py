@@ -109,6 +109,32 @@ def test_what_cannot_be_swapped_is_loaded_by_another_process(report: SuiteReport
     assert set(paths.values()) == {"swapped"}
 
 
+def test_the_stage_of_a_survivor(report: SuiteReport) -> None:
+    assert {result.break_: result.stage for result in report.breaks} == {
+        "skip-unbroadcast": "revealed",
+        "unbroadcast-mean": "not-revealed",
+        "mul-swapped-operands": "revealed",
+        "sub-sign": "revealed",
+        "tanh-uses-input": "not-reached",
+        "tape-gradient-in-target-shape": None,
+    }
+
+
+def test_a_fault_that_changes_no_value_is_not_infected(tmp_path: Path) -> None:
+    suite = """
+from minigrad import tensor
+
+
+def test_add():
+    a = tensor([1.0, 2.0], requires_grad=True)
+    (a + a).sum().backward()
+    assert a.grad is not None
+"""
+    graded = grade_suite(write(tmp_path, test_add=suite), plan("skip-unbroadcast"))
+    (result,) = graded.breaks
+    assert (result.fate, result.stage) == ("survived", "not-infected")
+
+
 def test_a_test_reaches_what_its_fixtures_call(report: SuiteReport) -> None:
     (entry,) = (e for e in report.breaks if e.break_ == "mul-swapped-operands")
     names = [name.partition("::")[2] for name in entry.reached_by]
