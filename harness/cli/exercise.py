@@ -29,17 +29,19 @@ def exercise(
     from harness.check.runner import run_page
     from harness.grade.exercise import ExerciseReport
     from harness.grade.submission import read_submission
+    from harness.grade.suite_file import is_suite_file
 
     session = Session(breaks, engine, json=json, cached=not no_cache, explain=True)
     task = session.page(page, "exercise")
-    probes = read_submission(probe) if probe else ()
+    suite = probe if probe is not None and is_suite_file(probe) else None
+    probes = read_submission(probe) if probe and not suite else ()
     if not json:
         from harness.report.exercise import show_opening
 
-        show_opening(session.console, task, suite=not probes)
-    report = session.run(lambda: run_page(task, session, probes=probes))
+        show_opening(session.console, task, suite=not probe)
+    report = session.run(lambda: run_page(task, session, probes=probes, suite_file=suite))
     assert isinstance(report, ExerciseReport)
     session.show(report, page=task, probes=probes, hints=hints)
     if report.killed:
         session.show_next(task)
-    return 0 if (report.killed if probes else report.agrees) else 1
+    return 0 if (report.agrees if report.killed is None else report.killed) else 1

@@ -14,6 +14,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 
@@ -70,9 +71,13 @@ class ExerciseReport(msgspec.Struct, frozen=True):
 
 
 def run_exercise(
-    page: Page, context: Context, probes: Sequence[Probe] = (), seed: bytes | None = None
+    page: Page,
+    context: Context,
+    probes: Sequence[Probe] = (),
+    seed: bytes | None = None,
+    suite_file: Path | None = None,
 ) -> ExerciseReport:
-    """Run the suite, and judge the learner's tests or probes if there are any.
+    """Run the suite, and judge the learner's tests, probes or pytest file if there are any.
 
     The seed of the blind trials is secret unless it is given.
 
@@ -81,11 +86,16 @@ def run_exercise(
     """
     start, front = time.perf_counter(), page.front_as(Exercise)
     suite = run_suite(page, context)
-    soundness = check_soundness(probes, context)
-    attacks = []
-    if soundness and not any(result.problems for result in soundness):
-        seed = seed or secrets.token_bytes(32)
-        attacks = [attack_break(name, probes, context, seed) for name in front.breaks]
+    seed = seed or secrets.token_bytes(32)
+    if suite_file is not None:
+        from harness.grade.suite_file import attack_with_suite  # slow to import
+
+        soundness, attacks = attack_with_suite(suite_file, front.breaks, context, seed)
+    else:
+        soundness, attacks = check_soundness(probes, context), []
+        if soundness and not any(result.problems for result in soundness):
+            attacks = [attack_break(name, probes, context, seed) for name in front.breaks]
+    killed = sum(bool(result.killed_by) for result in attacks)
     return ExerciseReport(
         schema=1,
         exercise=page.id,
@@ -99,9 +109,9 @@ def run_exercise(
         and not any(passes(suite, name) for name in front.kills),
         probes=soundness,
         attacks=attacks,
-        killed=bool(attacks and all(result.killed_by for result in attacks)) if probes else None,
+        killed=0 < killed == len(front.breaks) if soundness else None,
         seconds=round(time.perf_counter() - start, 3),
-        score=sum(bool(result.killed_by) for result in attacks) if probes else None,
+        score=killed if soundness else None,
     )
 
 

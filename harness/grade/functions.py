@@ -20,6 +20,13 @@ from harness.pages.probe import Probe, plain
 
 TEST = "test_"
 
+LOST: dict[Stage, str] = {
+    "not-reached": "it never runs the changed code",
+    "not-infected": "it runs the changed code, but here both formulas agree",
+    "not-revealed": "values inside differ, but its assertions do not notice",
+}
+"""Where the fault was lost in a test that passes."""
+
 
 class SuiteFate(msgspec.Struct, frozen=True):
     """Whether a test passes on a broken engine, and where the fault was lost if it does."""
@@ -56,9 +63,6 @@ def _fate(run: Run, trail: Mapping[str, Digest]) -> SuiteFate:
         by_assertion = run.failure.type == "AssertionError"
         return SuiteFate(False, "revealed", str(run.failure), by_assertion)
     if not run.reached:
-        return SuiteFate(True, "not-reached", "it never runs the changed code")
-    if not infected(run.trail, trail):
-        return SuiteFate(
-            True, "not-infected", "it runs the changed code, but here both formulas agree"
-        )
-    return SuiteFate(True, "not-revealed", "values inside differ, but its assertions do not notice")
+        return SuiteFate(True, "not-reached", LOST["not-reached"])
+    stage: Stage = "not-revealed" if infected(run.trail, trail) else "not-infected"
+    return SuiteFate(True, stage, LOST[stage])

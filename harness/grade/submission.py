@@ -54,8 +54,8 @@ class Attack(msgspec.Struct, frozen=True):
     break_: str = msgspec.field(name="break")
     killed_by: dict[str, list[str]]
     """The diagnostics that raise an alarm, by probe; "test" for a test that fails."""
-    stage: Stage
-    """The last stage that the fault reached in any of the tests or probes."""
+    stage: Stage | None
+    """The last stage that the fault reached in any of the tests or probes; None if unknown."""
     why: str
     sites: list[SiteReport]
     runs: list[RunReport]

@@ -36,7 +36,7 @@ def show_exercise(
 
     `show_opening` has printed the opening before.
     """
-    if probes:
+    if report.killed is not None:
         _show_submission(console, page, report, probes)
     else:
         _show_task(console, page, report, hints)
@@ -90,7 +90,7 @@ def _show_submission(
     console: Screen, page: Page, report: ExerciseReport, probes: Sequence[Probe]
 ) -> None:
     """Print what a learner's file did, why it does not kill, and the lesson once it does."""
-    kind = "test" if probes[0].kind == "test" else "probe"
+    kind = "probe" if any(probe.kind != "test" for probe in probes) else "test"
     unsound = [result for result in report.probes if result.problems]
     for result in unsound:
         console.print(Text(f"{result.probe} is not a sound {kind}", "bold red"))
@@ -125,9 +125,8 @@ def _show_attack(console: Screen, attack: Attack) -> None:
         for probe in attack.recognised:
             console.print(Text(f"  `{probe}` {RECOGNISES}."))
         return
-    console.print(
-        Text.assemble((f"{name} survives", "bold red"), f": {attack.stage}: {attack.why}")
-    )
+    where = f"{attack.stage}: {attack.why}" if attack.stage else attack.why
+    console.print(Text.assemble((f"{name} survives", "bold red"), f": {where}"))
     if attack.stage == "not-reached":
         places = dict.fromkeys(f"`{site.scope}` in {site.file}" for site in attack.sites)
         console.print(f"  The changed code is in {', '.join(places)}.")
