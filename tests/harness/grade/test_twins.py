@@ -1,10 +1,14 @@
 """A composed break behaves like the break, its twin like the clean engine, and neither shows it."""
 
+import ast
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import product
 from random import Random
+from statistics import mean, pvariance
 from types import CodeType
 from typing import Any
 
@@ -40,6 +44,7 @@ SOME = (
     "tape-watch-is-forever",
     "leaky-split",
 )
+VERSIONS: tuple[Version, ...] = ("clean", "broken")
 OTHERS = [page_id for page_id in BREAKS if page_id not in SOME[:3]]
 
 
@@ -111,10 +116,9 @@ def assert_behaves_as_it_should(page_id: str, probes: Sequence[Probe]) -> bool:
     broken, twin = (runs_on(with_files(each), probes) for each in (files.broken, files.twin))
     assert observed(broken) == observed(plain)
     assert observed(twin) == observed(runs_on(ENGINE, probes))
-    if any(run.swapped for run in plain):
-        assert any(run.swapped for run in broken)
-        assert any(run.swapped for run in twin)
-    return any(run.swapped for run in plain)
+    ways = [any(run.swapped for run in runs) for runs in (plain, broken, twin)]
+    assert ways[1] == ways[2] >= ways[0]
+    return ways[0]
 
 
 @pytest.mark.parametrize("page_id", SOME)
@@ -175,6 +179,37 @@ def test_neither_names_nor_constants_nor_length_nor_text_tell_them_apart(page_id
     assert min(twins) < max(broken)
     texts = {text for pair in pairs for one in (pair.broken, pair.twin) for text in one.values()}
     assert len(texts) == sum(2 * len(pair.broken) for pair in pairs)
+
+
+def features(files: Mapping[str, str]) -> Counter[str]:
+    """Counts of all that a look at the text or the code could count."""
+    counts: Counter[str] = Counter()
+    for text in files.values():
+        counts.update(text=len(text), lines=text.count("\n"))
+        counts.update(type(node).__name__ for node in ast.walk(ast.parse(text)))
+    for code in codes(files):
+        counts.update(code=len(code.co_code), constants=len(code.co_consts))
+        counts.update(locals=code.co_nlocals, stack=code.co_stacksize)
+    return counts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page_id", ["skip-unbroadcast", "visited-missing", "gelu-identity"])
+def test_no_count_differs_on_average(page_id: str) -> None:
+    published = put(CATALOGUE.page(page_id), ENGINE).sources
+    broken = {file: text for file, text in published.items() if text != ENGINE.sources[file]}
+    clean = {file: ENGINE.sources[file] for file in broken}
+    counts = {
+        live: [
+            features(compose_files(clean, broken, live, number.to_bytes(2, "big")))
+            for number in range(100)
+        ]
+        for live in VERSIONS
+    }
+    for name in sorted(set().union(*counts["broken"], *counts["clean"])):
+        one, other = ([count[name] for count in counts[live]] for live in VERSIONS)
+        spread = math.sqrt((pvariance(one) + pvariance(other)) / 100)
+        assert abs(mean(one) - mean(other)) <= 4.5 * spread, name
 
 
 def test_the_same_seed_gives_the_same_text() -> None:
