@@ -19,8 +19,9 @@ Statements = list[ast.stmt]
 Version = Literal["clean", "broken"]
 Node = TypeVar("Node", bound=ast.AST)
 
-Branch = Callable[[Statements, Statements, Sequence[str]], ast.If]
-"""Returns the `if` of the clean and the broken statements, for the parameters that it may use."""
+Branch = Callable[[Statements, Statements, Sequence[str] | None], ast.If]
+"""Returns the `if` of the clean and the broken statements, for the parameters that it may use; None
+outside all functions."""
 
 BLOCKS = ("body", "orelse", "finalbody")
 """The fields of a statement that hold statements."""
@@ -76,7 +77,7 @@ class Merger:
         for statement in (*clean, *broken):
             self.changed += [node for node in ast.walk(statement) if isinstance(node, Function)]
         if not self._functions:
-            fork = self.branch(clean, broken, [])
+            fork = self.branch(clean, broken, None)
             self.places.append(_place(fork, block, start, end))
             return fork
         innermost, place = self._functions[-1]

@@ -84,11 +84,12 @@ def compose_file(clean: str, broken: str, live: Version, random: Random) -> str:
     rebound = frozenset(_declared(tree) | _declared(other))
     rewriter = Rewriter(random, names.__next__, "id" not in used, rebound)
 
-    def branch(ours: Statements, theirs: Statements, parameters: Sequence[str]) -> ast.If:
+    def branch(ours: Statements, theirs: Statements, parameters: Sequence[str] | None) -> ast.If:
         first = random.random() < 0.5
-        ours, theirs = (rewriter.spell_out(block) for block in (ours, theirs))
+        if parameters is not None:  # elsewhere, a new name would be seen
+            ours, theirs = (rewriter.spell_out(block) for block in (ours, theirs))
         versions = (ours, theirs) if first else (theirs, ours)
-        condition = rewriter.condition(first == (live == "clean"), parameters)
+        condition = rewriter.condition(first == (live == "clean"), parameters or ())
         return ast.If(condition, *(block or [ast.Pass()] for block in versions))
 
     merger = Merger(branch, names.__next__)

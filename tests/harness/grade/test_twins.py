@@ -150,17 +150,13 @@ def names_in(files: Mapping[str, str]) -> set[str]:
 
 def constants_in(files: Mapping[str, str]) -> set[str]:
     constants = (constant for code in codes(files) for constant in code.co_consts)
-    return {repr(each) for each in constants if not isinstance(each, CodeType)}
-
-
-def instructions_in(files: Mapping[str, str]) -> int:
-    return sum(len(code.co_code) for code in codes(files))
+    return {repr(each) for each in constants if not isinstance(each, CodeType | tuple)}
 
 
 @pytest.mark.parametrize(
     "page_id", [*SOME[:3], *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
 )
-def test_neither_names_nor_constants_nor_length_nor_text_tell_them_apart(page_id: str) -> None:
+def test_neither_names_nor_constants_nor_text_tell_them_apart(page_id: str) -> None:
     published = put(CATALOGUE.page(page_id), ENGINE).sources
     pairs = [composed(page_id, bytes([seed])) for seed in range(5)]
     for pair in pairs:
@@ -173,10 +169,6 @@ def test_neither_names_nor_constants_nor_length_nor_text_tell_them_apart(page_id
             for file, text in one.items():
                 assert text not in (plain[file], original[file])
         assert names_in(pair.broken) == names_in(pair.twin)
-    broken = [instructions_in(pair.broken) for pair in pairs]
-    twins = [instructions_in(pair.twin) for pair in pairs]
-    assert min(broken) < max(twins)
-    assert min(twins) < max(broken)
     texts = {text for pair in pairs for one in (pair.broken, pair.twin) for text in one.values()}
     assert len(texts) == sum(2 * len(pair.broken) for pair in pairs)
 
@@ -294,6 +286,8 @@ def run():
 """
 CHANGES = [
     [("LIMIT = 3", "LIMIT = 1")],
+    [("LIMIT = 3", "LIMIT = min(3, len('ab'))")],
+    [("    size = 2", "    size = len('ab') + 1")],
     [("LIMIT = 3", "")],
     [("LIMIT = 3", "LIMIT = 3\nOTHER = LIMIT")],
     [("    size = 2", "    size = 3\n    other = 4")],
