@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -29,6 +30,7 @@ from harness.grade.protocol import (
 from harness.runs.isolated import failure_of_child
 from harness.sandbox.frames import Frame
 from harness.sandbox.hosts import Opening
+from harness.sandbox.limits import Limits
 from harness.sandbox.worker import NoFrame, Worker, hosted_worker
 
 PATIENCE = 10.0
@@ -65,7 +67,9 @@ class Processes:
     """The processes of one suite; `close` ends them."""
 
     def __init__(self, path: Path, files: Mapping[str, bytes], plan: GradingPlan) -> None:
-        self.path, self.files, self.plan = path, files, plan
+        self.files, self.plan = files, plan
+        own = path if path.is_dir() else path.parent
+        self.limits = replace(plan.limits, hidden=_hidden((*plan.hidden, own), plan))
         self.tests: list[str] = []
         self.seconds = 0.0
         """How long all tests take on the engine without a break."""
@@ -110,7 +114,7 @@ class Processes:
             self._main.end()
 
     def _start(self, changed: Codes) -> _Process:
-        process = _Process(self._task(changed), self.plan)
+        process = _Process(self._task(changed), self.limits)
         if process.collected.problem:
             process.end()
             raise NotGradable(process.collected.problem)
@@ -119,20 +123,19 @@ class Processes:
         return process
 
     def _task(self, changed: Codes) -> Task:
-        engine, folder = self.plan.engine, self.path if self.path.is_dir() else self.path.parent
-        hidden = [] if PACKAGES.is_relative_to(folder.resolve()) else [str(folder.resolve())]
+        engine = self.plan.engine
         return Task(
             root=str(engine.root),
             sources=dict(engine.sources),
             files=dict(self.files),
             changed=changed,
-            hidden=hidden,
+            hidden=list(self.limits.hidden),
             conftest=self.plan.allow_conftest,
         )
 
     def _reloaded(self, changed: Codes, run: Run) -> Observed:
         """Run the tests in a new process; all fail there if they cannot be collected."""
-        process = _Process(self._task(changed), self.plan)
+        process = _Process(self._task(changed), self.limits)
         try:
             if process.lost:
                 return Observed(problem=process.collected.problem, path="reloaded")
@@ -178,20 +181,32 @@ class Processes:
         return Observed(ended, finished.problem)
 
 
+def _hidden(folders: Iterable[Path], plan: GradingPlan) -> tuple[str, ...]:
+    """Return those folders that hold nothing which the process needs."""
+    needed = [Path(sys.prefix), Path(sys.base_prefix), Path(tempfile.gettempdir())]
+    needed += [PACKAGES / "harness", plan.engine.root]
+    needed = [path.resolve() for path in needed]
+    return tuple(
+        str(folder)
+        for folder in (folder.resolve() for folder in folders)
+        if not any(path.is_relative_to(folder) for path in needed)
+    )
+
+
 class _Process:
     """A confined process that has collected the suite."""
 
-    def __init__(self, task: Task, plan: GradingPlan) -> None:
+    def __init__(self, task: Task, limits: Limits) -> None:
         if sys.platform == "win32":
             raise EnvironmentProblem(
                 "a suite can only be graded where processes fork", "use Linux, for example"
             )
-        self.limits, self.lost = plan.limits, False
+        self.limits, self.lost = limits, False
         libraries = ["numpy.testing"]
         libraries += ["hypothesis"] if any(b"hypothesis" in f for f in task.files.values()) else []
         opening = Opening("harness.grade.confined:open_host", tuple(libraries))
         data = msgspec.msgpack.encode(task)
-        self.worker: Worker = hosted_worker(opening, data, plan.limits, _FORKS)
+        self.worker: Worker = hosted_worker(opening, data, limits, _FORKS)
         reply = self._request("collecting the tests")
         if isinstance(reply, Finished):
             reply = Collected([], reply.problem or "the collection sent something else")

@@ -16,6 +16,7 @@ from harness.grade.plan import GradingPlan, plan_grading
 from harness.grade.suite import SuiteReport
 from harness.runs.cache import open_cache
 from harness.sandbox.limits import Limits
+from harness.sandbox.namespaces import namespaces_available
 from tests.harness.bundled import CATALOGUE
 
 HERE = Path(__file__).parent / "suites"
@@ -230,6 +231,27 @@ def test_changes_python(monkeypatch):
     os.environ.clear()
     sys.path.clear()
 """
+
+
+READING = """
+PAGES, OWN = {pages!r}, {own!r}
+
+
+def test_nothing_is_there():
+    assert list(Path(PAGES).iterdir()) == []
+    assert list(Path(OWN).iterdir()) == []
+"""
+
+
+@pytest.mark.skipif(not namespaces_available(), reason="without namespaces, nothing is hidden")
+def test_a_suite_can_read_neither_the_pages_nor_other_suites(
+    two_breaks: GradingPlan, tmp_path: Path
+) -> None:
+    own = tmp_path / "suite"
+    own.mkdir()
+    text = READING.format(pages=str(CATALOGUE.roots[0]), own=str(own))
+    report = grade(own, "from pathlib import Path\n" + text, two_breaks)
+    assert (report.gradable, report.reason) == (True, "")
 
 
 def test_what_a_suite_does_to_its_process_harms_no_other_run(
