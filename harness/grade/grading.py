@@ -143,6 +143,15 @@ class _Grading:
         if self.plan.stages:
             self.results = [self._with_stage(result) for result in self.results]
 
+    def reaching(self, codes: Codes) -> list[int]:
+        """Return the tests that count and call a function that differs in these files."""
+        changed = self.plan.changed_functions(codes)
+        return [
+            test
+            for test, ended in self.counted.items()
+            if changed is None or ended.reached is None or changed.intersection(ended.reached)
+        ]
+
     # ----- Correct engines -----
 
     def _run_on_clean(self) -> None:
@@ -196,20 +205,30 @@ class _Grading:
             raise NotGradable(f"{test} fails on a correct engine: {page.title} ({page.id}{others})")
 
     def _failed_twice(self, codes: Codes) -> list[int]:
-        """Return the tests that fail on a correct engine; those that fail only once are flaky."""
-        failed: set[int] | None = None
-        for _ in range(2):
-            order = list(self.counted)
-            observed = self.processes.observe(codes, order)
-            missing = [test for test in order if test not in observed.ended]
-            now = {*observed.failed, *missing[:1]}
-            if not now and failed is None:
-                return []
-            unstable = set() if failed is None else failed ^ now
-            failed = now if failed is None else failed & now
-            for test in unstable:
-                self._leave_out(test)
-        return sorted(failed or ())
+        """Return the tests that fail on a correct engine; those that fail only once are flaky.
+
+        A test that calls no changed function is not run: it would do what it did before.
+        """
+        failed = self._failed(codes)
+        if not failed:
+            return []
+        again = self._failed(codes)
+        for test in failed ^ again:
+            self._leave_out(test)
+        return sorted(failed & again)
+
+    def _failed(self, codes: Codes) -> set[int]:
+        """Return the tests that fail on a correct engine, and the first that does not end there."""
+        tests = self.reaching(codes)
+        if not tests:
+            return set()
+        observed = self.processes.observe(codes, tests)
+        if observed.path == "reloaded" and len(tests) < len(self.counted):
+            # What the collection ran has changed, too, and may matter to any test.
+            tests = list(self.counted)
+            observed = self.processes.observe(codes, tests, reload=True)
+        missing = [test for test in tests if test not in observed.ended]
+        return {*observed.failed, *missing[:1]}
 
     def _leave_out(self, test: int) -> None:
         self.flaky.add(test)
@@ -309,7 +328,7 @@ class _Trial:
         """How the twin was run; None if it was not."""
         self.excluded: set[int] = set()
         """Tests that have ended the process, or did not end."""
-        self.reaching = self._reaching(grading.plan.changed_functions(pair.broken))
+        self.reaching = grading.reaching(pair.broken)
         # Who goes first is drawn, so that the position of a run says nothing about it.
         self.twin_first = grading.random.random() < 0.25
 
@@ -349,13 +368,6 @@ class _Trial:
             if test in counted and test not in self.excluded and test not in self.recognising
         ]
         return sorted(left, key=lambda test: (-kills[test], counted[test].seconds, test))
-
-    def _reaching(self, changed: frozenset[int] | None) -> list[int]:
-        return [
-            test
-            for test, ended in self.grading.counted.items()
-            if changed is None or ended.reached is None or changed.intersection(ended.reached)
-        ]
 
     def _recognises(self, tests: Sequence[int], until: int | None = None) -> bool:
         """Whether a test fails on the twin; it does not count on this break any more."""
