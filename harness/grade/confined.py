@@ -124,6 +124,7 @@ def _collect(task: Task) -> tuple[_Suite, Collected]:
     CALLS.start()
     try:
         session = _session(task, problems)
+        find_in_memory(Path(task.root), task.sources, changed)  # again, before pytest's own hook
         session.config.hook.pytest_collection(session=session)
         suite.items = list(session.items)
     except BaseException as error:  # pytest's own errors, and what a module may raise at its import

@@ -285,7 +285,8 @@ def test_the_end_of_the_process_is_not_a_kill(
     assert attack.why.startswith(f"`test_{name}` ends its process, which is not a kill: {how}")
 
 
-# What "scales" computes there meets the break, too: some diagnostics alarm only on the broken engine.
+# What "scales" computes there meets the break, too: some diagnostics alarm only on the broken
+# engine.
 @on_all_exercises("checker-that-skips")
 def test_a_probe_that_looks_at_the_code_kills_nothing(
     tmp_path: Path, exercise: str, baseline: Baseline
