@@ -22,7 +22,7 @@ import msgspec
 from harness.answer_key.outcome import infected
 from harness.core import read_bytes
 from harness.core.errors import PageError, UsageError
-from harness.core.vocabulary import Stage, visible
+from harness.core.vocabulary import Stage, shortened, visible
 from harness.grade.mutants import Mutant
 from harness.grade.plan import ROUNDS, GradingPlan, Pair
 from harness.grade.processes import NotGradable, Observed, Processes
@@ -40,6 +40,8 @@ LARGEST, MOST_FILES = 1024 * 1024, 200
 
 _MOST_RECOGNISED, _FEW = 0.1, 3
 """A suite is not gradable if tests fail on a larger share of the twins, and on more than a few."""
+
+_LONGEST_REASON = 1500
 
 _MOST_TRACED = 50
 """The number of tests in which the values inside are compared."""
@@ -62,7 +64,7 @@ def grade_suite(path: Path, plan: GradingPlan, progress: Progress | None = None)
         with closing(Processes(path, _read_files(path, plan), plan)) as processes:
             grading.grade(processes)
     except NotGradable as error:
-        reason = visible(str(error))
+        reason = shortened(visible(str(error)), _LONGEST_REASON)
     return SuiteReport(
         schema=1,
         suite=[str(path)],
@@ -129,7 +131,7 @@ class _Grading:
 
     def name(self, test: int) -> str:
         """Return the id of a test."""
-        return self.processes.tests[test]
+        return visible(self.processes.tests[test])
 
     def grade(self, processes: Processes) -> None:
         """Run the suite on everything. Raises NotGradable."""

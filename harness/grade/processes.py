@@ -16,6 +16,8 @@ from harness.core.errors import EnvironmentProblem
 from harness.core.vocabulary import visible
 from harness.grade.plan import GradingPlan
 from harness.grade.protocol import (
+    LONGEST_NAME,
+    MOST_TESTS,
     Codes,
     Collected,
     Ended,
@@ -33,8 +35,9 @@ from harness.sandbox.hosts import Opening
 from harness.sandbox.limits import Limits
 from harness.sandbox.worker import NoFrame, Worker, hosted_worker
 
-PATIENCE = 10.0
-"""Seconds that the tests may take on a changed engine, besides twenty times their time without."""
+PATIENCE, CPU_PATIENCE = 30.0, 2
+"""Seconds that the tests may take on a changed engine, besides twenty times their time without; of
+waiting, and of processor time."""
 
 MOST_LOST, MOST_LATE = 3, 6
 """A suite is given up after its process has ended so often, or after so many runs out of time."""
@@ -96,17 +99,18 @@ class Processes:
         What cannot be replaced is loaded by a new process, as everything is with `reload`. Raises
         NotGradable if the processes end too often.
         """
-        limit = self.plan.limits.seconds
+        seconds, cpu_seconds = self.limits.seconds, self.limits.cpu_seconds
         if self.seconds:
-            limit = min(limit, PATIENCE + 20 * self.seconds)
+            seconds = min(seconds, PATIENCE + 20 * self.seconds)
+            cpu_seconds = min(cpu_seconds, CPU_PATIENCE + int(20 * self.seconds))
+        run = Run(changed, list(tests), seconds, cpu_seconds, until, stop, record, trail)
         if not reload:
             if self._main is None:
                 self._main = self._start({})
-            run = Run(changed, list(tests), limit, until, stop, record, trail)
             observed = self._observed(self._main, run)
             if observed is not None:
                 return observed
-        return self._reloaded(changed, Run({}, list(tests), limit, until, stop))
+        return self._reloaded(changed, msgspec.structs.replace(run, changed={}))
 
     def close(self) -> None:
         """End all processes, and everything that they have started."""
@@ -119,8 +123,17 @@ class Processes:
             process.end()
             raise NotGradable(process.collected.problem)
         if not changed:
-            self.tests = process.collected.tests
+            self.tests = self._names(process.collected.tests)
         return process
+
+    @staticmethod
+    def _names(names: Sequence[str]) -> list[str]:
+        """Return the ids of the tests, which a hostile suite chooses as it likes."""
+        if len(names) > MOST_TESTS:
+            raise NotGradable(f"it has more than {MOST_TESTS} tests")
+        if len(set(names)) < len(names) or any(len(name) > LONGEST_NAME for name in names):
+            raise NotGradable("two of its tests have the same name, or a name is too long")
+        return list(names)
 
     def _task(self, changed: Codes) -> Task:
         engine = self.plan.engine
@@ -138,6 +151,7 @@ class Processes:
         process = _Process(self._task(changed), self.limits)
         try:
             if process.lost:
+                self._count_late(1)
                 return Observed(problem=process.collected.problem, path="reloaded")
             numbers = {name: index for index, name in enumerate(process.collected.tests)}
             missing = [test for test in run.tests if self.tests[test] not in numbers]
@@ -167,9 +181,7 @@ class Processes:
                 self._main = None
             if self._lost > MOST_LOST:
                 raise NotGradable(f"the process that runs its tests ended: {finished.problem}")
-        self._late += finished.late
-        if self._late > MOST_LATE:
-            raise NotGradable(f"its tests ran out of time {self._late} times")
+        self._count_late(finished.late)
         events, _ = split_events(finished.events)
         if any(isinstance(event, Refused) for event in events):
             return None
@@ -179,6 +191,11 @@ class Processes:
             if isinstance(event, Ended) and event.test in allowed:
                 ended.setdefault(event.test, event)  # a test cannot take back its result
         return Observed(ended, finished.problem)
+
+    def _count_late(self, times: int) -> None:
+        self._late += times
+        if self._late > MOST_LATE:
+            raise NotGradable(f"its tests ran out of time {self._late} times")
 
 
 def _hidden(folders: Iterable[Path], plan: GradingPlan) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ GROUPS = {
 """Cheats that do not disturb each other are graded together, which is quicker."""
 
 BREAKS = "sub-sign,skip-unbroadcast"
-LIMITS = Limits(seconds=120.0, cpu_seconds=30)
+LIMITS = Limits(seconds=600.0, cpu_seconds=30)
 
 HONEST = """
 def test():
@@ -88,7 +88,7 @@ def test_an_honest_test_kills_both(two_breaks: GradingPlan, tmp_path: Path) -> N
 def test_cheats_earn_nothing(
     group: str, two_breaks: GradingPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "PATIENCE", 2.0 if "hang" in GROUPS[group] else 120.0)
+    monkeypatch.setattr(processes, "PATIENCE", 5.0 if "hang" in GROUPS[group] else 300.0)
     texts = {name: (HERE / "cheats" / f"{name}.py").read_text() for name in GROUPS[group]}
     for name, text in texts.items():
         (tmp_path / f"test_{name}.py").write_text(after_prelude(text))
@@ -170,6 +170,11 @@ BAD = {
         "import pytest\n\n\n@pytest.mark.parametrize('n', range(10001))\ndef test(n):\n    pass\n",
         "it has more than 10000 tests",
     ),
+    "long names": (
+        "import pytest\n\n\n@pytest.mark.parametrize('n', [0], ids=['n' * 2000])\n"
+        "def test(n):\n    pass\n",
+        "or a name is too long",
+    ),
     "too large": ("#" * 2**20 + FINE, "test_suite.py: it is too large"),
 }
 
@@ -182,7 +187,7 @@ REPEATED = ("slow import", "too many", "raises", "aborts", "stops pytest", "skip
 )
 def test_a_bad_suite_is_not_gradable_and_says_why(kind: str, tmp_path: Path) -> None:
     text, reason = BAD[kind]
-    slow = Limits(seconds=120.0, cpu_seconds=1)
+    slow = Limits(seconds=600.0, cpu_seconds=1)
     report = grade(tmp_path, text, plan(limits=slow if "while True" in text else LIMITS))
     assert not report.gradable
     assert reason in report.reason

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from harness.core.errors import UsageError
 from harness.engines.engine import find_engine
+from harness.grade import processes
 from harness.grade.grading import grade_suite
 from harness.grade.plan import GradingPlan, plan_grading
 from harness.grade.suite import SuiteReport
@@ -69,7 +71,7 @@ def test_that_fails_anyway():
 
 
 def plan(selection: str = BREAKS, **options: Any) -> GradingPlan:
-    options = {"correct": (), "seed": b"secret", "limits": Limits(120.0, 30)} | options
+    options = {"correct": (), "seed": b"secret", "limits": Limits(600.0, 30)} | options
     return plan_grading(CATALOGUE, find_engine(), open_cache(), selection=selection, **options)
 
 
@@ -77,6 +79,15 @@ def write(folder: Path, **files: str) -> Path:
     for name, text in files.items():
         (folder / f"{name}.py").write_text(text)
     return folder
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _patience() -> Iterator[None]:
+    """No run is ended because the machine is busy."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processes, "PATIENCE", 300.0)
+        patch.setattr(processes, "CPU_PATIENCE", 30)
+        yield
 
 
 @pytest.fixture(scope="module")
