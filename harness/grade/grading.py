@@ -125,6 +125,9 @@ class _Grading:
     flaky: set[int] = field(default_factory=set)
     results: list[BreakResult] = field(default_factory=list)
     kills: Counter[int] = field(default_factory=Counter)
+    killers: dict[str, int | None] = field(default_factory=dict)
+    caught: Counter[int] = field(default_factory=Counter)
+    """The number of twins on which a test fails."""
     twins: int = 0
     recognised: int = 0
     """The number of breaks for which a twin was run, and of those where a test failed on it."""
@@ -245,14 +248,29 @@ class _Grading:
         for done, mutant in enumerate(pending):
             self.progress(done, len(pending))
             results[mutant.page.id] = self._judge(mutant)
-            limit = max(_FEW, _MOST_RECOGNISED * self.twins)
-            if self.recognised > limit:
-                raise NotGradable(
-                    f"its tests fail on correct code that is only written in another way, "
-                    f"{self.recognised} times: they recognise code, and not what it does"
-                )
+        while doubtful := [m for m in pending if self._is_doubtful(m)]:
+            for mutant in doubtful:
+                results[mutant.page.id] = self._judge(mutant)
         self.progress(len(pending), len(pending))
         self.results = [results[mutant.page.id] for mutant in self.plan.breaks]
+
+    def _is_doubtful(self, mutant: Mutant) -> bool:
+        """Whether a break was killed by a test that does not count any more."""
+        killer = self.killers.get(mutant.page.id)
+        return killer is not None and killer not in self.counted
+
+    def _note_recognising(self, tests: Sequence[int]) -> None:
+        """Note tests that fail on a twin: one that does so again does not count any more."""
+        self.recognised += bool(tests)
+        for test in tests:
+            self.caught[test] += 1
+            if self.caught[test] > 1:
+                self.counted.pop(test, None)
+        if self.recognised > max(_FEW, _MOST_RECOGNISED * self.twins):
+            raise NotGradable(
+                f"its tests fail on correct code that is only written in another way, "
+                f"{self.recognised} times: they recognise code, and not what it does"
+            )
 
     def _judge(self, mutant: Mutant) -> BreakResult:
         start = time.perf_counter()
@@ -263,8 +281,9 @@ class _Grading:
             trial = _Trial(self, mutant, pair)
             fate = trial.fate()
             self.twins += trial.twin_path is not None
-            self.recognised += bool(trial.recognising)
+            self._note_recognising(trial.recognising)
         killer = trial.killer if trial and fate == "killed" else None
+        self.killers[mutant.page.id] = killer
         if killer is not None:
             self.kills[killer] += 1
         front = mutant.page.front
