@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,9 +20,9 @@ from typing import Literal
 import msgspec
 
 from harness.answer_key.outcome import infected
-from harness.core import read_bytes
-from harness.core.errors import PageError, UsageError
+from harness.core.errors import UsageError
 from harness.core.vocabulary import Stage, shortened, visible
+from harness.grade.files import read_files
 from harness.grade.mutants import Mutant
 from harness.grade.plan import ROUNDS, GradingPlan, Pair
 from harness.grade.processes import NotGradable, Observed, Processes
@@ -34,9 +34,6 @@ Progress = Callable[[int, int], None]
 
 TIMES = 3
 """How often the tests are run on the engine without a break."""
-
-LARGEST, MOST_FILES = 1024 * 1024, 200
-"""Bytes in a test file, and files in a suite."""
 
 _MOST_RECOGNISED, _FEW = 0.1, 3
 """A suite is not gradable if tests fail on a larger share of the twins, and on more than a few."""
@@ -61,7 +58,9 @@ def grade_suite(path: Path, plan: GradingPlan, progress: Progress | None = None)
     grading = _Grading(plan, progress or (lambda _done, _all: None))
     reason = ""
     try:
-        with closing(Processes(path, _read_files(path, plan), plan)) as processes:
+        with closing(
+            Processes(path, read_files(path, conftest=plan.allow_conftest), plan)
+        ) as processes:
             grading.grade(processes)
     except NotGradable as error:
         reason = shortened(visible(str(error)), _LONGEST_REASON)
@@ -71,7 +70,7 @@ def grade_suite(path: Path, plan: GradingPlan, progress: Progress | None = None)
         engine=plan.engine.name,
         gradable=not reason,
         reason=reason,
-        tests=len(grading.counted),
+        tests=grading.tests,
         breaks=[] if reason else grading.results,
         claims={},
         seconds=round(time.perf_counter() - start, 3),
@@ -86,33 +85,6 @@ def require_suite(path: Path) -> None:
         raise UsageError(f"no file or folder {path}", "name a file with tests, or a folder of them")
 
 
-def _read_files(path: Path, plan: GradingPlan) -> dict[str, bytes]:
-    """Return the files to load, by their path below the folder. Raises NotGradable."""
-    files = {path.name: path} if path.is_file() else dict(_test_files(path, plan))
-    if not any(name != "conftest.py" for name in files):
-        raise NotGradable(f"no file test_*.py or *_test.py in {path}")
-    if len(files) > MOST_FILES:
-        raise NotGradable(f"more than {MOST_FILES} test files")
-    for name, file in files.items():
-        if any(mark in name for mark in ("::", "[", "]")) or name.startswith("-"):
-            raise NotGradable(f"pytest cannot load a file named `{name}`: rename it")
-        if file.is_symlink() and file != path:
-            raise NotGradable(f"{name} is a symbolic link")
-    try:
-        return {name: read_bytes(file, LARGEST) for name, file in files.items()}
-    except PageError as error:
-        raise NotGradable(f"{Path(error.path).name}: {error.problem}") from None
-
-
-def _test_files(folder: Path, plan: GradingPlan) -> Iterator[tuple[str, Path]]:
-    patterns = ("test_*.py", "*_test.py", *(("conftest.py",) if plan.allow_conftest else ()))
-    for pattern in patterns:
-        for file in sorted(folder.rglob(pattern)):
-            name = file.relative_to(folder)
-            if not any(part.startswith((".", "__")) for part in name.parts):
-                yield name.as_posix(), file
-
-
 @dataclass
 class _Grading:
     """A suite, while it is graded."""
@@ -122,6 +94,8 @@ class _Grading:
     correct: list[CorrectEngine] = field(default_factory=list)
     counted: dict[int, Ended] = field(default_factory=dict)
     """The tests that may kill a break, with what they did on the engine without one."""
+    tests: int = 0
+    """The number of tests that counted when the first break was tried."""
     flaky: set[int] = field(default_factory=set)
     results: list[BreakResult] = field(default_factory=list)
     kills: Counter[int] = field(default_factory=Counter)
@@ -144,6 +118,7 @@ class _Grading:
         processes.collect()
         self._run_on_clean()
         self._run_on_variants()
+        self.tests = len(self.counted)
         self._run_on_breaks()
         if self.plan.stages:
             self.results = [self._with_stage(result) for result in self.results]
