@@ -32,6 +32,7 @@ from harness.grade.calls import CALLS
 from harness.grade.code import Code
 from harness.grade.protocol import (
     MOST_BYTES,
+    MOST_TESTS,
     Collected,
     Ended,
     Event,
@@ -48,6 +49,7 @@ from harness.runs.recorder import Recorder
 from harness.sandbox.child import Line, Work
 from harness.sandbox.frames import Frame, write_all
 from harness.sandbox.host import Prepare
+from harness.sandbox.limits import Limits, restart_cpu_limit
 from harness.sandbox.scratch import empty_folder
 from harness.sandbox.supervision import adopt_descendants, die_with_parent, end_others
 
@@ -55,8 +57,6 @@ KIND = b"G"
 """The kind of the frames."""
 
 SETTINGS = "pytest.ini"
-
-_MOST_TESTS = 10_000
 
 
 def open_host(*libraries: str) -> Prepare:
@@ -124,6 +124,7 @@ def _collect(task: Task) -> tuple[_Suite, Collected]:
     CALLS.start()
     try:
         session = _session(task, problems)
+        find_in_memory(Path(task.root), task.sources, changed)  # again, before pytest's own hook
         session.config.hook.pytest_collection(session=session)
         suite.items = list(session.items)
     except BaseException as error:  # pytest's own errors, and what a module may raise at its import
@@ -131,8 +132,8 @@ def _collect(task: Task) -> tuple[_Suite, Collected]:
     complete = CALLS.stop()
     if not suite.items and not problems.first:
         problems.first = "it has no tests"
-    if len(suite.items) > _MOST_TESTS:
-        problems.first = f"it has more than {_MOST_TESTS} tests"
+    if len(suite.items) > MOST_TESTS:
+        problems.first = f"it has more than {MOST_TESTS} tests"
     if problems.first:
         return suite, Collected([], problems.first)
     called = list(CALLS.take())
@@ -220,12 +221,13 @@ class _Reader:
                 if piece:
                     continue
             if status is not None:
-                return Finished(self.data, _how(status))
+                late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU
+                return Finished(self.data, _how(status), late)
             ended, now = os.waitpid(self.pid, os.WNOHANG)
             status = now if ended else None
             if status is None and time.monotonic() > end:
-                late = f"they were not done after {self.run.seconds:.0f} seconds"
-                return Finished(self.data, late, late=True)
+                unfinished = f"they were not done after {self.run.seconds:.0f} seconds"
+                return Finished(self.data, unfinished, late=True)
 
     def _is_complete(self) -> bool:
         events, self.rest = split_events(self.rest)
@@ -259,6 +261,7 @@ def _work(suite: _Suite, run: Run, pipe: int) -> NoReturn:
     with contextlib.suppress(BaseException):
         os.setpgid(0, 0)
         die_with_parent()
+        restart_cpu_limit(Limits(cpu_seconds=run.cpu_seconds))
         _be_silent()
         changed = {file: marshal.loads(code) for file, code in run.changed.items()}
         if changed and not _swap(suite, changed):

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 from harness.core.site import Site
 from harness.core.vocabulary import LOSSES, Outcome
@@ -61,6 +62,8 @@ class GradingPlan:
     allow_conftest: bool = False
     stages: bool = True
     """Whether to find out how far each surviving break gets, which needs a second pass."""
+    hidden: tuple[Path, ...] = ()
+    """Folders that a suite must not read, such as those of the pages; see `Limits.hidden`."""
     _pairs: dict[tuple[str, int], Pair | None] = field(default_factory=dict, repr=False)
     _marked: dict[str, Marked] = field(default_factory=dict, repr=False)
 
@@ -158,6 +161,7 @@ def plan_grading(
         limits,
         allow_conftest,
         stages,
+        hidden=catalogue.roots,
     )
 
 

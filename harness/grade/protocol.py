@@ -6,7 +6,7 @@ correct engine, a twin and a break are the same kind of `Run`.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -14,6 +14,9 @@ from harness.core.run import Digest
 
 Codes = dict[str, bytes]
 """Compiled files of an engine (`marshal`), by their path below its root."""
+
+MOST_TESTS, LONGEST_NAME, LONGEST_MESSAGE = 10_000, 1000, 300
+"""Limits for the tests of a suite: how many, and the lengths of their ids and messages."""
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -47,6 +50,8 @@ class Run(msgspec.Struct, frozen=True):
     """The positions of the tests, in the order in which they are run."""
     seconds: float
     """The time limit for all of them."""
+    cpu_seconds: int
+    """The limit of processor time."""
     until: int | None = None
     """The test after which the fork is ended."""
     stop: bool = False
@@ -63,8 +68,8 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     test: int
     result: Literal["passed", "failed", "other"]
     """`other` for a test that is skipped or expected to fail."""
-    seconds: float
-    message: str = ""
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+    message: Annotated[str, msgspec.Meta(max_length=LONGEST_MESSAGE)] = ""
     """The last line of a failure."""
     reached: list[int] | None = None
     """The engine's functions that it calls, if that was recorded; -1 for one that is not known."""
