@@ -178,8 +178,8 @@ def _driven(generator: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize("name", [*NAMES, "method"])
 def test_a_rewritten_function_does_the_same_in_the_same_order(name: str) -> None:
-    texts = {rewritten(FUNCTIONS, seed) for seed in range(25)}
-    assert len(texts) == 25
+    texts = {rewritten(FUNCTIONS, seed) for seed in range(10)}
+    assert len(texts) == 10
     for x in (1, 2, 5):
         expected = outcome(FUNCTIONS, name, x)
         if name == "errors":  # the message of an UnboundLocalError names the variable
@@ -192,7 +192,7 @@ def test_a_rewritten_function_does_the_same_in_the_same_order(name: str) -> None
 
 
 def test_each_kind_of_rewrite_occurs() -> None:
-    text = "".join(rewritten(FUNCTIONS, seed) for seed in range(20))
+    text = "".join(rewritten(FUNCTIONS, seed) for seed in range(15))
     for each in ("1 < x", "(log,)[0]", " if not x", "a=1, b=x", "(id(", "else:\n        fresh"):
         assert each in text
     assert " got" not in text  # a local variable
@@ -201,7 +201,7 @@ def test_each_kind_of_rewrite_occurs() -> None:
 @pytest.mark.parametrize("value", [True, False])
 @pytest.mark.parametrize("names", [[], ["x", "y"]])
 def test_a_condition_always_has_its_value_and_is_not_folded(value: bool, names: list[str]) -> None:
-    for seed in range(200):
+    for seed in range(60):
         rewriter = Rewriter(Random(seed), str)
         condition = ast.unparse(rewriter.condition(value, names))
         code = compile(condition, "condition", "eval")

@@ -41,11 +41,9 @@ SOME = (
     "visited-missing",  # a statement deleted
     "adam-shared-moments",
     "zero-grad-after-backward",
-    "tape-watch-is-forever",
-    "leaky-split",
 )
 VERSIONS: tuple[Version, ...] = ("clean", "broken")
-OTHERS = [page_id for page_id in BREAKS if page_id not in SOME[:3]]
+OTHERS = [page_id for page_id in BREAKS if page_id not in SOME[:2]]
 
 
 def composed(page_id: str, seed: bytes = SEED) -> Composed:
@@ -154,11 +152,11 @@ def constants_in(files: Mapping[str, str]) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "page_id", [*SOME[:3], *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
+    "page_id", [*SOME[:2], *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
 )
 def test_neither_names_nor_constants_nor_text_tell_them_apart(page_id: str) -> None:
     published = put(CATALOGUE.page(page_id), ENGINE).sources
-    pairs = [composed(page_id, bytes([seed])) for seed in range(5)]
+    pairs = [composed(page_id, bytes([seed])) for seed in range(3)]
     for pair in pairs:
         assert pair.broken.keys() == pair.twin.keys()
         plain = {file: published[file] for file in pair.twin}
@@ -333,7 +331,7 @@ def result_of(text: str) -> Any:
         return type(error)
 
 
-@pytest.mark.parametrize(("indent", "seeds"), [("    ", 3), ("  ", 1), ("\t", 1)])
+@pytest.mark.parametrize(("indent", "seeds"), [("    ", 2), ("  ", 1), ("\t", 1)])
 def test_any_change_can_be_composed(indent: str, seeds: int) -> None:
     text = TEXT.replace("    ", indent)
     for change in CHANGES:
