@@ -21,6 +21,10 @@ def myth(page: PageId, breaks: Breaks = None, json: Json = False) -> int:
     report = session.run(lambda: run_page(claim, session))
     assert isinstance(report, MythReport)
     session.show(report)
+    if session.is_interactive and not report.skipped:
+        from harness.learn.events import Finished
+
+        session.journal.record(Finished(page=claim.id))
     session.show_next(claim)
     if missing := missing_library(find_exhibit(claim).program):
         raise EnvironmentProblem(f"the program was not run: {missing.problem}", missing.remedy)

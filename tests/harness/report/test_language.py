@@ -21,6 +21,7 @@ from harness.pages.catalogue import open_catalogue
 from harness.pages.page import Page
 from harness.report.glossary import GROUPS
 from harness.report.language import ENGLISH, VARIABLES, open_language, read_translations
+from harness.report.listing import PLURALS
 from harness.runs.cache import open_cache
 from harness.runs.oracles import LIBRARIES, run_on_library
 from harness.training.experiment import Crash
@@ -35,7 +36,7 @@ ENGLISH_WORDS = re.compile(
 )
 
 
-ROOMS = ("core", "runs", "answer_key", "diagnostics", "experiment")
+ROOMS = ("core", "runs", "answer_key", "diagnostics", "experiment", "learn")
 """The rooms that make the messages of a report."""
 
 RENDERERS = [
@@ -45,12 +46,19 @@ RENDERERS = [
     ROOT / "cli" / "questions.py",
     ROOT / "cli" / "break_.py",
     ROOT / "cli" / "session.py",
+    ROOT / "report" / "listing.py",
+    ROOT / "report" / "progress.py",
+    *(
+        ROOT / "cli" / f"{name}.py"
+        for name in ("exercise", "list", "progress", "self_test", "start", "welcome")
+    ),
 ]
 
 VOCABULARY = {
     *(word for words in (Outcome, Stage, Loss, PageKind, Shift, Crash) for word in get_args(words)),
     *KINDS,
     *GROUPS,
+    *PLURALS.values(),
     "guard-lost",
 }
 
