@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from harness.core.report import Report
 from harness.experiment.context import Context
@@ -21,11 +22,15 @@ PageReport = Report | TrainingReport | MythReport | ExerciseReport
 
 
 def run_page(
-    page: Page, context: Context, variant: Page | None = None, probes: Sequence[Probe] = ()
+    page: Page,
+    context: Context,
+    variant: Page | None = None,
+    probes: Sequence[Probe] = (),
+    suite_file: Path | None = None,
 ) -> PageReport:
     """Run a page as its kind requires, and return the comparison with what it states.
 
-    `variant` is for a page with a patch, and `probes` are a learner's, for an exercise.
+    `variant` is for a page with a patch; `probes` or `suite_file` are a learner's, for an exercise.
 
     Raises what the runner of that kind raises: PageError, HunkError, DoesNotApply, UsageError or
     EnvironmentProblem.
@@ -34,7 +39,7 @@ def run_page(
         case Myth():
             return run_myth(page, context.baseline.limits)
         case Exercise():
-            return run_exercise(page, context, probes)
+            return run_exercise(page, context, probes, suite_file=suite_file)
     experiment = prepare_page(page, context, variant)
     if isinstance(experiment, TrainingExperiment):
         return run_training(experiment, context.baseline.cache)

@@ -19,7 +19,9 @@ def exercise(
     page: PageId,
     probe: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="A Python file with your probe, to be judged."),
+        typer.Argument(
+            metavar="[FILE]", help="A Python file with your tests or your probe, to be judged."
+        ),
     ] = None,
     start: Annotated[
         Path | None,
@@ -33,7 +35,7 @@ def exercise(
     json: Json = False,
     no_cache: NoCache = False,
 ) -> int:
-    """Read a test suite that misses a break, and write a probe that catches it."""
+    """Read a test suite that misses a break, and write a test or a probe that catches it."""
     chosen = {"FILE": probe, "--start": start, "--hint": hint, "--answer": answer}
     if len(names := [name for name, value in chosen.items() if value]) > 1:
         raise UsageError(f"{' and '.join(names)} cannot be combined", "run one after the other")
@@ -53,20 +55,22 @@ def _judge(session: Session, task: Page, file: Path | None, hints: bool) -> int:
     from harness.check.runner import run_page
     from harness.grade.exercise import ExerciseReport
     from harness.grade.submission import read_submission
+    from harness.grade.suite_file import is_suite_file
 
-    probes = read_submission(file) if file else ()
+    suite = file if file is not None and is_suite_file(file) else None
+    probes = read_submission(file) if file and not suite else ()
     if not session.json:
         from harness.report.exercise import show_opening
 
-        show_opening(session.console, task, suite=not probes)
-    report = session.run(lambda: run_page(task, session, probes=probes))
+        show_opening(session.console, task, suite=not file)
+    report = session.run(lambda: run_page(task, session, probes=probes, suite_file=suite))
     assert isinstance(report, ExerciseReport)
     session.show(report, page=task, probes=probes, hints=hints)
     if file and not session.json:
         _record(session, task, bool(report.killed))
     if report.killed:
         session.show_next(task)
-    return 0 if (report.killed if probes else report.agrees) else 1
+    return 0 if (report.agrees if report.killed is None else report.killed) else 1
 
 
 # ----- Lessons -----

@@ -1,0 +1,253 @@
+"""The confined processes that hold a suite: one for the engine, and one for each that is loaded."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from harness.core import PACKAGES
+from harness.core.errors import EnvironmentProblem
+from harness.core.vocabulary import visible
+from harness.grade.plan import GradingPlan
+from harness.grade.protocol import (
+    LONGEST_NAME,
+    MOST_TESTS,
+    Codes,
+    Collected,
+    Ended,
+    Finished,
+    Refused,
+    Reply,
+    Run,
+    Task,
+    decode_reply,
+    split_events,
+)
+from harness.runs.isolated import failure_of_child
+from harness.sandbox.frames import Frame
+from harness.sandbox.hosts import Opening
+from harness.sandbox.limits import Limits
+from harness.sandbox.worker import NoFrame, Worker, hosted_worker
+
+PATIENCE, CPU_PATIENCE = 30.0, 2
+"""Seconds that the tests may take on a changed engine, besides twenty times their time without; of
+waiting, and of processor time."""
+
+MOST_LOST, MOST_LATE = 3, 6
+"""A suite is given up after its process has ended so often, or after so many runs out of time."""
+
+_FORKS = 3000
+"""The processes that one suite may start in all."""
+
+
+class NotGradable(Exception):
+    """The suite cannot be graded; the message says why."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What the tests found on an engine."""
+
+    ended: Mapping[int, Ended] = field(default_factory=dict)
+    """The tests that ended."""
+    problem: str = ""
+    """How the process ended if it did not end by itself."""
+    path: Literal["swapped", "reloaded"] = "swapped"
+
+    @property
+    def failed(self) -> list[int]:
+        """The tests that failed, in the order in which they ended."""
+        return [test for test, ended in self.ended.items() if ended.result == "failed"]
+
+
+class Processes:
+    """The processes of one suite; `close` ends them."""
+
+    def __init__(self, path: Path, files: Mapping[str, bytes], plan: GradingPlan) -> None:
+        self.files, self.plan = files, plan
+        own = path if path.is_dir() else path.parent
+        self.limits = replace(plan.limits, hidden=_hidden((*plan.hidden, own), plan))
+        self.tests: list[str] = []
+        self.seconds = 0.0
+        """How long all tests take on the engine without a break."""
+        self._main: _Process | None = None
+        self._lost = self._late = 0
+
+    def collect(self) -> None:
+        """Collect the tests on the engine without a break. Raises NotGradable."""
+        self._main = self._start({})
+
+    def observe(
+        self,
+        changed: Codes,
+        tests: Sequence[int],
+        *,
+        until: int | None = None,
+        stop: bool = False,
+        record: bool = False,
+        trail: bool = False,
+        reload: bool = False,
+    ) -> Observed:
+        """Run tests on the engine with these files changed.
+
+        What cannot be replaced is loaded by a new process, as everything is with `reload`. Raises
+        NotGradable if the processes end too often.
+        """
+        seconds, cpu_seconds = self.limits.seconds, self.limits.cpu_seconds
+        if self.seconds:
+            seconds = min(seconds, PATIENCE + 20 * self.seconds)
+            cpu_seconds = min(cpu_seconds, CPU_PATIENCE + int(20 * self.seconds))
+        run = Run(changed, list(tests), seconds, cpu_seconds, until, stop, record, trail)
+        if not reload:
+            if self._main is None:
+                self._main = self._start({})
+            observed = self._observed(self._main, run)
+            if observed is not None:
+                return observed
+        return self._reloaded(changed, msgspec.structs.replace(run, changed={}))
+
+    def close(self) -> None:
+        """End all processes, and everything that they have started."""
+        if self._main is not None:
+            self._main.end()
+
+    def _start(self, changed: Codes) -> _Process:
+        process = _Process(self._task(changed), self.limits)
+        if process.collected.problem:
+            process.end()
+            raise NotGradable(process.collected.problem)
+        if not changed:
+            self.tests = self._names(process.collected.tests)
+        return process
+
+    @staticmethod
+    def _names(names: Sequence[str]) -> list[str]:
+        """Return the ids of the tests, which a hostile suite chooses as it likes."""
+        if len(names) > MOST_TESTS:
+            raise NotGradable(f"it has more than {MOST_TESTS} tests")
+        if len(set(names)) < len(names) or any(len(name) > LONGEST_NAME for name in names):
+            raise NotGradable("two of its tests have the same name, or a name is too long")
+        return list(names)
+
+    def _task(self, changed: Codes) -> Task:
+        engine = self.plan.engine
+        return Task(
+            root=str(engine.root),
+            sources=dict(engine.sources),
+            files=dict(self.files),
+            changed=changed,
+            hidden=list(self.limits.hidden),
+            conftest=self.plan.allow_conftest,
+        )
+
+    def _reloaded(self, changed: Codes, run: Run) -> Observed:
+        """Run the tests in a new process; all fail there if they cannot be collected."""
+        process = _Process(self._task(changed), self.limits)
+        try:
+            if process.lost:
+                self._count_late(1)
+                return Observed(problem=process.collected.problem, path="reloaded")
+            numbers = {name: index for index, name in enumerate(process.collected.tests)}
+            missing = [test for test in run.tests if self.tests[test] not in numbers]
+            if missing:
+                reason = process.collected.problem or "it is not collected"
+                first = Ended(missing[0], "failed", 0.0, reason)
+                return Observed({missing[0]: first}, path="reloaded")
+            names = {numbers[self.tests[test]]: test for test in run.tests}
+            until = None if run.until is None else numbers[self.tests[run.until]]
+            there = msgspec.structs.replace(run, tests=list(names), until=until)
+            observed = self._observed(process, there)
+            assert observed is not None  # nothing is replaced there
+            ended = {
+                names[test]: msgspec.structs.replace(event, test=names[test])
+                for test, event in observed.ended.items()
+            }
+            return Observed(ended, observed.problem, "reloaded")
+        finally:
+            process.end()
+
+    def _observed(self, process: _Process, run: Run) -> Observed | None:
+        """Return what a run reports; None if the code cannot be replaced."""
+        finished = process.run(run)
+        if process.lost:
+            self._lost += 1
+            if process is self._main:
+                self._main = None
+            if self._lost > MOST_LOST:
+                raise NotGradable(f"the process that runs its tests ended: {finished.problem}")
+        self._count_late(finished.late)
+        events, _ = split_events(finished.events)
+        if any(isinstance(event, Refused) for event in events):
+            return None
+        allowed = set(run.tests)
+        ended: dict[int, Ended] = {}
+        for event in events:
+            if isinstance(event, Ended) and event.test in allowed:
+                ended.setdefault(event.test, event)  # a test cannot take back its result
+        return Observed(ended, finished.problem)
+
+    def _count_late(self, times: int) -> None:
+        self._late += times
+        if self._late > MOST_LATE:
+            raise NotGradable(f"its tests ran out of time {self._late} times")
+
+
+def _hidden(folders: Iterable[Path], plan: GradingPlan) -> tuple[str, ...]:
+    """Return those folders that hold nothing which the process needs."""
+    needed = [Path(sys.prefix), Path(sys.base_prefix), Path(tempfile.gettempdir())]
+    needed += [PACKAGES / "harness", plan.engine.root]
+    needed = [path.resolve() for path in needed]
+    return tuple(
+        str(folder)
+        for folder in (folder.resolve() for folder in folders)
+        if not any(path.is_relative_to(folder) for path in needed)
+    )
+
+
+class _Process:
+    """A confined process that has collected the suite."""
+
+    def __init__(self, task: Task, limits: Limits) -> None:
+        if sys.platform == "win32":
+            raise EnvironmentProblem(
+                "a suite can only be graded where processes fork", "use Linux, for example"
+            )
+        self.limits, self.lost = limits, False
+        libraries = ["numpy.testing"]
+        libraries += ["hypothesis"] if any(b"hypothesis" in f for f in task.files.values()) else []
+        opening = Opening("harness.grade.confined:open_host", tuple(libraries))
+        data = msgspec.msgpack.encode(task)
+        self.worker: Worker = hosted_worker(opening, data, limits, _FORKS)
+        reply = self._request("collecting the tests")
+        if isinstance(reply, Finished):
+            reply = Collected([], reply.problem or "the collection sent something else")
+        self.collected = reply
+
+    def run(self, run: Run) -> Finished:
+        """Carry out a run."""
+        reply = self._request("running the tests", run)
+        return reply if isinstance(reply, Finished) else Finished(b"", "it sent something else")
+
+    def end(self) -> None:
+        """End the process, and everything that it has started."""
+        self.worker.end()
+
+    def _request(self, phase: str, run: Run | None = None) -> Reply:
+        seconds = self.limits.seconds if run is None else run.seconds + PATIENCE
+        message = None if run is None else msgspec.msgpack.encode(run)
+        frame = self.worker.request(seconds, message)
+        reply = decode_reply(frame.payload) if isinstance(frame, Frame) else None
+        if reply is not None:
+            return reply
+        self.lost = True
+        answer = frame if isinstance(frame, NoFrame) else NoFrame.REFUSED
+        failure = failure_of_child(self.worker, answer, self.limits, phase)
+        self.worker.end()
+        late = answer is NoFrame.LATE
+        return Finished(b"", visible(f"{phase}: {failure.message}"), late)
