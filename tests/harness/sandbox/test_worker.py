@@ -67,6 +67,11 @@ def wait(_data: bytes, _line: Line) -> Iterator[Frame]:
     yield Frame(b"=", b"")
 
 
+def echo(_data: bytes, line: Line) -> Iterator[Frame]:
+    while True:
+        yield Frame(b"=", line.read_message())
+
+
 def end_early(data: bytes, _line: Line) -> Iterator[Frame]:
     print("last words", flush=True)
     os._exit(int(data))
@@ -127,6 +132,18 @@ def test_a_child_has_namespaces_of_its_own_where_the_kernel_grants_them(start: S
 def test_a_late_frame_is_late_and_the_child_is_killed(start: Start) -> None:
     worker = start(wait)
     assert worker.request(0.1) is NoFrame.LATE
+    assert worker.end() < 0
+
+
+def test_a_message_of_any_length_comes_with_a_request(start: Start) -> None:
+    worker = start(echo)
+    for message in (b"", b"short", bytes(2**20)):
+        assert worker.request(SECONDS, message) == Frame(b"=", message)
+
+
+def test_a_message_that_is_not_read_does_not_stop_the_main_process(start: Start) -> None:
+    worker = start(wait)
+    assert worker.request(0.1, bytes(2**20)) is NoFrame.LATE
     assert worker.end() < 0
 
 
