@@ -12,6 +12,7 @@ import msgspec
 from harness.core.errors import UsageError
 from harness.grade.suite import BreakResult
 from harness.pages.catalogue import nearest
+from harness.pages.front_matter import Break
 from harness.pages.page import Page, read_toml
 
 _Key = TypeVar("_Key", int, str)
@@ -109,12 +110,12 @@ def _score(results: list[BreakResult], weights: Weights, point: float) -> Score:
 def read_weights(file: Path, pages: Iterable[Page]) -> Weights:
     """Return the weights in a TOML file.
 
-    Raises PageError for a file that is not one of weights, and UsageError for a name that no page
-    has.
+    Raises PageError for a file that is not one of weights, and UsageError for a name that none of
+    the breaks among the pages has.
     """
     remedy = "write `points = NUMBER` and tables [breaks], [families], [levels] of `name = NUMBER`"
     weights = read_toml(file, Weights, "it is not a file of weights", remedy)
-    fronts = [page.front for page in pages]
+    fronts = [page.front for page in pages if isinstance(page.front, Break)]
     _require_known(file, "break", weights.breaks, {front.id for front in fronts})
     _require_known(file, "family", weights.families, {front.family for front in fronts})
     _require_known(file, "level", map(str, weights.levels), {str(front.level) for front in fronts})

@@ -310,9 +310,19 @@ class BreaksSession:
         terminalreporter.section("breaks")
         for line in lines(self.report, self.config.getoption("verbose")):
             terminalreporter.write_line(line)
-        for option, write in (("breaks_json", write_json), ("breaks_junit", write_junit)):
+        for option, write in (
+            ("breaks_json", write_json),
+            ("breaks_junit", write_junit),
+            ("breaks_sarif", self._write_sarif),
+        ):
             if file := self.config.getoption(option):
                 write(self.report, Path(file))
+
+    def _write_sarif(self, report: SuiteReport, file: Path) -> None:
+        from harness.report.suite import write_sarif
+
+        titles = {page.id: page.title for page in self.pages}
+        write_sarif(report, file, titles, self.engine.root)
 
 
 def _engine(name: str | None, catalogue: Catalogue, cache: Cache) -> Engine:

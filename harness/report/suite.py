@@ -1,9 +1,9 @@
-"""A test suite on the breaks, with everything that is known: lines of text, JSON and JUnit XML."""
+"""A test suite on the breaks, with all names: lines of text, JSON, JUnit XML and SARIF."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from harness.grade.feedback import disclose
@@ -13,7 +13,7 @@ from harness.report.grading import render, text, write
 
 def lines(report: SuiteReport, verbose: int = 0) -> Iterator[str]:
     """Yield the lines of the report; the terminal wraps them."""
-    return text.lines(disclose(report), verbose, width=sys.maxsize)
+    return text.lines(disclose(report), verbose, width=sys.maxsize, option="-v")
 
 
 def write_json(report: SuiteReport, file: Path) -> None:
@@ -27,3 +27,11 @@ def write_junit(report: SuiteReport, file: Path) -> None:
     Raises EnvironmentProblem if the file cannot be written.
     """
     write(render(disclose(report), "junit"), file)
+
+
+def write_sarif(report: SuiteReport, file: Path, titles: Mapping[str, str], root: Path) -> None:
+    """Write each break that survives or is not reached, at its line below the engine's root.
+
+    Raises EnvironmentProblem if the file cannot be written.
+    """
+    write(render(disclose(report, titles=titles, root=root), "sarif"), file)

@@ -23,9 +23,14 @@ def render(grade: Grade) -> str:
     return "\n".join(lines(grade, verbose=1))
 
 
-def lines(grade: Grade, verbose: int = 0, width: int = WIDTH) -> Iterator[str]:
-    """Yield the lines of a grade, wrapped to a width."""
-    for line in _lines(grade, verbose):
+def lines(
+    grade: Grade, verbose: int = 0, width: int = WIDTH, option: str = "--verbose"
+) -> Iterator[str]:
+    """Yield the lines of a grade, wrapped to a width.
+
+    Unless `verbose`, long lists are cut, and the text names the option that shows all.
+    """
+    for line in _lines(grade, verbose, option):
         indent = len(line) - len(line.lstrip())
         yield from textwrap.wrap(
             visible(line),
@@ -36,7 +41,7 @@ def lines(grade: Grade, verbose: int = 0, width: int = WIDTH) -> Iterator[str]:
         )
 
 
-def _lines(grade: Grade, verbose: int) -> Iterator[str]:
+def _lines(grade: Grade, verbose: int, option: str) -> Iterator[str]:
     if not grade.gradable:
         first, *others = refusals(grade)
         yield f"No break was tried: {first}"
@@ -54,7 +59,7 @@ def _lines(grade: Grade, verbose: int) -> Iterator[str]:
         case "stage":
             yield from _anonymous(grade.breaks or ())
         case "names":
-            yield from _named(grade, verbose)
+            yield from _named(grade, verbose, option)
 
 
 def _summary(grade: Grade) -> str:
@@ -78,10 +83,10 @@ def _anonymous(breaks: Sequence[ShownBreak]) -> Iterator[str]:
         yield f"  {count} x {words}"
 
 
-def _named(grade: Grade, verbose: int) -> Iterator[str]:
+def _named(grade: Grade, verbose: int, option: str) -> Iterator[str]:
     breaks = grade.breaks or []
     fates = Counter(shown.fate for shown in breaks)
-    yield from _survivors(breaks, verbose)
+    yield from _survivors(breaks, verbose, option)
     missed = [f"{shown.break_}" for shown in breaks if shown.fate == "not-reached"]
     if missed:
         listed = missed if verbose > 0 else missed[:FEW]
@@ -97,7 +102,7 @@ def _named(grade: Grade, verbose: int) -> Iterator[str]:
         yield f"next: harness break {lost[0].break_}"
 
 
-def _survivors(breaks: Sequence[ShownBreak], verbose: int) -> Iterator[str]:
+def _survivors(breaks: Sequence[ShownBreak], verbose: int, option: str) -> Iterator[str]:
     survivors = [shown for shown in breaks if shown.fate in ("survived", "recognised")]
     if not survivors:
         return
@@ -107,7 +112,7 @@ def _survivors(breaks: Sequence[ShownBreak], verbose: int) -> Iterator[str]:
     for shown in listed:
         yield f"  {shown.break_:{width}}  {_about(shown)}".rstrip()
     if len(survivors) > len(listed):
-        yield f"  and {len(survivors) - len(listed)} more (-v lists all)"
+        yield f"  and {len(survivors) - len(listed)} more ({option} lists all)"
 
 
 def _about(shown: ShownBreak) -> str:
