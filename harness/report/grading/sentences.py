@@ -18,7 +18,7 @@ MOST_TESTS = 5
 
 STAGES: Mapping[Stage | None, str] = {
     None: "and no assertion fails",
-    "not-infected": "but its inputs give the right numbers with the bug, too",
+    "not-infected": "but with these inputs the wrong code gives the right numbers",
     "not-propagated": "wrong inside, but the error is lost before the result",
     "not-revealed": "wrong inside, and no assertion looks at it",
     "revealed": "wrong inside, and no assertion looks at it",

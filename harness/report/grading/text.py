@@ -50,9 +50,9 @@ def _lines(grade: Grade, verbose: int, option: str) -> Iterator[str]:
     yield _summary(grade)
     if grade.weighted:
         yield f"Points: {grade.points:g} of {grade.max_points:g}"
-    yield f"Killed by level: {_listed(grade.levels)}"
+    yield f"By level: {_listed(grade.levels, 'at level ')}"
     if grade.families:
-        yield f"Killed by family: {_listed(grade.families)}"
+        yield f"By family: {_listed(grade.families, 'in ')}"
     if grade.flaky:
         yield f"Not counted, since their results vary: {', '.join(map(name_of, grade.flaky))}"
     match grade.feedback:
@@ -70,8 +70,10 @@ def _summary(grade: Grade) -> str:
     )
 
 
-def _listed(scores: Mapping[int, Score] | Mapping[str, Score]) -> str:
-    return ", ".join(f"{name}: {score.killed} of {score.of}" for name, score in scores.items())
+def _listed(scores: Mapping[int, Score] | Mapping[str, Score], where: str) -> str:
+    """Return the breaks killed of each group: `1 of 2 in broadcasting`."""
+    parts = [f"{score.killed} of {score.of} {where}{name}" for name, score in scores.items()]
+    return ", ".join(parts)
 
 
 def _anonymous(breaks: Sequence[ShownBreak]) -> Iterator[str]:

@@ -59,14 +59,14 @@ def test_text_keeps_to_the_width(suite: SuiteReport, width: int) -> None:
 def test_text_with_all_names() -> None:
     assert list(text.lines(disclose(MIXED), 0)) == [
         "minigrad: 5 tests kill 2 of 6 breaks (33.3 %) in 1.2 s",
-        "Killed by level: 1: 2 of 2, 2: 0 of 2, 3: 0 of 2",
-        "Killed by family: broadcasting: 1 of 2, graph: 0 of 1, rules: 1 of 3",
+        "By level: 2 of 2 at level 1, 0 of 2 at level 2, 0 of 2 at level 3",
+        "By family: 1 of 2 in broadcasting, 0 of 1 in graph, 1 of 3 in rules",
         "Not counted, since their results vary: test_random",
         "Survivors (3):",
         "  unbroadcast-mean  reached by test_mul and 1 more, wrong inside, and no",
         "      assertion looks at it",
-        "  detach-lost       reached by test_mul and 1 more, but its inputs give the",
-        "      right numbers with the bug, too",
+        "  detach-lost       reached by test_mul and 1 more, but with these inputs the",
+        "      wrong code gives the right numbers",
         "  hashed            test_mul also fails on correct code that is written",
         "      differently",
         "Not reached by any test (1): tanh-input",
