@@ -89,6 +89,7 @@ def grade(
         limits=limits,
         allow_conftest=allow_conftest,
     )
+    results.weights.require_some(mutant.page for mutant in plan.breaks)
     report = grade_suite(suite, plan, _show_progress)
     results.show(report, session.console, pages, session.engine.root)
     return 0 if report.gradable else 1

@@ -36,8 +36,21 @@ class Weights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def of(self, result: BreakResult) -> float:
         """Return the weight of a break."""
-        general = self.families.get(result.family, self.levels.get(result.level, 1.0))
-        return self.breaks.get(result.break_, general)
+        return self.of_break(result.break_, result.family, result.level)
+
+    def of_break(self, name: str, family: str, level: int) -> float:
+        """Return the weight of a break with that id, in that family and at that level."""
+        general = self.families.get(family, self.levels.get(level, 1.0))
+        return self.breaks.get(name, general)
+
+    def require_some(self, pages: Iterable[Page]) -> None:
+        """Raise UsageError if all these breaks have the weight 0."""
+        fronts = [page.front for page in pages]
+        if not any(self.of_break(front.id, front.family, front.level) for front in fronts):
+            raise UsageError(
+                "all selected breaks have the weight 0",
+                "select others, or give one of them another weight",
+            )
 
 
 EVEN = Weights()

@@ -10,6 +10,7 @@ from harness.cli.results import Results, open_results
 from harness.core.errors import BreaklabError
 from harness.report.terminal import Screen
 from tests.harness.bundled import bundled_pages
+from tests.harness.command import harness
 from tests.harness.grade.results import MIXED
 
 
@@ -77,3 +78,18 @@ def test_a_mistake_is_found_before_anything_is_graded(
     assert problem in error.value.problem
     assert remedy in error.value.remedy
     assert error.value.exit_status == status
+
+
+def test_the_command_reports_a_mistake_before_it_looks_at_the_suite(tmp_path: Path) -> None:
+    weights = tmp_path / "weights.toml"
+    weights.write_text("[breaks]\nsub-sign = 0\n")
+    for arguments, problem in (
+        (["--format", "pdf"], "--format: there is no `pdf`"),
+        (
+            ["--select", "sub-sign", "--weights", str(weights)],
+            "all selected breaks have the weight",
+        ),
+    ):
+        done = harness("grade", "no_such_file.py", *arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert problem in done.stderr

@@ -116,3 +116,11 @@ def test_a_file_that_does_not_exist_is_an_error_of_usage(tmp_path: Path) -> None
         with pytest.raises(BreaklabError) as error:
             read_weights(file, bundled_pages())
         assert error.value.exit_status == 2
+
+
+def test_weights_that_leave_out_every_selected_break_are_an_error() -> None:
+    chosen = [page for page in bundled_pages() if page.id in ("skip-unbroadcast", "sub-sign")]
+    left_out = {page.id: 0.0 for page in chosen}
+    with pytest.raises(UsageError, match="all selected breaks have the weight 0"):
+        Weights(breaks=left_out).require_some(chosen)
+    Weights(breaks={"sub-sign": 0.0}).require_some(chosen)
