@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.core.vocabulary import Stage, shortened
+from harness.core.vocabulary import Stage, shortened, visible
 from harness.grade.feedback import Grade, ShownBreak
 
 MOST_OF_A_NAME = 60
@@ -55,18 +55,22 @@ def named(ids: Sequence[str]) -> str:
 
 
 def name_of(node: str) -> str:
-    """Return the name of a test without its file and class: `test_sub[3]`."""
+    """Return the name of a test without its file and class: `test_sub[3]`.
+
+    It is made visible here, since a web page shows the strings of JSON without their escapes.
+    """
     name, bracket, parameters = node.partition("[")
-    return shortened(name.rpartition("::")[2] + bracket + parameters, MOST_OF_A_NAME)
+    return shortened(visible(name.rpartition("::")[2] + bracket + parameters), MOST_OF_A_NAME)
 
 
 def refusals(grade: Grade) -> Iterator[str]:
     """Yield why a suite has no score, and what its tests find on correct engines."""
-    yield f"{shortened(grade.reason, MOST_OF_A_REASON)}."
+    yield f"{shortened(visible(grade.reason), MOST_OF_A_REASON)}."
     for correct in grade.correct:
         if correct.failed:
             names = ", ".join(map(name_of, correct.failed[:MOST_TESTS]))
             rest = len(correct.failed) - MOST_TESTS
             more = f" and {rest} more" if rest > 0 else ""
             note = f" ({shortened(correct.note, MOST_OF_A_REASON)})" if correct.note else ""
-            yield f"On the correct engine {correct.engine}{note}, these tests fail: {names}{more}"
+            engine = visible(f"On the correct engine {correct.engine}{note}")
+            yield f"{engine}, these tests fail: {names}{more}"

@@ -1,6 +1,7 @@
 """The grade of a suite in every format, each as its format is published."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 from harness.core.errors import EnvironmentProblem
 from harness.grade.feedback import Feedback, Grade, disclose
 from harness.grade.scoring import Weights
-from harness.grade.suite import SuiteReport
-from harness.report.grading import render, renderer, require_writable, text, write
+from harness.grade.suite import CorrectEngine, SuiteReport
+from harness.report.grading import Format, render, renderer, require_writable, text, write
 from tests.harness.grade.results import MIXED, REJECTED, report, result
 from tests.harness.report.published import (
     LARGEST,
@@ -222,6 +223,28 @@ def test_sarif_has_each_break_that_is_not_killed_at_its_line(tmp_path: Path) -> 
     elsewhere = sarif(disclose(report(*breaks), root=tmp_path))
     uri = elsewhere.results[1].locations[0].physicalLocation.artifactLocation.uri
     assert uri == (tmp_path.resolve() / "engine/ops.py").as_uri()
+
+
+# ----- What a test may be called -----
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Every string in a JSON value."""
+    match value:
+        case str():
+            yield value
+        case dict() | list():
+            for part in value.values() if isinstance(value, dict) else value:
+                yield from strings(part)
+
+
+@pytest.mark.parametrize("form", ["gradescope", "prairielearn", "sarif"])
+def test_no_string_controls_what_reads_it(form: Format) -> None:
+    engine = CorrectEngine("in-place", 0, [f"t.py::test_{CONTROL}"], CONTROL)
+    rejected = report(gradable=False, reason=CONTROL, correct=[engine])
+    for suite in (HOSTILE, rejected):
+        for string in strings(json.loads(render(disclose(suite), form))):
+            assert string.replace("\n", "").isprintable()
 
 
 # ----- Files -----
