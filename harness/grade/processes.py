@@ -170,7 +170,10 @@ class Processes:
         if any(isinstance(event, Refused) for event in events):
             return None
         allowed = set(run.tests)
-        ended = {e.test: e for e in events if isinstance(e, Ended) and e.test in allowed}
+        ended: dict[int, Ended] = {}
+        for event in events:
+            if isinstance(event, Ended) and event.test in allowed:
+                ended.setdefault(event.test, event)  # a test cannot take back its result
         return Observed(ended, finished.problem)
 
 
