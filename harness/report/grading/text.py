@@ -49,7 +49,7 @@ def _lines(grade: Grade, verbose: int, option: str) -> Iterator[str]:
         return
     yield _summary(grade)
     if grade.weighted:
-        yield f"Points: {grade.points:g} of {grade.max_points:g}"
+        yield f"Points: {round(grade.points or 0, 2):g} of {grade.max_points:g}"
     yield f"By level: {_listed(grade.levels, 'at level ')}"
     if grade.families:
         yield f"By family: {_listed(grade.families, 'in ')}"

@@ -81,6 +81,8 @@ def test_text_with_weights_states_the_points() -> None:
     shown = list(text.lines(disclose(MIXED, "score", WEIGHTS)))
     assert shown[0] == "minigrad: 5 tests kill 2 of 6 breaks (60 % by weight) in 1.2 s"
     assert shown[1] == "Points: 12 of 20"
+    thirds = disclose(MIXED, "score", Weights(points=20))
+    assert list(text.lines(thirds))[1] == "Points: 6.67 of 20"
 
 
 def test_text_of_a_suite_without_a_score() -> None:
