@@ -64,9 +64,10 @@ def grade(
     """Run a suite on correct engines and on every break, confined, as its author is unknown."""
     from dataclasses import replace
 
-    from harness.grade.grading import grade_suite
+    from harness.grade.grading import grade_suite, require_suite
     from harness.grade.plan import LIMITS, plan_grading
 
+    require_suite(suite)
     session = Session(breaks, engine, json=json, cached=not no_cache)
     pages = session.catalogue.valid_pages()
     results = open_results(

@@ -49,8 +49,7 @@ def grade_suite(path: Path, plan: GradingPlan, progress: Progress | None = None)
     folder, and EnvironmentProblem if no process can be started.
     """
     start = time.perf_counter()
-    if not path.exists():
-        raise UsageError(f"no file or folder {path}", "name a file with tests, or a folder of them")
+    require_suite(path)
     grading = _Grading(plan, progress or (lambda _done, _all: None))
     reason = ""
     try:
@@ -71,6 +70,12 @@ def grade_suite(path: Path, plan: GradingPlan, progress: Progress | None = None)
         correct=grading.correct,
         flaky=[grading.name(test) for test in sorted(grading.flaky)],
     )
+
+
+def require_suite(path: Path) -> None:
+    """Raise UsageError if there is nothing at a path."""
+    if not path.exists():
+        raise UsageError(f"no file or folder {path}", "name a file with tests, or a folder of them")
 
 
 def _read_files(path: Path, plan: GradingPlan) -> dict[str, bytes]:

@@ -12,7 +12,6 @@ from harness.core.vocabulary import LOSSES, Outcome
 from harness.engines.engine import Engine
 from harness.engines.loader import compile_files
 from harness.engines.swapping import Functions
-from harness.experiment.patching import applies
 from harness.grade.code import Code
 from harness.grade.mutants import Mutant, mutants, select
 from harness.grade.protocol import Codes
@@ -147,4 +146,4 @@ def _is_required(page: Page, engine: Engine) -> bool:
         for probe in table
         for loss in LOSSES
     }
-    return applies(page, engine) and outcomes <= {*same, None}
+    return outcomes <= {*same, None}

@@ -1,10 +1,10 @@
 """Hostile test suites: a cheat kills no break, and a bad suite is a clear line in its own result.
 
 A cheat is a file in `suites/cheats/`, which is put after `suites/prelude.py`. It reaches two
-breaks, and looks at anything but what they do. `FATE` says what becomes of both.
+breaks, and looks at anything but what they do. `FATE` says what becomes of both: "recognised" if
+the cheat fails on correct code, too.
 """
 
-import ast
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,24 @@ from tests.harness.bundled import CATALOGUE
 
 HERE = Path(__file__).parent / "suites"
 CHEATS = sorted(path.stem for path in (HERE / "cheats").glob("*.py"))
+GROUPS = {
+    "see nothing": [
+        *("linecache_and_disk", "source_by_inspect", "objects_in_memory"),
+        *("a_state_on_disk", "a_process_left_behind", "failing_atexit"),
+    ],
+    "see the twin, too": [
+        *("hash_of_the_code", "frames_of_the_harness", "import_hooks", "count_of_processes"),
+    ],
+    "end the process": ["exit_status", "abort", "kill_the_collector", "hang"],
+    "catalogue": ["the_catalogue"],
+    "timing": ["timing"],
+    "forged reports": ["forged_reports"],
+    "patched collector": ["patched_collector"],
+    "patched pytest": ["patched_pytest"],
+    "edited engine": ["an_edited_engine"],
+}
+"""Cheats that do not disturb each other are graded together, which is quicker."""
+
 BREAKS = "sub-sign,skip-unbroadcast"
 LIMITS = Limits(seconds=120.0, cpu_seconds=30)
 
@@ -65,25 +83,31 @@ def test_an_honest_test_kills_both(two_breaks: GradingPlan, tmp_path: Path) -> N
     assert report.score == 100.0
 
 
-@pytest.mark.parametrize("cheat", CHEATS)
-def test_a_cheat_earns_nothing(
-    cheat: str, two_breaks: GradingPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("group", GROUPS)
+def test_cheats_earn_nothing(
+    group: str, two_breaks: GradingPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "PATIENCE", 2.0 if cheat == "hang" else 120.0)
-    text = (HERE / "cheats" / f"{cheat}.py").read_text()
-    report = grade(tmp_path, after_prelude(text), two_breaks)
-    assert (report.gradable, report.reason) == (True, "")
-    assert {result.fate for result in report.breaks} == {_fate(text)}
+    monkeypatch.setattr(processes, "PATIENCE", 2.0 if "hang" in GROUPS[group] else 120.0)
+    texts = {name: (HERE / "cheats" / f"{name}.py").read_text() for name in GROUPS[group]}
+    for name, text in texts.items():
+        (tmp_path / f"test_{name}.py").write_text(after_prelude(text))
+    report = grade_suite(tmp_path, two_breaks)
+    assert (report.gradable, report.reason, report.tests) == (True, "", len(texts))
+    recognised = {f"test_{name}.py::test" for name, text in texts.items() if _is_recognised(text)}
+    for result in report.breaks:
+        assert result.fate == ("recognised" if recognised else "survived")
+        assert set(result.by) == recognised
+        assert len(result.reached_by) == len(texts)
     assert report.score == 0.0
 
 
-def _fate(text: str) -> object:
-    (value,) = (
-        node.value
-        for node in ast.parse(text).body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "FATE"
-    )
-    return ast.literal_eval(value)
+def test_every_cheat_is_in_one_group() -> None:
+    assert sorted(name for group in GROUPS.values() for name in group) == CHEATS
+
+
+def _is_recognised(text: str) -> bool:
+    """Whether a cheat fails on correct code, so that it is known to be one."""
+    return 'FATE = "recognised"' in text
 
 
 GUESSES = """
@@ -91,18 +115,22 @@ import hashlib
 import pytest
 
 
-@pytest.mark.parametrize("number", range(20))
+@pytest.mark.parametrize("number", range(6))
 def test(number):
     use()
     if changed():
         text = repr((number, sorted(set(loaded()) - ON_DISK)))
-        assert hashlib.sha256(text.encode()).digest()[0] % 8
+        assert hashlib.sha256(text.encode()).digest()[0] % 4
 """
 
 
 def test_a_suite_that_guesses_from_the_code_is_not_gradable(tmp_path: Path) -> None:
     """From the code alone, a break and its twin look alike: many tests fail on both."""
-    report = grade(tmp_path, after_prelude(GUESSES), plan("family:broadcasting"))
+    several = plan(
+        "skip-unbroadcast,skip-unbroadcast-mul,skip-unbroadcast-sub,unbroadcast-lead-only,"
+        "unbroadcast-mean,unbroadcast-trailing,unbroadcast-slice,sub-sign"
+    )
+    report = grade(tmp_path, after_prelude(GUESSES), several)
     assert not report.gradable
     assert "they recognise code, and not what it does" in report.reason
     assert report.breaks == []
@@ -148,8 +176,13 @@ BAD = {
     "too large": ("#" * 2**20 + FINE, "test_suite.py: it is too large"),
 }
 
+REPEATED = ("slow import", "too many", "raises", "aborts", "stops pytest", "skips", "fixture")
 
-@pytest.mark.parametrize("kind", BAD)
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=pytest.mark.slow if kind in REPEATED else ()) for kind in BAD],
+)
 def test_a_bad_suite_is_not_gradable_and_says_why(kind: str, tmp_path: Path) -> None:
     text, reason = BAD[kind]
     slow = Limits(seconds=120.0, cpu_seconds=1)
