@@ -80,7 +80,9 @@ def test_a_mistake_is_found_before_anything_is_graded(
     assert error.value.exit_status == status
 
 
-def test_the_command_reports_a_mistake_before_it_looks_at_the_suite(tmp_path: Path) -> None:
+def test_the_command_reports_a_mistake_before_it_runs_the_suite(tmp_path: Path) -> None:
+    suite = tmp_path / "test_slow.py"
+    suite.write_text("import time\ntime.sleep(3600)\n")
     weights = tmp_path / "weights.toml"
     weights.write_text("[breaks]\nsub-sign = 0\n")
     for arguments, problem in (
@@ -90,6 +92,6 @@ def test_the_command_reports_a_mistake_before_it_looks_at_the_suite(tmp_path: Pa
             "all selected breaks have the weight",
         ),
     ):
-        done = harness("grade", "no_such_file.py", *arguments)
+        done = harness("grade", str(suite), *arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert problem in done.stderr
