@@ -89,6 +89,7 @@ def grade(
         seed=seed.encode() if seed is not None else None,
         limits=limits,
         allow_conftest=allow_conftest,
+        stages=results.feedback != "score",
     )
     results.weights.require_some(mutant.page for mutant in plan.breaks)
     report = grade_suite(suite, plan, _show_progress)

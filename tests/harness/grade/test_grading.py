@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from harness.core.errors import UsageError
 from harness.engines.engine import find_engine
+from harness.grade import processes
 from harness.grade.grading import grade_suite
 from harness.grade.plan import GradingPlan, plan_grading
 from harness.grade.suite import SuiteReport
@@ -69,7 +71,7 @@ def test_that_fails_anyway():
 
 
 def plan(selection: str = BREAKS, **options: Any) -> GradingPlan:
-    options = {"correct": (), "seed": b"secret", "limits": Limits(120.0, 30)} | options
+    options = {"correct": (), "seed": b"secret", "limits": Limits(600.0, 30)} | options
     return plan_grading(CATALOGUE, find_engine(), open_cache(), selection=selection, **options)
 
 
@@ -77,6 +79,15 @@ def write(folder: Path, **files: str) -> Path:
     for name, text in files.items():
         (folder / f"{name}.py").write_text(text)
     return folder
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _patience() -> Iterator[None]:
+    """No run is ended because the machine is busy."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processes, "PATIENCE", 300.0)
+        patch.setattr(processes, "CPU_PATIENCE", 30)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +118,32 @@ def test_what_cannot_be_swapped_is_loaded_by_another_process(report: SuiteReport
     assert paths.pop("tape-gradient-in-target-shape") == "reloaded"
     assert paths.pop("tanh-uses-input") is None
     assert set(paths.values()) == {"swapped"}
+
+
+def test_the_stage_of_a_survivor(report: SuiteReport) -> None:
+    assert {result.break_: result.stage for result in report.breaks} == {
+        "skip-unbroadcast": "revealed",
+        "unbroadcast-mean": "not-revealed",
+        "mul-swapped-operands": "revealed",
+        "sub-sign": "revealed",
+        "tanh-uses-input": "not-reached",
+        "tape-gradient-in-target-shape": None,
+    }
+
+
+def test_a_fault_that_changes_no_value_is_not_infected(tmp_path: Path) -> None:
+    suite = """
+from minigrad import tensor
+
+
+def test_add():
+    a = tensor([1.0, 2.0], requires_grad=True)
+    (a + a).sum().backward()
+    assert a.grad is not None
+"""
+    graded = grade_suite(write(tmp_path, test_add=suite), plan("skip-unbroadcast"))
+    (result,) = graded.breaks
+    assert (result.fate, result.stage) == ("survived", "not-infected")
 
 
 def test_a_test_reaches_what_its_fixtures_call(report: SuiteReport) -> None:
