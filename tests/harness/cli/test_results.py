@@ -8,6 +8,9 @@ import pytest
 
 from harness.cli.results import Results, open_results
 from harness.core.errors import BreaklabError
+from harness.grade import grading
+from harness.grade.plan import GradingPlan
+from harness.grade.suite import SuiteReport
 from harness.report.terminal import Screen
 from tests.harness.bundled import bundled_pages
 from tests.harness.command import harness
@@ -95,3 +98,20 @@ def test_the_command_reports_a_mistake_before_it_runs_the_suite(tmp_path: Path) 
         done = harness("grade", str(suite), *arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert problem in done.stderr
+
+
+@pytest.mark.parametrize(("feedback", "stages"), [("score", False), ("stage", True)])
+def test_stages_are_found_only_if_they_are_shown(
+    feedback: str, stages: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans: list[GradingPlan] = []
+
+    def grade_suite(_path: Path, plan: GradingPlan, _progress: Any) -> SuiteReport:
+        plans.append(plan)
+        return MIXED
+
+    monkeypatch.setattr(grading, "grade_suite", grade_suite)
+    (tmp_path / "test_a.py").touch()
+    done = harness("grade", str(tmp_path), "--select", "sub-sign", "--feedback", feedback)
+    assert done.returncode == 0
+    assert [plan.stages for plan in plans] == [stages]
