@@ -16,6 +16,8 @@ from tests.harness.bundled import bundled_pages
 from tests.harness.command import harness
 from tests.harness.grade.results import MIXED
 
+ONE_VARIANT = ("--correct", "sub-is-add-of-neg")
+
 
 def opened(**options: Any) -> Results:
     return open_results(bundled_pages(), **options)
@@ -95,7 +97,7 @@ def test_the_command_reports_a_mistake_before_it_runs_the_suite(tmp_path: Path) 
             "all selected breaks have the weight",
         ),
     ):
-        done = harness("grade", str(suite), *arguments)
+        done = harness("grade", str(suite), *ONE_VARIANT, *arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert problem in done.stderr
 
@@ -112,6 +114,7 @@ def test_stages_are_found_only_if_they_are_shown(
 
     monkeypatch.setattr(grading, "grade_suite", grade_suite)
     (tmp_path / "test_a.py").touch()
-    done = harness("grade", str(tmp_path), "--select", "sub-sign", "--feedback", feedback)
+    arguments = [*ONE_VARIANT, "--select", "sub-sign", "--feedback", feedback]
+    done = harness("grade", str(tmp_path), *arguments)
     assert done.returncode == 0
     assert [plan.stages for plan in plans] == [stages]
