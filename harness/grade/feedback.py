@@ -151,7 +151,7 @@ def _named(
     result: BreakResult, judged: Scores, weights: Weights, titles: Mapping[str, str]
 ) -> ShownBreak:
     applies = result.fate != "does-not-apply"
-    worth = round(weights.of(result) * judged.point, 4) if applies else 0.0
+    worth = round(weights.of(result) * judged.point, 6) if applies else 0.0
     return ShownBreak(
         break_=result.break_,
         title=titles.get(result.break_, UNSET),

@@ -18,7 +18,7 @@ from harness.pages.page import Page, read_toml
 _Key = TypeVar("_Key", int, str)
 
 Weight = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
-Points = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
+Points = Annotated[float, msgspec.Meta(ge=0.1, le=1e6)]
 
 
 class Weights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,8 +115,8 @@ def _score(results: list[BreakResult], weights: Weights, point: float) -> Score:
         len(killed),
         len(results),
         round(100 * earned / possible, 1) if possible else None,
-        round(earned * point, 4),
-        round(possible * point, 4),
+        round(earned * point, 6),
+        round(possible * point, 6),
     )
 
 

@@ -37,7 +37,7 @@ def _table(grade: Grade, output: str, listed: Iterable[Row]) -> dict[str, Any]:
     assert grade.score is not None  # it is gradable
     return {
         "gradable": True,
-        "score": (grade.points or 0.0) / grade.max_points,
+        "score": min(1.0, round((grade.points or 0.0) / grade.max_points, 4)),
         "message": f"{grade.killed} of {grade.of} breaks killed",
         "output": output,
         "tests": [

@@ -14,7 +14,7 @@ MOST_OF_A_REASON = 1000
 """The number of characters to show of why a suite has no score."""
 
 MOST_TESTS = 5
-"""The number of failing tests that are named; the others are counted."""
+"""The number of tests in a list that are named; the others are counted."""
 
 STAGES: Mapping[Stage | None, str] = {
     None: "and no assertion fails",
@@ -32,7 +32,8 @@ def sentence(shown: ShownBreak) -> str:
         case "killed":
             return f"killed by {named(shown.by)}"
         case "recognised":
-            return f"{named(shown.by)} also fails on correct code that is written differently"
+            fails = "fails" if len(shown.by) == 1 else "fail"
+            return f"{named(shown.by)} also {fails} on correct code that is written differently"
         case "not-reached":
             return "not reached by any test"
         case "does-not-apply":
@@ -63,14 +64,18 @@ def name_of(node: str) -> str:
     return shortened(visible(name.rpartition("::")[2] + bracket + parameters), MOST_OF_A_NAME)
 
 
+def names_of(nodes: Sequence[str]) -> str:
+    """Return the names of several tests; of many, the first ones: `test_a, test_b and 7 more`."""
+    names = ", ".join(map(name_of, nodes[:MOST_TESTS]))
+    rest = len(nodes) - MOST_TESTS
+    return f"{names} and {rest} more" if rest > 0 else names
+
+
 def refusals(grade: Grade) -> Iterator[str]:
     """Yield why a suite has no score, and what its tests find on correct engines."""
     yield f"{shortened(visible(grade.reason), MOST_OF_A_REASON)}."
     for correct in grade.correct:
         if correct.failed:
-            names = ", ".join(map(name_of, correct.failed[:MOST_TESTS]))
-            rest = len(correct.failed) - MOST_TESTS
-            more = f" and {rest} more" if rest > 0 else ""
             note = f" ({shortened(correct.note, MOST_OF_A_REASON)})" if correct.note else ""
             engine = visible(f"On the correct engine {correct.engine}{note}")
-            yield f"{engine}, these tests fail: {names}{more}"
+            yield f"{engine}, these tests fail: {names_of(correct.failed)}"

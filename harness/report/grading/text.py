@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from harness.core.vocabulary import visible
 from harness.grade.feedback import Grade, ShownBreak
 from harness.grade.scoring import Score
-from harness.report.grading.sentences import name_of, reached_by, refusals, sentence
+from harness.report.grading.sentences import names_of, reached_by, refusals, sentence
 
 WIDTH = 80
 """The width of a text that is written to a file."""
@@ -54,7 +54,7 @@ def _lines(grade: Grade, verbose: int, option: str) -> Iterator[str]:
     if grade.families:
         yield f"By family: {_listed(grade.families, 'in ')}"
     if grade.flaky:
-        yield f"Not counted, since their results vary: {', '.join(map(name_of, grade.flaky))}"
+        yield f"Not counted, since their results vary: {names_of(grade.flaky)}"
     match grade.feedback:
         case "stage":
             yield from _anonymous(grade.breaks or ())
@@ -64,8 +64,9 @@ def _lines(grade: Grade, verbose: int, option: str) -> Iterator[str]:
 
 def _summary(grade: Grade) -> str:
     share = f"{grade.score:g} % by weight" if grade.weighted else f"{grade.score:g} %"
+    tests = "1 test kills" if grade.tests == 1 else f"{grade.tests} tests kill"
     return (
-        f"{grade.engine}: {grade.tests} tests kill {grade.killed} of {grade.of} breaks ({share}) "
+        f"{grade.engine}: {tests} {grade.killed} of {grade.of} breaks ({share}) "
         f"in {grade.seconds:.1f} s"
     )
 

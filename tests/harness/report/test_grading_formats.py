@@ -85,6 +85,18 @@ def test_text_with_weights_states_the_points() -> None:
     assert list(text.lines(thirds))[1] == "Points: 6.67 of 20"
 
 
+def test_long_lists_of_tests_are_cut() -> None:
+    many = [f"t.py::test_{number}" for number in range(1000)]
+    suite = report(result("a", "recognised", by=many), flaky=many, tests=1)
+    shown = " ".join(" ".join(text.lines(disclose(suite, "stage"))).split())
+    assert shown == (
+        "minigrad: 1 test kills 0 of 1 breaks (0 %) in 1.2 s By level: 0 of 1 at level 1 "
+        "Not counted, since their results vary: test_0, test_1, test_2, test_3, test_4 and 995 "
+        "more Not killed (1): 1 x test_0 and 999 more also fail on correct code that is written "
+        "differently"
+    )
+
+
 def test_text_of_a_suite_without_a_score() -> None:
     shown = " ".join(" ".join(text.lines(disclose(REJECTED, "score"))).split())
     assert shown == (
@@ -143,10 +155,17 @@ def test_prairielearn_accepts_the_results(suite: SuiteReport, feedback: Feedback
     results = msgspec.json.decode(render(grade, "prairielearn"), type=PrairieLearn)
     assert results.gradable == grade.gradable
     if grade.gradable:
-        assert results.score == pytest.approx((grade.points or 0) / 20)
+        assert results.score == pytest.approx((grade.points or 0) / 20, abs=1e-4)
     else:
         assert results.score is None
         assert grade.reason in results.format_errors[0]
+
+
+def test_prairielearn_gets_a_share_whatever_the_points() -> None:
+    for points in (0.1, 0.12345, 1 / 3, 1e6):
+        grade = disclose(SUITES["perfect"], "score", Weights(points=points, levels={2: 0.7}))
+        shown = render(grade, "prairielearn")
+        assert msgspec.json.decode(shown, type=PrairieLearn).score == 1.0
 
 
 def test_prairielearn_gets_at_most_a_megabyte() -> None:
