@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.options import Breaks, EngineName, Json, NoCache
-from harness.cli.session import Session, print_json
+from harness.cli.results import (
+    FeedbackName,
+    FormatName,
+    OutFile,
+    Verbose,
+    WeightsFile,
+    open_results,
+)
+from harness.cli.session import Session
 
 if TYPE_CHECKING:
     from harness.grade.plan import GradingPlan
@@ -45,6 +53,11 @@ def grade(
     limit: Annotated[
         int, typer.Option("--limit", metavar="SECONDS", min=1, help="Processor time of one run.")
     ] = 20,
+    feedback: FeedbackName = None,
+    weights: WeightsFile = None,
+    form: FormatName = None,
+    out: OutFile = None,
+    verbose: Verbose = False,
     json: Json = False,
     no_cache: NoCache = False,
 ) -> int:
@@ -53,10 +66,19 @@ def grade(
 
     from harness.grade.grading import grade_suite, require_suite
     from harness.grade.plan import LIMITS, plan_grading
-    from harness.report.suite import as_table, lines
 
     require_suite(suite)
     session = Session(breaks, engine, json=json, cached=not no_cache)
+    pages = session.catalogue.valid_pages()
+    results = open_results(
+        pages,
+        feedback=feedback,
+        weights=weights,
+        form=form,
+        out=out,
+        json=json,
+        verbose=verbose,
+    )
     limits = replace(LIMITS, cpu_seconds=limit, seconds=3.0 * limit)
     plan: GradingPlan = plan_grading(
         session.catalogue,
@@ -67,13 +89,11 @@ def grade(
         seed=seed.encode() if seed is not None else None,
         limits=limits,
         allow_conftest=allow_conftest,
+        stages=results.feedback != "score",
     )
+    results.weights.require_some(mutant.page for mutant in plan.breaks)
     report = grade_suite(suite, plan, _show_progress)
-    if json:
-        print_json(as_table(report))
-    else:
-        for line in lines(report):
-            print(line)
+    results.show(report, session.console, pages, session.engine.root)
     return 0 if report.gradable else 1
 
 

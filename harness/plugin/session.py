@@ -312,7 +312,11 @@ class BreaksSession:
     def _write_files(self, report: SuiteReport) -> None:
         from harness.report.suite import write_json, write_junit
 
-        for option, write in (("breaks_json", write_json), ("breaks_junit", write_junit)):
+        for option, write in (
+            ("breaks_json", write_json),
+            ("breaks_junit", write_junit),
+            ("breaks_sarif", self._write_sarif),
+        ):
             if file := self.config.getoption(option):
                 try:
                     write(report, Path(file))
@@ -335,6 +339,12 @@ class BreaksSession:
             terminalreporter.write_line(line)
         for problem in self.unwritten:
             terminalreporter.write_line(f"ERROR: {problem}", red=True)
+
+    def _write_sarif(self, report: SuiteReport, file: Path) -> None:
+        from harness.report.suite import write_sarif
+
+        titles = {page.id: page.title for page in self.pages}
+        write_sarif(report, file, titles, self.engine.root)
 
 
 def _engine(name: str | None, catalogue: Catalogue, cache: Cache) -> Engine:

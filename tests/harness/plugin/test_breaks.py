@@ -8,10 +8,13 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 
+from tests.harness.report.published import Sarif
 from tests.suites import PLUGIN
 
 ROOT = Path(__file__).parents[3]
@@ -102,7 +105,8 @@ def run(folder: Path, *arguments: str, suite: str = SUITE) -> Result:
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     folder = tmp_path_factory.mktemp("suite")
-    return run(folder, f"--breaks={SELECTION}", f"--breaks-junit={folder / 'junit.xml'}")
+    files = [f"--breaks-junit={folder / 'junit.xml'}", f"--breaks-sarif={folder / 'breaks.sarif'}"]
+    return run(folder, f"--breaks={SELECTION}", *files)
 
 
 def test_the_suite_runs_as_usual_and_then_on_every_break(result: Result) -> None:
@@ -153,6 +157,18 @@ def test_junit_has_a_failure_for_each_break_that_gets_through(result: Result) ->
     cases = ElementTree.parse(result.folder / "junit.xml").getroot().iter("testcase")
     failures = {case.get("name"): case.find("failure") is not None for case in cases}
     assert failures == {name: fate != "killed" for name, fate in result.fates.items()}
+
+
+def test_sarif_has_each_break_that_gets_through_at_its_line(result: Result) -> None:
+    (log,) = msgspec.json.decode((result.folder / "breaks.sarif").read_bytes(), type=Sarif).runs
+    places = {one.ruleId: one.locations[0].physicalLocation for one in log.results}
+    assert places.keys() == {name for name, fate in result.fates.items() if fate != "killed"}
+    place = places["tanh-uses-input"]
+    file = Path(urlsplit(place.artifactLocation.uri).path)
+    assert file == ROOT / "minigrad" / "elementwise.py"
+    (entry,) = (e for e in result.report["breaks"] if e["break"] == "tanh-uses-input")
+    assert "tanh" in "".join(file.read_text().splitlines()[place.region.startLine - 6 :][:6])
+    assert place.region.startLine == entry["line"]
 
 
 def test_the_workers_of_xdist_share_the_breaks(result: Result, tmp_path: Path) -> None:

@@ -1,0 +1,126 @@
+"""How the result of a grading is shown, and where: the options of `harness grade` about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
+
+import typer
+
+from harness.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.grade.feedback import Feedback, Grade
+    from harness.grade.scoring import Weights
+    from harness.grade.suite import SuiteReport
+    from harness.pages.page import Page
+    from harness.report.grading import Format
+    from harness.report.terminal import Screen
+
+FeedbackName = Annotated[
+    str | None,
+    typer.Option(
+        "--feedback",
+        metavar="LEVEL",
+        help="What is shown: `score`, `stage` or `names`; `stage` by default in formats for "
+        "students, else `names`.",
+    ),
+]
+WeightsFile = Annotated[
+    Path | None,
+    typer.Option("--weights", metavar="FILE", help="A TOML file: how much each break counts."),
+]
+FormatName = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="`text`, `json`, `junit`, `gradescope`, `prairielearn` or `sarif`.",
+    ),
+]
+OutFile = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="Write the result to a file."),
+]
+Verbose = Annotated[bool, typer.Option("--verbose", help="List all breaks that get through.")]
+
+
+@dataclass(frozen=True)
+class Results:
+    """The choices of a command, checked before anything is graded."""
+
+    form: Format
+    feedback: Feedback
+    weights: Weights
+    out: Path | None
+    render: Callable[[Grade], str]
+    verbose: bool
+
+    def show(
+        self, report: SuiteReport, console: Screen, pages: Iterable[Page], root: Path
+    ) -> Grade:
+        """Print the result of a suite or write it to the file, and return it as shown.
+
+        `pages` are the breaks, and `root` is the folder of the engine's files. Raises
+        EnvironmentProblem if the file cannot be written.
+        """
+        from harness.grade.feedback import disclose
+        from harness.report.grading import text, write
+
+        titles = {page.id: page.title for page in pages}
+        grade = disclose(report, self.feedback, self.weights, titles, root)
+        if self.out is not None:
+            write(self.render(grade).rstrip("\n") + "\n", self.out)
+        elif self.form == "text":
+            for line in text.lines(grade, self.verbose, console.width):
+                console.out(line, highlight=False)
+        else:
+            print(self.render(grade).rstrip("\n"))
+        return grade
+
+
+def open_results(
+    pages: Iterable[Page],
+    *,
+    feedback: str | None = None,
+    weights: Path | None = None,
+    form: str | None = None,
+    out: Path | None = None,
+    json: bool = False,
+    verbose: bool = False,
+) -> Results:
+    """Return the choices of a command; `json` is short for the format of that name.
+
+    Raises UsageError for a value that does not exist or does not fit another one, PageError for a
+    file of weights that cannot be read, and EnvironmentProblem for a file that cannot be written or
+    a library that is not installed.
+    """
+    from harness.grade.feedback import Feedback
+    from harness.grade.scoring import EVEN, read_weights
+    from harness.report.grading import FORMATS, default_feedback, renderer, require_writable
+
+    if json and form not in (None, "json"):
+        raise UsageError(f"--json cannot be combined with --format {form}", "leave one of them out")
+    chosen = _choice("--format", form or ("json" if json else "text"), FORMATS)
+    level = _choice("--feedback", feedback or default_feedback(chosen), get_args(Feedback))
+    render = renderer(chosen, level)
+    if out is not None:
+        require_writable(out)
+    stated = EVEN if weights is None else read_weights(weights, pages)
+    return Results(chosen, level, stated, out, render, verbose)
+
+
+_Choice = TypeVar("_Choice", bound=str)
+
+
+def _choice(option: str, value: str, choices: Sequence[_Choice]) -> _Choice:
+    """Return the choice of that name. Raises UsageError if there is none."""
+    from harness.pages.catalogue import nearest
+
+    for choice in choices:
+        if choice == value:
+            return choice
+    remedy = f"{nearest(value, choices)}choose {', '.join(choices)}"
+    raise UsageError(f"{option}: there is no `{value}`", remedy)

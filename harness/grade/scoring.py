@@ -1,0 +1,142 @@
+"""The score of a suite: the share of the breaks that it kills, weighted as the instructor says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from harness.core.errors import UsageError
+from harness.grade.suite import BreakResult
+from harness.pages.catalogue import nearest
+from harness.pages.front_matter import Break
+from harness.pages.page import Page, read_toml
+
+_Key = TypeVar("_Key", int, str)
+
+Weight = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+Points = Annotated[float, msgspec.Meta(ge=0.1, le=1e6)]
+
+
+class Weights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How much each break counts: what a file of weights states.
+
+    The weight of a break is the one of its id, else of its family, else of its level, else 1. A
+    break of weight 0 is left out.
+    """
+
+    points: Points = 100.0
+    """What a suite gets that kills every break."""
+    breaks: dict[str, Weight] = {}
+    families: dict[str, Weight] = {}
+    levels: dict[int, Weight] = {}
+
+    def of(self, result: BreakResult) -> float:
+        """Return the weight of a break."""
+        return self.of_break(result.break_, result.family, result.level)
+
+    def of_break(self, name: str, family: str, level: int) -> float:
+        """Return the weight of a break with that id, in that family and at that level."""
+        general = self.families.get(family, self.levels.get(level, 1.0))
+        return self.breaks.get(name, general)
+
+    def require_some(self, pages: Iterable[Page]) -> None:
+        """Raise UsageError if all these breaks have the weight 0."""
+        fronts = [page.front for page in pages]
+        if not any(self.of_break(front.id, front.family, front.level) for front in fronts):
+            raise UsageError(
+                "all selected breaks have the weight 0",
+                "select others, or give one of them another weight",
+            )
+
+
+EVEN = Weights()
+"""Every break counts the same."""
+
+
+class Score(msgspec.Struct, frozen=True):
+    """How many of some breaks are killed, and what they are worth."""
+
+    killed: int
+    of: int
+    score: float | None
+    """The share of their weight that belongs to killed ones, in percent; None without breaks."""
+    points: float
+    max_points: float
+
+
+class Scores(msgspec.Struct, frozen=True):
+    """The score of a suite, in all, by level and by family."""
+
+    total: Score
+    levels: dict[int, Score]
+    families: dict[str, Score]
+    point: float
+    """The points of a break of weight 1."""
+
+
+def counting(results: Iterable[BreakResult], weights: Weights) -> list[BreakResult]:
+    """Return the breaks that count: those with a site in the engine and a weight."""
+    return [
+        result for result in results if result.fate != "does-not-apply" and weights.of(result) > 0
+    ]
+
+
+def scores(results: Iterable[BreakResult], weights: Weights = EVEN) -> Scores:
+    """Return the score of the breaks that count."""
+    judged = counting(results, weights)
+    total = sum(weights.of(result) for result in judged)
+    point = weights.points / total if total else 0.0
+    return Scores(
+        _score(judged, weights, point),
+        _by(attrgetter("level"), judged, weights, point),
+        _by(attrgetter("family"), judged, weights, point),
+        point,
+    )
+
+
+def _by(
+    key: Callable[[BreakResult], _Key], results: list[BreakResult], weights: Weights, point: float
+) -> dict[_Key, Score]:
+    groups: dict[_Key, list[BreakResult]] = {}
+    for result in sorted(results, key=key):
+        groups.setdefault(key(result), []).append(result)
+    return {name: _score(group, weights, point) for name, group in groups.items()}
+
+
+def _score(results: list[BreakResult], weights: Weights, point: float) -> Score:
+    killed = [result for result in results if result.fate == "killed"]
+    earned = sum(weights.of(result) for result in killed)
+    possible = sum(weights.of(result) for result in results)
+    return Score(
+        len(killed),
+        len(results),
+        round(100 * earned / possible, 1) if possible else None,
+        round(earned * point, 6),
+        round(possible * point, 6),
+    )
+
+
+def read_weights(file: Path, pages: Iterable[Page]) -> Weights:
+    """Return the weights in a TOML file.
+
+    Raises PageError for a file that is not one of weights, and UsageError for a name that none of
+    the breaks among the pages has.
+    """
+    remedy = "write `points = NUMBER` and tables [breaks], [families], [levels] of `name = NUMBER`"
+    weights = read_toml(file, Weights, "it is not a file of weights", remedy)
+    fronts = [page.front for page in pages if isinstance(page.front, Break)]
+    _require_known(file, "break", weights.breaks, {front.id for front in fronts})
+    _require_known(file, "family", weights.families, {front.family for front in fronts})
+    _require_known(file, "level", map(str, weights.levels), {str(front.level) for front in fronts})
+    return weights
+
+
+def _require_known(file: Path, kind: str, names: Iterable[str], known: set[str]) -> None:
+    for name in names:
+        if name not in known:
+            remedy = f"{nearest(name, known)}`harness list` shows the breaks with their families"
+            raise UsageError(f"{file}: no {kind} is called `{name}`", f"{remedy} and levels")

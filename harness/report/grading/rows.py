@@ -1,0 +1,38 @@
+"""The parts of a grade that a learning platform lists with points: breaks, or else levels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harness.grade.feedback import Grade
+from harness.report.grading.sentences import sentence
+
+
+@dataclass(frozen=True)
+class Row:
+    """One part of a grade."""
+
+    name: str
+    description: str
+    message: str
+    points: float
+    max_points: float
+
+
+def rows(grade: Grade) -> Iterator[Row]:
+    """Yield a row a break if they may be named, else a row a level."""
+    if grade.feedback != "names":
+        for level, score in grade.levels.items():
+            message = f"{score.killed} of {score.of} breaks killed"
+            yield Row(f"Level {level}", "", message, score.points, score.max_points)
+        return
+    for shown in grade.breaks or ():
+        if shown.fate != "does-not-apply":
+            yield Row(
+                f"{shown.break_}",
+                shown.title or "",
+                sentence(shown),
+                shown.points or 0.0,
+                shown.max_points or 0.0,
+            )

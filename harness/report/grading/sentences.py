@@ -1,0 +1,81 @@
+"""What became of a break, and why there is no score, in words that all formats share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from harness.core.vocabulary import Stage, shortened, visible
+from harness.grade.feedback import Grade, ShownBreak
+
+MOST_OF_A_NAME = 60
+"""The number of characters to show of a test's name: its author may choose any."""
+
+MOST_OF_A_REASON = 1000
+"""The number of characters to show of why a suite has no score."""
+
+MOST_TESTS = 5
+"""The number of tests in a list that are named; the others are counted."""
+
+STAGES: Mapping[Stage | None, str] = {
+    None: "and no assertion fails",
+    "not-infected": "but with these inputs the wrong code gives the right numbers",
+    "not-propagated": "wrong inside, but the error is lost before the result",
+    "not-revealed": "wrong inside, and no assertion looks at it",
+    "revealed": "wrong inside, and no assertion looks at it",
+}
+"""Where a break that survives was lost, after the tests that reach it."""
+
+
+def sentence(shown: ShownBreak) -> str:
+    """Return what became of a break."""
+    match shown.fate:
+        case "killed":
+            return f"killed by {named(shown.by)}"
+        case "recognised":
+            fails = "fails" if len(shown.by) == 1 else "fail"
+            return f"{named(shown.by)} also {fails} on correct code that is written differently"
+        case "not-reached":
+            return "not reached by any test"
+        case "does-not-apply":
+            return "no site in this engine"
+        case "survived":
+            lost = STAGES.get(shown.stage, STAGES[None])
+            return f"{reached_by(shown)}, {lost}" if shown.reached_by else f"reached, {lost}"
+
+
+def reached_by(shown: ShownBreak) -> str:
+    """Return which tests reach a break; empty if that is not known."""
+    return f"reached by {named(shown.reached_by)}" if shown.reached_by else ""
+
+
+def named(ids: Sequence[str]) -> str:
+    """Return the first test of several and how many more there are: `test_mul and 2 more`."""
+    if not ids:
+        return "a test"
+    return name_of(ids[0]) + (f" and {len(ids) - 1} more" if len(ids) > 1 else "")
+
+
+def name_of(node: str) -> str:
+    """Return the name of a test without its file and class: `test_sub[3]`.
+
+    It is made visible here, since a web page shows the strings of JSON without their escapes.
+    """
+    name, bracket, parameters = node.partition("[")
+    return shortened(visible(name.rpartition("::")[2] + bracket + parameters), MOST_OF_A_NAME)
+
+
+def names_of(nodes: Sequence[str]) -> str:
+    """Return the names of several tests; of many, the first ones: `test_a, test_b and 7 more`."""
+    names = ", ".join(map(name_of, nodes[:MOST_TESTS]))
+    rest = len(nodes) - MOST_TESTS
+    return f"{names} and {rest} more" if rest > 0 else names
+
+
+def refusals(grade: Grade) -> Iterator[str]:
+    """Yield why a suite has no score, and what its tests find on correct engines."""
+    yield f"{shortened(visible(grade.reason), MOST_OF_A_REASON)}."
+    for correct in grade.correct:
+        if correct.failed:
+            note = f" ({shortened(correct.note, MOST_OF_A_REASON)})" if correct.note else ""
+            engine = visible(f"On the correct engine {correct.engine}{note}")
+            yield f"{engine}, these tests fail: {names_of(correct.failed)}"

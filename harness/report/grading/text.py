@@ -1,0 +1,123 @@
+"""A grade as lines of text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from harness.core.vocabulary import visible
+from harness.grade.feedback import Grade, ShownBreak
+from harness.grade.scoring import Score
+from harness.report.grading.sentences import names_of, reached_by, refusals, sentence
+
+WIDTH = 80
+"""The width of a text that is written to a file."""
+
+MOST, FEW = 20, 5
+"""The largest numbers of survivors, and of breaks that no test reaches, that are listed."""
+
+
+def render(grade: Grade) -> str:
+    """Return the text for a file."""
+    return "\n".join(lines(grade, verbose=1))
+
+
+def lines(
+    grade: Grade, verbose: int = 0, width: int = WIDTH, option: str = "--verbose"
+) -> Iterator[str]:
+    """Yield the lines of a grade, wrapped to a width.
+
+    Unless `verbose`, long lists are cut, and the text names the option that shows all.
+    """
+    for line in _lines(grade, verbose, option):
+        indent = len(line) - len(line.lstrip())
+        yield from textwrap.wrap(
+            visible(line),
+            width,
+            subsequent_indent=" " * (indent + 4),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+
+
+def _lines(grade: Grade, verbose: int, option: str) -> Iterator[str]:
+    if not grade.gradable:
+        first, *others = refusals(grade)
+        yield f"No break was tried: {first}"
+        yield from others
+        return
+    yield _summary(grade)
+    if grade.weighted:
+        yield f"Points: {round(grade.points or 0, 2):g} of {grade.max_points:g}"
+    yield f"By level: {_listed(grade.levels, 'at level ')}"
+    if grade.families:
+        yield f"By family: {_listed(grade.families, 'in ')}"
+    if grade.flaky:
+        yield f"Not counted, since their results vary: {names_of(grade.flaky)}"
+    match grade.feedback:
+        case "stage":
+            yield from _anonymous(grade.breaks or ())
+        case "names":
+            yield from _named(grade, verbose, option)
+
+
+def _summary(grade: Grade) -> str:
+    share = f"{grade.score:g} % by weight" if grade.weighted else f"{grade.score:g} %"
+    tests = "1 test kills" if grade.tests == 1 else f"{grade.tests} tests kill"
+    return (
+        f"{grade.engine}: {tests} {grade.killed} of {grade.of} breaks ({share}) "
+        f"in {grade.seconds:.1f} s"
+    )
+
+
+def _listed(scores: Mapping[int, Score] | Mapping[str, Score], where: str) -> str:
+    """Return the breaks killed of each group: `1 of 2 in broadcasting`."""
+    parts = [f"{score.killed} of {score.of} {where}{name}" for name, score in scores.items()]
+    return ", ".join(parts)
+
+
+def _anonymous(breaks: Sequence[ShownBreak]) -> Iterator[str]:
+    """Yield how often each thing became of the breaks that got through."""
+    counts = Counter(sentence(shown) for shown in breaks if shown.fate != "killed")
+    if counts:
+        yield f"Not killed ({counts.total()}):"
+    for words, count in counts.most_common():
+        yield f"  {count} x {words}"
+
+
+def _named(grade: Grade, verbose: int, option: str) -> Iterator[str]:
+    breaks = grade.breaks or []
+    fates = Counter(shown.fate for shown in breaks)
+    yield from _survivors(breaks, verbose, option)
+    missed = [f"{shown.break_}" for shown in breaks if shown.fate == "not-reached"]
+    if missed:
+        listed = missed if verbose > 0 else missed[:FEW]
+        more = f" and {len(missed) - len(listed)} more" if len(missed) > len(listed) else ""
+        yield f"Not reached by any test ({len(missed)}): {', '.join(listed)}{more}"
+    if absent := fates["does-not-apply"]:
+        yield f"No site in this engine: {absent}"
+    if reloaded := sum(shown.path == "reloaded" for shown in breaks):
+        yield f"Run in a fresh process, since the code cannot be replaced: {reloaded}"
+    for test, names in (grade.claims or {}).items():
+        yield f"{test} does not kill {', '.join(names)}, although its mark says so"
+    if lost := [shown for shown in breaks if shown.fate not in ("killed", "does-not-apply")]:
+        yield f"next: harness break {lost[0].break_}"
+
+
+def _survivors(breaks: Sequence[ShownBreak], verbose: int, option: str) -> Iterator[str]:
+    survivors = [shown for shown in breaks if shown.fate in ("survived", "recognised")]
+    if not survivors:
+        return
+    listed = survivors if verbose > 0 else survivors[:MOST]
+    width = max(len(f"{shown.break_}") for shown in listed)
+    yield f"Survivors ({len(survivors)}):"
+    for shown in listed:
+        yield f"  {shown.break_:{width}}  {_about(shown)}".rstrip()
+    if len(survivors) > len(listed):
+        yield f"  and {len(survivors) - len(listed)} more ({option} lists all)"
+
+
+def _about(shown: ShownBreak) -> str:
+    is_known = shown.stage is not None or shown.fate == "recognised"
+    return sentence(shown) if is_known else reached_by(shown)

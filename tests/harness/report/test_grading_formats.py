@@ -1,0 +1,309 @@
+"""The grade of a suite in every format, each as its format is published."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.core.errors import EnvironmentProblem
+from harness.grade.feedback import Feedback, Grade, disclose
+from harness.grade.scoring import Weights
+from harness.grade.suite import CorrectEngine, SuiteReport
+from harness.report.grading import Format, render, renderer, require_writable, text, write
+from tests.harness.grade.results import MIXED, REJECTED, report, result
+from tests.harness.report.published import (
+    LARGEST,
+    Gradescope,
+    PrairieLearn,
+    Sarif,
+    SarifRun,
+    read_junit,
+)
+
+FEEDBACK: tuple[Feedback, ...] = ("score", "stage", "names")
+WEIGHTS = Weights(points=20, levels={1: 3})
+
+CONTROL = "\x1b[31m\u202ered"
+HOSTILE = report(
+    result("sub-sign", "survived", reached_by=[f"t.py::test[{CONTROL}<b>&]]>{'x' * 5000}]"]),
+    gradable=True,
+    flaky=[f"t.py::test_{CONTROL}"],
+)
+SUITES = {
+    "mixed": MIXED,
+    "rejected": REJECTED,
+    "perfect": report(result("a"), result("b", level=2)),
+    "nothing": report(),
+    "hostile": HOSTILE,
+}
+
+
+@pytest.fixture(params=SUITES)
+def suite(request: pytest.FixtureRequest) -> SuiteReport:
+    return SUITES[request.param]
+
+
+# ----- Text -----
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_text_keeps_to_the_width(suite: SuiteReport, width: int) -> None:
+    for feedback in FEEDBACK:
+        for line in text.lines(disclose(suite, feedback, WEIGHTS), 1, width):
+            assert len(line) <= width or len(line.split()) == 1
+            assert line.isprintable()
+
+
+def test_text_with_all_names() -> None:
+    assert list(text.lines(disclose(MIXED), 0)) == [
+        "minigrad: 5 tests kill 2 of 6 breaks (33.3 %) in 1.2 s",
+        "By level: 2 of 2 at level 1, 0 of 2 at level 2, 0 of 2 at level 3",
+        "By family: 1 of 2 in broadcasting, 0 of 1 in graph, 1 of 3 in rules",
+        "Not counted, since their results vary: test_random",
+        "Survivors (3):",
+        "  unbroadcast-mean  reached by test_mul and 1 more, wrong inside, and no",
+        "      assertion looks at it",
+        "  detach-lost       reached by test_mul and 1 more, but with these inputs the",
+        "      wrong code gives the right numbers",
+        "  hashed            test_mul also fails on correct code that is written",
+        "      differently",
+        "Not reached by any test (1): tanh-input",
+        "No site in this engine: 1",
+        "t.py::test_b does not kill unbroadcast-mean, although its mark says so",
+        "next: harness break unbroadcast-mean",
+    ]
+
+
+def test_text_with_weights_states_the_points() -> None:
+    shown = list(text.lines(disclose(MIXED, "score", WEIGHTS)))
+    assert shown[0] == "minigrad: 5 tests kill 2 of 6 breaks (60 % by weight) in 1.2 s"
+    assert shown[1] == "Points: 12 of 20"
+    thirds = disclose(MIXED, "score", Weights(points=20))
+    assert list(text.lines(thirds))[1] == "Points: 6.67 of 20"
+
+
+def test_long_lists_of_tests_are_cut() -> None:
+    many = [f"t.py::test_{number}" for number in range(1000)]
+    suite = report(result("a", "recognised", by=many), flaky=many, tests=1)
+    shown = " ".join(" ".join(text.lines(disclose(suite, "stage"))).split())
+    assert shown == (
+        "minigrad: 1 test kills 0 of 1 breaks (0 %) in 1.2 s By level: 0 of 1 at level 1 "
+        "Not counted, since their results vary: test_0, test_1, test_2, test_3, test_4 and 995 "
+        "more Not killed (1): 1 x test_0 and 999 more also fail on correct code that is written "
+        "differently"
+    )
+
+
+def test_text_of_a_suite_without_a_score() -> None:
+    shown = " ".join(" ".join(text.lines(disclose(REJECTED, "score"))).split())
+    assert shown == (
+        "No break was tried: 2 tests fail on a correct engine. On the correct engine in-place "
+        "(adds gradients in place), these tests fail: test_a, test_b"
+    )
+
+
+# ----- JSON -----
+
+
+def test_json_with_all_names_has_the_keys_of_schema_1() -> None:
+    table = json.loads(render(disclose(MIXED), "json"))
+    keys = {"suite", "engine", "gradable", "reason", "correct", "breaks", "flaky", "seconds"}
+    assert keys | {"score", "killed", "of"} <= table.keys()
+    assert table["schema"] == 1
+    assert set(table["correct"][0]) >= {"engine", "passed", "failed"}
+    for entry in table["breaks"]:
+        assert {"break", "family", "level", "fate", "stage", "by", "path"} <= entry.keys()
+    assert table == table | json.loads(msgspec.json.encode(MIXED)) | {"breaks": table["breaks"]}
+
+
+def test_json_leaves_out_what_may_not_be_shown() -> None:
+    assert "breaks" not in json.loads(render(disclose(MIXED, "score"), "json"))
+    for entry in json.loads(render(disclose(MIXED, "stage"), "json"))["breaks"]:
+        assert entry.keys() == {"fate", "stage", "by", "reached_by"}
+
+
+# ----- Learning platforms -----
+
+
+@pytest.mark.parametrize("feedback", FEEDBACK)
+def test_gradescope_accepts_the_results(suite: SuiteReport, feedback: Feedback) -> None:
+    grade = disclose(suite, feedback, WEIGHTS)
+    results = msgspec.json.decode(render(grade, "gradescope"), type=Gradescope)
+    assert results.score == (grade.points or 0)
+    assert results.extra_data["gradable"] == grade.gradable
+    if grade.gradable:
+        assert sum(test.score or 0 for test in results.tests) == pytest.approx(results.score)
+        assert sum(test.max_score or 0 for test in results.tests) == pytest.approx(20, abs=1e-3)
+
+
+def test_gradescope_lists_levels_or_breaks() -> None:
+    def listed(feedback: Feedback) -> dict[str, float | None]:
+        shown = render(disclose(MIXED, feedback, WEIGHTS), "gradescope")
+        return {test.name: test.score for test in msgspec.json.decode(shown, type=Gradescope).tests}
+
+    assert listed("score") == listed("stage") == {"Level 1": 12, "Level 2": 0, "Level 3": 0}
+    assert listed("names")["sub-sign"] == 6
+    assert "no-tape" not in listed("names")
+
+
+@pytest.mark.parametrize("feedback", FEEDBACK)
+def test_prairielearn_accepts_the_results(suite: SuiteReport, feedback: Feedback) -> None:
+    grade = disclose(suite, feedback, WEIGHTS)
+    results = msgspec.json.decode(render(grade, "prairielearn"), type=PrairieLearn)
+    assert results.gradable == grade.gradable
+    if grade.gradable:
+        assert results.score == pytest.approx((grade.points or 0) / 20, abs=1e-4)
+    else:
+        assert results.score is None
+        assert grade.reason in results.format_errors[0]
+
+
+def test_prairielearn_gets_a_share_whatever_the_points() -> None:
+    for points in (0.1, 0.12345, 1 / 3, 1e6):
+        grade = disclose(SUITES["perfect"], "score", Weights(points=points, levels={2: 0.7}))
+        shown = render(grade, "prairielearn")
+        assert msgspec.json.decode(shown, type=PrairieLearn).score == 1.0
+
+
+def test_prairielearn_gets_at_most_a_megabyte() -> None:
+    def rendered(count: int) -> str:
+        node = f"t.py::test_{'é' * 60}"
+        breaks = [result(f"{i:0200}", "survived", reached_by=[node]) for i in range(count)]
+        return render(disclose(report(*breaks)), "prairielearn")
+
+    small, large = rendered(100), rendered(4000)
+    assert msgspec.json.decode(small, type=PrairieLearn).tests
+    assert len(large.encode()) <= LARGEST
+    assert msgspec.json.decode(large, type=PrairieLearn).message == "0 of 4000 breaks killed"
+
+
+# ----- JUnit XML -----
+
+
+def test_junit_has_a_failure_for_each_break_that_is_not_killed() -> None:
+    cases = read_junit(render(disclose(MIXED), "junit"))
+    assert cases.keys() == {shown.break_ for shown in MIXED.breaks}
+    failing = {name for name, failure in cases.items() if failure}
+    assert failing == {"unbroadcast-mean", "detach-lost", "tanh-input", "hashed"}
+    assert "no assertion looks at it" in cases["unbroadcast-mean"]
+
+
+def test_junit_numbers_the_breaks_that_it_may_not_name() -> None:
+    cases = read_junit(render(disclose(MIXED, "stage"), "junit"))
+    assert cases.keys() == {f"break {number}" for number in range(1, 7)}
+    assert sum(bool(failure) for failure in cases.values()) == 4
+    levels = read_junit(render(disclose(MIXED, "score"), "junit"))
+    assert {name for name, failure in levels.items() if failure} == {"level 2", "level 3"}
+
+
+@pytest.mark.parametrize("feedback", FEEDBACK)
+def test_junit_is_well_formed(suite: SuiteReport, feedback: Feedback) -> None:
+    cases = read_junit(render(disclose(suite, feedback), "junit"))
+    assert suite.gradable or "fail on a correct engine" in cases["correct engines"]
+
+
+# ----- SARIF -----
+
+
+def sarif(grade: Grade) -> SarifRun:
+    (run,) = msgspec.json.decode(render(grade, "sarif"), type=Sarif).runs
+    return run
+
+
+def test_sarif_is_valid(suite: SuiteReport) -> None:
+    run = sarif(disclose(suite))
+    (invocation,) = run.invocations
+    assert invocation.executionSuccessful == disclose(suite).gradable
+    assert bool(invocation.toolExecutionNotifications) != invocation.executionSuccessful
+
+
+def test_sarif_has_each_break_that_is_not_killed_at_its_line(tmp_path: Path) -> None:
+    breaks = [
+        result("a", "survived", line=12, file="my ops/größe.py", stage="not-revealed"),
+        result("b", "not-reached", line=3),
+        result("c", "killed"),
+        result("d", "does-not-apply", file="", line=0),
+    ]
+    titles = {"a": "Sum over the wrong axis"}
+    run = sarif(disclose(report(*breaks), titles=titles, root=Path.cwd() / "src"))
+    places = {
+        one.ruleId: (place.artifactLocation.uri, place.region.startLine)
+        for one in run.results
+        for place in [one.locations[0].physicalLocation]
+    }
+    assert places == {
+        "a": ("src/my%20ops/gr%C3%B6%C3%9Fe.py", 12),
+        "b": ("src/engine/ops.py", 3),
+    }
+    assert [rule.id for rule in run.tool.driver.rules] == ["a", "b", "c"]
+    assert run.tool.driver.rules[0].shortDescription.text == "Sum over the wrong axis"
+    assert "wrong inside, and no assertion looks at it" in run.results[0].message.text
+    elsewhere = sarif(disclose(report(*breaks), root=tmp_path))
+    uri = elsewhere.results[1].locations[0].physicalLocation.artifactLocation.uri
+    assert uri == (tmp_path.resolve() / "engine/ops.py").as_uri()
+
+
+# ----- What a test may be called -----
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Every string in a JSON value."""
+    match value:
+        case str():
+            yield value
+        case dict() | list():
+            for part in value.values() if isinstance(value, dict) else value:
+                yield from strings(part)
+
+
+@pytest.mark.parametrize("form", ["gradescope", "prairielearn", "sarif"])
+def test_no_string_controls_what_reads_it(form: Format) -> None:
+    engine = CorrectEngine("in-place", 0, [f"t.py::test_{CONTROL}"], CONTROL)
+    rejected = report(gradable=False, reason=CONTROL, correct=[engine])
+    for suite in (HOSTILE, rejected):
+        for string in strings(json.loads(render(disclose(suite), form))):
+            assert string.replace("\n", "").isprintable()
+
+
+# ----- Files -----
+
+
+@pytest.mark.parametrize("name", [".", "none/results.json", "file/results.json"])
+def test_a_file_that_cannot_be_written_is_one_message(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for attempt in (require_writable, lambda file: write("text", file)):
+        with pytest.raises(EnvironmentProblem, match="cannot be written") as error:
+            attempt(tmp_path / name)
+        assert "writable" in error.value.remedy
+    with pytest.raises(EnvironmentProblem):
+        write("text", tmp_path / "\0")
+
+
+def test_a_file_that_can_be_written_is(tmp_path: Path) -> None:
+    file = tmp_path / "größe.json"
+    for content in ("first", "é\n"):
+        require_writable(file)
+        write(content, file)
+    assert file.read_text(encoding="utf-8") == "é\n"
+
+
+def test_a_missing_library_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "junitparser", None)
+    monkeypatch.delitem(sys.modules, "harness.report.grading.junit", raising=False)
+    with pytest.raises(EnvironmentProblem, match="junitparser") as error:
+        renderer("junit", "names")
+    assert "breaklab[junit]" in error.value.remedy
+
+
+def test_every_format_ends_with_one_line_end(suite: SuiteReport) -> None:
+    details: dict[str, Any] = {"weights": WEIGHTS}
+    for form in ("text", "json", "junit", "gradescope", "prairielearn", "sarif"):
+        shown = render(disclose(suite, **details), form)
+        assert shown.endswith("\n") != shown.endswith("\n\n")
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown
