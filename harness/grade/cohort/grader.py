@@ -1,0 +1,74 @@
+"""What grades one submission, and how a process gets it.
+
+A process opens the grader once, from data that can be sent to it, and grades many submissions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from harness.grade.suite import SuiteReport
+from harness.sandbox.scratch import scratch_folder
+
+Grade = Callable[[Path], SuiteReport]
+"""Grades the suite in a file or folder.
+
+Raises PageError or UsageError if that is to blame."""
+
+
+class Grader(NamedTuple):
+    """A grader that is ready."""
+
+    grade: Grade
+    settings: Mapping[str, str]
+    """A value or digest for each thing that a result depends on besides the seed, by its name."""
+
+
+class Opening(msgspec.Struct, frozen=True):
+    """How a grader is made."""
+
+    function: str
+    """`module:function`, called with the arguments and the seed; it returns a Grader."""
+    arguments: dict[str, str | float | bool | list[str] | None]
+    seed: bytes
+
+    def open(self) -> Grader:
+        """Make the grader. Raises what its function raises."""
+        module, _, name = self.function.partition(":")
+        grader = getattr(import_module(module), name)(self.arguments, self.seed)
+        assert isinstance(grader, Grader)
+        return grader
+
+
+def grade_files(grade: Grade, name: str, files: Mapping[str, bytes]) -> SuiteReport:
+    """Grade a copy of a submission, in a folder that contains nothing else.
+
+    So what is graded is what was hashed, even if its author replaces a file meanwhile.
+    """
+    with scratch_folder() as folder:
+        for path, data in files.items():
+            file = folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+        top = next(iter(files)).partition("/")[0]
+        return msgspec.structs.replace(grade(folder / top), suite=[name])
+
+
+def rejection(name: str, reason: str) -> SuiteReport:
+    """Return the report of a submission that no grader could look at."""
+    return SuiteReport(
+        schema=1,
+        suite=[name],
+        engine="",
+        gradable=False,
+        reason=reason,
+        tests=0,
+        breaks=[],
+        claims={},
+        seconds=0.0,
+    )
