@@ -17,7 +17,7 @@ import msgspec
 
 from harness.core.errors import EnvironmentProblem
 from harness.grade.cohort.grader import Grader, Opening, rejection
-from harness.grade.cohort.pool import MOST_ATTEMPTS, Outcome, Task
+from harness.grade.cohort.pool import MOST_ATTEMPTS, Outcome, Task, next_task
 from harness.grade.cohort.run import OpenPool
 from harness.grade.cohort.server import Order, Refusal, Server, ServerLost
 
@@ -44,6 +44,7 @@ class DaskPool:
         self._address, self._order = address, msgspec.msgpack.encode(order)
         self._client = _connect(address)
         self._finished: SimpleQueue[Any] = SimpleQueue()
+        self._running: dict[Any, Task] = {}
 
     def run(self, tasks: Iterable[Task]) -> Generator[tuple[Task, Outcome], None, None]:
         """Yield each task with its outcome, in any order.
@@ -51,34 +52,32 @@ class DaskPool:
         Raises EnvironmentProblem if the scheduler is lost, or a worker cannot grade.
         """
         waiting, again = iter(tasks), deque[Task]()
-        running: dict[str, tuple[Task, Any]] = {}
-        try:
-            while True:
-                while len(running) < self._window():
-                    task = next(waiting, None) or (again.popleft() if again else None)
-                    if task is None:
-                        break
-                    future = self._submit(task)
-                    running[future.key] = task, future
-                if not running:
-                    return
-                future = self._next_finished()
-                if future is None:
-                    continue
-                task, _ = running.pop(future.key)
-                outcome = self._outcome(future, task)
-                if outcome.final or task.attempts + 1 >= MOST_ATTEMPTS:
-                    yield task, outcome
-                else:
-                    again.append(task.again())
-        finally:
-            self._close([future for _, future in running.values()])
+        while True:
+            while len(self._running) < self._window() and (task := next_task(waiting, again)):
+                self._submit(task)
+            if not self._running:
+                return
+            future = self._next_finished()
+            if future is None:
+                continue
+            task = self._running.pop(future)
+            outcome = self._outcome(future, task)
+            if outcome.final or task.attempts + 1 >= MOST_ATTEMPTS:
+                yield task, outcome
+            else:
+                again.append(task.again())
 
-    def _submit(self, task: Task) -> Any:
+    def close(self) -> None:
+        """Give up what is still running, and leave the cluster."""
+        if self._is_running():
+            self._client.cancel(list(self._running), force=True)
+        self._client.close(timeout=_POLL)
+
+    def _submit(self, task: Task) -> None:
         data = msgspec.msgpack.encode(task)
         future = self._client.submit(supervise, self._order, data, pure=False)
         future.add_done_callback(self._finished.put)
-        return future
+        self._running[future] = task
 
     def _window(self) -> int:
         """Return how many tasks to have with the scheduler: enough to keep the workers busy."""
@@ -111,11 +110,6 @@ class DaskPool:
         if isinstance(reply, Refusal):
             raise EnvironmentProblem(reply.problem, reply.remedy)
         return reply
-
-    def _close(self, futures: list[Any]) -> None:
-        if self._is_running():
-            self._client.cancel(futures, force=True)
-        self._client.close(timeout=_POLL)
 
 
 def _connect(address: str) -> Any:

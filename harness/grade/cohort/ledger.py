@@ -40,7 +40,6 @@ class Entry(msgspec.Struct, frozen=True):
 class Result(Entry, frozen=True):
     """What grading one submission gave."""
 
-    processor_seconds: float
     report: SuiteReport
 
 

@@ -1,15 +1,15 @@
-"""Grading in forks of this process: a fork for each submission, several at a time.
+"""Grading in forks of this process, each of which grades one submission after another.
 
-A fork that ends or hangs costs its own submission some time, and nothing of the others.
+A submission that ends or delays its fork costs the others nothing: the fork is replaced.
 """
 
 from __future__ import annotations
 
-import resource
 import signal
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 
@@ -56,13 +56,12 @@ class Outcome(msgspec.Struct, frozen=True, tag=True):
     """What came of a task."""
 
     report: SuiteReport
-    processor_seconds: float = 0.0
     final: bool = True
     """False if the grader failed, and not the submission."""
 
 
 class LocalPool:
-    """Forks that grade, at most `processes` at a time and each for at most `seconds`.
+    """Forks that grade, at most `processes` at a time, and each submission for at most `seconds`.
 
     Parameters
     ----------
@@ -79,73 +78,100 @@ class LocalPool:
     ) -> None:
         self._grade, self._processes, self._seconds = grade, processes, seconds
         self._lifeline = lifeline
+        self._forks: list[_Fork] = []
 
     def run(self, tasks: Iterable[Task]) -> Generator[tuple[Task, Outcome], None, None]:
-        """Yield each task with its outcome, in any order. Close the iterator to end all forks."""
+        """Yield each task with its outcome, in any order."""
         waiting, again = iter(tasks), deque[Task]()
-        running: dict[Connection, _Fork] = {}
-        try:
-            while True:
-                while len(running) < self._processes and (task := _next(again, waiting)):
-                    fork = _Fork(self._grade, task, self._seconds)
-                    running[fork.pipe] = fork
-                if not running:
-                    return
-                for fork in self._wait(running):
-                    del running[fork.pipe]
-                    outcome = fork.end()
-                    if outcome.final or fork.task.attempts + 1 >= MOST_ATTEMPTS:
-                        yield fork.task, outcome
-                    else:
-                        again.append(fork.task.again())
-        finally:
-            for fork in running.values():
-                fork.terminate()
-            for fork in running.values():
-                fork.kill()
-            remove_abandoned()  # a process that is killed leaves its scratch folder
+        while True:
+            while len(self._busy()) < self._processes and (task := next_task(waiting, again)):
+                self._idle().start(task, self._seconds)
+            busy = self._busy()
+            if not busy:
+                return
+            for fork in self._wait(busy):
+                task, outcome = fork.finish()
+                if not fork.is_usable:
+                    self._forks.remove(fork)
+                if outcome.final or task.attempts + 1 >= MOST_ATTEMPTS:
+                    yield task, outcome
+                else:
+                    again.append(task.again())
 
-    def _wait(self, running: Mapping[Connection, _Fork]) -> list[_Fork]:
-        """Return the forks that have a result, have ended, or have had their time."""
-        first = min(fork.deadline for fork in running.values())
-        others = () if self._lifeline is None else (self._lifeline,)
-        ready = set(wait([*running, *others], max(0.0, first - time.monotonic())))
+    def close(self) -> None:
+        """End all forks."""
+        for fork in self._forks:
+            fork.terminate()
+        for fork in self._forks:
+            fork.kill()
+        self._forks.clear()
+        remove_abandoned()  # a process that is killed leaves its scratch folder
+
+    def _busy(self) -> list[_Fork]:
+        return [fork for fork in self._forks if fork.task]
+
+    def _idle(self) -> _Fork:
+        """Return a fork without a task, a new one if there is none."""
+        for fork in self._forks:
+            if not fork.task:
+                return fork
+        self._forks.append(_Fork(self._grade))
+        return self._forks[-1]
+
+    def _wait(self, busy: Sequence[_Fork]) -> list[_Fork]:
+        """Return the forks that have an outcome, have ended, or have had their time."""
+        pipes = [fork.pipe for fork in busy]
+        others = [] if self._lifeline is None else [self._lifeline]
+        first = min(fork.deadline for fork in busy)
+        ready = set(wait([*pipes, *others], max(0.0, first - time.monotonic())))
         if self._lifeline in ready:
             raise Abandoned
         now = time.monotonic()
-        return [fork for pipe, fork in running.items() if pipe in ready or fork.deadline <= now]
+        return [fork for fork in busy if fork.pipe in ready or fork.deadline <= now]
 
 
-def _next(again: deque[Task], waiting: Iterator[Task]) -> Task | None:
+def next_task(waiting: Iterator[Task], again: deque[Task]) -> Task | None:
     """Return the next task: a new one first, so that failures do not delay the others."""
     task = next(waiting, None)
     return again.popleft() if task is None and again else task
 
 
 class _Fork:
-    """A process that grades one submission."""
+    """A process that grades."""
 
-    def __init__(self, grade: Grade, task: Task, seconds: float) -> None:
-        self.task, self._seconds = task, seconds
-        self.deadline = time.monotonic() + seconds
+    def __init__(self, grade: Grade) -> None:
+        self.task: Task | None = None
+        """What it is grading."""
+        self.deadline = self._seconds = 0.0
+        self.is_usable = True
         context = get_context("fork")
-        self.pipe, pipe = context.Pipe(duplex=False)
-        self._process = context.Process(target=_work, args=(grade, task, pipe))
+        self.pipe, pipe = context.Pipe()
+        self._process = context.Process(target=_work, args=(grade, pipe))
         self._process.start()
         pipe.close()
 
-    def end(self) -> Outcome:
-        """Return what the process has found; end it if it has not ended."""
+    def start(self, task: Task, seconds: float) -> None:
+        """Have it grade a submission."""
+        self.task, self._seconds = task, seconds
+        self.deadline = time.monotonic() + seconds
+        with suppress(OSError):  # it has ended; the outcome will say so
+            self.pipe.send_bytes(msgspec.msgpack.encode(task))
+
+    def finish(self) -> tuple[Task, Outcome]:
+        """Return the task and what came of it; end the process if it is late."""
+        assert self.task
+        task, self.task = self.task, None
         late = not self.pipe.poll() and self._process.is_alive()
         outcome = None if late else self._received()
         if outcome:
-            self._process.join(_PATIENCE)
+            return task, outcome
+        self.is_usable = False
         code = self.kill()
         if late:
             reason = f"grading it takes more than {self._seconds:g} s"
-            return Outcome(rejection(self.task.name, reason))
+            return task, Outcome(rejection(task.name, reason))
         reason = f"the process that grades it ended with the status {code}"
-        return outcome or Outcome(rejection(self.task.name, reason), final=False)
+        return task, Outcome(rejection(task.name, reason), final=False)
 
     def terminate(self) -> None:
         """Ask the process to end what it has started, and itself."""
@@ -167,27 +193,25 @@ class _Fork:
             return None
 
 
-def _work(grade: Grade, task: Task, pipe: Connection) -> None:
-    """Grade a submission, and send the outcome; end cleanly on SIGTERM."""
+def _work(grade: Grade, pipe: Connection) -> None:
+    """Grade one submission after another; end cleanly on SIGTERM."""
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal
     signal.signal(signal.SIGTERM, terminate)
     try:
-        report, final = _graded(grade, task)
+        while True:
+            task = msgspec.msgpack.decode(pipe.recv_bytes(), type=Task)
+            pipe.send_bytes(msgspec.msgpack.encode(_graded(grade, task)))
     finally:
         close_hosts()
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    seconds = sum(usage.ru_utime + usage.ru_stime for usage in used)
-    pipe.send_bytes(msgspec.msgpack.encode(Outcome(report, round(seconds, 3), final)))
 
 
-def _graded(grade: Grade, task: Task) -> tuple[SuiteReport, bool]:
-    """Return the report, and whether it is final."""
+def _graded(grade: Grade, task: Task) -> Outcome:
     try:
-        return grade_files(grade, task.name, task.files), True
+        return Outcome(grade_files(grade, task.name, task.files))
     except (PageError, UsageError) as error:
-        return rejection(task.name, error.problem), True
+        return Outcome(rejection(task.name, error.problem))
     except Exception as error:
         problem = error.problem if isinstance(error, BreaklabError) else repr(error)
         reason = f"the grader failed: {shortened(problem, MOST_OF_A_REASON)}"
-        return rejection(task.name, reason), False
+        return Outcome(rejection(task.name, reason), final=False)

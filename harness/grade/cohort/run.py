@@ -43,6 +43,9 @@ class Pool(Protocol):
     def run(self, tasks: Iterable[Task]) -> Generator[tuple[Task, Outcome], None, None]:
         """Yield each task with its outcome, in any order."""
 
+    def close(self) -> None:
+        """End everything that the pool has started."""
+
 
 OpenPool = Callable[[Opening, Grader], Pool]
 """Returns the pool for a grader, which may be opened again in other processes."""
@@ -125,13 +128,15 @@ def grade_cohort(
         missing = [submission for submission in share if submission.name not in graded]
         done, total = len(share) - len(missing), len(share)
         progress(done, total, "")
-        for result in _results(missing, open_pool(opening, grader)):
-            ledger.append([result])
-            if roster[result.submission] != result.digest:  # it has been changed meanwhile
-                roster[result.submission] = result.digest
-                write_roster(out, roster)
-            done += 1
-            progress(done, total, result.submission)
+        if missing:
+            with closing(open_pool(opening, grader)) as pool:
+                for result in _results(missing, pool):
+                    ledger.append([result])
+                    if roster[result.submission] != result.digest:  # changed meanwhile
+                        roster[result.submission] = result.digest
+                        write_roster(out, roster)
+                    done += 1
+                    progress(done, total, result.submission)
         return roster
 
 
@@ -167,15 +172,8 @@ def _results(submissions: Iterable[Submission], pool: Pool) -> Iterator[Result]:
         else:
             readable.append(submission)
     vanished: list[Result] = []
-    with closing(pool.run(_tasks(readable, vanished))) as outcomes:
-        for task, outcome in outcomes:
-            yield Result(
-                submission=task.name,
-                digest=task.digest,
-                final=outcome.final,
-                processor_seconds=outcome.processor_seconds,
-                report=outcome.report,
-            )
+    for task, outcome in pool.run(_tasks(readable, vanished)):
+        yield Result(task.name, task.digest, outcome.final, outcome.report)
     yield from vanished
 
 
@@ -193,10 +191,4 @@ def _tasks(submissions: Iterable[Submission], vanished: list[Result]) -> Iterato
 
 
 def _rejected(name: str, digest: str, reason: str) -> Result:
-    return Result(
-        submission=name,
-        digest=digest,
-        final=True,
-        processor_seconds=0.0,
-        report=rejection(name, reason),
-    )
+    return Result(name, digest, True, rejection(name, reason))

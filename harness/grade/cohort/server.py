@@ -10,7 +10,7 @@ import os
 import socket
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import msgspec
 
 from harness.core.errors import BreaklabError
 from harness.grade.cohort.grader import Opening
-from harness.grade.cohort.pool import MOST_ATTEMPTS, Abandoned, LocalPool, Outcome, Task
+from harness.grade.cohort.pool import MOST_ATTEMPTS, Abandoned, LocalPool, Task
 from harness.sandbox.signals import requests_raised
 
 _MAIN = "from harness.grade.cohort.server import main; main()"
@@ -110,26 +110,26 @@ def main() -> None:
     os.dup2(null, 0)
     with requests_raised(), suppress(EOFError, OSError, Abandoned):
         order = msgspec.msgpack.decode(pipe.recv_bytes(), type=Order)
-        refusal, pool = _open(order, pipe)
-        pipe.send_bytes(msgspec.msgpack.encode(refusal or Ready()))
-        while pool:
-            task = msgspec.msgpack.decode(pipe.recv_bytes(), type=Task)
-            pipe.send_bytes(msgspec.msgpack.encode(_grade(pool, task)))
+        opened = _open(order, pipe)
+        if isinstance(opened, Refusal):
+            pipe.send_bytes(msgspec.msgpack.encode(opened))
+            return
+        with closing(opened) as pool:
+            pipe.send_bytes(msgspec.msgpack.encode(Ready()))
+            while True:
+                task = msgspec.msgpack.decode(pipe.recv_bytes(), type=Task)
+                ((_, outcome),) = pool.run([task])
+                pipe.send_bytes(msgspec.msgpack.encode(outcome))
 
 
-def _open(order: Order, pipe: Connection) -> tuple[Refusal | None, LocalPool | None]:
+def _open(order: Order, pipe: Connection) -> LocalPool | Refusal:
     try:
         grader = order.opening.open()
     except BreaklabError as error:
-        return Refusal(error.problem, error.remedy), None
+        return Refusal(error.problem, error.remedy)
     ours, theirs = order.settings, dict(grader.settings)
     different = sorted(key for key in ours | theirs if ours.get(key) != theirs.get(key))
     if different:
         problem = f"a worker grades under other conditions: {', '.join(different)}"
-        return Refusal(problem, "install the same version with the same libraries there"), None
-    return None, LocalPool(grader.grade, 1, order.seconds, lifeline=pipe)
-
-
-def _grade(pool: LocalPool, task: Task) -> Outcome:
-    ((_, outcome),) = pool.run([task])
-    return outcome
+        return Refusal(problem, "install the same version with the same libraries there")
+    return LocalPool(grader.grade, 1, order.seconds, lifeline=pipe)

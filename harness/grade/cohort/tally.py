@@ -64,7 +64,6 @@ class Tally:
     """The submissions at which the grader failed."""
     damaged: int
     """The number of damaged lines in the files of results."""
-    processor_seconds: float
 
     @property
     def gradable(self) -> list[Row]:
@@ -78,14 +77,12 @@ def tally(out: Path, roster: Mapping[str, str]) -> Tally:
     rows: dict[str, Row] = {}
     counts: dict[str, BreakCount] = {}
     failed: dict[str, Row] = {}
-    seconds = 0.0
     for result in _valid(reader, out, roster):
         name = result.submission
         if not result.final:
             failed[name] = _row(name, result.report)
         elif name not in rows:
             rows[name] = _row(name, result.report)
-            seconds += result.processor_seconds
             _count(result.report, counts)
     failed = {name: row for name, row in failed.items() if name not in rows}
     rows |= failed
@@ -95,7 +92,6 @@ def tally(out: Path, roster: Mapping[str, str]) -> Tally:
         missing=sorted(roster.keys() - rows.keys()),
         failed=sorted(failed),
         damaged=reader.damaged,
-        processor_seconds=seconds,
     )
 
 

@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -102,9 +101,7 @@ def test_without_a_scheduler_there_is_one_message(
 
 def on_dask(course: Course, address: str) -> bytes:
     pool = dask_pool(address, 100)
-    roster = grade_cohort(
-        course.submissions, course.out, course.opening, pool, seed=b"seed"
-    )
+    roster = grade_cohort(course.submissions, course.out, course.opening, pool, seed=b"seed")
     return to_csv(tally(course.out, roster))
 
 
@@ -119,7 +116,7 @@ class Cluster:
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            [sys.executable, "-m", *arguments],
+            [sys.executable, *arguments],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stderr=subprocess.DEVNULL,
         )
@@ -129,11 +126,11 @@ class Cluster:
     def start_scheduler(self) -> subprocess.Popen[bytes]:
         port = self.address.rpartition(":")[2]
         arguments = ("--host", "127.0.0.1", "--port", port, "--no-dashboard")
-        return self.start("distributed.cli.dask_scheduler", *arguments)
+        return self.start("-m", "distributed.cli.dask_scheduler", *arguments)
 
     def start_worker(self) -> subprocess.Popen[bytes]:
         options = ("--no-nanny", "--nthreads", "1", "--no-dashboard")
-        return self.start("distributed.cli.dask_worker", self.address, *options)
+        return self.start("-m", "distributed.cli.dask_worker", self.address, *options)
 
     def end(self) -> None:
         for process in self.processes:
@@ -148,16 +145,64 @@ def cluster() -> Iterator[Cluster]:
     cluster.end()
 
 
+CLIENT = """
+import sys
+from pathlib import Path
+from harness.core.errors import EnvironmentProblem
+from harness.sandbox.signals import requests_raised
+from tests.harness.grade.test_cohort import Course
+from tests.harness.grade.test_cohort_dask import on_dask
+try:
+    with requests_raised():
+        on_dask(Course(Path(sys.argv[1])), sys.argv[2])
+except EnvironmentProblem as error:
+    print(error, file=sys.stderr)
+    sys.exit(3)
+"""
+
+
 @pytest.mark.skipif(not find_spec("distributed"), reason="needs distributed")
-def test_a_cluster_gives_the_same_scores_even_if_its_parts_are_killed(
+def test_whatever_part_of_a_cluster_is_killed_the_scores_are_the_same(
     course: Course, cluster: Cluster
 ) -> None:
-    course.add(**{f"a{i}": str(i % 4) for i in range(6)}, b="kill", c="reject it")
-    expected = course.grade(out=course.folder / "local")
-    course.log.write_text("")
     go = course.folder / "go"
-    (course.submissions / "slow.py").write_text(f"wait-for {go}")
-    course.grade
+    go.touch()
+    waiting = {f"b{i}": f"wait-for {go}" for i in range(2)}
+    course.add(**{f"a{i}": str(i % 4) for i in range(4)}, killing="kill", **waiting)
+    expected = course.grade(out=course.folder / "local")
+    go.unlink()
+    course.log.write_text("")
+
+    def grading() -> int:
+        return course.graded.count("b0.py") + course.graded.count("b1.py")
+
+    def start_client() -> subprocess.Popen[bytes]:
+        return cluster.start("-c", CLIENT, str(course.folder), cluster.address)
+
     scheduler = cluster.start_scheduler()
-    first, _ = cluster.start_worker(), cluster.start_worker()
-    assert on_dask(course, cluster.address)
+    worker, _ = cluster.start_worker(), cluster.start_worker()
+    client = start_client()
+    wait_until(lambda: grading() == 2)
+    worker.kill()
+    wait_until(lambda: lines_in(course) == 5)
+    cluster.start_worker()
+    wait_until(lambda: grading() == 3)
+    client.kill()
+    client.wait()
+    scheduler.kill()
+    scheduler.wait()
+    scheduler = cluster.start_scheduler()
+    cluster.start_worker()
+    client = start_client()
+    wait_until(lambda: grading() >= 4)
+    scheduler.kill()
+    assert client.wait(60) == 3
+    go.touch()
+    cluster.start_scheduler()
+    cluster.start_worker()
+    assert on_dask(course, cluster.address) == expected
+    assert max(course.graded.count(f"a{i}.py") for i in range(4)) == 1, "none was graded again"
+
+
+def lines_in(course: Course) -> int:
+    return sum(file.read_bytes().count(b"\n") for file in course.out.glob("results*.jsonl"))
