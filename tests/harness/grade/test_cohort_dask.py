@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from harness.grade.cohort.run import grade_cohort
 from harness.grade.cohort.server import Order, Server, ServerLost
 from harness.grade.cohort.tally import tally
 from harness.report.cohort import to_csv
+from tests.harness.grade.cluster import Cluster
 from tests.harness.grade.test_cohort import Course, wait_until
 
 ROOT = Path(__file__).parents[3]
@@ -103,39 +103,6 @@ def on_dask(course: Course, address: str) -> bytes:
     pool = dask_pool(address, 100)
     roster = grade_cohort(course.submissions, course.out, course.opening, pool, seed=b"seed")
     return to_csv(tally(course.out, roster))
-
-
-class Cluster:
-    """A scheduler and workers, each a process."""
-
-    def __init__(self) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-        self.processes: list[subprocess.Popen[bytes]] = []
-
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            [sys.executable, *arguments],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stderr=subprocess.DEVNULL,
-        )
-        self.processes.append(process)
-        return process
-
-    def start_scheduler(self) -> subprocess.Popen[bytes]:
-        port = self.address.rpartition(":")[2]
-        arguments = ("--host", "127.0.0.1", "--port", port, "--no-dashboard")
-        return self.start("-m", "distributed.cli.dask_scheduler", *arguments)
-
-    def start_worker(self) -> subprocess.Popen[bytes]:
-        options = ("--no-nanny", "--nthreads", "1", "--no-dashboard")
-        return self.start("-m", "distributed.cli.dask_worker", self.address, *options)
-
-    def end(self) -> None:
-        for process in self.processes:
-            process.kill()
-            process.wait()
 
 
 @pytest.fixture
