@@ -38,6 +38,7 @@ COMMANDS = {
     "new": "new:new_page",
     "matrix": "matrix:show_kill_matrix",
     "doctor": "doctor:doctor",
+    "grade": "grade:grade",
     "explain": "explain:explain",
 }
 """The function of each command, as `module:function` below `harness.cli`."""

@@ -47,10 +47,13 @@ def load(
     return importlib.import_module(module)
 
 
-def find_in_memory(root: Path, sources: Mapping[str, str]) -> None:
-    """Let imports of modules that are not loaded yet find these files (paths below `root`)."""
+def find_in_memory(root: Path, sources: Mapping[str, str], compiled: Codes | None = None) -> None:
+    """Let imports of modules that are not loaded yet find these files (paths below `root`).
+
+    Files in `compiled` are executed as that code; `sources` has the text to show for them.
+    """
     sys.dont_write_bytecode = True
-    sys.meta_path.insert(0, _MemoryFinder(root, sources, (), HOOKS))
+    sys.meta_path.insert(0, _MemoryFinder(root, sources, (), HOOKS, compiled))
 
 
 def file_of(frame: FrameType) -> str | None:
@@ -80,9 +83,15 @@ class _MemoryFinder(importlib.abc.MetaPathFinder):
     """Finds only the modules whose text was passed in."""
 
     def __init__(
-        self, root: Path, sources: Mapping[str, str], sites: Sequence[Site], hooks: Hooks
+        self,
+        root: Path,
+        sources: Mapping[str, str],
+        sites: Sequence[Site],
+        hooks: Hooks,
+        compiled: Codes | None = None,
     ) -> None:
         self.root, self.sources, self.sites, self.hooks = root, sources, sites, hooks
+        self.compiled = compiled or {}
 
     def find_spec(
         self, name: str, _path: object = None, _target: ModuleType | None = None
@@ -105,6 +114,8 @@ class _MemoryFinder(importlib.abc.MetaPathFinder):
     def code(self, file: str) -> CodeType:
         text, path = self.sources[file], str(self.root / file)
         linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+        if file in self.compiled:
+            return self.compiled[file]
         numbered = [pair for pair in enumerate(self.sites) if pair[1].file == file]
         return _compiled(text, path, tuple(numbered), self.hooks if numbered else HOOKS)
 

@@ -50,7 +50,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
         install_patched_engine(os.environ[PATCHED])
     elif early_config.known_args_namespace.breaks is not None:
-        from harness.plugin.calls import CALLS
+        from harness.grade.calls import CALLS
 
         CALLS.start()
 

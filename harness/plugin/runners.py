@@ -14,21 +14,20 @@ import importlib
 import os
 import pickle
 import signal
-import sys
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from _pytest.runner import runtestprotocol
 
 from harness.engines.loader import find_in_memory
 from harness.engines.swapping import Functions
-from harness.plugin.mutants import Code, Mutant, patched_texts
+from harness.grade.code import Code
+from harness.grade.mutants import Mutant
+from harness.grade.running import be_silent, failing
 
 
 @dataclass(frozen=True)
@@ -224,57 +223,12 @@ def _outcome(server: _Server, request: Request) -> Outcome:
     ]
     if not reached:
         return Outcome()
-    find_in_memory(*patched_texts(server.code.engine, request.mutant.files.texts))
+    find_in_memory(server.code.root, {**server.code.sources, **request.mutant.files.texts})
     server.functions.swap(pairs)
     rank = {index: position for position, index in enumerate(request.first)}
     order = sorted(
         reached, key=lambda i: (rank.get(i, len(rank)), server.tests.reach[i].seconds, i)
     )
-    _be_silent(server.items[0].config)
-    failed = list(_failing(server.items, order, stop=request.stop))
+    be_silent(server.items[0].config)
+    failed = list(failing(server.items, order, stop=request.stop))
     return Outcome(reached, failed)
-
-
-def _failing(items: Sequence[pytest.Item], order: Sequence[int], *, stop: bool) -> Iterator[int]:
-    protocol = _Protocol()
-    config = items[0].config
-    config.pluginmanager.register(protocol, "breaklab-protocol")
-    for position, index in enumerate(order):
-        following = order[position + 1] if position + 1 < len(order) else None
-        protocol.failed = False
-        config.hook.pytest_runtest_protocol(
-            item=items[index], nextitem=None if following is None else items[following]
-        )
-        if protocol.failed:
-            yield index
-            if stop:
-                return
-
-
-class _Protocol:
-    """Runs a test without reporting it."""
-
-    failed = False
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-        """Run setup, test and teardown, and note whether one of them fails."""
-        reports = runtestprotocol(item, log=False, nextitem=nextitem)
-        self.failed = any(report.failed for report in reports)
-        return True
-
-
-def _be_silent(config: pytest.Config) -> None:
-    """Discard everything that is printed, and restart pytest's capturing."""
-    config.option.tbstyle = "native"  # nobody reads it, and this is the fastest
-    config.option.usepdb = False
-    capture = config.pluginmanager.getplugin("capturemanager")
-    if capture is not None:
-        capture.stop_global_capturing()
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(nowhere, number)
-    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  until it ends
-    sys.stderr = sys.stdout
-    if capture is not None:
-        capture.start_global_capturing()

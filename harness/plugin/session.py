@@ -8,7 +8,6 @@ import sysconfig
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
@@ -17,15 +16,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.core.errors import BreaklabError, UsageError
+from harness.core.errors import BreaklabError, EnvironmentProblem, UsageError
 from harness.engines.engine import Engine, find_engine
 from harness.experiment.exploration import explore
+from harness.grade.calls import CALLS
+from harness.grade.code import Code
+from harness.grade.mutants import Mutant, mutants, select
+from harness.grade.running import Recording, fix_hypothesis
 from harness.grade.suite import BreakResult, Fate, SuiteReport
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.pages.page import Page
-from harness.plugin.calls import CALLS
-from harness.plugin.mutants import Code, Mutant, mutants, patched_texts, select
-from harness.plugin.reloading import run_reloaded, same_options
+from harness.plugin.reloading import RunFailed, run_reloaded, same_options
 from harness.plugin.runners import Outcome, Reach, Request, Runner, run_all
 from harness.plugin.sharing import REPORT, Meeting, group_of, merged
 from harness.runs.cache import Cache, open_cache
@@ -63,7 +64,7 @@ class BreaksSession:
         self.config, self.catalogue, self.cache = config, open_catalogue(), open_cache()
         self.pages = self._selected(config)
         self.engine = _engine(config.getoption("breaks_engine"), self.catalogue, self.cache)
-        self.code = Code(self.engine)
+        self.code = Code(self.engine.root, self.engine.sources)
         self.group = group_of(config)
         self.group.begin()
         self.runners: list[Runner] = []
@@ -72,13 +73,17 @@ class BreaksSession:
         self.items: Sequence[pytest.Item] = ()
         self.collected: dict[int, CodeType] = {}
         """What has been called when the collection ends."""
-        self.calls: dict[str, dict[int, CodeType] | None] = {}
+        self.calls: dict[str, Collection[CodeType] | None] = {}
         """What each test calls, by its id; None if it is not known."""
-        self.fixtures: dict[Any, dict[int, CodeType]] = {}
-        """What each fixture calls while it is set up."""
+        self.recording = Recording()
+        config.pluginmanager.register(self.recording)
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.passed: set[str] = set()
         self.report: SuiteReport | None = None
+        self.reloads: str | None = None
+        """Why a fresh process cannot run the tests without a break; None if it was not tried."""
+        self.unwritten: list[str] = []
+        """The problems of result files that could not be written."""
         fix_hypothesis()
 
     def _selected(self, config: pytest.Config) -> list[Page]:
@@ -124,23 +129,9 @@ class BreaksSession:
         if not self.runners:  # in the fork of a runner
             yield
             return
-        called: dict[int, CodeType] = {}
-        CALLS.start()
-        with CALLS.recorded(called):
+        with self.recording.of(item) as record:
             yield
-        complete = CALLS.stop()
-        for fixtures in _fixtures(item):
-            called |= self.fixtures.get(fixtures, {})
-        self.calls[item.nodeid] = called if complete else None
-
-    @pytest.hookimpl(hookwrapper=True)
-    def pytest_fixture_setup(self, fixturedef: Any) -> Generator[None, None, None]:
-        """Record what a fixture calls: every test that uses it reaches that too."""
-        if not self.runners:
-            yield
-            return
-        with CALLS.recorded(self.fixtures.setdefault(fixturedef, {})):
-            yield
+        self.calls[item.nodeid] = record.called
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note which tests pass, and how long they take."""
@@ -196,7 +187,7 @@ class BreaksSession:
 
     def _reach(self, nodeid: str) -> Reach:
         called = self.calls.get(nodeid)
-        known = None if called is None else frozenset(self.code.numbers(called.values()))
+        known = None if called is None else frozenset(self.code.numbers(called))
         return Reach(known, self.seconds[nodeid])
 
     def _results(self, chosen: Sequence[Mutant]) -> list[BreakResult]:
@@ -230,12 +221,11 @@ class BreaksSession:
     def _reloaded(self, mutant: Mutant, only: Sequence[str] | None = None) -> BreakResult:
         """Run the tests that pass in a fresh process that loads the broken engine."""
         start = time.perf_counter()
-        names = [item.nodeid for item in self.items if item.nodeid in self.passed]
-        arguments = [*same_options(self.config), *(names if only is None else only)]
-        limit = 60 + 20 * sum(self.seconds.values())
-        root, sources = patched_texts(self.engine, mutant.files.texts)
-        folder = Path(self.config.rootpath)
-        failed, problem = run_reloaded(root, sources, arguments, folder, limit)
+        try:
+            failed, problem = self._run_reloaded(mutant.sources_in(self.engine), only)
+        except RunFailed:
+            self._check_reloading()
+            failed, problem = [], "the tests cannot be collected"
         fate: Fate = "killed" if failed or problem else "survived"
         return BreakResult(
             break_=mutant.page.id,
@@ -249,6 +239,25 @@ class BreaksSession:
             file=mutant.files.file,
             line=mutant.files.line,
         )
+
+    def _run_reloaded(
+        self, sources: Mapping[str, str], only: Sequence[str] | None = None
+    ) -> tuple[list[str], str]:
+        names = [item.nodeid for item in self.items if item.nodeid in self.passed]
+        arguments = [*same_options(self.config), *(names if only is None else only)]
+        limit = 60 + 20 * sum(self.seconds.values())
+        return run_reloaded(self.engine.root, sources, arguments, Path(self.config.rootpath), limit)
+
+    def _check_reloading(self) -> None:
+        """Raise UsageError if a fresh process cannot run the tests without a break either."""
+        if self.reloads is None:
+            try:
+                self._run_reloaded(self.engine.sources)
+                self.reloads = ""
+            except RunFailed as error:
+                self.reloads = str(error)
+        if self.reloads:
+            raise pytest.UsageError(f"the tests do not run in a fresh process: {self.reloads}")
 
     def _false_claims(self) -> dict[str, list[str]]:
         """Return the breaks that a test claims to kill, and does not kill alone."""
@@ -286,7 +295,7 @@ class BreaksSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Send the report to the main process; there, fail for a false claim or a low score."""
+        """Send the report to the main process; there, write the files and set the status."""
         output = getattr(self.config, "workeroutput", None)
         if output is not None and self.report is not None:
             output[REPORT] = msgspec.json.encode(self.report)
@@ -294,25 +303,38 @@ class BreaksSession:
         meeting = self.config.pluginmanager.getplugin("breaklab-meeting")
         if meeting is not None and meeting.reports:
             self.report = merged(meeting.reports, [page.id for page in self.pages])
-        least, report = self.config.getoption("breaks_min_score"), self.report
-        if report is None or session.exitstatus != pytest.ExitCode.OK:
-            return
-        low = least is not None and (report.score is None or report.score < least)
-        if report.claims or low or not report.gradable:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Print the score, the survivors and the next command; write the files."""
         if self.report is None:
             return
-        from harness.report.suite import lines, write_json, write_junit
+        self._write_files(self.report)
+        if session.exitstatus == pytest.ExitCode.OK and not self._succeeds(self.report):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _write_files(self, report: SuiteReport) -> None:
+        from harness.report.suite import write_json, write_junit
+
+        for option, write in (("breaks_json", write_json), ("breaks_junit", write_junit)):
+            if file := self.config.getoption(option):
+                try:
+                    write(report, Path(file))
+                except EnvironmentProblem as error:  # pytest would show a traceback
+                    self.unwritten.append(str(error))
+
+    def _succeeds(self, report: SuiteReport) -> bool:
+        least = self.config.getoption("breaks_min_score")
+        low = least is not None and (report.score is None or report.score < least)
+        return report.gradable and not (report.claims or low or self.unwritten)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print the score, the survivors, the next command, and which files were not written."""
+        if self.report is None:
+            return
+        from harness.report.suite import lines
 
         terminalreporter.section("breaks")
         for line in lines(self.report, self.config.getoption("verbose")):
             terminalreporter.write_line(line)
-        for option, write in (("breaks_json", write_json), ("breaks_junit", write_junit)):
-            if file := self.config.getoption(option):
-                write(self.report, Path(file))
+        for problem in self.unwritten:
+            terminalreporter.write_line(f"ERROR: {problem}", red=True)
 
 
 def _engine(name: str | None, catalogue: Catalogue, cache: Cache) -> Engine:
@@ -365,24 +387,6 @@ def _result(
         file=files.file,
         line=files.line,
     )
-
-
-def _fixtures(item: pytest.Item) -> Iterator[Any]:
-    """Yield the definitions of all fixtures that a test uses."""
-    info = getattr(item, "_fixtureinfo", None)
-    for definitions in info.name2fixturedefs.values() if info else ():
-        yield from definitions
-
-
-def fix_hypothesis() -> None:
-    """Let Hypothesis draw the same examples in every run."""
-    with suppress(ImportError):
-        from hypothesis import settings
-
-        settings.register_profile(
-            "breaklab", settings.default, derandomize=True, database=None, deadline=None
-        )
-        settings.load_profile("breaklab")
 
 
 def _processors() -> int:

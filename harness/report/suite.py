@@ -20,6 +20,9 @@ def lines(report: SuiteReport, verbose: int = 0) -> Iterator[str]:
     """Yield the lines of the report."""
     if not report.gradable:
         yield f"No break was tried: {report.reason}."
+        for engine in report.correct:
+            if engine.failed and engine.note:
+                yield f"  {engine.engine}: {engine.note}; fails: {', '.join(engine.failed[:FEW])}"
         return
     fates = Counter(result.fate for result in report.breaks)
     score = "" if report.score is None else f" ({report.score:g} %)"
@@ -66,9 +69,13 @@ def _about(result: BreakResult) -> str:
 
 def write_json(report: SuiteReport, file: Path) -> None:
     """Write the report as JSON. Raises EnvironmentProblem if the file cannot be written."""
+    _write(msgspec.json.format(msgspec.json.encode(as_table(report)), indent=2), file)
+
+
+def as_table(report: SuiteReport) -> dict[str, object]:
+    """Return the report with what is computed from it, for JSON."""
     computed = {"score": report.score, "killed": report.killed, "of": report.of}
-    table = {**msgspec.to_builtins(report), **computed}
-    _write(msgspec.json.format(msgspec.json.encode(table), indent=2), file)
+    return {**msgspec.to_builtins(report), **computed}
 
 
 def write_junit(report: SuiteReport, file: Path) -> None:

@@ -230,7 +230,8 @@ def _collect_runs(job: Job, worker: Worker) -> tuple[list[Run], Failure | None]:
     answer = _request(worker, job.limits)
     if not isinstance(answer, EngineLoaded) or answer.failure:
         reported = answer.failure if isinstance(answer, EngineLoaded) else None
-        raise EngineDoesNotLoad(reported or _failure_of(worker, answer, job.limits, "the import"))
+        failure = reported or failure_of_child(worker, answer, job.limits, "the import")
+        raise EngineDoesNotLoad(failure)
     forks, previous = answer.forks, job.steps[0][0]
     runs: list[Run] = []
     for index, loss, traced in job.steps:
@@ -242,7 +243,7 @@ def _collect_runs(job: Job, worker: Worker) -> tuple[list[Run], Failure | None]:
         if not (
             isinstance(answer, Run) and is_possible(answer, probe, loss, may_be_empty=may_be_empty)
         ):
-            failure = _failure_of(worker, answer, job.limits, "the run")
+            failure = failure_of_child(worker, answer, job.limits, "the run")
             if not runs or failure.type in MOST_LATE:
                 runs.append(Run(probe.name, loss, failure=failure))
             return runs, failure
@@ -265,7 +266,7 @@ def _collect_output(limits: Limits, worker: Worker) -> Printout:
         answer = _decode(worker.receive(max(0.0, end - time.monotonic())))
     if isinstance(answer, ProgramEnd):
         return _printout(printed, answer.failure)
-    return _printout(printed, _failure_of(worker, answer, limits, "the program"))
+    return _printout(printed, failure_of_child(worker, answer, limits, "the program"))
 
 
 def _printout(printed: bytes, failure: Failure | None) -> Printout:
@@ -279,7 +280,7 @@ def _collect_steps(task: Survey, worker: Worker) -> list[SurveyStep]:
         answer = _request(worker, task.limits)
         if not isinstance(answer, SurveyStep):
             dialect = results[-1].dialect if results else task.dialect
-            failure = _failure_of(worker, answer, task.limits, step)
+            failure = failure_of_child(worker, answer, task.limits, step)
             attempt = worker.last_output.rpartition(ATTEMPT_MARKER)[2].strip()
             tried = [f"{attempt}: never came to an end"] if attempt else []
             answer = SurveyStep(step, dialect, task.name, failure, tried)
@@ -302,8 +303,8 @@ def _decode(frame: Frame | NoFrame) -> Answer:
     return decode_reply(frame) or NoFrame.REFUSED
 
 
-def _failure_of(worker: Worker, answer: Answer, limits: Limits, phase: str) -> Failure:
-    """Return an unexpected reply as a failure; may end the worker."""
+def failure_of_child(worker: Worker, answer: Answer, limits: Limits, phase: str) -> Failure:
+    """Return an unexpected reply of a child as a failure; may end the child."""
     if answer is NoFrame.LATE:
         message = f"not done after {limits.seconds:g} seconds"
         return Failure(phase, "TimeLimit", message, repeatable=False)

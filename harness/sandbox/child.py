@@ -37,6 +37,11 @@ class Line:
         """Send a frame; it may precede the one that answers the request."""
         write_frame(self.pipes.frames, frame, self.ticket)
 
+    def read_message(self) -> bytes:
+        """Return the message that the main process has sent with its last request."""
+        length = int.from_bytes(read_exactly(self.pipes.tickets, 4), "big")
+        return read_exactly(self.pipes.tickets, length)
+
 
 Work = Callable[[Line], Iterator[Frame | bytes]]
 """What a child does: each frame is computed when it is requested; bytes are sent unchanged."""
@@ -99,13 +104,13 @@ def serve(work: Work, pipes: Pipes, limits: Limits) -> None:
 
 def read_exactly(descriptor: int, count: int) -> bytes:
     """Read `count` bytes; end the process if the pipe is closed."""
-    data = b""
+    data = bytearray()
     while len(data) < count:
         piece = _read(descriptor, count - len(data))
         if not piece:
             os._exit(0)
         data += piece
-    return data
+    return bytes(data)
 
 
 def _restore_signals() -> None:

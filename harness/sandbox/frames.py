@@ -7,8 +7,11 @@ and refuses frames with any other ticket, so nothing written before its request 
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import struct
+import time
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
@@ -84,6 +87,18 @@ def write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[_write(descriptor, view) :]
+
+
+def write_within(descriptor: int, data: bytes, seconds: float) -> bool:
+    """Write all of the data to a pipe; return whether its reader took it in time."""
+    os.set_blocking(descriptor, False)
+    view, end = memoryview(data), time.monotonic() + seconds
+    while view:
+        if not select.select([], [descriptor], [], max(0.0, end - time.monotonic()))[1]:
+            return False
+        with contextlib.suppress(BlockingIOError):
+            view = view[os.write(descriptor, view) :]
+    return True
 
 
 # ----- Orders -----

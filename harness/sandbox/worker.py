@@ -29,6 +29,7 @@ from harness.sandbox.frames import (
     new_ticket,
     read_bodies,
     write_all,
+    write_within,
 )
 from harness.sandbox.hosts import (
     LONG_PATIENCE,
@@ -100,12 +101,19 @@ class Worker:
             if self._bodies.get(timeout=START_UP) is None:
                 self._bodies.put(None)  # it has ended; the first request will return ENDED
 
-    def request(self, seconds: float) -> Frame | NoFrame:
-        """Request the next frame with a new ticket, and wait for it."""
+    def request(self, seconds: float, message: bytes | None = None) -> Frame | NoFrame:
+        """Request the next frame with a new ticket, and wait for it.
+
+        A child that expects a message with the request reads it with `Line.read_message`.
+        """
         self._ticket = new_ticket()
         if self._tickets is not None:
             with contextlib.suppress(OSError):  # the child has ended, or closed its pipe
                 os.write(self._tickets, self._ticket)
+                if message is not None:
+                    data = len(message).to_bytes(4, "big") + message
+                    if not write_within(self._tickets, data, seconds):
+                        return NoFrame.LATE
         return self.receive(seconds)
 
     def receive(self, seconds: float) -> Frame | NoFrame:

@@ -32,10 +32,10 @@ import pytest
 
 from harness.engines.engine import Engine, find_engine
 from harness.engines.loader import find_in_memory
+from harness.grade.mutants import Mutant, mutants, select
+from harness.grade.running import fix_hypothesis
 from harness.pages.catalogue import open_catalogue
-from harness.plugin.mutants import Mutant, mutants, patched_texts, select
 from harness.plugin.reloading import run_reloaded
-from harness.plugin.session import fix_hypothesis
 from harness.runs.cache import open_cache
 from tests.suites import PLUGIN
 
@@ -95,7 +95,7 @@ def _children() -> float:
 
 
 def _fresh(suite: str, mutant: Mutant, engine: Engine) -> None:
-    root, sources = patched_texts(engine, mutant.files.texts)
+    root, sources = engine.root, mutant.sources_in(engine)
     run_reloaded(root, sources, [*_PLUGIN, suite], ROOT, limit=600)
 
 
@@ -118,7 +118,7 @@ def _import_and_run(suite: str, mutant: Mutant, engine: Engine) -> NoReturn:
         for number in (0, 1, 2):
             os.dup2(nowhere, number)
         fix_hypothesis()
-        find_in_memory(*patched_texts(engine, mutant.files.texts))
+        find_in_memory(engine.root, mutant.sources_in(engine))
         os._exit(int(pytest.main([suite, *_PLAIN, "-x", "--tb=no"])))
     os._exit(70)
 

@@ -231,3 +231,44 @@ def test_a_file_after_the_option_is_collected_and_not_a_selection(tmp_path: Path
     both = run(tmp_path, "--breaks", "test_small.py", "--collect-only", "-q")
     assert both.status == 0
     assert "test_small.py::test_mul" in both.text
+
+
+def test_a_results_file_that_cannot_be_written_is_one_message(tmp_path: Path) -> None:
+    nowhere = tmp_path / "missing" / "junit.xml"
+    wrong = run(tmp_path, "--breaks=sub-sign", f"--breaks-junit={nowhere}")
+    assert wrong.status == 1
+    assert f"ERROR: the results cannot be written to {nowhere}" in wrong.text
+    assert "INTERNALERROR" not in wrong.text
+    assert wrong.fates == {"sub-sign": "killed"}
+
+
+@pytest.mark.parametrize(
+    ("condition", "status", "message"),
+    [
+        ("any(Path(task['root'], f).read_text() != t for f, t in task['sources'].items())", 0, ""),
+        ("True", 4, "the tests do not run in a fresh process"),
+    ],
+)
+def test_a_fresh_process_that_cannot_collect_the_tests(
+    condition: str, status: int, message: str, tmp_path: Path
+) -> None:
+    suite = f"""
+    import json
+    import os
+    from pathlib import Path
+    from minigrad import tensor
+
+    if "BREAKLAB_PATCHED" in os.environ:
+        task = json.loads(Path(os.environ["BREAKLAB_PATCHED"]).read_text())
+        if {condition}:
+            raise ImportError("not with this engine")
+
+
+    def test_exp():
+        assert tensor(0.0).exp().item() == 1.0
+    """
+    ended = run(tmp_path, "--breaks=tape-gradient-in-target-shape", suite=suite)
+    assert (ended.status, "INTERNALERROR" in ended.text) == (status, False)
+    assert message in ended.text
+    if not message:
+        assert ended.fates == {"tape-gradient-in-target-shape": "killed"}

@@ -7,9 +7,8 @@ few tests.
 from __future__ import annotations
 
 import marshal
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from types import CodeType
 
 import msgspec
@@ -17,7 +16,6 @@ import msgspec
 from harness.core.errors import BreaklabError, UsageError
 from harness.engines.engine import Engine
 from harness.engines.loader import compile_files
-from harness.engines.swapping import Functions, Pair, differ
 from harness.experiment.patching import put
 from harness.pages.catalogue import Catalogue, nearest
 from harness.pages.front_matter import Break
@@ -52,6 +50,10 @@ class Mutant:
     def codes(self) -> dict[str, CodeType]:
         """The compiled files that it changes."""
         return {file: marshal.loads(code) for file, code in self.files.codes.items()}
+
+    def sources_in(self, engine: Engine) -> dict[str, str]:
+        """Return all files of the engine with the break."""
+        return {**engine.sources, **self.files.texts}
 
 
 def mutants(pages: Iterable[Page], engine: Engine, cache: Cache) -> list[Mutant]:
@@ -92,7 +94,7 @@ def select(catalogue: Catalogue, selection: str) -> list[Page]:
         if not matching:
             names = {*(page.id for page in pages), *(f"family:{p.front.family}" for p in pages)}
             remedy = f"{nearest(word, names)}name ids, family:NAME, level:N, track or all"
-            raise UsageError(f"--breaks: no break is selected by `{word.strip()}`", remedy)
+            raise UsageError(f"no break is selected by `{word.strip()}`", remedy)
         chosen |= matching
     return [page for page in pages if page.id in chosen]
 
@@ -108,53 +110,3 @@ def _matches(page: Page, kind: str, name: str, catalogue: Catalogue) -> bool:
         case "track":
             return page.id in catalogue.track
     return page.id == kind
-
-
-# ----- The functions of a loaded engine -----
-
-
-class Code:
-    """The functions of an engine, numbered; every process that reads its files numbers them alike.
-
-    Parameters
-    ----------
-    engine : Engine
-        The engine, without a break.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.files = compile_files(engine.root, engine.sources, ())
-        self.paths = {code.co_filename for code in self.files.values()}
-        self._numbers = {
-            (code.co_filename, code): number
-            for number, code in enumerate(
-                inner for code in self.files.values() for inner in _all_code(code)
-            )
-        }
-
-    def numbers(self, codes: Iterable[CodeType]) -> set[int]:
-        """Return the numbers of those code objects that are the engine's."""
-        own = [code for code in codes if code.co_filename in self.paths]
-        return {self._numbers.get((code.co_filename, code), -1) for code in own}
-
-    def changed(self, pairs: Sequence[Pair]) -> set[int]:
-        """Return the numbers of the functions that do something else after a swap."""
-        return self.numbers(old for old, new in pairs if differ(old, new))
-
-    def functions(self, called: Collection[CodeType]) -> Functions:
-        """Return the function objects in this process; those in `called` have already run."""
-        own = {code for code in called if code.co_filename in self.paths}
-        return Functions(self.files, own)
-
-
-def _all_code(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _all_code(constant)
-
-
-def patched_texts(engine: Engine, texts: Mapping[str, str]) -> tuple[Path, dict[str, str]]:
-    """Return the root of an engine and all its files, with these changes."""
-    return engine.root, {**engine.sources, **texts}

@@ -1,0 +1,54 @@
+"""The functions of a loaded engine, and which of them a changed file replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import CodeType
+
+from harness.engines.loader import compile_files
+from harness.engines.swapping import Functions, Pair, differ
+
+
+class Code:
+    """The functions of an engine, numbered; every process that reads its files numbers them alike.
+
+    Parameters
+    ----------
+    root : Path
+        The folder of the engine.
+    sources : mapping from str to str
+        Its files without a break, by their path below the root.
+    """
+
+    def __init__(self, root: Path, sources: Mapping[str, str]) -> None:
+        self.root, self.sources = root, sources
+        self.files = compile_files(root, sources, ())
+        self.paths = {code.co_filename for code in self.files.values()}
+        self._numbers = {
+            (code.co_filename, code): number
+            for number, code in enumerate(
+                inner for code in self.files.values() for inner in _all_code(code)
+            )
+        }
+
+    def numbers(self, codes: Iterable[CodeType]) -> set[int]:
+        """Return the numbers of those code objects that are the engine's."""
+        own = [code for code in codes if code.co_filename in self.paths]
+        return {self._numbers.get((code.co_filename, code), -1) for code in own}
+
+    def changed(self, pairs: Sequence[Pair]) -> set[int]:
+        """Return the numbers of the functions that do something else after a swap."""
+        return self.numbers(old for old, new in pairs if differ(old, new))
+
+    def functions(self, called: Collection[CodeType]) -> Functions:
+        """Return the function objects in this process; those in `called` have already run."""
+        own = {code for code in called if code.co_filename in self.paths}
+        return Functions(self.files, own)
+
+
+def _all_code(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _all_code(constant)

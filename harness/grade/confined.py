@@ -1,0 +1,308 @@
+"""In the confined process: collect a suite that nobody trusts, and run its tests in forks.
+
+The process is sent one run at a time. Each run has a fork and a pipe of its own, and when it has
+ended, every process that it has left is killed and the scratch folder is emptied. After the
+collection, the suite may have changed anything in this process. It can forge what it likes, but
+nothing here says which run is a break.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import marshal
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from types import CodeType
+from typing import Any, NoReturn
+
+import msgspec
+import pytest
+from _pytest.config import _prepareconfig
+
+from harness.engines.loader import find_in_memory
+from harness.engines.swapping import Functions
+from harness.grade.calls import CALLS
+from harness.grade.code import Code
+from harness.grade.protocol import (
+    MOST_BYTES,
+    Collected,
+    Ended,
+    Event,
+    Finished,
+    Refused,
+    Reply,
+    Run,
+    Task,
+    encode_event,
+    split_events,
+)
+from harness.grade.running import Outcomes, Record, Recording, exception_text, fix_hypothesis
+from harness.sandbox.child import Line, Work
+from harness.sandbox.frames import Frame, write_all
+from harness.sandbox.host import Prepare
+from harness.sandbox.scratch import empty_folder
+from harness.sandbox.supervision import adopt_descendants, die_with_parent, end_others
+
+KIND = b"G"
+"""The kind of the frames."""
+
+SETTINGS = "pytest.ini"
+
+_MOST_TESTS = 10_000
+
+
+def open_host(*libraries: str) -> Prepare:
+    """In a host: import the libraries; return the function that prepares tasks for children."""
+    for library in libraries:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(library)
+    return _prepare
+
+
+def _prepare(data: bytes) -> Work:
+    task = msgspec.msgpack.decode(data, type=Task)
+    Code(Path(task.root), task.sources)  # compiled once for all children
+    return partial(_serve, task)
+
+
+def _serve(task: Task, line: Line) -> Iterator[Frame | bytes]:
+    """Collect the suite when the first frame is requested, then carry out a run for each."""
+    adopt_descendants()
+    suite, collected = _collect(task)
+    yield _frame(collected)
+    while True:
+        run = msgspec.msgpack.decode(line.read_message(), type=Run)
+        yield _frame(_run_in_fork(suite, run, line))
+
+
+def _frame(reply: Reply) -> Frame:
+    return Frame(KIND, msgspec.msgpack.encode(reply))
+
+
+# ----- The collection -----
+
+
+class _Suite:
+    """A collected suite, and the engine that it has imported."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.scratch = task, Path.cwd()
+        self.code = Code(Path(task.root), task.sources)
+        self.items: list[pytest.Item] = []
+        self.functions: Functions | None = None
+        """None if the code of this engine is not to be replaced."""
+        self.collected: frozenset[int] = frozenset()
+        """The functions that ran before the first test."""
+
+    def write_files(self) -> None:
+        """Write the suite into the scratch folder, which holds nothing else afterwards."""
+        empty_folder(self.scratch)
+        os.chdir(self.scratch)
+        for name, data in self.task.files.items():
+            path = self.scratch / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        (self.scratch / SETTINGS).write_text("[pytest]\n", encoding="utf-8")
+
+
+def _collect(task: Task) -> tuple[_Suite, Collected]:
+    suite, problems = _Suite(task), _CollectionProblems()
+    suite.write_files()
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    sys.path[:] = [entry for entry in sys.path if entry not in ("", *task.hidden)]
+    changed = {file: marshal.loads(code) for file, code in task.changed.items()}
+    find_in_memory(Path(task.root), task.sources, changed)
+    fix_hypothesis()
+    CALLS.start()
+    try:
+        session = _session(task, problems)
+        session.config.hook.pytest_collection(session=session)
+        suite.items = list(session.items)
+    except BaseException as error:  # pytest's own errors, and what a module may raise at its import
+        problems.note(error)
+    complete = CALLS.stop()
+    if not suite.items and not problems.first:
+        problems.first = "it has no tests"
+    if len(suite.items) > _MOST_TESTS:
+        problems.first = f"it has more than {_MOST_TESTS} tests"
+    if problems.first:
+        return suite, Collected([], problems.first)
+    called = list(CALLS.take())
+    if complete and not changed:
+        suite.functions = suite.code.functions(called)
+        suite.collected = frozenset(suite.code.numbers(called))
+    return suite, Collected([item.nodeid for item in suite.items])
+
+
+def _session(task: Task, problems: _CollectionProblems) -> pytest.Session:
+    """Return a session of pytest with our settings, and with no plugin but its own."""
+    options = ["-c", SETTINGS, "--rootdir=.", "--import-mode=importlib", "--capture=no", "-q"]
+    options += ["-p", "no:cacheprovider", "--tb=native"]
+    options += [] if task.conftest else ["--noconftest"]
+    files = [name for name in task.files if Path(name).name != "conftest.py"]
+    config = _prepareconfig([*options, *files], [problems])
+    session = pytest.Session.from_config(config)
+    config._do_configure()  # what `pytest.main` does, without the end of a session
+    config.hook.pytest_sessionstart(session=session)
+    return session
+
+
+class _CollectionProblems:
+    """Notes the first problem of a collection."""
+
+    def __init__(self) -> None:
+        self.first = ""
+
+    def pytest_exception_interact(self, node: pytest.Collector, call: Any) -> None:
+        """Note a file that cannot be imported."""
+        error = call.excinfo.value
+        self.note(error.__cause__ or error, node.nodeid)
+
+    def note(self, error: BaseException, where: str = "") -> None:
+        """Note an exception, unless there was one before."""
+        place = f"{where} " if where else ""
+        self.first = self.first or f"{place}cannot be imported: {exception_text(error)}"
+
+
+# ----- A run -----
+
+
+def _run_in_fork(suite: _Suite, run: Run, line: Line) -> Finished:
+    """Run tests in a fork; return what it reports until it ends or has done what was asked."""
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        for descriptor in (*line.pipes[:2], ours):
+            os.close(descriptor)
+        _work(suite, run, theirs)
+    os.close(theirs)
+    try:
+        return _Reader(pid, ours, run).read()
+    finally:
+        with contextlib.suppress(OSError):
+            os.killpg(pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+        end_others(isolated=False)
+        os.close(ours)
+        suite.write_files()
+
+
+class _Reader:
+    """Reads what a fork reports. Processes that it has started may keep the pipe open."""
+
+    def __init__(self, pid: int, pipe: int, run: Run) -> None:
+        self.pid, self.pipe, self.run = pid, pipe, run
+        self.data, self.rest, self.done = b"", b"", 0
+        """Everything, what follows the last complete event, and the number of tests that ended."""
+
+    def read(self) -> Finished:
+        """Return the events, up to the end of the fork or the last test that is needed."""
+        end, status = time.monotonic() + self.run.seconds, None
+        while True:
+            if select.select([self.pipe], [], [], 0 if status is not None else 0.02)[0]:
+                piece = os.read(self.pipe, 65536)
+                self.data, self.rest = self.data + piece, self.rest + piece
+                if self._is_complete():
+                    return Finished(self.data)
+                if len(self.data) > MOST_BYTES:
+                    return Finished(b"", "it reports too much")
+                if piece:
+                    continue
+            if status is not None:
+                return Finished(self.data, _how(status))
+            ended, now = os.waitpid(self.pid, os.WNOHANG)
+            status = now if ended else None
+            if status is None and time.monotonic() > end:
+                late = f"they were not done after {self.run.seconds:.0f} seconds"
+                return Finished(self.data, late, late=True)
+
+    def _is_complete(self) -> bool:
+        events, self.rest = split_events(self.rest)
+        for event in events:
+            if isinstance(event, Refused):
+                return True
+            self.done += 1
+            if event.test == self.run.until or (self.run.stop and event.result == "failed"):
+                return True
+        return self.done >= len(self.run.tests)
+
+
+def _how(status: int) -> str:
+    """Return how a process ended, from its wait status."""
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return f"the process ended with status {code}"
+    if -code == signal.SIGXCPU:
+        return "it takes too much processor time"
+    with contextlib.suppress(ValueError):
+        return f"the process ended with {signal.Signals(-code).name}"
+    return f"the process ended with signal {-code}"
+
+
+# ----- In the fork -----
+
+
+def _work(suite: _Suite, run: Run, pipe: int) -> NoReturn:
+    """Replace the code, run the tests, report each, and end."""
+    status = 1
+    with contextlib.suppress(BaseException):
+        os.setpgid(0, 0)
+        die_with_parent()
+        _be_silent()
+        changed = {file: marshal.loads(code) for file, code in run.changed.items()}
+        if changed and not _swap(suite, changed):
+            _report(pipe, Refused())
+        else:
+            _run_tests(suite, run, pipe)
+        status = 0
+    os._exit(status)
+
+
+def _swap(suite: _Suite, changed: Mapping[str, CodeType]) -> bool:
+    """Replace the engine's code; return whether that was possible."""
+    pairs = suite.functions.plan(changed) if suite.functions else None
+    if suite.functions is None or pairs is None or suite.code.changed(pairs) & suite.collected:
+        return False
+    find_in_memory(suite.code.root, suite.code.sources, changed)
+    suite.functions.swap(pairs)
+    return True
+
+
+def _run_tests(suite: _Suite, run: Run, pipe: int) -> None:
+    config = suite.items[0].config
+    outcomes, recording = Outcomes(), Recording()
+    config.pluginmanager.register(outcomes)
+    if run.record:
+        config.pluginmanager.register(recording)
+    for position, index in enumerate(run.tests):
+        item = suite.items[index]
+        following = run.tests[position + 1 : position + 2]
+        start = time.perf_counter()
+        with recording.of(item) if run.record else contextlib.nullcontext(Record()) as record:
+            outcomes.run(item, suite.items[following[0]] if following else None)
+        seconds = round(time.perf_counter() - start, 6)
+        called = record.called
+        reached = None if called is None else sorted(suite.code.numbers(called))
+        _report(pipe, Ended(index, outcomes.result, seconds, outcomes.message, reached))
+
+
+def _report(pipe: int, event: Event) -> None:
+    write_all(pipe, encode_event(event))
+
+
+def _be_silent() -> None:
+    """Discard what is printed: it could be anything, of any length."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nowhere, number)
+    os.close(nowhere)

@@ -1,0 +1,355 @@
+"""Grading a suite that nobody trusts: correct engines first, then every break and its twin.
+
+The order is that of the design: the tests must pass on the engine without a break, three times, and
+on every correct engine; only then are breaks tried. A test kills a break if it passes on its twin
+and fails on it under two rewrites. The parent never imports the suite: see
+`harness.grade.confined` for where it runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Literal
+
+from harness.core import read_bytes
+from harness.core.errors import PageError, UsageError
+from harness.core.vocabulary import visible
+from harness.grade.mutants import Mutant
+from harness.grade.plan import ROUNDS, GradingPlan, Pair
+from harness.grade.processes import NotGradable, Observed, Processes
+from harness.grade.protocol import Codes, Ended
+from harness.grade.suite import BreakResult, CorrectEngine, Fate, SuiteReport
+
+Progress = Callable[[int, int], None]
+"""A function that is called with the numbers of breaks that are done, and of all."""
+
+TIMES = 3
+"""How often the tests are run on the engine without a break."""
+
+LARGEST, MOST_FILES = 1024 * 1024, 200
+"""Bytes in a test file, and files in a suite."""
+
+_MOST_RECOGNISED, _FEW = 0.1, 3
+"""A suite is not gradable if tests fail on a larger share of the twins, and on more than a few."""
+
+_MOST_TRIES = 5
+"""The number of tests that may lose their verdict on one break before it counts as recognised."""
+
+
+def grade_suite(path: Path, plan: GradingPlan, progress: Progress | None = None) -> SuiteReport:
+    """Grade a file of tests, or the files `test_*.py` and `*_test.py` in a folder.
+
+    The result says why a suite is not gradable. Raises UsageError if there is no such file or
+    folder, and EnvironmentProblem if no process can be started.
+    """
+    start = time.perf_counter()
+    if not path.exists():
+        raise UsageError(f"no file or folder {path}", "name a file with tests, or a folder of them")
+    grading = _Grading(plan, progress or (lambda _done, _all: None))
+    reason = ""
+    try:
+        with closing(Processes(path, _read_files(path, plan), plan)) as processes:
+            grading.grade(processes)
+    except NotGradable as error:
+        reason = visible(str(error))
+    return SuiteReport(
+        schema=1,
+        suite=[str(path)],
+        engine=plan.engine.name,
+        gradable=not reason,
+        reason=reason,
+        tests=len(grading.counted),
+        breaks=[] if reason else grading.results,
+        claims={},
+        seconds=round(time.perf_counter() - start, 3),
+        correct=grading.correct,
+        flaky=[grading.name(test) for test in sorted(grading.flaky)],
+    )
+
+
+def _read_files(path: Path, plan: GradingPlan) -> dict[str, bytes]:
+    """Return the files to load, by their path below the folder. Raises NotGradable."""
+    files = {path.name: path} if path.is_file() else dict(_test_files(path, plan))
+    if not any(name != "conftest.py" for name in files):
+        raise NotGradable(f"no file test_*.py or *_test.py in {path}")
+    if len(files) > MOST_FILES:
+        raise NotGradable(f"more than {MOST_FILES} test files")
+    for name, file in files.items():
+        if any(mark in name for mark in ("::", "[", "]")) or name.startswith("-"):
+            raise NotGradable(f"pytest cannot load a file named `{name}`: rename it")
+        if file.is_symlink() and file != path:
+            raise NotGradable(f"{name} is a symbolic link")
+    try:
+        return {name: read_bytes(file, LARGEST) for name, file in files.items()}
+    except PageError as error:
+        raise NotGradable(f"{Path(error.path).name}: {error.problem}") from None
+
+
+def _test_files(folder: Path, plan: GradingPlan) -> Iterator[tuple[str, Path]]:
+    patterns = ("test_*.py", "*_test.py", *(("conftest.py",) if plan.allow_conftest else ()))
+    for pattern in patterns:
+        for file in sorted(folder.rglob(pattern)):
+            name = file.relative_to(folder)
+            if not any(part.startswith((".", "__")) for part in name.parts):
+                yield name.as_posix(), file
+
+
+@dataclass
+class _Grading:
+    """A suite, while it is graded."""
+
+    plan: GradingPlan
+    progress: Progress
+    correct: list[CorrectEngine] = field(default_factory=list)
+    counted: dict[int, Ended] = field(default_factory=dict)
+    """The tests that may kill a break, with what they did on the engine without one."""
+    flaky: set[int] = field(default_factory=set)
+    results: list[BreakResult] = field(default_factory=list)
+    kills: Counter[int] = field(default_factory=Counter)
+    twins: int = 0
+    recognised: int = 0
+    """The number of breaks for which a twin was run, and of those where a test failed on it."""
+
+    def name(self, test: int) -> str:
+        """Return the id of a test."""
+        return self.processes.tests[test]
+
+    def grade(self, processes: Processes) -> None:
+        """Run the suite on everything. Raises NotGradable."""
+        self.processes = processes
+        # The order is secret, too, and differs from suite to suite.
+        self.random = Random(self.plan.seed + b"".join(processes.files.values()))
+        processes.collect()
+        self._run_on_clean()
+        self._run_on_variants()
+        self._run_on_breaks()
+
+    # ----- Correct engines -----
+
+    def _run_on_clean(self) -> None:
+        every = list(range(len(self.processes.tests)))
+        runs: list[Observed] = []
+        for number in range(TIMES):
+            observed = self.processes.observe({}, every, record=number == 0)
+            self._require_end(observed, every, self.plan.engine.name)
+            runs.append(observed)
+            if number == 0:
+                self.processes.seconds = sum(e.seconds for e in observed.ended.values())
+        results = {test: {run.ended[test].result for run in runs} for test in every}
+        self.flaky = {test for test, seen in results.items() if len(seen) > 1}
+        failed = [test for test, seen in results.items() if seen == {"failed"}]
+        self.counted = {
+            test: runs[0].ended[test] for test, seen in results.items() if seen == {"passed"}
+        }
+        name = self.plan.engine.name
+        self.correct.append(CorrectEngine(name, len(self.counted), list(map(self.name, failed))))
+        if failed:
+            first = failed[0]
+            message = runs[0].ended[first].message
+            raise NotGradable(f"{self.name(first)} fails on the correct engine: {message}")
+        if not self.counted:
+            flaky = " the same way three times" if self.flaky else ""
+            raise NotGradable(f"no test passes on the correct engine{flaky}")
+
+    def _require_end(self, observed: Observed, tests: Sequence[int], engine: str) -> None:
+        """Raise NotGradable unless all tests have ended."""
+        missing = [test for test in tests if test not in observed.ended]
+        if missing:
+            how = observed.problem or "it did not end"
+            raise NotGradable(f"{self.name(missing[0])} does not end on {engine}: {how}")
+
+    def _run_on_variants(self) -> None:
+        variants = list(self.plan.variants)
+        self.random.shuffle(variants)
+        rejecting = []
+        for variant in variants:
+            failed = self._failed_twice(dict(variant.files.codes))
+            note = variant.page.title if failed else ""
+            passed = len(self.counted) - len(failed)
+            names = list(map(self.name, failed))
+            self.correct.append(CorrectEngine(variant.page.id, passed, names, note))
+            if failed:
+                rejecting.append((names[0], variant.page))
+        if rejecting:
+            test, page = rejecting[0]
+            more = len(rejecting) - 1
+            others = f", and {more} more" if more else ""
+            raise NotGradable(f"{test} fails on a correct engine: {page.title} ({page.id}{others})")
+
+    def _failed_twice(self, codes: Codes) -> list[int]:
+        """Return the tests that fail on a correct engine; those that fail only once are flaky."""
+        failed: set[int] | None = None
+        for _ in range(2):
+            order = list(self.counted)
+            observed = self.processes.observe(codes, order)
+            missing = [test for test in order if test not in observed.ended]
+            now = {*observed.failed, *missing[:1]}
+            if not now and failed is None:
+                return []
+            unstable = set() if failed is None else failed ^ now
+            failed = now if failed is None else failed & now
+            for test in unstable:
+                self._leave_out(test)
+        return sorted(failed or ())
+
+    def _leave_out(self, test: int) -> None:
+        self.flaky.add(test)
+        self.counted.pop(test, None)
+
+    # ----- Breaks -----
+
+    def _run_on_breaks(self) -> None:
+        pending = list(self.plan.breaks)
+        self.random.shuffle(pending)
+        results: dict[str, BreakResult] = {}
+        for done, mutant in enumerate(pending):
+            self.progress(done, len(pending))
+            results[mutant.page.id] = self._judge(mutant)
+            limit = max(_FEW, _MOST_RECOGNISED * self.twins)
+            if self.recognised > limit:
+                raise NotGradable(
+                    f"its tests fail on correct code that is only written in another way, "
+                    f"{self.recognised} times: they recognise code, and not what it does"
+                )
+        self.progress(len(pending), len(pending))
+        self.results = [results[mutant.page.id] for mutant in self.plan.breaks]
+
+    def _judge(self, mutant: Mutant) -> BreakResult:
+        start = time.perf_counter()
+        pair = self.plan.pair(mutant)
+        trial = None
+        fate: Fate = "does-not-apply"
+        if pair is not None:
+            trial = _Trial(self, mutant, pair)
+            fate = trial.fate()
+            self.twins += trial.twin_path is not None
+            self.recognised += bool(trial.recognising)
+        killer = trial.killer if trial and fate == "killed" else None
+        if killer is not None:
+            self.kills[killer] += 1
+        front = mutant.page.front
+        by = [killer] if killer is not None else trial.recognising if trial else []
+        return BreakResult(
+            break_=mutant.page.id,
+            family=front.family,
+            level=front.level,
+            fate=fate,
+            by=list(map(self.name, by)),
+            reached_by=list(map(self.name, trial.reaching)) if trial else [],
+            path=trial.path if trial and trial.reaching else None,
+            seconds=round(time.perf_counter() - start, 4),
+            file=mutant.files.file,
+            line=mutant.files.line,
+        )
+
+
+class _Trial:
+    """One break and its twin."""
+
+    def __init__(self, grading: _Grading, mutant: Mutant, pair: Pair) -> None:
+        self.grading, self.mutant, self.pair = grading, mutant, pair
+        self.recognising: list[int] = []
+        """The tests that fail on the twin."""
+        self.killer: int | None = None
+        self.reload = False
+        self.twin_path: str | None = None
+        """How the twin was run; None if it was not."""
+        self.excluded: set[int] = set()
+        """Tests that have ended the process, or did not end."""
+        self.reaching = self._reaching(grading.plan.changed_functions(pair.broken))
+        # Who goes first is drawn, so that the position of a run says nothing about it.
+        self.twin_first = grading.random.random() < 0.25
+
+    @property
+    def path(self) -> Literal["swapped", "reloaded"]:
+        """How the code is put into the engine."""
+        return "reloaded" if self.reload else "swapped"
+
+    def fate(self) -> Fate:
+        """Return what becomes of the break."""
+        for _ in range(_MOST_TRIES):
+            tests = self._tests()
+            if not tests:
+                break
+            if self.twin_first and self._recognises(tests):
+                continue
+            killer = self._first_failure(self.pair.broken, tests)
+            if killer is None:
+                break
+            twin_is_missing = not self.twin_first or self.twin_path != self.path
+            if twin_is_missing and self._recognises(self._tests(), until=killer):
+                continue
+            if self._repeats(killer):
+                self.killer = killer
+                return "killed"
+            self.grading._leave_out(killer)
+        if self.recognising:
+            return "recognised"
+        return "survived" if self.reaching else "not-reached"
+
+    def _tests(self) -> list[int]:
+        """Return the tests that still count, those that killed most first."""
+        kills, counted = self.grading.kills, self.grading.counted
+        left = [
+            test
+            for test in self.reaching
+            if test in counted and test not in self.excluded and test not in self.recognising
+        ]
+        return sorted(left, key=lambda test: (-kills[test], counted[test].seconds, test))
+
+    def _reaching(self, changed: frozenset[int] | None) -> list[int]:
+        return [
+            test
+            for test, ended in self.grading.counted.items()
+            if changed is None or ended.reached is None or changed.intersection(ended.reached)
+        ]
+
+    def _recognises(self, tests: Sequence[int], until: int | None = None) -> bool:
+        """Whether a test fails on the twin; it does not count on this break any more."""
+        test = self._first_failure(self.pair.twin, tests, until)
+        self.twin_path = self.path
+        if test is not None:
+            self.recognising.append(test)
+        return test is not None
+
+    def _repeats(self, killer: int) -> bool:
+        """Whether a test fails on the break under every other rewrite, too."""
+        others = (self.grading.plan.pair(self.mutant, number) for number in range(1, ROUNDS))
+        return all(
+            self._first_failure(pair.broken, self._tests(), killer) == killer
+            for pair in others
+            if pair is not None
+        )
+
+    def _first_failure(
+        self, codes: Codes, tests: Sequence[int], until: int | None = None
+    ) -> int | None:
+        """Return the first test that fails. One that ends the process, or hangs, does not."""
+        pending = list(tests)
+        while pending:
+            observed = self._observe(codes, pending, until)
+            if observed.failed:
+                return observed.failed[0]
+            if until in observed.ended or not observed.problem:
+                return None
+            pending = [test for test in pending if test not in observed.ended]
+            self.excluded.update(pending[:1])
+            if until in pending[:1] or len(self.excluded) > _MOST_TRIES:
+                return None
+            del pending[:1]
+        return None
+
+    def _observe(self, codes: Codes, tests: Sequence[int], until: int | None) -> Observed:
+        observed = self.grading.processes.observe(
+            codes, tests, until=until, stop=True, reload=self.reload
+        )
+        if observed.path == "reloaded" and not self.reload:
+            self.reload = True
+            self.reaching = list(self.grading.counted)
+        return observed

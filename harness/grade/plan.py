@@ -1,0 +1,150 @@
+"""What a grading depends on besides the suite; prepared once for any number of suites."""
+
+from __future__ import annotations
+
+import marshal
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from harness.core.vocabulary import LOSSES, Outcome
+from harness.engines.engine import Engine
+from harness.engines.loader import compile_files
+from harness.engines.swapping import Functions
+from harness.experiment.patching import applies
+from harness.grade.code import Code
+from harness.grade.mutants import Mutant, mutants, select
+from harness.grade.protocol import Codes
+from harness.grade.twins import compose
+from harness.pages.catalogue import Catalogue
+from harness.pages.front_matter import Variant
+from harness.pages.page import Page
+from harness.runs.cache import Cache
+from harness.sandbox.limits import Limits
+
+LIMITS = Limits(seconds=60.0, cpu_seconds=20)
+"""The limits of a suite on the engine without a break, and an upper bound for any other run."""
+
+ROUNDS = 2
+"""The number of rewrites of a break on which a test must fail."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A break and its twin, both composed with one secret rewrite, compiled."""
+
+    broken: Codes
+    twin: Codes
+
+
+@dataclass(frozen=True)
+class GradingPlan:
+    """The engine, the breaks and the correct engines; nothing that depends on a suite."""
+
+    engine: Engine
+    breaks: tuple[Mutant, ...]
+    variants: tuple[Mutant, ...]
+    """Correct engines, besides the engine itself."""
+    seed: bytes
+    """The secret from which rewrites and orders are drawn; who knows it can recognise a break."""
+    limits: Limits = LIMITS
+    allow_conftest: bool = False
+    _pairs: dict[tuple[str, int], Pair | None] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def code(self) -> Code:
+        """The functions of the engine."""
+        return Code(self.engine.root, self.engine.sources)
+
+    def pair(self, mutant: Mutant, number: int = 0) -> Pair | None:
+        """Return a break and its twin under one of the rewrites; None if it has no site."""
+        key = mutant.page.id, number
+        if key not in self._pairs:
+            self._pairs[key] = self._composed(mutant, number)
+        return self._pairs[key]
+
+    def prepare(self) -> None:
+        """Compose all pairs now, for example before the process is forked."""
+        for mutant in self.breaks:
+            for number in range(ROUNDS):
+                self.pair(mutant, number)
+
+    def changed_functions(self, codes: Codes) -> frozenset[int] | None:
+        """Return the numbers of the functions that differ; None if more than functions differ."""
+        files = {file: marshal.loads(code) for file, code in codes.items()}
+        pairs = self._functions.plan(files)
+        return None if pairs is None else frozenset(self.code.changed(pairs))
+
+    @cached_property
+    def _functions(self) -> Functions:
+        return self.code.functions(())
+
+    def _composed(self, mutant: Mutant, number: int) -> Pair | None:
+        if not mutant.files.codes:
+            return None
+        composed = compose(self.engine, mutant.page, self.seed + bytes([number]))
+        if composed is None:
+            return None
+        return Pair(self._compiled(composed.broken), self._compiled(composed.twin))
+
+    def _compiled(self, texts: dict[str, str]) -> Codes:
+        codes = compile_files(self.engine.root, texts, ())
+        return {file: marshal.dumps(code) for file, code in codes.items()}
+
+
+def plan_grading(
+    catalogue: Catalogue,
+    engine: Engine,
+    cache: Cache,
+    *,
+    selection: str = "all",
+    correct: Iterable[str] | None = None,
+    seed: bytes | None = None,
+    limits: Limits = LIMITS,
+    allow_conftest: bool = False,
+) -> GradingPlan:
+    """Return the plan for the selected breaks, and the correct engines of a catalogue.
+
+    Parameters
+    ----------
+    selection : str
+        As for `pytest --breaks`: ids, `family:NAME`, `level:N`, `track` or `all`.
+    correct : iterable of str, optional
+        The ids of the variants that a suite must pass; by default those of this engine whose pages
+        state the same results as without them, apart from conventions.
+    seed : bytes, optional
+        The secret; by default a new one.
+
+    Raises UsageError for a name that does not exist.
+    """
+    if correct is None:
+        pages = [page for page in catalogue.valid_pages() if isinstance(page.front, Variant)]
+        variants = [page for page in pages if _is_required(page, engine)]
+    else:
+        variants = [catalogue.page(name, "variant") for name in correct]
+    return GradingPlan(
+        engine,
+        tuple(mutants(select(catalogue, selection), engine, cache)),
+        tuple(one for one in mutants(variants, engine, cache) if one.files.codes),
+        os.urandom(16) if seed is None else seed,
+        limits,
+        allow_conftest,
+    )
+
+
+def _is_required(page: Page, engine: Engine) -> bool:
+    """Whether every suite must pass a variant.
+
+    One in single precision, for example, is correct, but a good check of gradients may fail there.
+    """
+    if engine.foreign and not page.is_about(engine.name):
+        return False
+    same: set[Outcome] = {"disguised-correct", "convention", "not-reached"}
+    outcomes = {
+        page.expected(variant, probe, loss)
+        for variant, table in page.expect.items()
+        for probe in table
+        for loss in LOSSES
+    }
+    return applies(page, engine) and outcomes <= {*same, None}

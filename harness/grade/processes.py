@@ -1,0 +1,217 @@
+"""The confined processes that hold a suite: one for the engine, and one for each that is loaded."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from harness.core import PACKAGES
+from harness.core.errors import EnvironmentProblem
+from harness.core.vocabulary import visible
+from harness.grade.plan import GradingPlan
+from harness.grade.protocol import (
+    Codes,
+    Collected,
+    Ended,
+    Finished,
+    Refused,
+    Reply,
+    Run,
+    Task,
+    decode_reply,
+    split_events,
+)
+from harness.runs.isolated import failure_of_child
+from harness.sandbox.frames import Frame
+from harness.sandbox.hosts import Opening
+from harness.sandbox.worker import NoFrame, Worker, hosted_worker
+
+PATIENCE = 10.0
+"""Seconds that the tests may take on a changed engine, besides twenty times their time without."""
+
+MOST_LOST, MOST_LATE = 3, 6
+"""A suite is given up after its process has ended so often, or after so many runs out of time."""
+
+_FORKS = 3000
+"""The processes that one suite may start in all."""
+
+
+class NotGradable(Exception):
+    """The suite cannot be graded; the message says why."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What the tests found on an engine."""
+
+    ended: Mapping[int, Ended] = field(default_factory=dict)
+    """The tests that ended."""
+    problem: str = ""
+    """How the process ended if it did not end by itself."""
+    path: Literal["swapped", "reloaded"] = "swapped"
+
+    @property
+    def failed(self) -> list[int]:
+        """The tests that failed, in the order in which they ended."""
+        return [test for test, ended in self.ended.items() if ended.result == "failed"]
+
+
+class Processes:
+    """The processes of one suite; `close` ends them."""
+
+    def __init__(self, path: Path, files: Mapping[str, bytes], plan: GradingPlan) -> None:
+        self.path, self.files, self.plan = path, files, plan
+        self.tests: list[str] = []
+        self.seconds = 0.0
+        """How long all tests take on the engine without a break."""
+        self._main: _Process | None = None
+        self._lost = self._late = 0
+
+    def collect(self) -> None:
+        """Collect the tests on the engine without a break. Raises NotGradable."""
+        self._main = self._start({})
+
+    def observe(
+        self,
+        changed: Codes,
+        tests: Sequence[int],
+        *,
+        until: int | None = None,
+        stop: bool = False,
+        record: bool = False,
+        reload: bool = False,
+    ) -> Observed:
+        """Run tests on the engine with these files changed.
+
+        What cannot be replaced is loaded by a new process, as everything is with `reload`. Raises
+        NotGradable if the processes end too often.
+        """
+        limit = self.plan.limits.seconds
+        if self.seconds:
+            limit = min(limit, PATIENCE + 20 * self.seconds)
+        if not reload:
+            if self._main is None:
+                self._main = self._start({})
+            run = Run(changed, list(tests), limit, until, stop, record)
+            observed = self._observed(self._main, run)
+            if observed is not None:
+                return observed
+        return self._reloaded(changed, Run({}, list(tests), limit, until, stop))
+
+    def close(self) -> None:
+        """End all processes, and everything that they have started."""
+        if self._main is not None:
+            self._main.end()
+
+    def _start(self, changed: Codes) -> _Process:
+        process = _Process(self._task(changed), self.plan)
+        if process.collected.problem:
+            process.end()
+            raise NotGradable(process.collected.problem)
+        if not changed:
+            self.tests = process.collected.tests
+        return process
+
+    def _task(self, changed: Codes) -> Task:
+        engine, folder = self.plan.engine, self.path if self.path.is_dir() else self.path.parent
+        hidden = [] if PACKAGES.is_relative_to(folder.resolve()) else [str(folder.resolve())]
+        return Task(
+            root=str(engine.root),
+            sources=dict(engine.sources),
+            files=dict(self.files),
+            changed=changed,
+            hidden=hidden,
+            conftest=self.plan.allow_conftest,
+        )
+
+    def _reloaded(self, changed: Codes, run: Run) -> Observed:
+        """Run the tests in a new process; all fail there if they cannot be collected."""
+        process = _Process(self._task(changed), self.plan)
+        try:
+            if process.lost:
+                return Observed(problem=process.collected.problem, path="reloaded")
+            numbers = {name: index for index, name in enumerate(process.collected.tests)}
+            missing = [test for test in run.tests if self.tests[test] not in numbers]
+            if missing:
+                reason = process.collected.problem or "it is not collected"
+                first = Ended(missing[0], "failed", 0.0, reason)
+                return Observed({missing[0]: first}, path="reloaded")
+            names = {numbers[self.tests[test]]: test for test in run.tests}
+            until = None if run.until is None else numbers[self.tests[run.until]]
+            there = msgspec.structs.replace(run, tests=list(names), until=until)
+            observed = self._observed(process, there)
+            assert observed is not None  # nothing is replaced there
+            ended = {
+                names[test]: msgspec.structs.replace(event, test=names[test])
+                for test, event in observed.ended.items()
+            }
+            return Observed(ended, observed.problem, "reloaded")
+        finally:
+            process.end()
+
+    def _observed(self, process: _Process, run: Run) -> Observed | None:
+        """Return what a run reports; None if the code cannot be replaced."""
+        finished = process.run(run)
+        if process.lost:
+            self._lost += 1
+            if process is self._main:
+                self._main = None
+            if self._lost > MOST_LOST:
+                raise NotGradable(f"the process that runs its tests ended: {finished.problem}")
+        self._late += finished.late
+        if self._late > MOST_LATE:
+            raise NotGradable(f"its tests ran out of time {self._late} times")
+        events, _ = split_events(finished.events)
+        if any(isinstance(event, Refused) for event in events):
+            return None
+        allowed = set(run.tests)
+        ended = {e.test: e for e in events if isinstance(e, Ended) and e.test in allowed}
+        return Observed(ended, finished.problem)
+
+
+class _Process:
+    """A confined process that has collected the suite."""
+
+    def __init__(self, task: Task, plan: GradingPlan) -> None:
+        if sys.platform == "win32":
+            raise EnvironmentProblem(
+                "a suite can only be graded where processes fork", "use Linux, for example"
+            )
+        self.limits, self.lost = plan.limits, False
+        libraries = ["numpy.testing"]
+        libraries += ["hypothesis"] if any(b"hypothesis" in f for f in task.files.values()) else []
+        opening = Opening("harness.grade.confined:open_host", tuple(libraries))
+        data = msgspec.msgpack.encode(task)
+        self.worker: Worker = hosted_worker(opening, data, plan.limits, _FORKS)
+        reply = self._request("collecting the tests")
+        if isinstance(reply, Finished):
+            reply = Collected([], reply.problem or "the collection sent something else")
+        self.collected = reply
+
+    def run(self, run: Run) -> Finished:
+        """Carry out a run."""
+        reply = self._request("running the tests", run)
+        return reply if isinstance(reply, Finished) else Finished(b"", "it sent something else")
+
+    def end(self) -> None:
+        """End the process, and everything that it has started."""
+        self.worker.end()
+
+    def _request(self, phase: str, run: Run | None = None) -> Reply:
+        seconds = self.limits.seconds if run is None else run.seconds + PATIENCE
+        message = None if run is None else msgspec.msgpack.encode(run)
+        frame = self.worker.request(seconds, message)
+        reply = decode_reply(frame.payload) if isinstance(frame, Frame) else None
+        if reply is not None:
+            return reply
+        self.lost = True
+        answer = frame if isinstance(frame, NoFrame) else NoFrame.REFUSED
+        failure = failure_of_child(self.worker, answer, self.limits, phase)
+        self.worker.end()
+        late = answer is NoFrame.LATE
+        return Finished(b"", visible(f"{phase}: {failure.message}"), late)

@@ -1,0 +1,126 @@
+"""What the grader sends to the confined process that holds a suite, and what comes back.
+
+The process is sent compiled code for one run at a time, and nothing that says what the code is: a
+correct engine, a twin and a break are the same kind of `Run`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Codes = dict[str, bytes]
+"""Compiled files of an engine (`marshal`), by their path below its root."""
+
+
+class Task(msgspec.Struct, frozen=True):
+    """What a process loads: an engine, and the tests that it collects."""
+
+    root: str
+    sources: dict[str, str]
+    """The files of the correct engine, as anyone can read them."""
+    files: dict[str, bytes]
+    """The test files, by their path below the scratch folder."""
+    changed: Codes = {}
+    """The engine's files that are loaded in place of the correct ones."""
+    hidden: list[str] = []
+    """Folders from which nothing is imported."""
+    conftest: bool = False
+    """Whether the `conftest.py` among the files are loaded."""
+
+
+class Collected(msgspec.Struct, frozen=True, tag="collected"):
+    """The tests of a suite, by their pytest ids; or why there are none."""
+
+    tests: list[str]
+    problem: str = ""
+
+
+class Run(msgspec.Struct, frozen=True):
+    """Tests to run in a fork, after the engine's code was replaced."""
+
+    changed: Codes
+    tests: list[int]
+    """The positions of the tests, in the order in which they are run."""
+    seconds: float
+    """The time limit for all of them."""
+    until: int | None = None
+    """The test after which the fork is ended."""
+    stop: bool = False
+    """Whether to end the fork after the first test that fails."""
+    record: bool = False
+    """Whether to record which functions each test calls."""
+
+
+class Ended(msgspec.Struct, frozen=True, tag="ended"):
+    """A test has ended."""
+
+    test: int
+    result: Literal["passed", "failed", "other"]
+    """`other` for a test that is skipped or expected to fail."""
+    seconds: float
+    message: str = ""
+    """The last line of a failure."""
+    reached: list[int] | None = None
+    """The engine's functions that it calls, if that was recorded; -1 for one that is not known."""
+    inspects: bool = False
+    """Whether it looks at the code of functions, and not only at what they do."""
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused"):
+    """The code cannot be replaced: another process has to load it."""
+
+
+Event = Ended | Refused
+
+
+class Finished(msgspec.Struct, frozen=True, tag="finished"):
+    """What arrived from a fork, and how the fork ended if not by itself."""
+
+    events: bytes
+    problem: str = ""
+    late: bool = False
+    """Whether it did not end in time."""
+
+
+Reply = Collected | Finished
+
+MOST_BYTES = 4 * 1024 * 1024
+"""The largest size of all events of a run."""
+
+_reply: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
+_event: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
+
+
+def decode_reply(payload: bytes) -> Reply | None:
+    """Return the reply in a frame; None if it is not one."""
+    try:
+        return _reply.decode(payload)
+    except msgspec.MsgspecError:
+        return None
+
+
+def encode_event(event: Event) -> bytes:
+    """Return the bytes of an event, with four bytes of length before them."""
+    data = msgspec.msgpack.encode(event)
+    return len(data).to_bytes(4, "big") + data
+
+
+def split_events(data: bytes) -> tuple[list[Event], bytes]:
+    """Return the events at the beginning of the data, and what follows the last of them.
+
+    What follows is incomplete, or not an event.
+    """
+    events: list[Event] = []
+    position = 0
+    while len(data) >= position + 4:
+        end = position + 4 + int.from_bytes(data[position : position + 4], "big")
+        if end > len(data):
+            break
+        try:
+            events.append(_event.decode(data[position + 4 : end]))
+        except msgspec.MsgspecError:
+            break
+        position = end
+    return events, data[position:]

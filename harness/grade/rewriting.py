@@ -1,0 +1,267 @@
+"""Rewriting: other code for a function, which does exactly the same.
+
+Every rewrite preserves results bit for bit, the order of evaluation, exceptions, signatures and
+closures. No operands are exchanged and nothing is re-associated: `a + b` may concatenate or record
+an op, and floating-point sums depend on their order.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from random import Random
+from string import ascii_lowercase
+from typing import Any
+
+from harness.grade.merging import (
+    BLOCKS,
+    Function,
+    Statements,
+    readable,
+    renamable,
+    rename,
+)
+
+
+@dataclass(frozen=True)
+class Rewriter:
+    """Rewrites functions at random.
+
+    Parameters
+    ----------
+    random : Random
+        Decides what is rewritten.
+    fresh : callable
+        Returns a name that the file does not use.
+    addressed : bool
+        Whether the builtin `id` can be called: the file does not use this name for anything else.
+    """
+
+    random: Random
+    fresh: Callable[[], str]
+    addressed: bool = True
+
+    def rewrite(self, function: Function) -> None:
+        """Rewrite a function in place."""
+        expressions = _Expressions(self.random)
+        for statement in function.body:
+            expressions.visit(statement)  # in place: it replaces no statement
+        function.body = self._block(function.body, readable(function))
+        rename(function, {name: self.fresh() for name in renamable(function)})
+
+    def condition(self, value: bool, names: Sequence[str]) -> ast.expr:
+        """Return an expression that always has this value, and that no compiler evaluates.
+
+        A square leaves only some remainders; it is that of the address of one of the `names`.
+        """
+        modulus, shift = self.random.randrange(7, 200), self.random.randrange(1, 1000)
+        remainders = {n * n % modulus for n in range(modulus)}
+        never = self.random.choice([n for n in range(modulus) if n not in remainders])
+        if names and self.addressed:
+            number = f"id({self.random.choice(names)})"
+        else:
+            letters = self.random.sample(ascii_lowercase, 9)
+            number = f"{''.join(letters)!r}.find({self.random.choice(letters)!r})"
+        sign = "!=" if value else "=="
+        text = f"({number} ** 2 + {shift}) % {modulus} {sign} {(never + shift) % modulus}"
+        return ast.parse(text, mode="eval").body
+
+    # ----- Statements -----
+
+    def _block(self, block: Statements, names: Sequence[str]) -> Statements:
+        out: Statements = []
+        for position, statement in enumerate(block):
+            first = position == 0 and _is_text(statement)
+            if not isinstance(statement, Function | ast.ClassDef):
+                for name in BLOCKS:
+                    if inner := getattr(statement, name, None):
+                        setattr(statement, name, self._block(inner, names))
+            out += [statement] if first else self._statement(statement)
+            if names and self.random.random() < 0.3 and not _ends(statement):
+                out.append(self._idle(names))
+        return out
+
+    def _statement(self, statement: ast.stmt) -> Statements:
+        """Return the statements that replace one."""
+        match statement:
+            case ast.If(orelse=[_, *_]) if self._perhaps(0.5):
+                test, body, orelse = statement.test, statement.body, statement.orelse
+                statement = ast.If(_negated(test), orelse, body)
+            case ast.Return(value=ast.IfExp(test, one, other)) if self._perhaps(0.5):
+                return [ast.If(test, [ast.Return(one)], []), ast.Return(other)]
+            case ast.Assign(targets, ast.IfExp(test, one, other)) if self._perhaps(0.5):
+                first, second = ast.Assign(targets, one), ast.Assign(deepcopy(targets), other)
+                return [ast.If(test, [first], [second])]
+        out: Statements = []
+        for name in ("value", "test", "iter"):
+            value = getattr(statement, name, None)
+            # The test of a loop is evaluated again, and `x += value` reads x before the value.
+            if isinstance(value, ast.expr) and not isinstance(statement, ast.While | ast.AugAssign):
+                out, value = self._named_parts(value)
+                setattr(statement, name, value)
+        return [*out, statement]
+
+    def _named_parts(self, value: ast.expr) -> tuple[Statements, ast.expr]:
+        """Give names to some of the parts that are evaluated first; return the rest."""
+        out: Statements = []
+        while self._perhaps(0.6):
+            holder = ast.Expr(value)
+            path = list(_first_evaluated(holder))
+            if not path:
+                break
+            parent, name, index = self.random.choice(path)
+            part = _get(parent, name, index)
+            own = self.fresh()
+            out.append(ast.Assign([ast.Name(own, ast.Store())], part))
+            _set(parent, name, index, ast.Name(own, ast.Load()))
+            value = holder.value
+        return out, value
+
+    def _idle(self, names: Sequence[str]) -> ast.stmt:
+        """Return a statement that has no effect."""
+        value = ast.Name(self.random.choice(names), ast.Load())
+        assignment = ast.Assign([ast.Name(self.fresh(), ast.Store())], value)
+        if self._perhaps(0.5):
+            return assignment
+        return ast.If(self.condition(self._perhaps(0.5), names), [assignment], [])
+
+    def _perhaps(self, share: float) -> bool:
+        return self.random.random() < share
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _ends(statement: ast.stmt) -> bool:
+    """Whether nothing can follow a statement, or nothing may come before the next one."""
+    return isinstance(
+        statement,
+        ast.Return | ast.Raise | ast.Continue | ast.Break | ast.Global | ast.Nonlocal,
+    )
+
+
+def _negated(test: ast.expr) -> ast.expr:
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return test.operand
+    return ast.UnaryOp(ast.Not(), test)
+
+
+# ----- What is evaluated first -----
+
+Place = tuple[ast.AST, str, int | None]
+"""A node, one of its fields, and a position if the field is a list."""
+
+
+def _first_evaluated(node: ast.AST) -> Iterator[Place]:
+    """Yield the places of the expressions before which nothing but names is evaluated.
+
+    The outermost comes first.
+    """
+    place = _first(node)
+    while place is not None:
+        part = _get(*place)
+        if isinstance(part, ast.Name | ast.Constant | ast.Starred):
+            return
+        yield place
+        place = _first(part)
+
+
+def _first(node: ast.AST) -> Place | None:
+    """Return the place of the part of an expression that is evaluated first."""
+    match node:
+        case ast.Expr() | ast.Attribute() | ast.Subscript():
+            return node, "value", None
+        case ast.BinOp() | ast.Compare():
+            return node, "left", None
+        case ast.UnaryOp():
+            return node, "operand", None
+        case ast.IfExp():
+            return node, "test", None
+        case ast.BoolOp():
+            return node, "values", 0
+        case ast.Tuple(elts=[_, *_]) | ast.List(elts=[_, *_]):
+            return node, "elts", 0
+        case ast.Call(func=ast.Name(), args=[_, *_]):
+            return node, "args", 0
+        case ast.Call(func=ast.Attribute()):
+            return node, "func", None
+    return None
+
+
+def _get(node: ast.AST, name: str, index: int | None) -> ast.expr:
+    value = getattr(node, name)
+    part: ast.expr = value if index is None else value[index]
+    return part
+
+
+def _set(node: ast.AST, name: str, index: int | None, value: ast.expr) -> None:
+    if index is None:
+        setattr(node, name, value)
+    else:
+        getattr(node, name)[index] = value
+
+
+# ----- Expressions -----
+
+_MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.Gt,
+    ast.Gt: ast.Lt,
+    ast.LtE: ast.GtE,
+    ast.GtE: ast.LtE,
+    ast.Eq: ast.Eq,
+    ast.NotEq: ast.NotEq,
+    ast.Is: ast.Is,
+    ast.IsNot: ast.IsNot,
+}
+
+
+_LEFT_OUT = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
+    *(ast.JoinedStr, ast.pattern, ast.AnnAssign),
+)
+
+
+class _Expressions(ast.NodeTransformer):
+    """Rewrites the expressions of a statement."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def visit(self, node: ast.AST) -> Any:
+        """Leave out what is not evaluated as it is written, and what belongs to another scope."""
+        return node if isinstance(node, _LEFT_OUT) else super().visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        """`x < 2` is `2 > x`: Python asks x in both cases."""
+        self.generic_visit(node)
+        (left, operator, right), more = (node.left, node.ops[0], node.comparators[0]), node.ops[1:]
+        plain = isinstance(right, ast.Constant) and type(operator) in _MIRRORED and not more
+        if plain and self._random.random() < 0.5:
+            return ast.Compare(right, [_MIRRORED[type(operator)]()], [left])
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        """`a if c else b` is `b if not c else a`."""
+        self.generic_visit(node)
+        if self._random.random() < 0.5:
+            return ast.IfExp(_negated(node.test), node.orelse, node.body)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """The order of named arguments does not matter if nothing is computed for them."""
+        if not (isinstance(node.func, ast.Name) and node.func.id in ("super", "dict")):
+            self.generic_visit(node)
+        simple = (isinstance(each.value, ast.Name | ast.Constant) for each in node.keywords)
+        if all(each.arg for each in node.keywords) and all(simple):
+            self._random.shuffle(node.keywords)
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """`x` is `(x,)[0]`."""
+        if isinstance(node.ctx, ast.Load) and self._random.random() < 0.1:
+            pair = ast.Tuple([node], ast.Load())
+            return ast.Subscript(pair, ast.Constant(0), ast.Load())
+        return node

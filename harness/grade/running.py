@@ -1,0 +1,138 @@
+"""Running collected tests, without pytest's reports, and recording what they call."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType
+from typing import Any, Literal
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from harness.core.run import message_of
+from harness.grade.calls import CALLS
+
+
+def failing(items: Sequence[pytest.Item], order: Sequence[int], *, stop: bool) -> Iterator[int]:
+    """Run the tests in this order; yield those that fail, only the first one with `stop`."""
+    outcomes = Outcomes()
+    items[0].config.pluginmanager.register(outcomes)
+    for position, index in enumerate(order):
+        following = order[position + 1] if position + 1 < len(order) else None
+        outcomes.run(items[index], None if following is None else items[following])
+        if outcomes.result == "failed":
+            yield index
+            if stop:
+                return
+
+
+class Outcomes:
+    """A plugin that runs tests without reporting them, and notes how the last one ended."""
+
+    def __init__(self) -> None:
+        self.result: Literal["passed", "failed", "other"] = "other"
+        self.message = ""
+        """The exception of a test that failed, on one line."""
+
+    def run(self, item: pytest.Item, following: pytest.Item | None) -> None:
+        """Run a test with its fixtures; `following` is the test that comes next."""
+        self.result, self.message = "other", ""
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        """Run setup, test and teardown, and note whether one of them fails."""
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        if any(report.failed for report in reports):
+            self.result = "failed"
+        elif any(
+            report.when == "call" and report.passed and not hasattr(report, "wasxfail")
+            for report in reports
+        ):
+            self.result = "passed"
+        return True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> None:
+        """Note the exception."""
+        if call.excinfo is not None and not self.message:
+            self.message = exception_text(call.excinfo.value)
+
+
+def exception_text(error: BaseException) -> str:
+    """Return an exception's type and the first line of its message."""
+    lines = message_of(error).strip().split("\n")
+    return f"{type(error).__name__}: {lines[0]}"[:300]
+
+
+@dataclass
+class Record:
+    """What a test has called, with its fixtures."""
+
+    called: Collection[CodeType] | None = None
+    """None before the test has ended, and if something was lost."""
+
+
+class Recording:
+    """A plugin that records what tests and their fixtures call."""
+
+    def __init__(self) -> None:
+        self.fixtures: dict[Any, dict[int, CodeType]] = {}
+        """What each fixture calls while it is set up: every test that uses it reaches that too."""
+
+    @contextmanager
+    def of(self, item: pytest.Item) -> Iterator[Record]:
+        """Record what is called in this context, in which the test is run."""
+        record, called = Record(), dict[int, CodeType]()
+        CALLS.start()
+        with CALLS.recorded(called):
+            yield record
+        complete = CALLS.stop()
+        for fixture in _fixtures(item):
+            called |= self.fixtures.get(fixture, {})
+        record.called = called.values() if complete else None
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Generator[None, None, None]:
+        """Record what a fixture calls."""
+        with CALLS.recorded(self.fixtures.setdefault(fixturedef, {})):
+            yield
+
+
+def _fixtures(item: pytest.Item) -> Iterator[Any]:
+    """Yield the definitions of all fixtures that a test uses."""
+    info = getattr(item, "_fixtureinfo", None)
+    for definitions in info.name2fixturedefs.values() if info else ():
+        yield from definitions
+
+
+def fix_hypothesis() -> None:
+    """Let Hypothesis draw the same examples in every run."""
+    with suppress(ImportError):
+        from hypothesis import settings
+
+        settings.register_profile(
+            "breaklab", settings.default, derandomize=True, database=None, deadline=None
+        )
+        settings.load_profile("breaklab")
+
+
+def be_silent(config: pytest.Config) -> None:
+    """Discard everything that is printed, and restart pytest's capturing."""
+    config.option.tbstyle = "native"  # nobody reads it, and this is the fastest
+    config.option.usepdb = False
+    capture = config.pluginmanager.getplugin("capturemanager")
+    if capture is not None:
+        capture.stop_global_capturing()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nowhere, number)
+    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  until it ends
+    sys.stderr = sys.stdout
+    if capture is not None:
+        capture.start_global_capturing()

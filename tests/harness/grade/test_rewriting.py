@@ -1,0 +1,203 @@
+"""A rewritten function does exactly the same: results, order of evaluation, exceptions."""
+
+import ast
+import inspect
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from harness.grade.merging import Function
+from harness.grade.rewriting import Rewriter
+
+FUNCTIONS = """
+def branches(log, x):
+    "A docstring."
+    y = log(1) if x > 1 else log(2)
+    if x == 2:
+        y += log(3)
+    elif not log(0):
+        y = y - 1
+    else:
+        y = 7
+    return (y, log(4)) if y != 3 else None
+
+def order(log, x):
+    total = log(1) + log(2) * log(3) - [log(4), log(5)][log(0)]
+    total += log(6)
+    return log(total) and log.__name__ or log("last")
+
+def loops(log, x):
+    out, i = [], 0
+    while i < x:
+        i += 1
+        if i % 2 == 0:
+            continue
+        for j, y in enumerate(range(i), start=log(1)):
+            out.append((j, y))
+            if 3 < y:
+                break
+        else:
+            out.append(log("else"))
+    return sum(a for a, _ in out), [i for i in out if x is not None], {i: x for i in range(2)}
+
+def closures(log, x):
+    count = 0
+    scale = log(2)
+    def add(y, scale=scale):
+        nonlocal count
+        count += y * scale
+        return lambda z: (count, z, x)
+    return add(x)(log(3)), add(1)(2), count
+
+def generator(log, x):
+    got = yield log(1)
+    yield got
+    for value in range(x):
+        sent = yield value
+        if sent is None:
+            yield log(f"{value!r:>4} {x}")
+    return log("done")
+
+def errors(log, x):
+    try:
+        y = log(1) / (x - 2)
+    except ZeroDivisionError as error:
+        y = str(error)
+        raise ValueError(y) from error
+    finally:
+        log("finally")
+    with log.context as entered:
+        del y
+    return log(entered), y
+
+def arguments(log, x, *rest, flag=False, **more):
+    del flag
+    named = log.call(b=x, a=1)
+    return dict(b=1, a=x), named, rest, log.call(c=log(1), a=log(2))
+
+def shadowed(log, x):
+    first = [x for x in range(x)]
+    second = (lambda first: first + 1)(x)
+    class Inner:
+        first = x
+        third = second
+    return first, Inner.first, Inner.third, log(2) < x < log(4), locals().keys() >= {"first"}
+
+class Base:
+    def method(self, log, x):
+        return log("base"), x
+
+class Derived(Base):
+    def method(self, log, x):
+        out = super().method(log, x + 1)
+        match out:
+            case ("base", 3):
+                return log("three"), self.__class__.__name__, __class__.__name__
+            case (name, number):
+                pass
+        assert number == x + 1, "no"
+        return name, number
+
+def method(log, x):
+    return Derived().method(log, x)
+"""
+
+NAMES = ("branches", "order", "loops", "closures", "generator", "errors", "arguments", "shadowed")
+
+
+class Log:
+    """Returns what it is called with, and records all calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.__name__ = "log"
+
+    def __call__(self, value: Any) -> Any:
+        self.calls.append(value)
+        return value
+
+    def call(self, **named: Any) -> Any:
+        self.calls.append(sorted(named.items()))
+        return named
+
+    @property
+    def context(self) -> "Log":
+        self.calls.append("context")
+        return self
+
+    def __enter__(self) -> str:
+        self.calls.append("enter")
+        return "entered"
+
+    def __exit__(self, *_: object) -> None:
+        self.calls.append("exit")
+
+
+def rewritten(text: str, seed: int) -> str:
+    tree, numbers = ast.parse(text), iter(range(10_000))
+    rewriter = Rewriter(Random(seed), lambda: f"fresh_{next(numbers)}")
+    for node in list(ast.walk(tree)):
+        if isinstance(node, Function):
+            rewriter.rewrite(node)
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def outcome(text: str, name: str, x: int) -> Sequence[Any]:
+    """What a function returns or raises, and all that it calls meanwhile."""
+    names: dict[str, Any] = {}
+    exec(text, names)  # noqa: S102  a sample
+    log = Log()
+    try:
+        result = names[name](log, x)
+        if inspect.isgenerator(result):
+            result = list(_driven(result))
+    except Exception as error:
+        result = type(error), str(error), type(error.__cause__)
+    return result, log.calls, inspect.signature(names[name]), names[name].__doc__
+
+
+def _driven(generator: Any) -> Iterator[Any]:
+    yield next(generator)
+    try:
+        yield generator.send("sent")
+        while True:
+            yield next(generator)
+    except StopIteration as end:
+        yield end.value
+
+
+@pytest.mark.parametrize("name", [*NAMES, "method"])
+def test_a_rewritten_function_does_the_same_in_the_same_order(name: str) -> None:
+    texts = {rewritten(FUNCTIONS, seed) for seed in range(25)}
+    assert len(texts) == 25
+    for x in (1, 2, 5):
+        expected = outcome(FUNCTIONS, name, x)
+        if name == "errors":  # the message of an UnboundLocalError names the variable
+            expected = expected[0][:1], *expected[1:]
+        for text in texts:
+            observed = outcome(text, name, x)
+            if name == "errors":
+                observed = observed[0][:1], *observed[1:]
+            assert observed == expected, text
+
+
+def test_each_kind_of_rewrite_occurs() -> None:
+    text = "".join(rewritten(FUNCTIONS, seed) for seed in range(20))
+    for each in ("1 < x", "(log,)[0]", " if not x", "a=1, b=x", "(id(", "else:\n        fresh"):
+        assert each in text
+    assert " got" not in text  # a local variable
+
+
+@pytest.mark.parametrize("value", [True, False])
+@pytest.mark.parametrize("names", [[], ["x", "y"]])
+def test_a_condition_always_has_its_value_and_is_not_folded(value: bool, names: list[str]) -> None:
+    for seed in range(200):
+        rewriter = Rewriter(Random(seed), str)
+        condition = ast.unparse(rewriter.condition(value, names))
+        code = compile(condition, "condition", "eval")
+        for x in (object(), "text", 3):
+            value_here = eval(code, {"x": x, "y": [x]})  # noqa: S307  our own
+            assert value_here is value
+        assert len(code.co_code) > 20

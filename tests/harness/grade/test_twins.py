@@ -1,0 +1,323 @@
+"""A composed break behaves like the break, its twin like the clean engine, and neither shows it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from random import Random
+from types import CodeType
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.core.errors import EnvironmentProblem
+from harness.core.run import Failure, Run
+from harness.engines.engine import Engine, find_engine
+from harness.engines.loader import compile_files
+from harness.experiment.baseline import Baseline, failed_runs, job_for
+from harness.experiment.patching import prepare, put
+from harness.grade.merging import Version
+from harness.grade.twins import Composed, compose, compose_file, compose_files
+from harness.pages.front_matter import Break
+from harness.pages.probe import Probe
+from harness.runs.cache import open_cache
+from harness.runs.coverage import functions_with_sites
+from harness.runs.isolated import EngineDoesNotLoad, run_isolated
+from harness.sandbox.limits import Limits
+from tests.harness.bundled import CATALOGUE, bundled_pages
+
+ENGINE = find_engine()
+SEED = b"secret"
+LIMITS = Limits(cpu_seconds=5)
+
+BREAKS = [page.id for page in bundled_pages() if isinstance(page.front, Break)]
+SOME = (
+    "skip-unbroadcast",  # one expression at two sites
+    "visited-missing",  # a statement deleted
+    "adam-shared-moments",
+    "zero-grad-after-backward",
+    "tape-watch-is-forever",
+    "leaky-split",
+)
+OTHERS = [page_id for page_id in BREAKS if page_id not in SOME[:3]]
+
+
+def composed(page_id: str, seed: bytes = SEED) -> Composed:
+    result = compose(ENGINE, CATALOGUE.page(page_id), seed)
+    assert result is not None
+    return result
+
+
+def with_files(files: Mapping[str, str]) -> Engine:
+    return replace(ENGINE, sources={**ENGINE.sources, **files})
+
+
+def runs_on(engine: Engine, probes: Sequence[Probe]) -> list[Run]:
+    job = job_for(engine.without_sites(), probes, LIMITS)
+    try:
+        return run_isolated(job)
+    except EngineDoesNotLoad as error:
+        return failed_runs(job, error)
+
+
+def observed(runs: Sequence[Run]) -> list[bytes]:
+    """What was observed, encoded, since NaN equals NaN then; without the places in the text."""
+    plain = (
+        msgspec.structs.replace(run, seconds=0.0, swapped=False, failure=_anywhere(run.failure))
+        for run in runs
+    )
+    return [msgspec.msgpack.encode(run) for run in plain]
+
+
+def _anywhere(failure: Failure | None) -> Failure | None:
+    """The failure without its line, and without a message that may name a local variable."""
+    if failure is None:
+        return None
+    named = failure.type in ("UnboundLocalError", "EngineDoesNotLoad")
+    return msgspec.structs.replace(
+        failure, where="", origin=None, message="" if named else failure.message
+    )
+
+
+@cache
+def coverage() -> dict[str, frozenset[str] | None]:
+    """The functions that each shared probe calls."""
+    probes = tuple(CATALOGUE.shared_probes.values())
+    baseline = Baseline(open_cache(), ())
+    called = baseline.coverage(ENGINE, probes)
+    names = [probe.name for probe in probes for _ in probe.losses]
+    return dict(zip(names, called, strict=True))
+
+
+def probes_reaching(page_id: str) -> tuple[Probe, ...]:
+    """The probes of a break's page, and all shared probes that call a function it changes."""
+    experiment = prepare(CATALOGUE.page(page_id), CATALOGUE, ENGINE)
+    changed = functions_with_sites(ENGINE.root, ENGINE.sources, experiment.broken.sites)
+    names = {probe.name for probe in experiment.probes}
+    others = (
+        probe
+        for name, probe in CATALOGUE.shared_probes.items()
+        if name not in names
+        and (changed is None or (called := coverage()[name]) is None or changed & called)
+    )
+    return (*experiment.probes, *others)
+
+
+def assert_behaves_as_it_should(page_id: str, probes: Sequence[Probe]) -> bool:
+    """Return whether the break was swapped in."""
+    files = composed(page_id)
+    plain = runs_on(replace(ENGINE, sources=put(CATALOGUE.page(page_id), ENGINE).sources), probes)
+    broken, twin = (runs_on(with_files(each), probes) for each in (files.broken, files.twin))
+    assert observed(broken) == observed(plain)
+    assert observed(twin) == observed(runs_on(ENGINE, probes))
+    if any(run.swapped for run in plain):
+        assert any(run.swapped for run in broken)
+        assert any(run.swapped for run in twin)
+    return any(run.swapped for run in plain)
+
+
+@pytest.mark.parametrize("page_id", SOME)
+def test_broken_and_twin_behave_like_the_break_and_the_clean_engine(page_id: str) -> None:
+    page = CATALOGUE.page(page_id)
+    assert assert_behaves_as_it_should(page_id, CATALOGUE.probes_for(page))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page_id", BREAKS)
+def test_that_holds_for_every_break_on_every_probe_that_reaches_it(page_id: str) -> None:
+    assert_behaves_as_it_should(page_id, probes_reaching(page_id))
+
+
+# ----- What a look at the code shows -----
+
+
+def codes(files: Mapping[str, str]) -> Iterator[CodeType]:
+    pending = list(compile_files(ENGINE.root, dict(files), ()).values())
+    while pending:
+        code = pending.pop()
+        yield code
+        pending += (each for each in code.co_consts if isinstance(each, CodeType))
+
+
+def names_in(files: Mapping[str, str]) -> set[str]:
+    return {name for code in codes(files) for name in code.co_names}
+
+
+def constants_in(files: Mapping[str, str]) -> set[str]:
+    constants = (constant for code in codes(files) for constant in code.co_consts)
+    return {repr(each) for each in constants if not isinstance(each, CodeType)}
+
+
+def instructions_in(files: Mapping[str, str]) -> int:
+    return sum(len(code.co_code) for code in codes(files))
+
+
+@pytest.mark.parametrize(
+    "page_id", [*SOME[:3], *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
+)
+def test_neither_names_nor_constants_nor_length_nor_text_tell_them_apart(page_id: str) -> None:
+    published = put(CATALOGUE.page(page_id), ENGINE).sources
+    pairs = [composed(page_id, bytes([seed])) for seed in range(5)]
+    for pair in pairs:
+        assert pair.broken.keys() == pair.twin.keys()
+        plain = {file: published[file] for file in pair.twin}
+        original = {file: ENGINE.sources[file] for file in pair.twin}
+        for one in (pair.broken, pair.twin):
+            assert names_in(one) >= names_in(plain) | names_in(original)
+            assert constants_in(one) >= constants_in(plain) | constants_in(original)
+            for file, text in one.items():
+                assert text not in (plain[file], original[file])
+        assert names_in(pair.broken) == names_in(pair.twin)
+    broken = [instructions_in(pair.broken) for pair in pairs]
+    twins = [instructions_in(pair.twin) for pair in pairs]
+    assert min(broken) < max(twins)
+    assert min(twins) < max(broken)
+    texts = {text for pair in pairs for one in (pair.broken, pair.twin) for text in one.values()}
+    assert len(texts) == sum(2 * len(pair.broken) for pair in pairs)
+
+
+def test_the_same_seed_gives_the_same_text() -> None:
+    assert composed("skip-unbroadcast") == composed("skip-unbroadcast")
+
+
+def test_unchanged_code_keeps_its_lines() -> None:
+    text = composed("skip-unbroadcast").twin["minigrad/elementwise.py"]
+    before, _, after = ENGINE.sources["minigrad/elementwise.py"].partition(
+        "        return unbroadcast(g, a.shape), unbroadcast(g, b.shape)\n"
+    )
+    assert text.startswith(before)
+    assert text.endswith(after)
+
+
+def test_a_break_without_a_site_is_not_composed() -> None:
+    empty = replace(ENGINE, sources={"minigrad/__init__.py": ""})
+    assert compose(empty, CATALOGUE.page("skip-unbroadcast"), SEED) is None
+
+
+def test_a_file_that_cannot_be_rewritten_is_a_problem_with_a_remedy() -> None:
+    deep = {"deep.py": f"def deep(x):\n    return {'+'.join('x' * 900)}\n"}
+    with pytest.raises(EnvironmentProblem, match=r"deep.py: .* cannot be rewritten") as raised:
+        compose_files(deep, {"deep.py": "def deep(x):\n    return x\n"}, "clean", SEED)
+    assert raised.value.remedy
+
+
+# ----- Any change that a page can make -----
+
+
+TEXT = """
+import functools
+
+LIMIT = 3
+
+
+def counted(function):
+    "Count the calls."
+    @functools.wraps(function)
+    def wrapped(*values):
+        wrapped.calls += 1
+        return function(*values)
+    wrapped.calls = 0
+    return wrapped
+
+
+class Box:
+    size = 2
+
+    @counted
+    def area(self, times=1):
+        "The area."
+        total = 0
+        for side in range(self.size):
+            if side == LIMIT: total += 5
+            elif side:
+                total = total + side * times
+            else:
+                total += 1
+        def scaled(factor):
+            return factor * total
+        return scaled(2), [scaled(i) for i in range(2)]
+
+    def name(self): return type(self).__name__.lower()
+
+
+def values(count):
+    try:
+        total = sum(range(count))
+    except TypeError:
+        return []
+    return list(range(total))
+
+
+def run():
+    box = Box()
+    return (
+        box.area(), box.area(3), box.name(), values(3), values("x"), Box.area.calls,
+        LIMIT, Box.area.__doc__, sorted(key for key in vars(Box) if key[0] != "_"),
+        sorted(name for name in globals() if name[0] != "_"),
+    )
+"""
+CHANGES = [
+    [("LIMIT = 3", "LIMIT = 1")],
+    [("LIMIT = 3", "")],
+    [("LIMIT = 3", "LIMIT = 3\nOTHER = LIMIT")],
+    [("    size = 2", "    size = 3\n    other = 4")],
+    [("    size = 2\n", "")],
+    [("    @counted\n", "")],
+    [("class Box:", "class Box(dict):")],
+    [("times=1", "times=2")],
+    [('    "The area."', '    "Another text."'), ("total + side", "total - side")],
+    [('        "The area."\n', "")],
+    [('    "The area."', "    total = 1")],
+    [("total += 5", "pass"), ("== LIMIT", "== LIMIT - 2")],
+    [("            elif side:\n                total = total + side * times\n", "")],
+    [("            else:\n                total += 1\n", "")],
+    [("total += 1\n", "total += 1\n                continue\n")],
+    [("return factor * total", "return total"), ("scaled(2),", "scaled(3),")],
+    [
+        (
+            "return factor * total",
+            "nonlocal total\n            total += factor\n            return total",
+        )
+    ],
+    [("total = 0\n", "global LIMIT\n        LIMIT = LIMIT + 1\n        total = LIMIT\n")],
+    [("total = 0\n", "total, LIMIT = 0, 1\n")],
+    [("total = 0\n", "total = id = 0\n"), ("side * times", "id")],
+    [("def scaled(factor):\n            return factor * total", "scaled = total.__add__")],
+    [("def scaled(factor):", "def scaled(factor, more=1):"), ("factor * total", "factor - more")],
+    [("type(self).__name__.lower()", "'a box'")],
+    [("    return list(range(total))", "    yield total")],
+    [("    except TypeError:\n        return []", "    finally:\n        count = 2")],
+    [("sum(range(count))", "sum(count for count in range(count + 1))")],
+    [("sum(range(count))", "(range := count) and 2"), ("list(range(total))", "[range] * total")],
+    [("import functools\n", "import functools\nimport math\n"), ("sum(r", "math.prod(r")],
+    [("def values(count):", "def values(count, more=()):"), ("return []", "return [more]")],
+]
+
+
+def result_of(text: str) -> Any:
+    names: dict[str, Any] = {"__name__": "box"}
+    try:
+        exec(compile(text, "box.py", "exec", dont_inherit=True), names)  # noqa: S102  a sample
+        return [next(each) if hasattr(each, "send") else each for each in names["run"]()]
+    except Exception as error:
+        return type(error)
+
+
+@pytest.mark.parametrize(("indent", "seeds"), [("    ", 3), ("  ", 1), ("\t", 1)])
+def test_any_change_can_be_composed(indent: str, seeds: int) -> None:
+    text = TEXT.replace("    ", indent)
+    for change in CHANGES:
+        changed = TEXT
+        for old, new in change:
+            assert old in changed
+            changed = changed.replace(old, new)
+        versions: dict[Version, str] = {"clean": text, "broken": changed.replace("    ", indent)}
+        for seed, (live, version) in product(range(seeds), versions.items()):
+            out = compose_file(text, versions["broken"], live, Random(seed))
+            assert _but_docstring(result_of(out)) == _but_docstring(result_of(version)), out
+
+
+def _but_docstring(result: Any) -> Any:
+    """A docstring remains that of the clean version: it must be the first line of its function."""
+    return [*result[:7], *result[8:]] if isinstance(result, list) else result
