@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from harness.cli.session import print_json
 from harness.core.errors import UsageError
+from harness.engines import nearest_settings
 from harness.sandbox.signals import Terminated
 
 if TYPE_CHECKING:
@@ -21,25 +23,40 @@ if TYPE_CHECKING:
 class CohortOptions:
     """The options of a cohort."""
 
-    out: Path
-    workers: int | None = None
+    workers: int | None
     """Processes; None for as many as there are cores."""
-    shard: str | None = None
-    dask: str | None = None
+    shard: str | None
+    dask: str | None
     """The address of a Dask scheduler."""
-    seconds: float = 900.0
+    seconds: float
     """The time limit for one submission."""
-    seed: bytes | None = None
+    seed: bytes | None
+    json: bool
+
+
+def engine_argument(name: str | None) -> str | None:
+    """Return an engine's name so that it means the same in any folder; None for minigrad."""
+    if name is None:
+        settings = nearest_settings(Path())
+        return None if settings is None else str(settings)
+    file, colon, rest = name.partition(":")
+    return f"{Path(file).resolve()}{colon}{rest}" if Path(file).is_file() else name
 
 
 def grade_submissions(
-    folder: Path, options: CohortOptions, opening_for: Callable[[bytes], Opening]
+    folders: Sequence[Path],
+    out: Path | None,
+    options: CohortOptions,
+    opening_for: Callable[[bytes], Opening],
 ) -> int:
     """Grade the submissions that have no result yet, and return the exit status."""
     from harness.grade.cohort.run import WHOLE, grade_cohort, local_pool, parse_shard
     from harness.report.cohort import Progress
     from harness.sandbox.pool import available_cores
 
+    if len(folders) != 1:
+        raise UsageError("a cohort is in one folder", "put all submissions into the same folder")
+    out = _required(out)
     shard = parse_shard(options.shard) if options.shard else WHOLE
     pool = local_pool(options.workers or available_cores(), options.seconds)
     if options.dask:
@@ -49,8 +66,8 @@ def grade_submissions(
     with Progress() as progress:
         try:
             roster = grade_cohort(
-                folder,
-                options.out,
+                folders[0],
+                out,
                 opening_for,
                 pool,
                 shard=shard,
@@ -65,11 +82,15 @@ def grade_submissions(
             raise typer.Exit(130) from None
     if shard.of > 1:
         print(f"All {progress.total} submissions of shard {options.shard} are graded.")
-        print(
-            f"next: harness grade --merge {options.out} ... --out DIR, with all {shard.of} shards"
-        )
+        print(f"next, with all {shard.of} shards: harness grade --merge {out} ... --out DIR")
         return 0
-    return _show(options.out, roster)
+    return _show(out, roster, json=options.json)
+
+
+def _required(out: Path | None) -> Path:
+    if out is None:
+        raise UsageError("a cohort needs a folder for its results", "name it: --out DIR")
+    return out
 
 
 def _say_how_to_continue(done: int, total: int) -> None:
@@ -77,18 +98,19 @@ def _say_how_to_continue(done: int, total: int) -> None:
     print(f"harness: stopped; {done} of {total} submissions are graded{rest}", file=sys.stderr)
 
 
-def merge_shards(folders: Sequence[Path], out: Path) -> int:
+def merge_shards(folders: Sequence[Path], out: Path | None, *, json: bool) -> int:
     """Merge the results of shards, and return the exit status."""
     from harness.grade.cohort.merge import merge
 
-    return _show(out, merge(folders, out))
+    out = _required(out)
+    return _show(out, merge(folders, out), json=json)
 
 
-def _show(out: Path, roster: Mapping[str, str]) -> int:
+def _show(out: Path, roster: Mapping[str, str], *, json: bool) -> int:
     """Write and print the results; return 3 if the grader failed at one, and otherwise 0."""
     from harness.grade.cohort.folder import write_file
     from harness.grade.cohort.tally import tally
-    from harness.report.cohort import summary, to_csv, to_markdown
+    from harness.report.cohort import as_table, summary, to_csv, to_markdown
 
     result = tally(out, roster)
     if result.missing:
@@ -99,9 +121,12 @@ def _show(out: Path, roster: Mapping[str, str]) -> int:
         )
     write_file(out / "scores.csv", to_csv(result))
     write_file(out / "missed.md", to_markdown(result))
-    for line in summary(result):
-        print(line)
-    print(f"Written to {out}: scores.csv, missed.md")
+    if json:
+        print_json(as_table(result))
+    else:
+        for line in summary(result):
+            print(line)
+        print(f"Written to {out}: scores.csv, missed.md")
     if result.failed:
         print(
             f"harness: the grader failed at {len(result.failed)} of them; "

@@ -50,6 +50,15 @@ def _cell(value: str | float | bool | None) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
+def as_table(tally: Tally) -> dict[str, object]:
+    """Return the results for JSON: the rows of the CSV, and the counts for each break."""
+    breaks = [
+        {"break": count.break_, "family": count.family, "level": count.level, **count.fates}
+        for count in tally.breaks
+    ]
+    return {"schema": 1, "submissions": tally.rows, "breaks": breaks, "failed": tally.failed}
+
+
 def to_markdown(tally: Tally) -> bytes:
     """Return a table of the breaks: first those that most submissions miss."""
     number = len(tally.gradable)

@@ -5,10 +5,11 @@ A process opens the grader once, from data that can be sent to it, and grades ma
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -34,7 +35,8 @@ class Opening(msgspec.Struct, frozen=True):
 
     function: str
     """`module:function`, called with the arguments and the seed; it returns a Grader."""
-    arguments: dict[str, str | float | bool | list[str] | None]
+    arguments: dict[str, Any]
+    """Values that JSON can hold."""
     seed: bytes
 
     def open(self) -> Grader:
@@ -55,8 +57,17 @@ def grade_files(grade: Grade, name: str, files: Mapping[str, bytes]) -> SuiteRep
             file = folder / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(data)
-        top = next(iter(files)).partition("/")[0]
-        return msgspec.structs.replace(grade(folder / top), suite=[name])
+        report = grade(folder / next(iter(files)).partition("/")[0])
+        return msgspec.structs.replace(report, suite=[name], reason=_lasting(report.reason))
+
+
+def _lasting(reason: str) -> str:
+    """Return a reason without what differs from run to run: scratch folders and addresses."""
+    return _ADDRESS.sub("0x...", _SCRATCH.sub("", reason))
+
+
+_SCRATCH = re.compile(r"/[\w/.-]*/breaklab-[\w-]+/")
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
 
 
 def rejection(name: str, reason: str) -> SuiteReport:

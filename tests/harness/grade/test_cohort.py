@@ -38,7 +38,6 @@ class Course:
             (self.submissions / f"{name}.py").write_text(text)
 
     def opening(self, seed: bytes) -> Opening:
-        arguments: dict[str, str | float | bool | list[str] | None]
         arguments = {"log": str(self.log), "catalogue": self.catalogue}
         return Opening("tests.harness.grade.stand_in:open_grader", arguments, seed)
 
