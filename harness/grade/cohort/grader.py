@@ -23,11 +23,13 @@ Raises PageError or UsageError if that is to blame."""
 
 
 class Grader(NamedTuple):
-    """A grader that is ready."""
+    """What grades, once it is prepared."""
 
     grade: Grade
     settings: Mapping[str, str]
     """A value or digest for each thing that a result depends on besides the seed, by its name."""
+    prepare: Callable[[], None]
+    """Computes what all submissions need, which may take a minute, before any fork."""
 
 
 class Opening(msgspec.Struct, frozen=True):

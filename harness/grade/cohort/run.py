@@ -84,7 +84,12 @@ def parse_shard(text: str) -> Shard:
 
 def local_pool(processes: int, seconds: float) -> OpenPool:
     """Return what opens a pool of forks of this process."""
-    return lambda _opening, grader: LocalPool(grader.grade, processes, seconds)
+
+    def open_pool(_opening: Opening, grader: Grader) -> LocalPool:
+        grader.prepare()
+        return LocalPool(grader.grade, processes, seconds)
+
+    return open_pool
 
 
 def grade_cohort(

@@ -132,4 +132,5 @@ def _open(order: Order, pipe: Connection) -> LocalPool | Refusal:
     if different:
         problem = f"a worker grades under other conditions: {', '.join(different)}"
         return Refusal(problem, "install the same version with the same libraries there")
+    grader.prepare()
     return LocalPool(grader.grade, 1, order.seconds, lifeline=pipe)

@@ -47,7 +47,7 @@ class SuiteOptions(msgspec.Struct, frozen=True):
 
 
 def open_suite_grader(arguments: Mapping[str, Any], seed: bytes) -> Grader:
-    """Return the grader for these options, with everything composed that all suites need.
+    """Return the grader for these options.
 
     Raises UsageError for unknown breaks, and what `explore` raises for an engine.
     """
@@ -66,8 +66,7 @@ def open_suite_grader(arguments: Mapping[str, Any], seed: bytes) -> Grader:
         limits=replace(LIMITS, cpu_seconds=options.limit, seconds=3.0 * options.limit),
         allow_conftest=options.allow_conftest,
     )
-    plan.prepare()
-    return Grader(partial(grade_suite, plan=plan), settings_of(plan))
+    return Grader(partial(grade_suite, plan=plan), settings_of(plan), plan.prepare)
 
 
 def settings_of(plan: GradingPlan) -> dict[str, str]:

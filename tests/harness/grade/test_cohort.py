@@ -59,7 +59,12 @@ class Course:
 
     @property
     def graded(self) -> list[str]:
-        return sorted(self.log.read_text().split())
+        return sorted(name for name in self.log.read_text().split() if name != "prepared")
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the grader has computed what takes long."""
+        return "prepared" in self.log.read_text().split()
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -105,8 +110,10 @@ def test_scores_do_not_depend_on_workers_order_or_interruptions(course: Course) 
 def test_a_graded_submission_is_graded_again_only_if_it_changes(course: Course) -> None:
     course.add(ada="1", bea="2")
     course.grade()
+    assert course.is_prepared
     assert course.grade() == to_csv(course.tally)
     assert course.graded == []
+    assert not course.is_prepared
     course.add(bea="3")
     assert "bea.py,yes,,75,3,4,1,0,0,3,0" in rows(course.grade())
     assert course.graded == ["bea.py"]
@@ -298,7 +305,7 @@ def test_results_of_another_catalogue_are_not_mixed(course: Course) -> None:
     course.catalogue = "2"
     with pytest.raises(UsageError, match="made under other conditions: catalogue"):
         course.grade()
-    assert course.graded == []
+    assert course.log.read_text() == ""
 
 
 def test_a_cut_file_of_conditions_is_one_message(course: Course) -> None:
