@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from harness.sandbox.supervision import die_with_parent
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -23,6 +25,7 @@ class Cluster:
             [sys.executable, *arguments],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stderr=subprocess.DEVNULL,
+            preexec_fn=die_with_parent,
         )
         self.processes.append(process)
         return process
