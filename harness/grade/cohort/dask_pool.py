@@ -61,11 +61,11 @@ class DaskPool:
             if future is None:
                 continue
             task = self._running.pop(future)
-            outcome = self._outcome(future, task)
-            if outcome.final or task.attempts + 1 >= MOST_ATTEMPTS:
-                yield task, outcome
-            else:
+            outcome = self._outcome(future)
+            if outcome is None and task.attempts + 1 < MOST_ATTEMPTS:
                 again.append(task.again())
+            else:
+                yield task, outcome or _failed(task.name, "the workers that grade it end")
 
     def close(self) -> None:
         """Give up what is still running, and leave the cluster."""
@@ -80,9 +80,9 @@ class DaskPool:
         self._running[future] = task
 
     def _window(self) -> int:
-        """Return how many tasks to have with the scheduler: enough to keep the workers busy."""
+        """Return how many tasks the scheduler may have: none that waits behind a slow one."""
         threads = sum(self._client.nthreads().values()) if self._is_running() else 0
-        return 2 * max(1, threads)
+        return max(1, threads)
 
     def _next_finished(self) -> Any | None:
         """Return the next future that is done, or None after a moment."""
@@ -100,12 +100,15 @@ class DaskPool:
     def _is_running(self) -> bool:
         return bool(self._client.status == "running")
 
-    def _outcome(self, future: Any, task: Task) -> Outcome:
-        """Return what a worker has found. Raises EnvironmentProblem if it cannot grade."""
+    def _outcome(self, future: Any) -> Outcome | None:
+        """Return what a worker has found; None if it has ended.
+
+        Raises EnvironmentProblem if it cannot grade.
+        """
         try:
             data: bytes = future.result(timeout=_PATIENCE)
-        except Exception as error:  # such as KilledWorker
-            return _failed(task.name, f"the worker that grades it ended: {type(error).__name__}")
+        except Exception:  # such as KilledWorker
+            return None
         reply: Refusal | Outcome = msgspec.msgpack.decode(data, type=Refusal | Outcome)
         if isinstance(reply, Refusal):
             raise EnvironmentProblem(reply.problem, reply.remedy)

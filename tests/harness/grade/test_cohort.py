@@ -448,7 +448,7 @@ def test_a_run_that_is_stopped_leaves_nothing_and_continues(
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
