@@ -15,7 +15,9 @@ def exercise(
     page: PageId,
     probe: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="A Python file with your probe, to be judged."),
+        typer.Argument(
+            metavar="[FILE]", help="A Python file with your tests or your probe, to be judged."
+        ),
     ] = None,
     hints: Annotated[bool, typer.Option("--hints", help="Show the hints.")] = False,
     engine: EngineName = None,
@@ -23,7 +25,7 @@ def exercise(
     json: Json = False,
     no_cache: NoCache = False,
 ) -> int:
-    """Read a test suite that misses a break, and write a probe that catches it."""
+    """Read a test suite that misses a break, and write a test or a probe that catches it."""
     from harness.check.runner import run_page
     from harness.grade.exercise import ExerciseReport
     from harness.grade.submission import read_submission

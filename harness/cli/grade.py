@@ -117,11 +117,12 @@ def grade(
         raise UsageError("--out, --shard and --dask are about a cohort", "add --cohort")
     from dataclasses import replace
 
-    from harness.grade.grading import grade_suite
+    from harness.grade.grading import grade_suite, require_suite
     from harness.grade.plan import LIMITS, plan_grading
     from harness.report.suite import as_table, lines
 
     (suite,) = suites
+    require_suite(suite)
     session = Session(breaks, engine, json=json, cached=not no_cache)
     limits = replace(LIMITS, cpu_seconds=limit, seconds=3.0 * limit)
     plan: GradingPlan = plan_grading(

@@ -32,6 +32,7 @@ from harness.grade.calls import CALLS
 from harness.grade.code import Code
 from harness.grade.protocol import (
     MOST_BYTES,
+    MOST_TESTS,
     Collected,
     Ended,
     Event,
@@ -44,9 +45,11 @@ from harness.grade.protocol import (
     split_events,
 )
 from harness.grade.running import Outcomes, Record, Recording, exception_text, fix_hypothesis
+from harness.runs.recorder import Recorder
 from harness.sandbox.child import Line, Work
 from harness.sandbox.frames import Frame, write_all
 from harness.sandbox.host import Prepare
+from harness.sandbox.limits import Limits, restart_cpu_limit
 from harness.sandbox.scratch import empty_folder
 from harness.sandbox.supervision import adopt_descendants, die_with_parent, end_others
 
@@ -54,8 +57,6 @@ KIND = b"G"
 """The kind of the frames."""
 
 SETTINGS = "pytest.ini"
-
-_MOST_TESTS = 10_000
 
 
 def open_host(*libraries: str) -> Prepare:
@@ -123,6 +124,7 @@ def _collect(task: Task) -> tuple[_Suite, Collected]:
     CALLS.start()
     try:
         session = _session(task, problems)
+        find_in_memory(Path(task.root), task.sources, changed)  # again, before pytest's own hook
         session.config.hook.pytest_collection(session=session)
         suite.items = list(session.items)
     except BaseException as error:  # pytest's own errors, and what a module may raise at its import
@@ -130,8 +132,8 @@ def _collect(task: Task) -> tuple[_Suite, Collected]:
     complete = CALLS.stop()
     if not suite.items and not problems.first:
         problems.first = "it has no tests"
-    if len(suite.items) > _MOST_TESTS:
-        problems.first = f"it has more than {_MOST_TESTS} tests"
+    if len(suite.items) > MOST_TESTS:
+        problems.first = f"it has more than {MOST_TESTS} tests"
     if problems.first:
         return suite, Collected([], problems.first)
     called = list(CALLS.take())
@@ -219,12 +221,13 @@ class _Reader:
                 if piece:
                     continue
             if status is not None:
-                return Finished(self.data, _how(status))
+                late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU
+                return Finished(self.data, _how(status), late)
             ended, now = os.waitpid(self.pid, os.WNOHANG)
             status = now if ended else None
             if status is None and time.monotonic() > end:
-                late = f"they were not done after {self.run.seconds:.0f} seconds"
-                return Finished(self.data, late, late=True)
+                unfinished = f"they were not done after {self.run.seconds:.0f} seconds"
+                return Finished(self.data, unfinished, late=True)
 
     def _is_complete(self) -> bool:
         events, self.rest = split_events(self.rest)
@@ -258,6 +261,7 @@ def _work(suite: _Suite, run: Run, pipe: int) -> NoReturn:
     with contextlib.suppress(BaseException):
         os.setpgid(0, 0)
         die_with_parent()
+        restart_cpu_limit(Limits(cpu_seconds=run.cpu_seconds))
         _be_silent()
         changed = {file: marshal.loads(code) for file, code in run.changed.items()}
         if changed and not _swap(suite, changed):
@@ -280,20 +284,24 @@ def _swap(suite: _Suite, changed: Mapping[str, CodeType]) -> bool:
 
 def _run_tests(suite: _Suite, run: Run, pipe: int) -> None:
     config = suite.items[0].config
-    outcomes, recording = Outcomes(), Recording()
+    outcomes, recording, recorder = Outcomes(), Recording(), Recorder()
+    if run.trail:
+        recorder.install()
     config.pluginmanager.register(outcomes)
     if run.record:
         config.pluginmanager.register(recording)
     for position, index in enumerate(run.tests):
         item = suite.items[index]
         following = run.tests[position + 1 : position + 2]
+        recorder.clear()
         start = time.perf_counter()
         with recording.of(item) if run.record else contextlib.nullcontext(Record()) as record:
             outcomes.run(item, suite.items[following[0]] if following else None)
         seconds = round(time.perf_counter() - start, 6)
         called = record.called
         reached = None if called is None else sorted(suite.code.numbers(called))
-        _report(pipe, Ended(index, outcomes.result, seconds, outcomes.message, reached))
+        trail = dict(recorder.trail)
+        _report(pipe, Ended(index, outcomes.result, seconds, outcomes.message, reached, trail))
 
 
 def _report(pipe: int, event: Event) -> None:

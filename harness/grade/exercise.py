@@ -1,28 +1,26 @@
-"""An exercise: a suite of tests that a break passes; the learner writes the probe that kills it.
+"""An exercise: a suite of tests that a break passes; the learner writes what kills it.
 
 The suite is a `python` block of plain test functions, `def test_...(lib)`. They run in the child
 like probes, on the clean engine and on broken ones, so the report says how far the fault got in
-each test. The lab judges a learner's probe; if it does not kill the break, the stage says why.
+each test. A learner's tests or probes are judged by blind trials; if they do not kill the break,
+the stage says why.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import msgspec
 
-from harness.answer_key.outcome import infected
 from harness.core.errors import PageError
 from harness.core.report import EngineReport
-from harness.core.run import Digest, Run
-from harness.core.vocabulary import Stage
-from harness.experiment.baseline import Baseline
 from harness.experiment.context import Context
-from harness.experiment.patching import Experiment
+from harness.grade.functions import SuiteFate, is_test, judge_tests, test_of
 from harness.grade.submission import (
     Attack,
     Soundness,
@@ -33,20 +31,10 @@ from harness.grade.submission import (
 )
 from harness.pages.front_matter import Exercise
 from harness.pages.page import Page
-from harness.pages.probe import Probe, parse_python, plain, read_probes
+from harness.pages.probe import Probe, parse_python, read_probes
 
 HIDDEN = ("Answer", "Lesson")
 """Sections that are hidden until the break is killed, or on request."""
-
-
-class SuiteFate(msgspec.Struct, frozen=True):
-    """Whether a test passes on a broken engine, and where the fault was lost if it does."""
-
-    passes: bool
-    stage: Stage
-    why: str
-    by_assertion: bool = False
-    """Whether it fails by an assertion of its own, rather than by an exception of the engine."""
 
 
 class SuiteTest(msgspec.Struct, frozen=True):
@@ -71,16 +59,22 @@ class ExerciseReport(msgspec.Struct, frozen=True):
     agrees: bool
     """Whether the suite passes and fails where the page says."""
     probes: list[Soundness]
-    """The soundness of the learner's probes; empty if there are none."""
+    """The soundness of the learner's tests or probes; empty if there are none."""
     attacks: list[Attack]
     """One per break; empty if a probe is not sound."""
     killed: bool | None
     """None if there is no file."""
     seconds: float
+    score: int | None = None
+    """How many of `breaks` are killed; None if there is no file."""
 
 
-def run_exercise(page: Page, context: Context, probes: Sequence[Probe] = ()) -> ExerciseReport:
-    """Run the suite, and judge the learner's probes if there are any.
+def run_exercise(
+    page: Page, context: Context, probes: Sequence[Probe] = (), seed: bytes | None = None
+) -> ExerciseReport:
+    """Run the suite, and judge the learner's tests or probes if there are any.
+
+    The seed of the blind trials is secret unless it is given.
 
     Raises PageError for a page that cannot be used, UsageError for a page that is not an exercise
     and for a break that does not exist.
@@ -90,7 +84,8 @@ def run_exercise(page: Page, context: Context, probes: Sequence[Probe] = ()) -> 
     soundness = check_soundness(probes, context)
     attacks = []
     if soundness and not any(result.problems for result in soundness):
-        attacks = [attack_break(name, probes, context) for name in front.breaks]
+        seed = seed or secrets.token_bytes(32)
+        attacks = [attack_break(name, probes, context, seed) for name in front.breaks]
     return ExerciseReport(
         schema=1,
         exercise=page.id,
@@ -106,6 +101,7 @@ def run_exercise(page: Page, context: Context, probes: Sequence[Probe] = ()) -> 
         attacks=attacks,
         killed=bool(attacks and all(result.killed_by for result in attacks)) if probes else None,
         seconds=round(time.perf_counter() - start, 3),
+        score=sum(bool(result.killed_by) for result in attacks) if probes else None,
     )
 
 
@@ -147,13 +143,12 @@ def _read_tests(text: str, path: str, line: int) -> Iterator[Probe]:
     for node in parse_python(text, path, line, "suite").body:
         if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
             continue
-        arguments = ast.unparse(node.args)
-        if not node.name.startswith("test_") or arguments != "lib":
+        if not is_test(node):
+            arguments = ast.unparse(node.args)
             problem = f"`def {node.name}({arguments})` is not a test"
             remedy = "write `def test_...(lib):`; helpers start with an underscore"
             raise PageError(path, line + node.lineno - 1, problem, remedy)
-        doc = plain(ast.get_docstring(node) or "")
-        yield Probe(node.name, doc, "test", (), node.name, text, path, line, takes_lib=True)
+        yield test_of(node, text, path, line)
 
 
 def run_suite(page: Page, context: Context) -> list[SuiteTest]:
@@ -175,28 +170,6 @@ def run_suite(page: Page, context: Context) -> list[SuiteTest]:
         )
         for test in tests
     ]
-
-
-def judge_tests(experiment: Experiment, baseline: Baseline) -> dict[str, SuiteFate]:
-    """Return the fate of each test on a broken engine."""
-    runs = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
-    unnoticed = {run.probe for run in runs if run.reached and not run.failure}
-    tests = [test for test in experiment.probes if test.name in unnoticed]
-    trails = baseline.trails(experiment.unpatched, tests)
-    return {run.probe: _fate(run, trails.get((run.probe, None), {})) for run in runs}
-
-
-def _fate(run: Run, trail: Mapping[str, Digest]) -> SuiteFate:
-    if run.failure:
-        by_assertion = run.failure.type == "AssertionError"
-        return SuiteFate(False, "revealed", str(run.failure), by_assertion)
-    if not run.reached:
-        return SuiteFate(True, "not-reached", "it never runs the changed code")
-    if not infected(run.trail, trail):
-        return SuiteFate(
-            True, "not-infected", "it runs the changed code, but here both formulas agree"
-        )
-    return SuiteFate(True, "not-revealed", "values inside differ, but its assertions do not notice")
 
 
 # ----- What a learner does not see yet -----

@@ -17,9 +17,12 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
+import msgspec
+
+from harness.answer_key.outcome import infected
 from harness.core import read_bytes
 from harness.core.errors import PageError, UsageError
-from harness.core.vocabulary import visible
+from harness.core.vocabulary import Stage, shortened, visible
 from harness.grade.mutants import Mutant
 from harness.grade.plan import ROUNDS, GradingPlan, Pair
 from harness.grade.processes import NotGradable, Observed, Processes
@@ -38,6 +41,11 @@ LARGEST, MOST_FILES = 1024 * 1024, 200
 _MOST_RECOGNISED, _FEW = 0.1, 3
 """A suite is not gradable if tests fail on a larger share of the twins, and on more than a few."""
 
+_LONGEST_REASON = 1500
+
+_MOST_TRACED = 50
+"""The number of tests in which the values inside are compared."""
+
 _MOST_TRIES = 5
 """The number of tests that may lose their verdict on one break before it counts as recognised."""
 
@@ -49,15 +57,14 @@ def grade_suite(path: Path, plan: GradingPlan, progress: Progress | None = None)
     folder, and EnvironmentProblem if no process can be started.
     """
     start = time.perf_counter()
-    if not path.exists():
-        raise UsageError(f"no file or folder {path}", "name a file with tests, or a folder of them")
+    require_suite(path)
     grading = _Grading(plan, progress or (lambda _done, _all: None))
     reason = ""
     try:
         with closing(Processes(path, _read_files(path, plan), plan)) as processes:
             grading.grade(processes)
     except NotGradable as error:
-        reason = visible(str(error))
+        reason = shortened(visible(str(error)), _LONGEST_REASON)
     return SuiteReport(
         schema=1,
         suite=[str(path)],
@@ -71,6 +78,12 @@ def grade_suite(path: Path, plan: GradingPlan, progress: Progress | None = None)
         correct=grading.correct,
         flaky=[grading.name(test) for test in sorted(grading.flaky)],
     )
+
+
+def require_suite(path: Path) -> None:
+    """Raise UsageError if there is nothing at a path."""
+    if not path.exists():
+        raise UsageError(f"no file or folder {path}", "name a file with tests, or a folder of them")
 
 
 def _read_files(path: Path, plan: GradingPlan) -> dict[str, bytes]:
@@ -118,7 +131,7 @@ class _Grading:
 
     def name(self, test: int) -> str:
         """Return the id of a test."""
-        return self.processes.tests[test]
+        return visible(self.processes.tests[test])
 
     def grade(self, processes: Processes) -> None:
         """Run the suite on everything. Raises NotGradable."""
@@ -129,6 +142,17 @@ class _Grading:
         self._run_on_clean()
         self._run_on_variants()
         self._run_on_breaks()
+        if self.plan.stages:
+            self.results = [self._with_stage(result) for result in self.results]
+
+    def reaching(self, codes: Codes) -> list[int]:
+        """Return the tests that count and call a function that differs in these files."""
+        changed = self.plan.changed_functions(codes)
+        return [
+            test
+            for test, ended in self.counted.items()
+            if changed is None or ended.reached is None or changed.intersection(ended.reached)
+        ]
 
     # ----- Correct engines -----
 
@@ -183,20 +207,30 @@ class _Grading:
             raise NotGradable(f"{test} fails on a correct engine: {page.title} ({page.id}{others})")
 
     def _failed_twice(self, codes: Codes) -> list[int]:
-        """Return the tests that fail on a correct engine; those that fail only once are flaky."""
-        failed: set[int] | None = None
-        for _ in range(2):
-            order = list(self.counted)
-            observed = self.processes.observe(codes, order)
-            missing = [test for test in order if test not in observed.ended]
-            now = {*observed.failed, *missing[:1]}
-            if not now and failed is None:
-                return []
-            unstable = set() if failed is None else failed ^ now
-            failed = now if failed is None else failed & now
-            for test in unstable:
-                self._leave_out(test)
-        return sorted(failed or ())
+        """Return the tests that fail on a correct engine; those that fail only once are flaky.
+
+        A test that calls no changed function is not run: it would do what it did before.
+        """
+        failed = self._failed(codes)
+        if not failed:
+            return []
+        again = self._failed(codes)
+        for test in failed ^ again:
+            self._leave_out(test)
+        return sorted(failed & again)
+
+    def _failed(self, codes: Codes) -> set[int]:
+        """Return the tests that fail on a correct engine, and the first that does not end there."""
+        tests = self.reaching(codes)
+        if not tests:
+            return set()
+        observed = self.processes.observe(codes, tests)
+        if observed.path == "reloaded" and len(tests) < len(self.counted):
+            # What the collection ran has changed, too, and may matter to any test.
+            tests = list(self.counted)
+            observed = self.processes.observe(codes, tests, reload=True)
+        missing = [test for test in tests if test not in observed.ended]
+        return {*observed.failed, *missing[:1]}
 
     def _leave_out(self, test: int) -> None:
         self.flaky.add(test)
@@ -248,6 +282,40 @@ class _Grading:
             line=mutant.files.line,
         )
 
+    # ----- Stages -----
+
+    def _with_stage(self, result: BreakResult) -> BreakResult:
+        """Return a result with how far the fault got; None if that is not known.
+
+        This comes last: these runs contain the published break, and would give it away.
+        """
+        match result.fate, result.path:
+            case "not-reached", _:
+                stage: Stage | None = "not-reached"
+            case "killed", _:
+                stage = "revealed"
+            case "survived", "swapped":
+                stage = self._stage_of_survivor(result)
+            case _:
+                stage = None
+        return msgspec.structs.replace(result, stage=stage)
+
+    def _stage_of_survivor(self, result: BreakResult) -> Stage | None:
+        (mutant,) = (m for m in self.plan.breaks if m.page.id == result.break_)
+        marked, reaching = self.plan.marked(mutant), set(result.reached_by)
+        tests = [test for test in self.counted if self.name(test) in reaching]
+        chosen = sorted(tests, key=lambda test: self.counted[test].seconds)[:_MOST_TRACED]
+        broken, clean = (
+            self.processes.observe(codes, chosen, trail=True)
+            for codes in (marked.broken, marked.clean)
+        )
+        if "reloaded" in (broken.path, clean.path):
+            return None
+        both = [test for test in chosen if test in broken.ended and test in clean.ended]
+        if any(infected(broken.ended[test].trail, clean.ended[test].trail) for test in both):
+            return "not-revealed"
+        return "not-infected" if len(both) == len(tests) else None
+
 
 class _Trial:
     """One break and its twin."""
@@ -262,7 +330,7 @@ class _Trial:
         """How the twin was run; None if it was not."""
         self.excluded: set[int] = set()
         """Tests that have ended the process, or did not end."""
-        self.reaching = self._reaching(grading.plan.changed_functions(pair.broken))
+        self.reaching = grading.reaching(pair.broken)
         # Who goes first is drawn, so that the position of a run says nothing about it.
         self.twin_first = grading.random.random() < 0.25
 
@@ -302,13 +370,6 @@ class _Trial:
             if test in counted and test not in self.excluded and test not in self.recognising
         ]
         return sorted(left, key=lambda test: (-kills[test], counted[test].seconds, test))
-
-    def _reaching(self, changed: frozenset[int] | None) -> list[int]:
-        return [
-            test
-            for test, ended in self.grading.counted.items()
-            if changed is None or ended.reached is None or changed.intersection(ended.reached)
-        ]
 
     def _recognises(self, tests: Sequence[int], until: int | None = None) -> bool:
         """Whether a test fails on the twin; it does not count on this break any more."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import marshal
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
+from harness.core.site import Site
 from harness.core.vocabulary import LOSSES, Outcome
 from harness.engines.engine import Engine
 from harness.engines.loader import compile_files
 from harness.engines.swapping import Functions
-from harness.experiment.patching import applies
+from harness.experiment.patching import put
 from harness.grade.code import Code
 from harness.grade.mutants import Mutant, mutants, select
 from harness.grade.protocol import Codes
@@ -39,6 +41,14 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class Marked:
+    """The published break and the engine without it, compiled so that values are recorded."""
+
+    broken: Codes
+    clean: Codes
+
+
+@dataclass(frozen=True)
 class GradingPlan:
     """The engine, the breaks and the correct engines; nothing that depends on a suite."""
 
@@ -50,7 +60,12 @@ class GradingPlan:
     """The secret from which rewrites and orders are drawn; who knows it can recognise a break."""
     limits: Limits = LIMITS
     allow_conftest: bool = False
+    stages: bool = True
+    """Whether to find out how far each surviving break gets, which needs a second pass."""
+    hidden: tuple[Path, ...] = ()
+    """Folders that a suite must not read, such as those of the pages; see `Limits.hidden`."""
     _pairs: dict[tuple[str, int], Pair | None] = field(default_factory=dict, repr=False)
+    _marked: dict[str, Marked] = field(default_factory=dict, repr=False)
 
     @cached_property
     def code(self) -> Code:
@@ -63,6 +78,20 @@ class GradingPlan:
         if key not in self._pairs:
             self._pairs[key] = self._composed(mutant, number)
         return self._pairs[key]
+
+    def marked(self, mutant: Mutant) -> Marked:
+        """Return the broken and the clean code with calls that record what the break's sites do."""
+        name = mutant.page.id
+        if name not in self._marked:
+            sites = put(mutant.page, self.engine).sites
+            files = {site.file for site in sites}
+            before = {file: self.engine.sources[file] for file in files}
+            after = {file: mutant.files.texts[file] for file in files}
+            self._marked[name] = Marked(
+                self._compiled(after, sites),
+                self._compiled(before, [site.undone() for site in sites]),
+            )
+        return self._marked[name]
 
     def prepare(self) -> None:
         """Compose all pairs now, for example before the process is forked."""
@@ -88,8 +117,8 @@ class GradingPlan:
             return None
         return Pair(self._compiled(composed.broken), self._compiled(composed.twin))
 
-    def _compiled(self, texts: dict[str, str]) -> Codes:
-        codes = compile_files(self.engine.root, texts, ())
+    def _compiled(self, texts: dict[str, str], sites: Sequence[Site] = ()) -> Codes:
+        codes = compile_files(self.engine.root, texts, sites)
         return {file: marshal.dumps(code) for file, code in codes.items()}
 
 
@@ -103,6 +132,7 @@ def plan_grading(
     seed: bytes | None = None,
     limits: Limits = LIMITS,
     allow_conftest: bool = False,
+    stages: bool = True,
 ) -> GradingPlan:
     """Return the plan for the selected breaks, and the correct engines of a catalogue.
 
@@ -130,6 +160,8 @@ def plan_grading(
         os.urandom(16) if seed is None else seed,
         limits,
         allow_conftest,
+        stages,
+        hidden=catalogue.roots,
     )
 
 
@@ -147,4 +179,4 @@ def _is_required(page: Page, engine: Engine) -> bool:
         for probe in table
         for loss in LOSSES
     }
-    return applies(page, engine) and outcomes <= {*same, None}
+    return outcomes <= {*same, None}

@@ -6,12 +6,17 @@ correct engine, a twin and a break are the same kind of `Run`.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
+from harness.core.run import Digest
+
 Codes = dict[str, bytes]
 """Compiled files of an engine (`marshal`), by their path below its root."""
+
+MOST_TESTS, LONGEST_NAME, LONGEST_MESSAGE = 10_000, 1000, 300
+"""Limits for the tests of a suite: how many, and the lengths of their ids and messages."""
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -45,12 +50,16 @@ class Run(msgspec.Struct, frozen=True):
     """The positions of the tests, in the order in which they are run."""
     seconds: float
     """The time limit for all of them."""
+    cpu_seconds: int
+    """The limit of processor time."""
     until: int | None = None
     """The test after which the fork is ended."""
     stop: bool = False
     """Whether to end the fork after the first test that fails."""
     record: bool = False
     """Whether to record which functions each test calls."""
+    trail: bool = False
+    """Whether to record the values at marked places of the changed files."""
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
@@ -59,13 +68,13 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     test: int
     result: Literal["passed", "failed", "other"]
     """`other` for a test that is skipped or expected to fail."""
-    seconds: float
-    message: str = ""
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+    message: Annotated[str, msgspec.Meta(max_length=LONGEST_MESSAGE)] = ""
     """The last line of a failure."""
     reached: list[int] | None = None
     """The engine's functions that it calls, if that was recorded; -1 for one that is not known."""
-    inspects: bool = False
-    """Whether it looks at the code of functions, and not only at what they do."""
+    trail: dict[str, Digest] = {}
+    """Digests of the values at the marked places, if they were recorded."""
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):

@@ -37,11 +37,14 @@ class Rewriter:
         Returns a name that the file does not use.
     addressed : bool
         Whether the builtin `id` can be called: the file does not use this name for anything else.
+    rebound : set of str
+        The names that a call may bind anew: those declared global or nonlocal.
     """
 
     random: Random
     fresh: Callable[[], str]
     addressed: bool = True
+    rebound: frozenset[str] = frozenset()
 
     def rewrite(self, function: Function) -> None:
         """Rewrite a function in place."""
@@ -50,6 +53,10 @@ class Rewriter:
             expressions.visit(statement)  # in place: it replaces no statement
         function.body = self._block(function.body, readable(function))
         rename(function, {name: self.fresh() for name in renamable(function)})
+
+    def spell_out(self, block: Statements) -> Statements:
+        """Return the statements of a block with a name for each part that can have one."""
+        return self._block(block, (), 1.0)
 
     def condition(self, value: bool, names: Sequence[str]) -> ast.expr:
         """Return an expression that always has this value, and that no compiler evaluates.
@@ -70,20 +77,20 @@ class Rewriter:
 
     # ----- Statements -----
 
-    def _block(self, block: Statements, names: Sequence[str]) -> Statements:
+    def _block(self, block: Statements, names: Sequence[str], share: float = 0.6) -> Statements:
         out: Statements = []
         for position, statement in enumerate(block):
             first = position == 0 and _is_text(statement)
             if not isinstance(statement, Function | ast.ClassDef):
                 for name in BLOCKS:
                     if inner := getattr(statement, name, None):
-                        setattr(statement, name, self._block(inner, names))
-            out += [statement] if first else self._statement(statement)
+                        setattr(statement, name, self._block(inner, names, share))
+            out += [statement] if first else self._statement(statement, share)
             if names and self.random.random() < 0.3 and not _ends(statement):
                 out.append(self._idle(names))
         return out
 
-    def _statement(self, statement: ast.stmt) -> Statements:
+    def _statement(self, statement: ast.stmt, share: float) -> Statements:
         """Return the statements that replace one."""
         match statement:
             case ast.If(orelse=[_, *_]) if self._perhaps(0.5):
@@ -99,16 +106,16 @@ class Rewriter:
             value = getattr(statement, name, None)
             # The test of a loop is evaluated again, and `x += value` reads x before the value.
             if isinstance(value, ast.expr) and not isinstance(statement, ast.While | ast.AugAssign):
-                out, value = self._named_parts(value)
+                out, value = self._named_parts(value, share)
                 setattr(statement, name, value)
         return [*out, statement]
 
-    def _named_parts(self, value: ast.expr) -> tuple[Statements, ast.expr]:
-        """Give names to some of the parts that are evaluated first; return the rest."""
+    def _named_parts(self, value: ast.expr, share: float) -> tuple[Statements, ast.expr]:
+        """Give names to a share of the parts that are evaluated first; return the rest."""
         out: Statements = []
-        while self._perhaps(0.6):
-            holder = ast.Expr(value)
-            path = list(_first_evaluated(holder))
+        holder = ast.Expr(value)
+        while self._perhaps(share):
+            path = list(self._first_evaluated(holder))
             if not path:
                 break
             parent, name, index = self.random.choice(path)
@@ -116,8 +123,25 @@ class Rewriter:
             own = self.fresh()
             out.append(ast.Assign([ast.Name(own, ast.Store())], part))
             _set(parent, name, index, ast.Name(own, ast.Load()))
-            value = holder.value
-        return out, value
+        return out, holder.value
+
+    def _first_evaluated(self, node: ast.AST) -> Iterator[Place]:
+        """Yield the places of the expressions before which nothing but names is evaluated.
+
+        The outermost comes first.
+        """
+        for place in _parts(node):
+            part = _get(*place)
+            if isinstance(part, ast.Constant):
+                continue
+            if isinstance(part, ast.Name):
+                if part.id in self.rebound:
+                    return
+                continue
+            if not isinstance(part, ast.Starred):
+                yield place
+                yield from self._first_evaluated(part)
+            return
 
     def _idle(self, names: Sequence[str]) -> ast.stmt:
         """Return a statement that has no effect."""
@@ -155,40 +179,34 @@ Place = tuple[ast.AST, str, int | None]
 """A node, one of its fields, and a position if the field is a list."""
 
 
-def _first_evaluated(node: ast.AST) -> Iterator[Place]:
-    """Yield the places of the expressions before which nothing but names is evaluated.
-
-    The outermost comes first.
-    """
-    place = _first(node)
-    while place is not None:
-        part = _get(*place)
-        if isinstance(part, ast.Name | ast.Constant | ast.Starred):
-            return
-        yield place
-        place = _first(part)
-
-
-def _first(node: ast.AST) -> Place | None:
-    """Return the place of the part of an expression that is evaluated first."""
+def _parts(node: ast.AST) -> Iterator[Place]:
+    """Yield the places of the parts of an expression that are always evaluated, in order."""
     match node:
-        case ast.Expr() | ast.Attribute() | ast.Subscript():
-            return node, "value", None
-        case ast.BinOp() | ast.Compare():
-            return node, "left", None
+        case ast.Expr() | ast.Attribute() | ast.Starred():
+            yield node, "value", None
+        case ast.Subscript():
+            yield node, "value", None
+            if not isinstance(node.slice, ast.Slice | ast.Tuple):
+                yield node, "slice", None
+        case ast.BinOp():
+            yield node, "left", None
+            yield node, "right", None
+        case ast.Compare():
+            yield node, "left", None
+            yield node, "comparators", 0
         case ast.UnaryOp():
-            return node, "operand", None
+            yield node, "operand", None
         case ast.IfExp():
-            return node, "test", None
+            yield node, "test", None
         case ast.BoolOp():
-            return node, "values", 0
-        case ast.Tuple(elts=[_, *_]) | ast.List(elts=[_, *_]):
-            return node, "elts", 0
-        case ast.Call(func=ast.Name(), args=[_, *_]):
-            return node, "args", 0
-        case ast.Call(func=ast.Attribute()):
-            return node, "func", None
-    return None
+            yield node, "values", 0
+        case ast.Tuple() | ast.List():
+            for index in range(len(node.elts)):
+                yield node, "elts", index
+        case ast.Call():
+            yield node, "func", None
+            for index in range(len(node.args)):
+                yield node, "args", index
 
 
 def _get(node: ast.AST, name: str, index: int | None) -> ast.expr:

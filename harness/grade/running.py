@@ -12,6 +12,7 @@ from types import CodeType
 from typing import Any, Literal
 
 import pytest
+from _pytest.fixtures import FixtureLookupError
 from _pytest.runner import runtestprotocol
 
 from harness.core.run import message_of
@@ -66,8 +67,10 @@ class Outcomes:
 
 def exception_text(error: BaseException) -> str:
     """Return an exception's type and the first line of its message."""
+    if isinstance(error, FixtureLookupError) and error.argname:
+        return f"fixture '{error.argname}' not found"
     lines = message_of(error).strip().split("\n")
-    return f"{type(error).__name__}: {lines[0]}"[:300]
+    return f"{type(error).__name__}: {lines[0]}".removesuffix(": ")[:300]
 
 
 @dataclass

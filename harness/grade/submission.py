@@ -1,11 +1,14 @@
-"""A submission: probes that a learner wrote, judged by the lab.
+"""A submission: tests or probes that a learner wrote.
 
-A probe must be sound before it can judge a broken engine: it runs on the clean engine, repeatably
-and without an alarm. Only then does it run on the break.
+A file with functions `def test_...(lib)` is a suite, in which all other functions are helpers. In
+any other file, each function is a probe. A test must pass on the clean engine before it can judge a
+broken one; a probe runs there repeatably and without an alarm. Blind trials then decide what they
+kill, and the lab says how far the fault got.
 """
 
 from __future__ import annotations
 
+import ast
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,18 +20,21 @@ import msgspec
 
 from harness.core import read_text
 from harness.core.errors import PageError, UsageError
+from harness.core.message import Message
 from harness.core.report import RunReport, SiteReport
 from harness.core.rounding import repeats
 from harness.core.verdict import Alarm
 from harness.core.vocabulary import Stage
 from harness.diagnostics.crash import CRASH
-from harness.experiment.baseline import UNREPEATABLE, Baseline, Pair
+from harness.experiment.baseline import UNREPEATABLE, Baseline, CleanRun, Pair
 from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import Experiment, prepare
+from harness.grade.blind import ROUNDS, TEST_FAILED, run_trial
+from harness.grade.functions import TEST, is_test, judge_tests, test_of
 from harness.pages.front_matter import Claims
 from harness.pages.page import Page
-from harness.pages.probe import Probe, read_probes
+from harness.pages.probe import Probe, parse_python, read_probes
 from harness.runs.cache import Cache
 
 LARGEST_LEAF = 100_000
@@ -47,26 +53,34 @@ class Attack(msgspec.Struct, frozen=True):
 
     break_: str = msgspec.field(name="break")
     killed_by: dict[str, list[str]]
-    """The diagnostics that raise an alarm, by probe."""
+    """The diagnostics that raise an alarm, by probe; "test" for a test that fails."""
     stage: Stage
-    """The last stage that the fault reached in any of the probes."""
+    """The last stage that the fault reached in any of the tests or probes."""
     why: str
     sites: list[SiteReport]
     runs: list[RunReport]
+    """The runs of the probes; those of tests have no report."""
+    recognised: list[str] = []
+    """The tests and probes that fail on a twin too, a correct engine with other code."""
+    ended: dict[str, str] = {}
+    """The tests and probes that ended by a signal, a limit or an exit, which is not a kill."""
 
 
 def read_submission(path: Path) -> tuple[Probe, ...]:
-    """Return the probes in a learner's file.
+    """Return the tests in a learner's file, or the probes if it has none.
 
-    Raises UsageError for a file without a probe; PageError for one that cannot be read, is not
-    Python text, or has functions that are not probes.
+    Raises UsageError for a file without either; PageError for one that cannot be read, is not
+    Python text, or has functions that are neither tests nor probes.
     """
     text = read_text(path)
-    probes = read_probes(text, str(path))
+    probes = _read_tests(text, str(path)) or read_probes(text, str(path))
     refuse_duplicates(probes)
     if not probes:
-        remedy = "define one at the top level: `def my_probe(x=(4, 3)):`, with a docstring"
-        raise UsageError(f"no probe in {path}", remedy)
+        remedy = (
+            "define one at the top level: a test, `def test_sum(lib):`, or a probe, "
+            "`def my_probe(x=(4, 3)):`, with a docstring"
+        )
+        raise UsageError(f"no test and no probe in {path}", remedy)
     for probe in probes:
         for leaf in probe.leaves:
             if math.prod(leaf.shape or ()) > LARGEST_LEAF:
@@ -74,6 +88,20 @@ def read_submission(path: Path) -> tuple[Probe, ...]:
                 remedy = f"use at most {LARGEST_LEAF} elements"
                 raise PageError(str(path), 1, problem, remedy)
     return probes
+
+
+def _read_tests(text: str, path: str) -> tuple[Probe, ...]:
+    functions = [
+        node
+        for node in parse_python(text, path, 1, "file").body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith(TEST)
+    ]
+    for node in functions:
+        if not node.args.args:
+            problem = f"the test `def {node.name}()` does not take the engine"
+            remedy = f"write `def {node.name}(lib):`, and use `lib` instead of an import"
+            raise PageError(path, node.lineno, problem, remedy)
+    return tuple(test_of(node, text, path, 1) for node in functions if is_test(node))
 
 
 def check_soundness(probes: Sequence[Probe], context: Context) -> list[Soundness]:
@@ -84,11 +112,12 @@ def check_soundness(probes: Sequence[Probe], context: Context) -> list[Soundness
     if not probes:
         return []
     engine, baseline = context.engine, context.baseline
+    tests = {probe.name for probe in probes if probe.kind == "test"}
     first = Baseline(Cache(None), (CRASH,), baseline.limits).clean(engine, probes)
     crashes = {
-        pair: f"it fails on the unbroken engine: {verdict.message}"
+        pair: f"it fails on the unbroken engine: {reason}"
         for pair, clean in first.items()
-        if isinstance(verdict := clean.verdicts[CRASH.name], Alarm)
+        if (reason := _failure(clean, pair[0] in tests))
     }
     if crashes:
         return [Soundness(probe.name, _problems_of(probe, crashes)) for probe in probes]
@@ -104,33 +133,88 @@ def check_soundness(probes: Sequence[Probe], context: Context) -> list[Soundness
     return [Soundness(probe.name, _problems_of(probe, problems)) for probe in probes]
 
 
+def _failure(clean: CleanRun, is_test: bool) -> Message | None:
+    """Return how a test or a probe fails on the clean engine."""
+    if is_test:
+        return clean.run.failure.sentence if clean.run.failure else None
+    verdict = clean.verdicts[CRASH.name]
+    return verdict.message if isinstance(verdict, Alarm) else None
+
+
 def _problems_of(probe: Probe, problems: Mapping[Pair, str]) -> list[str]:
     """Return the distinct problems of a probe, under any loss."""
     own = (problem for (name, _), problem in problems.items() if name == probe.name)
     return list(dict.fromkeys(own))
 
 
-def attack_break(break_id: str, probes: Sequence[Probe], context: Context) -> Attack:
-    """Run sound probes on a break, and return which diagnostics catch it, or where it is lost."""
-    report = run_lab(prepare_break(break_id, probes, context), context.baseline)
-    killed_by: dict[str, list[str]] = {}
-    for run in report.runs:
-        if run.caught_by:
-            names = killed_by.setdefault(run.probe, [])
-            names += [name for name in run.caught_by if name not in names]
-    stages = get_args(Stage)
-    stage, why = max(
-        ((run.stage, run.why) for run in report.runs if run.stage),
-        key=lambda reason: stages.index(reason[0]),
-    )
+def attack_break(
+    break_id: str,
+    probes: Sequence[Probe],
+    context: Context,
+    seed: bytes,
+    rounds: int = ROUNDS,
+    cache: Cache | None = None,
+) -> Attack:
+    """Return what sound tests or probes do to a break: what kills it, or where it is lost.
+
+    `seed`, `rounds` and `cache` are those of `run_trial`.
+    """
+    experiment = prepare_break(break_id, probes, context)
+    trial = run_trial(experiment.page, probes, context, seed, rounds=rounds, cache=cache)
+    tests = tuple(probe for probe in probes if probe.kind == "test")
+    others = tuple(probe for probe in probes if probe.kind != "test")
+    runs, reasons = [], list[tuple[Stage, str]]()
+    if others:
+        runs = run_lab(replace(experiment, probes=others), context.baseline).runs
+        reasons += [(run.stage, str(run.why)) for run in runs if run.stage]
+    if tests:
+        fates = judge_tests(replace(experiment, probes=tests), context.baseline)
+        reasons += [(fate.stage, fate.why) for fate in fates.values()]
+    names = [*(each.name for each in context.baseline.diagnostics), TEST_FAILED]
+    catches = {
+        probe.name: [name for name in names if (probe.name, name) in trial.killed]
+        for probe in probes
+    }
+    killed_by = {probe: by for probe, by in catches.items() if by}
+    recognised = sorted(trial.recognised)
+    ended = {} if killed_by else trial.ended
+    stage, why = _furthest(reasons, killed_by, recognised, ended)
     return Attack(
         break_=break_id,
         killed_by=killed_by,
         stage=stage,
-        why=str(why),
-        sites=report.sites,
-        runs=report.runs,
+        why=why,
+        sites=experiment.sites,
+        runs=runs,
+        recognised=recognised,
+        ended=ended,
     )
+
+
+def _furthest(
+    reasons: Sequence[tuple[Stage, str]],
+    killed_by: Mapping[str, list[str]],
+    recognised: Sequence[str],
+    ended: Mapping[str, str],
+) -> tuple[Stage, str]:
+    """Return the last stage that the fault reached, and why it went no further.
+
+    If nothing that counts killed the break, the fault was not revealed.
+    """
+    stages = get_args(Stage)
+    stage, why = max(reasons, key=lambda reason: stages.index(reason[0]))
+    if killed_by or stage != "revealed":
+        return stage, why
+    if recognised:
+        return "not-revealed", f"`{recognised[0]}` {RECOGNISES}"
+    name, how = next(iter(ended.items()), ("", "it does not fail each time"))
+    return "not-revealed", f"`{name}` {NO_KILL}: {how}" if name else how
+
+
+RECOGNISES = (
+    "fails on a correct engine that is written in another way: it recognises code, not behaviour"
+)
+NO_KILL = "ends its process, which is not a kill"
 
 
 # ----- A page with other probes -----

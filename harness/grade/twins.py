@@ -81,10 +81,12 @@ def compose_file(clean: str, broken: str, live: Version, random: Random) -> str:
     tree, other = quiet_parse(clean), quiet_parse(broken)
     used = _identifiers(tree) | _identifiers(other)
     names = _unused_names(used, random)
-    rewriter = Rewriter(random, names.__next__, addressed="id" not in used)
+    rebound = frozenset(_declared(tree) | _declared(other))
+    rewriter = Rewriter(random, names.__next__, "id" not in used, rebound)
 
     def branch(ours: Statements, theirs: Statements, parameters: Sequence[str]) -> ast.If:
         first = random.random() < 0.5
+        ours, theirs = (rewriter.spell_out(block) for block in (ours, theirs))
         versions = (ours, theirs) if first else (theirs, ours)
         condition = rewriter.condition(first == (live == "clean"), parameters)
         return ast.If(condition, *(block or [ast.Pass()] for block in versions))
@@ -147,6 +149,18 @@ def _unused_names(used: set[str], random: Random) -> Iterator[str]:
         if name not in taken:
             taken.add(name)
             yield name
+
+
+def _declared(tree: ast.Module) -> set[str]:
+    """Return the names that a function binds outside of itself, or inside an expression."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Global(names=several) | ast.Nonlocal(names=several):
+                names.update(several)
+            case ast.NamedExpr(target=ast.Name(id=name)):
+                names.add(name)
+    return names
 
 
 def _identifiers(tree: ast.Module) -> set[str]:

@@ -1,4 +1,4 @@
-"""An exercise on a terminal: the suite and its results, or the verdict on a learner's probes."""
+"""An exercise on a terminal: the suite and its results, or the verdict on a learner's file."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from harness.grade.blind import TEST_FAILED
 from harness.grade.exercise import ExerciseReport, passes
-from harness.grade.submission import Attack
+from harness.grade.submission import RECOGNISES, Attack
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.terminal import Screen, show_runs, show_section
@@ -47,8 +48,8 @@ def _show_task(console: Screen, page: Page, report: ExerciseReport, hints: bool)
     _show_section(console, page, "Your task")
     if hints:
         _show_section(console, page, "Hints")
-    console.print("Write your probe into a file, then run:")
-    console.print(f"  harness exercise {report.exercise} my_probe.py", style="bold")
+    console.print("Write your probe, or tests as in the suite, into a file, then run:")
+    console.print(f"  harness exercise {report.exercise} mine.py", style="bold")
     console.print(f"  harness exercise {report.exercise} --hints", style="dim")
     console.print(f"  harness show {report.exercise} --answer", style="dim")
     if not report.agrees:
@@ -88,21 +89,24 @@ def _verdict(where: str, good: bool) -> Text:
 def _show_submission(
     console: Screen, page: Page, report: ExerciseReport, probes: Sequence[Probe]
 ) -> None:
-    """Print what a learner's probes did, why they do not kill, and the lesson once they do."""
+    """Print what a learner's file did, why it does not kill, and the lesson once it does."""
+    kind = "test" if probes[0].kind == "test" else "probe"
     unsound = [result for result in report.probes if result.problems]
     for result in unsound:
-        console.print(Text(f"{result.probe} is not a sound probe", "bold red"))
+        console.print(Text(f"{result.probe} is not a sound {kind}", "bold red"))
         for problem in result.problems:
             console.print(Padding(Text(problem), (0, 0, 0, 2)))
     if unsound:
         console.print(
-            "\nA probe must pass on the unbroken engine before it can judge a broken one."
+            f"\nA {kind} must pass on the unbroken engine before it can judge a broken one."
         )
         return
     for attack in report.attacks:
         console.print(Text(f"Against {attack.break_}\n", "bold underline"))
-        show_runs(console, attack.runs, probes)
+        if attack.runs:
+            show_runs(console, attack.runs, probes)
         _show_attack(console, attack)
+    console.print(f"{report.score} of {len(report.breaks)} killed", style="bold")
     if report.killed:
         console.print()
         _show_section(console, page, "Lesson")
@@ -113,8 +117,13 @@ def _show_attack(console: Screen, attack: Attack) -> None:
     name = attack.break_
     if attack.killed_by:
         killers = attack.killed_by.items()
-        listed = "; ".join(f"{probe} ({', '.join(names)})" for probe, names in killers)
+        listed = "; ".join(
+            probe if names == [TEST_FAILED] else f"{probe} ({', '.join(names)})"
+            for probe, names in killers
+        )
         console.print(Text.assemble((f"{name} is killed", "bold green"), f" by {listed}"))
+        for probe in attack.recognised:
+            console.print(Text(f"  `{probe}` {RECOGNISES}."))
         return
     console.print(
         Text.assemble((f"{name} survives", "bold red"), f": {attack.stage}: {attack.why}")

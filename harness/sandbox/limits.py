@@ -36,6 +36,8 @@ class Limits:
     """Processes and threads that may be started in total, not counting a few for each core."""
     namespaces: bool = True
     """Whether to use Linux namespaces where the kernel grants them."""
+    hidden: tuple[str, ...] = ()
+    """Folders that a child of a host sees empty, in namespaces."""
 
     @property
     def total_processes(self) -> int:

@@ -42,7 +42,7 @@ EACH_ENGINE = pytest.mark.parametrize(
 def test_the_doctor_says_what_is_committed(listed: Listed) -> None:
     pytest.importorskip(listed.module)
     committed = (DOCS / "engines" / f"{listed.module}.txt").read_text(encoding="utf-8")
-    assert examine(listed, open_catalogue([]), bench()) == committed
+    assert _settled(examine(listed, open_catalogue([]), bench())) == _settled(committed)
 
 
 @pytest.mark.slow
@@ -63,6 +63,12 @@ def test_breaks_come_to_what_is_committed(listed: Listed) -> None:
     column = _rows(write_table({listed: reports}))
     committed = _rows((DOCS / "engines.md").read_text(encoding="utf-8"), ENGINES.index(listed))
     assert column == {name: cell for name, cell in committed.items() if cell != "-"}
+
+
+def _settled(report: str) -> str:
+    """Remove what is said of breaks whose result depends on memory addresses: see `_steady`."""
+    entry = re.compile(rf"^  (?:{'|'.join(OF_ORDER)}) .*\n(?: {{5,}}.*\n)*", re.M)
+    return entry.sub("", report)
 
 
 def _rows(table: str, column: int = 0) -> dict[str, str]:

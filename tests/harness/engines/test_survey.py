@@ -114,7 +114,9 @@ def test_an_engine_of_one_rank_is_found_out(tmp_path: Path, rank: int) -> None:
 
 
 @pytest.fixture
-def attempts() -> Attempts:
+def attempts(monkeypatch: pytest.MonkeyPatch) -> Attempts:
+    """Attempts in forks, even if another test has left a thread behind in this process."""
+    monkeypatch.setattr("harness.engines.survey.attempts.can_fork", lambda: True)
     return Attempts(ModuleType("sys"), ())
 
 

@@ -18,13 +18,8 @@ from harness.diagnostics import DIAGNOSTICS
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import OpenContext
-from harness.grade.exercise import (
-    ExerciseReport,
-    SuiteFate,
-    read_suite,
-    run_exercise,
-    without_answer,
-)
+from harness.grade.exercise import ExerciseReport, read_suite, run_exercise, without_answer
+from harness.grade.functions import SuiteFate
 from harness.grade.submission import LARGEST_LEAF, check_soundness, read_submission
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import Page, read_page
@@ -200,9 +195,9 @@ def test_a_test_that_ends_its_process_fails_and_takes_no_other_with_it(
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "no probe in"),
-        ("x = 1\n", "no probe in"),
-        ("def _helper():\n    pass\n", "no probe in"),
+        ("", "no test and no probe in"),
+        ("x = 1\n", "no test and no probe in"),
+        ("def _helper():\n    pass\n", "no test and no probe in"),
         ("def mine(:\n", "is not Python"),
         ("def mine(x=(3,)):\n    return x\n", "has no docstring"),
         ("def mine(x):\n    'Mine.'\n    return x\n", "has no shape and no values"),
@@ -239,6 +234,41 @@ def test_a_path_that_is_not_a_text_file_is_refused_without_being_read(tmp_path: 
 def test_a_leaf_of_the_largest_size_is_a_probe(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(probe_that("return x", f"x=({LARGEST_LEAF},)"))
     assert len(read_submission(tmp_path / "mine.py")) == 1
+
+
+SUITE = """
+def leaf(lib, x):
+    return lib.tensor(x, requires_grad=True)
+
+
+def test_product(lib):
+    a, b = leaf(lib, 2.0), leaf(lib, 5.0)
+    (a * b).backward()
+    assert a.grad == 5.0
+
+
+def test_square(lib):
+    a = leaf(lib, 3.0)
+    (a * a).backward()
+    assert a.grad == 6.0
+"""
+
+
+def test_a_file_with_tests_is_a_suite_and_its_other_functions_are_helpers(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(SUITE, encoding="utf-8")
+    tests = read_submission(tmp_path / "mine.py")
+    assert [(test.name, test.kind) for test in tests] == [
+        ("test_product", "test"),
+        ("test_square", "test"),
+    ]
+
+
+def test_a_test_that_does_not_take_the_engine_is_refused_at_its_line(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(f"{SUITE}\n\ndef test_import():\n    pass\n")
+    with pytest.raises(PageError, match=r"`def test_import\(\)` does not take") as raised:
+        read_submission(tmp_path / "mine.py")
+    assert raised.value.line == SUITE.count("\n") + 3
+    assert "test_import(lib):" in raised.value.remedy
 
 
 # ----- The judgement -----
@@ -288,6 +318,45 @@ def test_every_break_has_to_be_killed_and_by_whichever_probe(
     report = attempt(tmp_path, both, bench, text)
     assert report.killed
     assert [list(one.killed_by) for one in report.attacks] == [["two-leaves"], ["mine"]]
+
+
+def test_tests_kill_one_break_and_the_stage_says_where_the_other_was_lost(
+    tmp_path: Path, bench: Baseline
+) -> None:
+    text = exercise_with(('["mul-swapped-operands"]', '["mul-swapped-operands", "sub-sign"]'))
+    report = attempt(tmp_path, SUITE, bench, text)
+    product, sub = report.attacks
+    assert (product.killed_by, product.stage) == ({"test_product": ["test"]}, "revealed")
+    assert (product.runs, product.recognised, product.ended) == ([], [], {})
+    assert (sub.killed_by, sub.stage) == ({}, "not-reached")
+    assert (report.killed, report.score) == (False, 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "stage"),
+    [
+        ("lib.tensor(1.0)", "not-reached"),
+        ("assert x.data == 2.0; (x * x).backward(); assert x.grad == 4.0", "not-infected"),
+        ("(x * y).backward(); assert x.grad.shape == ()", "not-revealed"),
+        ("(x * y).backward(); assert x.grad == 5.0", "revealed"),
+    ],
+)
+def test_a_test_reports_how_far_the_fault_came(
+    tmp_path: Path, bench: Baseline, body: str, stage: str
+) -> None:
+    start = "x, y = (lib.tensor(v, requires_grad=True) for v in (2.0, 5.0))"
+    text = f"def test_mine(lib):\n    {start}\n    {body}\n"
+    (attack,) = attempt(tmp_path, text, bench).attacks
+    assert (attack.stage, bool(attack.killed_by)) == (stage, stage == "revealed")
+
+
+def test_a_test_that_fails_on_the_unbroken_engine_is_not_judged(
+    tmp_path: Path, bench: Baseline
+) -> None:
+    report = attempt(tmp_path, SUITE.replace("6.0", "5.0"), bench)
+    assert [bool(one.problems) for one in report.probes] == [False, True]
+    assert "it fails on the unbroken engine: AssertionError in the test" in str(report.probes[1])
+    assert (report.killed, report.score, report.attacks) == (False, 0, [])
 
 
 @pytest.mark.parametrize(
@@ -571,7 +640,7 @@ def test_the_command_shows_suite_stages_and_task_and_no_answer() -> None:
         "test_chain_rule   it runs the changed code, but here both formulas agree",
         "With mul-ignore-upstream: the suite FAILS test_product_rule, test_chain_rule",
         "Your task",
-        "harness exercise only-trees my_probe.py",
+        "harness exercise only-trees mine.py",
     ]
     places = [done.stdout.find(one) for one in words]
     assert places == sorted(places)
@@ -598,6 +667,28 @@ def test_the_command_judges_a_file(
     for one in words:
         assert one in done.stdout
     assert ("Lesson" in done.stdout) == (status == 0)
+
+
+def test_the_command_judges_tests_and_counts_the_breaks(tmp_path: Path) -> None:
+    suite = (
+        SUITE
+        + """
+
+def test_where_the_code_is(lib):
+    import linecache
+    from pathlib import Path
+    path = lib.Tensor.backward.__code__.co_filename
+    path = path.replace("tensor.py", "elementwise.py")
+    assert "".join(linecache.getlines(path)) == Path(path).read_text()
+"""
+    )
+    (tmp_path / "mine.py").write_text(suite, encoding="utf-8")
+    done = harness("exercise", "grad-is-there", str(tmp_path / "mine.py"))
+    assert (done.returncode, done.stderr) == (1, "")
+    words = " ".join(done.stdout.split())
+    assert "mul-swapped-operands is killed by test_product `test_where_the_code_is` fails" in words
+    assert "sub-sign survives: not-revealed: `test_where_the_code_is` fails on a correct" in words
+    assert words.endswith("1 of 4 killed")
 
 
 def test_bad_input_is_one_message_and_status_2(tmp_path: Path) -> None:

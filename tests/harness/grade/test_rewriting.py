@@ -26,6 +26,10 @@ def branches(log, x):
 def order(log, x):
     total = log(1) + log(2) * log(3) - [log(4), log(5)][log(0)]
     total += log(6)
+    pair = [total, log(7), (walrus := log(8)), walrus, x, log(9)][log(3):log(5)]
+    log.calls.append([walrus, (walrus := 2), walrus, log(walrus)])
+    log.calls[log(0)] = log(10) if pair else log(11)
+    log(*[log(12)]) < log(13) < log(14)
     return log(total) and log.__name__ or log("last")
 
 def loops(log, x):
@@ -49,7 +53,7 @@ def closures(log, x):
         nonlocal count
         count += y * scale
         return lambda z: (count, z, x)
-    return add(x)(log(3)), add(1)(2), count
+    return count, add(x)(log(3)), count, add(1)(2), count, log(4)
 
 def generator(log, x):
     got = yield log(1)
@@ -137,9 +141,13 @@ class Log:
 
 def rewritten(text: str, seed: int) -> str:
     tree, numbers = ast.parse(text), iter(range(10_000))
-    rewriter = Rewriter(Random(seed), lambda: f"fresh_{next(numbers)}")
+    rewriter = Rewriter(
+        Random(seed), lambda: f"fresh_{next(numbers)}", rebound=frozenset(("count", "walrus"))
+    )
     for node in list(ast.walk(tree)):
         if isinstance(node, Function):
+            if seed % 2:
+                node.body = [*node.body[:1], *rewriter.spell_out(node.body[1:])]
             rewriter.rewrite(node)
     return ast.unparse(ast.fix_missing_locations(tree))
 

@@ -1,0 +1,301 @@
+"""`harness grade`: correct engines, flaky tests, breaks, and what is loaded of a suite."""
+
+import json
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.core.errors import UsageError
+from harness.engines.engine import find_engine
+from harness.grade import processes
+from harness.grade.grading import grade_suite
+from harness.grade.plan import GradingPlan, plan_grading
+from harness.grade.suite import SuiteReport
+from harness.runs.cache import open_cache
+from harness.sandbox.limits import Limits
+from tests.harness.bundled import CATALOGUE
+from tests.harness.command import harness
+
+SUITES = Path(__file__).parents[2] / "suites"
+
+BREAKS = (
+    "skip-unbroadcast,mul-swapped-operands,sub-sign,"  # one test each
+    "unbroadcast-mean,"  # reached, and not noticed
+    "tanh-uses-input,"  # not reached
+    "tape-gradient-in-target-shape"  # cannot be swapped
+)
+
+SUITE = """
+import unittest
+import numpy as np
+import pytest
+from minigrad import tensor
+
+
+@pytest.fixture(scope="module")
+def product():
+    a, b = tensor([1.0, 2.0], requires_grad=True), tensor([3.0, 4.0], requires_grad=True)
+    (a * b).sum().backward()
+    return a, b
+
+
+def test_only_the_fixture_is_asked_for(product):
+    pass
+
+
+def test_mul(product):
+    assert product[0].grad.tolist() == [3.0, 4.0]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_sub(n):
+    a = tensor(np.ones(n), requires_grad=True)
+    (1 - a).sum().backward()
+    assert a.grad.tolist() == [-1.0] * n
+
+
+class TestAdd(unittest.TestCase):
+    def test_broadcast(self):
+        a = tensor(np.ones(3), requires_grad=True)
+        (a + np.ones((4, 3))).sum().backward()
+        self.assertEqual(a.grad.shape, (3,))
+
+
+@pytest.mark.xfail
+def test_that_fails_anyway():
+    assert tensor(2.0).exp().item() == 0
+"""
+
+
+def plan(selection: str = BREAKS, **options: Any) -> GradingPlan:
+    options = {"correct": (), "seed": b"secret", "limits": Limits(600.0, 30)} | options
+    return plan_grading(CATALOGUE, find_engine(), open_cache(), selection=selection, **options)
+
+
+def write(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    return folder
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _patience() -> Iterator[None]:
+    """No run is ended because the machine is busy."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processes, "PATIENCE", 300.0)
+        patch.setattr(processes, "CPU_PATIENCE", 30)
+        yield
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> SuiteReport:
+    folder = write(tmp_path_factory.mktemp("suite"), test_small=SUITE)
+    return grade_suite(folder / "test_small.py", plan(correct=("relu-mask-ge", "float32-data")))
+
+
+def test_a_suite_is_graded_as_the_plugin_runs_it(report: SuiteReport) -> None:
+    assert (report.gradable, report.reason, report.tests) == (True, "", 5)
+    assert {result.break_: result.fate for result in report.breaks} == {
+        "skip-unbroadcast": "killed",
+        "unbroadcast-mean": "survived",
+        "mul-swapped-operands": "killed",
+        "sub-sign": "killed",
+        "tanh-uses-input": "not-reached",
+        "tape-gradient-in-target-shape": "survived",
+    }
+    by = {result.break_: result.by for result in report.breaks if result.by}
+    assert by["skip-unbroadcast"] == ["test_small.py::TestAdd::test_broadcast"]
+    assert by["mul-swapped-operands"] == ["test_small.py::test_mul"]
+    assert by["sub-sign"][0] in ("test_small.py::test_sub[1]", "test_small.py::test_sub[3]")
+    assert (report.killed, report.of, report.score) == (3, 6, 50.0)
+
+
+def test_what_cannot_be_swapped_is_loaded_by_another_process(report: SuiteReport) -> None:
+    paths = {result.break_: result.path for result in report.breaks}
+    assert paths.pop("tape-gradient-in-target-shape") == "reloaded"
+    assert paths.pop("tanh-uses-input") is None
+    assert set(paths.values()) == {"swapped"}
+
+
+def test_the_stage_of_a_survivor(report: SuiteReport) -> None:
+    assert {result.break_: result.stage for result in report.breaks} == {
+        "skip-unbroadcast": "revealed",
+        "unbroadcast-mean": "not-revealed",
+        "mul-swapped-operands": "revealed",
+        "sub-sign": "revealed",
+        "tanh-uses-input": "not-reached",
+        "tape-gradient-in-target-shape": None,
+    }
+
+
+def test_a_fault_that_changes_no_value_is_not_infected(tmp_path: Path) -> None:
+    suite = """
+from minigrad import tensor
+
+
+def test_add():
+    a = tensor([1.0, 2.0], requires_grad=True)
+    (a + a).sum().backward()
+    assert a.grad is not None
+"""
+    graded = grade_suite(write(tmp_path, test_add=suite), plan("skip-unbroadcast"))
+    (result,) = graded.breaks
+    assert (result.fate, result.stage) == ("survived", "not-infected")
+
+
+def test_a_test_reaches_what_its_fixtures_call(report: SuiteReport) -> None:
+    (entry,) = (e for e in report.breaks if e.break_ == "mul-swapped-operands")
+    names = [name.partition("::")[2] for name in entry.reached_by]
+    assert names == ["test_only_the_fixture_is_asked_for", "test_mul"]
+
+
+def test_the_correct_engines_come_first(report: SuiteReport) -> None:
+    assert [(engine.engine, engine.passed, engine.failed) for engine in report.correct[:1]] == [
+        ("minigrad", 5, [])
+    ]
+    rest = {engine.engine: (engine.passed, engine.failed) for engine in report.correct[1:]}
+    assert rest == {"relu-mask-ge": (5, []), "float32-data": (5, [])}
+
+
+def test_a_suite_that_fails_on_another_correct_engine_is_not_gradable(tmp_path: Path) -> None:
+    suite = """
+from minigrad import tensor
+
+
+def test_slope_of_relu_at_0():
+    a = tensor(0.0, requires_grad=True)
+    a.relu().backward()
+    assert a.grad == 0
+"""
+    folder = write(tmp_path, test_relu=suite)
+    rejected = grade_suite(folder, plan(correct=("relu-mask-ge", "tanh-by-expm1")))
+    assert (rejected.gradable, rejected.score, rejected.breaks) == (False, None, [])
+    assert rejected.reason == (
+        "test_relu.py::test_slope_of_relu_at_0 fails on a correct engine: "
+        "A ReLU with slope 1 at 0 (relu-mask-ge)"
+    )
+    (engine,) = (engine for engine in rejected.correct if engine.failed)
+    assert (engine.engine, engine.note) == ("relu-mask-ge", "A ReLU with slope 1 at 0")
+
+
+def test_the_required_variants_give_the_same_results_apart_from_conventions() -> None:
+    ids = {mutant.page.id for mutant in plan("sub-sign", correct=None).variants}
+    assert {"relu-mask-ge", "sub-is-add-of-neg", "max-ties-first"} <= ids
+    assert not ids & {"float32-data", "abs-subgrad-one"}
+
+
+def test_a_flaky_test_does_not_count(tmp_path: Path) -> None:
+    suite = (
+        SUITE
+        + """
+
+def test_now_and_then():
+    import os
+    a = tensor([1.0], requires_grad=True)
+    a.tanh().backward()
+    assert os.getpid() % 2 and a.grad[0] > 0.4199
+"""
+    )
+    graded = grade_suite(write(tmp_path, test_flaky=suite), plan("tanh-uses-input,sub-sign"))
+    assert graded.flaky == ["test_flaky.py::test_now_and_then"]
+    fates = {result.break_: result.fate for result in graded.breaks}
+    assert fates == {"sub-sign": "killed", "tanh-uses-input": "not-reached"}
+
+
+def test_properties_of_hypothesis_are_graded() -> None:
+    graded = grade_suite(SUITES / "properties.py", plan("sub-sign,softmax-no-max-shift"))
+    assert (graded.gradable, graded.reason) == (True, "")
+
+
+CONFTEST = """
+import pytest
+
+@pytest.fixture
+def allowed():
+    return True
+
+def pytest_collection_modifyitems(items):
+    items.reverse()
+"""
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_only_the_test_files_of_a_folder_are_loaded(allowed: bool, tmp_path: Path) -> None:
+    one = "def test_one(allowed):\n    pass\n" if allowed else "def test_one():\n    pass\n"
+    write(tmp_path, conftest=CONFTEST, test_one=one, two_test="def test_two():\n    pass\n")
+    write(tmp_path, helper="raise ValueError", setup="raise ValueError")
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
+    (tmp_path / "sitecustomize.py").write_text("raise ValueError")
+    graded = grade_suite(tmp_path, plan("sub-sign", allow_conftest=allowed))
+    assert (graded.reason, graded.tests) == ("", 2)
+
+
+def test_a_module_beside_the_tests_is_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    write(tmp_path, helper="", test_one="import helper\n\ndef test_one():\n    pass\n")
+    graded = grade_suite(tmp_path, plan("sub-sign"))
+    assert graded.reason.endswith("No module named 'helper'")
+
+
+@pytest.mark.parametrize("name", ["a b.py", "prüfung.py", "suite.txt.py"])
+def test_a_file_of_any_name_is_graded(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("def test():\n    pass\n")
+    assert grade_suite(tmp_path / name, plan("sub-sign")).reason == ""
+
+
+def test_files_that_are_not_read(tmp_path: Path) -> None:
+    assert "no file test_*.py" in grade_suite(tmp_path, plan("sub-sign")).reason
+    (tmp_path / "test_link.py").symlink_to("/etc/passwd")
+    assert grade_suite(tmp_path, plan("sub-sign")).reason == "test_link.py is a symbolic link"
+    strange = tmp_path / "test[1].py"
+    strange.touch()
+    assert "rename it" in grade_suite(strange, plan("sub-sign")).reason
+    with pytest.raises(UsageError):
+        grade_suite(tmp_path / "missing.py", plan("sub-sign"))
+
+
+def test_a_plan_can_be_sent_to_another_process() -> None:
+    there: GradingPlan = pickle.loads(pickle.dumps(plan("sub-sign")))
+    here = plan("sub-sign")
+    assert there.seed == here.seed
+    assert there.pair(there.breaks[0]) == here.pair(here.breaks[0])
+
+
+def test_two_seeds_give_other_code() -> None:
+    one, two = plan("sub-sign"), plan("sub-sign", seed=b"another")
+    assert one.pair(one.breaks[0]) != two.pair(two.breaks[0])
+    assert one.pair(one.breaks[0], 0) != one.pair(one.breaks[0], 1)
+
+
+# ----- The command -----
+
+
+def test_the_command_prints_a_score_and_json(tmp_path: Path) -> None:
+    suite = str(write(tmp_path, test_small=SUITE) / "test_small.py")
+    selected = ("--select", "sub-sign,tanh-uses-input", "--correct", "tanh-by-expm1")
+    done = harness("grade", suite, *selected)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "minigrad: 5 tests kill 1 of 2 breaks (50 %)" in done.stdout
+    done = harness("grade", suite, *selected, "--json")
+    table = json.loads(done.stdout)
+    assert (table["schema"], table["gradable"], table["score"]) == (1, True, 50.0)
+    assert [(entry["break"], entry["fate"]) for entry in table["breaks"]] == [
+        ("sub-sign", "killed"),
+        ("tanh-uses-input", "not-reached"),
+    ]
+    assert [entry["engine"] for entry in table["correct"]] == ["minigrad", "tanh-by-expm1"]
+
+
+def test_the_exit_status_of_the_command(tmp_path: Path) -> None:
+    broken = str(write(tmp_path, test_wrong="def test_wrong():\n    assert False\n"))
+    done = harness("grade", broken, "--select", "sub-sign", "--correct", "tanh-by-expm1")
+    assert done.returncode == 1
+    assert "test_wrong.py::test_wrong fails on the correct engine: AssertionError" in done.stdout
+    assert harness("grade", str(tmp_path / "missing.py")).returncode == 2
+    assert harness("grade", broken, "--select", "no-such-break").returncode == 2
+    assert harness("grade", broken, "--correct", "no-such-variant").returncode == 2

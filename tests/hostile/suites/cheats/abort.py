@@ -1,0 +1,11 @@
+"""Ends the process with a signal."""
+
+import os
+
+FATE = "survived"
+
+
+def test():
+    use()
+    if changed():
+        os.abort()

@@ -1,0 +1,8 @@
+"""Compares the loaded code with the files."""
+
+FATE = "recognised"
+
+
+def test():
+    use()
+    assert not changed()
