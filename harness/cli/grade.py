@@ -107,6 +107,7 @@ def grade(
             allow_conftest=allow_conftest,
             limit=limit,
             cached=not no_cache,
+            hidden=[str(folder.resolve()) for folder in (*suites, *([out] if out else []))],
         )
         secret = seed.encode() if seed is not None else None
         chosen = CohortOptions(workers, shard, dask, submission_limit, secret, json)

@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+from platformdirs import user_cache_path
 
 from harness.grade.suite import SuiteReport
 from harness.sandbox.scratch import scratch_folder
+
+COPIES = user_cache_path("breaklab") / "submissions"
+"""The folder with the copies that are being graded, which a submission must not read."""
 
 Grade = Callable[[Path], SuiteReport]
 """Grades the suite in a file or folder.
@@ -54,7 +58,8 @@ def grade_files(grade: Grade, name: str, files: Mapping[str, bytes]) -> SuiteRep
 
     So what is graded is what was hashed, even if its author replaces a file meanwhile.
     """
-    with scratch_folder() as folder:
+    COPIES.mkdir(parents=True, exist_ok=True)
+    with scratch_folder(COPIES) as folder:
         for path, data in files.items():
             file = folder / path
             file.parent.mkdir(parents=True, exist_ok=True)

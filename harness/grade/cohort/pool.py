@@ -17,7 +17,7 @@ import msgspec
 
 from harness.core.errors import BreaklabError, PageError, UsageError
 from harness.core.vocabulary import shortened
-from harness.grade.cohort.grader import Grade, grade_files, rejection
+from harness.grade.cohort.grader import COPIES, Grade, grade_files, rejection
 from harness.grade.suite import SuiteReport
 from harness.sandbox.hosts import close_hosts
 from harness.sandbox.scratch import remove_abandoned
@@ -105,7 +105,8 @@ class LocalPool:
         for fork in self._forks:
             fork.kill()
         self._forks.clear()
-        remove_abandoned()  # a process that is killed leaves its scratch folder
+        for parent in (None, COPIES):  # a process that is killed leaves its scratch folders
+            remove_abandoned(parent)
 
     def _busy(self) -> list[_Fork]:
         return [fork for fork in self._forks if fork.task]

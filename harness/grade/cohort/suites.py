@@ -15,7 +15,7 @@ import msgspec
 
 from harness.engines.engine import find_engine
 from harness.experiment.exploration import explore
-from harness.grade.cohort.grader import Grader, Opening
+from harness.grade.cohort.grader import COPIES, Grader, Opening
 from harness.grade.grading import grade_suite
 from harness.grade.mutants import Mutant
 from harness.grade.plan import LIMITS, GradingPlan, plan_grading
@@ -40,6 +40,8 @@ class SuiteOptions(msgspec.Struct, frozen=True):
     limit: int = LIMITS.cpu_seconds
     """Seconds of processor time for one run."""
     cached: bool = True
+    hidden: list[str] = []
+    """Folders that no submission may read, besides those of the pages."""
 
     def opening(self, seed: bytes) -> Opening:
         """Return how a process makes the grader."""
@@ -66,6 +68,7 @@ def open_suite_grader(arguments: Mapping[str, Any], seed: bytes) -> Grader:
         limits=replace(LIMITS, cpu_seconds=options.limit, seconds=3.0 * options.limit),
         allow_conftest=options.allow_conftest,
     )
+    plan = replace(plan, hidden=(*plan.hidden, COPIES, *map(Path, options.hidden)))
     return Grader(partial(grade_suite, plan=plan), settings_of(plan), plan.prepare)
 
 
@@ -78,6 +81,7 @@ def settings_of(plan: GradingPlan) -> dict[str, str]:
         "the engine": _digest([plan.engine.name, *map("\0".join, plan.engine.sources.items())]),
         "the limits": repr(plan.limits),
         "--allow-conftest": str(plan.allow_conftest),
+        "the stages": str(plan.stages),
         "breaklab": code_digest(_ROOMS),
         "Python": platform.python_version(),
         **libraries,

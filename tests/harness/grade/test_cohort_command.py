@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.grade.cohort.grader import COPIES
+from harness.sandbox.namespaces import namespaces_available
 from tests.harness.command import harness
 
 SUITE = """
@@ -15,6 +17,13 @@ def test_add():
     a = tensor(np.ones(3), requires_grad=True)
     (a + np.ones((4, 3))).sum().backward()
     assert a.grad.shape == (3,)
+"""
+CURIOUS = """
+from pathlib import Path
+
+def test_add():
+    for folder in FOLDERS:
+        assert not list(Path(folder).glob("*")), folder
 """
 ONE = ("--select", "skip-unbroadcast,sub-sign", "--correct", "accumulate-in-place")
 """Few breaks and one variant, so that it is quick."""
@@ -27,6 +36,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "all" / "bea").mkdir(parents=True)
     (folder / "all" / "ada.py").write_text(SUITE)
     (folder / "all" / "bea" / "test_bea.py").write_text("def test_a():\n    assert object() == 1\n")
+    folders = [str(path) for path in (folder / "all", folder / "out", COPIES)]
+    (folder / "all" / "curious.py").write_text(CURIOUS.replace("FOLDERS", repr(folders)))
     (folder / "all" / "cleo").mkdir()
     (folder / "all" / "cleo" / "notes.txt").write_text("no tests")
     done = harness("grade", "all", "--cohort", "--out", "out", *ONE, cwd=folder)
@@ -35,15 +46,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.skipif(not namespaces_available(), reason="needs namespaces")
+def test_a_submission_sees_neither_the_others_nor_the_seed(folder: Path) -> None:
+    assert "\ncurious.py,yes," in (folder / "out" / "scores.csv").read_text()
+
+
 def test_the_scores_have_a_row_for_every_submission(folder: Path) -> None:
-    assert (folder / "out" / "scores.csv").read_text().splitlines()[1:] == [
+    assert (folder / "out" / "scores.csv").read_text().splitlines()[1:4] == [
         "ada.py,yes,,50,1,2,0,1,0,1,0",
         "bea,no,test_bea.py::test_a fails on the correct engine: AssertionError: assert <object "
         "object at 0x...> == 1 + where <object object at 0x...> = object(),,0,0,0,0,0,0,0",
         "cleo,no,no file test_*.py or *_test.py in cleo,,0,0,0,0,0,0,0",
     ]
     assert "| `sub-sign` | " in (folder / "out" / "missed.md").read_text()
-    assert (folder / "printed").read_text().startswith("3 submissions graded: 1 gradable\n")
+    assert (folder / "printed").read_text().startswith("4 submissions graded: ")
 
 
 def test_the_second_run_grades_nothing(folder: Path) -> None:
