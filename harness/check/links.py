@@ -29,6 +29,13 @@ _WEB = re.compile(r"https?://[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}(:\d+)
 
 def check_links(text: Text) -> Iterator[Finding]:
     """Yield broken links: without a file, without a heading, or with a malformed address."""
+    for target, line in link_targets(text):
+        if wrong := _wrong_link(text, target):
+            yield text.finding(line, *wrong)
+
+
+def link_targets(text: Text) -> Iterator[tuple[str, int]]:
+    """Yield the targets of links, images and bare addresses, each with its line."""
     for token in text.tokens:
         inside = 0
         for part in token.children or () if token.type == "inline" else ():
@@ -38,9 +45,8 @@ def check_links(text: Text) -> Iterator[Finding]:
                 targets += [
                     word.rstrip(".,;:)]") for word in re.findall(r"\bhttps?:\S*", part.content)
                 ]
-            for target in filter(None, targets):
-                if wrong := _wrong_link(text, unquote(target)):
-                    yield text.finding(text.line_of(token, unquote(target)), *wrong)
+            for target in map(unquote, filter(None, targets)):
+                yield target, text.line_of(token, target)
 
 
 def _wrong_link(text: Text, target: str) -> tuple[str, str] | None:
@@ -59,11 +65,7 @@ def _wrong_link(text: Text, target: str) -> tuple[str, str] | None:
         remedy = "link to a file beside the page, or to an http(s) address"
         return f"the link `{target}` does not work on another computer", remedy
     file = Path(text.path).parent / parts.path if parts.path else Path(text.path)
-    try:
-        is_there = file.exists()
-    except OSError:  # longer than a file name can be
-        is_there = False
-    if not is_there:
+    if not exists(file):
         return (
             f"the link `{target}` does not lead to a file",
             "correct the path, relative to this page",
@@ -76,6 +78,14 @@ def _wrong_link(text: Text, target: str) -> tuple[str, str] | None:
                 f"the headings are {', '.join(anchors)}",
             )
     return None
+
+
+def exists(file: Path) -> bool:
+    """Whether there is such a file or folder."""
+    try:
+        return file.exists()
+    except OSError:  # longer than a file name can be
+        return False
 
 
 def _read_markdown(file: Path) -> Text:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from harness.check.links import check_links
+from harness.check.links import check_links, exists, link_targets
 from harness.check.prose import check_leftovers, page_text
 from harness.core import read_text
 from harness.core.errors import PageError
@@ -58,6 +58,7 @@ def check_translation(path: Path, page: Page) -> list[Finding]:
         *_check_code(text, page),
         *check_leftovers(text),
         *check_links(text),
+        *_check_linked_language(path, text),
     ]
     return sorted(findings, key=lambda finding: finding.line)
 
@@ -96,6 +97,19 @@ def _check_fingerprint(toml: str, text: Text, page: Page) -> Iterator[Finding]:
             f"and {page.path} is {fingerprint(page)}"
         )
         yield text.finding(2, problem, f"compare the two; once they agree, write {line}")
+
+
+def _check_linked_language(path: Path, text: Text) -> Iterator[Finding]:
+    """Warn of links to a page that is translated into the language of this translation."""
+    language = path.suffixes[0]
+    for target, line in link_targets(text):
+        file, mark, heading = target.partition("#")
+        translated = file.removesuffix(".md") + language + ".md"
+        own = file.endswith(".md") and not file.endswith(f"{language}.md")
+        if own and exists(path.parent / translated):
+            problem = f"the link `{target}` leads to the original of a page that is translated"
+            remedy = f"link to `{translated}{mark and mark + heading}`"
+            yield Finding(str(path), line, problem, remedy, 0)
 
 
 def _check_outline(text: Text, page: Page) -> Iterator[Finding]:

@@ -166,7 +166,7 @@ def test_a_long_page_is_only_a_warning(tmp_path: Path) -> None:
     "source",
     [
         *("std", "seeds/003", "pytorch/pytorch", "pytorch/pytorch#1787", "openai/evals@1a2b3c4"),
-        *("dlfaults/deepcrime:ARM", "course-08", "karpathy-2018#4", "llm-first-principles#2"),
+        *("dlfaults/deepcrime:ARM", "karpathy-2018#4"),
         *("callummcdougall/ARENA_3.0#122", "https://example.org/post?id=1#top"),
     ],
 )
@@ -175,7 +175,7 @@ def test_a_source_that_can_be_followed_is_not_a_mistake(tmp_path: Path, source: 
 
 
 @pytest.mark.parametrize(
-    "source", ["", "PT1787", "seeds/3", "pytorch#1787", "pytorch/pytorch#", "course-8", "http://x"]
+    "source", ["", "PT1787", "seeds/3", "pytorch#1787", "pytorch/pytorch#", "course-08", "http://x"]
 )
 def test_a_source_that_cannot_be_followed_is_one(tmp_path: Path, source: str) -> None:
     (finding,) = found(tmp_path, spoilt('["std"]', f'["{source}"]'))

@@ -132,6 +132,25 @@ def test_a_file_named_for_no_language_is_found(tmp_path: Path) -> None:
     assert finding.problem == "`Spanish` is not a language code"
 
 
+def test_a_link_to_the_original_of_a_translated_page_is_a_warning(tmp_path: Path) -> None:
+    for name in ("other.md", "other.es.md", "english.md"):
+        write_page(tmp_path, "# Title\n", name)
+    for target in ("other.es.md", "english.md", "https://example.org/other.md"):
+        assert found(tmp_path, "Ones are", f"[a]({target}) Ones are") == []
+    (missing,) = found(tmp_path, "Ones are", f"[a]({'a' * 300}.md) Ones are")
+    assert "does not lead to a file" in missing.problem
+    (warning,) = found(tmp_path, "Ones are", "[a](other.md#title) Ones are")
+    assert warning.exit_status == 0
+    assert warning.remedy == "link to `other.es.md#title`"
+
+
+def test_no_bundled_translation_links_to_the_original_of_another() -> None:
+    catalogue = open_catalogue()
+    for page in catalogue.valid_pages():
+        for path in catalogue.translations(page.id).values():
+            assert check_translation(path, page) == []
+
+
 def test_the_catalogue_knows_translations_by_language(tmp_path: Path) -> None:
     write_page(tmp_path)
     spanish_page = write_page(tmp_path, spanish("0" * 12), "log-slope-one.es.md")

@@ -10,6 +10,7 @@ from harness.core.errors import PageError, UsageError
 from harness.diagnostics import DIAGNOSTICS
 from harness.pages.catalogue import open_catalogue
 from harness.pages.conventions import Conventions
+from tests.harness.bundled import bundled_pages
 
 PAGE = '+++\nid = "{id}"\nkind = "{kind}"\nfamily = "f"\n[expect]\n{expect}+++\n# Title\n'
 
@@ -106,6 +107,13 @@ def test_the_pages_and_probes_that_the_bundled_conventions_name_exist() -> None:
     assert catalogue.page(str(conventions.controls.no_op), "control")
     assert catalogue.page(str(conventions.controls.sabotage), "control")
     assert conventions.unbroadcasting_probe in catalogue.shared_probes
+
+
+def test_some_bundled_page_uses_each_abbreviation_of_a_source() -> None:
+    used = {source for page in bundled_pages() for source in page.front.sources}
+    for form in open_catalogue().conventions.sources:
+        alone = Conventions(sources={form: ""})
+        assert any(map(alone.is_abbreviation, used)), form
 
 
 def test_the_first_folder_that_states_a_convention_counts(tmp_path: Path) -> None:
