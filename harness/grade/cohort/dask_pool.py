@@ -7,9 +7,11 @@ only what it was grading, which is graded elsewhere.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import defaultdict, deque
 from collections.abc import Generator, Iterable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -71,17 +73,26 @@ class DaskPool:
         """Give up what is still running, and leave the cluster."""
         if self._is_running():
             self._client.cancel(list(self._running), force=True)
-        self._client.close(timeout=_POLL)
+        with suppress(Exception):  # without a scheduler, it may complain
+            self._client.close(timeout=_POLL)
 
     def _submit(self, task: Task) -> None:
         data = msgspec.msgpack.encode(task)
-        future = self._client.submit(supervise, self._order, data, pure=False)
+        try:
+            future = self._client.submit(supervise, self._order, data, pure=False)
+        except Exception:
+            if self._is_running():
+                raise
+            raise self._lost() from None
         future.add_done_callback(self._finished.put)
         self._running[future] = task
 
     def _window(self) -> int:
         """Return how many tasks the scheduler may have: none that waits behind a slow one."""
-        threads = sum(self._client.nthreads().values()) if self._is_running() else 0
+        try:
+            threads: int = sum(self._client.nthreads().values())
+        except OSError:
+            raise self._lost() from None
         return max(1, threads)
 
     def _next_finished(self) -> Any | None:
@@ -91,11 +102,14 @@ class DaskPool:
         except Empty:
             future = None
         if not self._is_running():
-            raise EnvironmentProblem(
-                f"the Dask scheduler at {self._address} does not answer any more",
-                "start it again, and repeat the command: it continues from here",
-            )
+            raise self._lost()
         return future
+
+    def _lost(self) -> EnvironmentProblem:
+        return EnvironmentProblem(
+            f"the Dask scheduler at {self._address} does not answer any more",
+            "start it again, and repeat the command: it continues from here",
+        )
 
     def _is_running(self) -> bool:
         return bool(self._client.status == "running")
@@ -123,6 +137,7 @@ def _connect(address: str) -> Any:
             "--dask needs distributed, which is not installed",
             "pip install 'breaklab[dask]'",
         ) from None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is raised
     try:
         client = Client(address, timeout=_PATIENCE)
     except (OSError, ValueError) as error:
