@@ -16,6 +16,7 @@ from typing import Protocol
 
 from harness.core.errors import UsageError
 from harness.grade.cohort.folder import (
+    CONDITIONS,
     Roster,
     enter,
     result_files,
@@ -151,8 +152,8 @@ def _seed(out: Path, seed: bytes | None, shard: Shard) -> bytes:
     if stored is not None and seed is not None and stored != seed:
         remedy = "leave --seed out, or name a new --out folder"
         raise UsageError(f"the results in {out} were made with another seed", remedy)
-    if shard.of > 1 and stored is None and seed is None:
-        remedy = "give each shard the same secret word: --seed WORD"
+    if shard.number > 1 and stored is None and seed is None:
+        remedy = f"copy {CONDITIONS} from the folder of shard 1/{shard.of} to {out}, or give --seed"
         raise UsageError("the shards of a cohort need a common seed", remedy)
     return stored or seed or os.urandom(32)
 

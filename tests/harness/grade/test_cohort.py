@@ -18,7 +18,7 @@ from harness.grade.cohort.ledger import Ledger, Reader, Result
 from harness.grade.cohort.merge import merge
 from harness.grade.cohort.run import WHOLE, Shard, grade_cohort, local_pool, parse_shard
 from harness.grade.cohort.tally import tally
-from harness.report.cohort import summary, to_csv, to_markdown
+from harness.report.cohort import Progress, summary, to_csv, to_markdown
 
 ROOT = Path(__file__).parents[3]
 HEAD = "submission,gradable,reason,score,killed,of,survived,not_reached,recognised,tests,flaky"
@@ -374,10 +374,16 @@ def test_shards_of_different_cohorts_are_not_merged(course: Course) -> None:
         merge([first, course.submissions], course.out)
 
 
-def test_a_shard_without_a_common_seed_is_refused(course: Course) -> None:
-    course.add(ada="1")
+def test_the_first_shard_draws_the_seed_for_all(course: Course) -> None:
+    course.add(ada="1", bea="2", cleo="3")
+    first, second = course.folder / "first", course.folder / "second"
     with pytest.raises(UsageError, match="need a common seed"):
-        course.grade(shard=Shard(1, 2), seed=None)
+        course.grade(shard=Shard(2, 2), seed=None, out=second)
+    course.grade(shard=Shard(1, 2), seed=None, out=first)
+    second.mkdir()
+    (second / CONDITIONS).write_bytes((first / CONDITIONS).read_bytes())
+    course.grade(shard=Shard(2, 2), seed=None, out=second)
+    assert not tally(course.out, merge([first, second], course.out)).missing
 
 
 @pytest.mark.parametrize("text", ["3", "0/4", "5/4", "-1/4", "1/0", "a/b", "1/4/4"])
@@ -410,6 +416,23 @@ def test_the_table_begins_with_what_most_submissions_miss(course: Course) -> Non
         "Not gradable (1):",
         "  cleo.py: it",
     ]
+
+
+def test_a_pipe_gets_a_line_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("harness.report.cohort._INTERVAL", -1.0)
+    with Progress() as progress:
+        progress.watch(2, 4, "")
+        progress.watch(3, 4, "ada.py")
+    assert capsys.readouterr().err.splitlines() == [
+        "harness: 2 of 4 graded",
+        "harness: 3 of 4 graded, about 1 min left",
+    ]
+    monkeypatch.undo()
+    with Progress() as progress:
+        progress.watch(3, 4, "ada.py")
+    assert capsys.readouterr().err == ""
 
 
 # ----- Kills -----
