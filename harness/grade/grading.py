@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,9 +20,9 @@ from typing import Literal
 import msgspec
 
 from harness.answer_key.outcome import infected
-from harness.core import read_bytes
-from harness.core.errors import PageError, UsageError
+from harness.core.errors import UsageError
 from harness.core.vocabulary import Stage, shortened, visible
+from harness.grade.files import read_files
 from harness.grade.mutants import Mutant
 from harness.grade.plan import ROUNDS, GradingPlan, Pair
 from harness.grade.processes import NotGradable, Observed, Processes
@@ -34,9 +34,6 @@ Progress = Callable[[int, int], None]
 
 TIMES = 3
 """How often the tests are run on the engine without a break."""
-
-LARGEST, MOST_FILES = 1024 * 1024, 200
-"""Bytes in a test file, and files in a suite."""
 
 _MOST_RECOGNISED, _FEW = 0.1, 3
 """A suite is not gradable if tests fail on a larger share of the twins, and on more than a few."""
@@ -61,7 +58,9 @@ def grade_suite(path: Path, plan: GradingPlan, progress: Progress | None = None)
     grading = _Grading(plan, progress or (lambda _done, _all: None))
     reason = ""
     try:
-        with closing(Processes(path, _read_files(path, plan), plan)) as processes:
+        with closing(
+            Processes(path, read_files(path, conftest=plan.allow_conftest), plan)
+        ) as processes:
             grading.grade(processes)
     except NotGradable as error:
         reason = shortened(visible(str(error)), _LONGEST_REASON)
@@ -71,7 +70,7 @@ def grade_suite(path: Path, plan: GradingPlan, progress: Progress | None = None)
         engine=plan.engine.name,
         gradable=not reason,
         reason=reason,
-        tests=len(grading.counted),
+        tests=grading.tests,
         breaks=[] if reason else grading.results,
         claims={},
         seconds=round(time.perf_counter() - start, 3),
@@ -86,33 +85,6 @@ def require_suite(path: Path) -> None:
         raise UsageError(f"no file or folder {path}", "name a file with tests, or a folder of them")
 
 
-def _read_files(path: Path, plan: GradingPlan) -> dict[str, bytes]:
-    """Return the files to load, by their path below the folder. Raises NotGradable."""
-    files = {path.name: path} if path.is_file() else dict(_test_files(path, plan))
-    if not any(name != "conftest.py" for name in files):
-        raise NotGradable(f"no file test_*.py or *_test.py in {path}")
-    if len(files) > MOST_FILES:
-        raise NotGradable(f"more than {MOST_FILES} test files")
-    for name, file in files.items():
-        if any(mark in name for mark in ("::", "[", "]")) or name.startswith("-"):
-            raise NotGradable(f"pytest cannot load a file named `{name}`: rename it")
-        if file.is_symlink() and file != path:
-            raise NotGradable(f"{name} is a symbolic link")
-    try:
-        return {name: read_bytes(file, LARGEST) for name, file in files.items()}
-    except PageError as error:
-        raise NotGradable(f"{Path(error.path).name}: {error.problem}") from None
-
-
-def _test_files(folder: Path, plan: GradingPlan) -> Iterator[tuple[str, Path]]:
-    patterns = ("test_*.py", "*_test.py", *(("conftest.py",) if plan.allow_conftest else ()))
-    for pattern in patterns:
-        for file in sorted(folder.rglob(pattern)):
-            name = file.relative_to(folder)
-            if not any(part.startswith((".", "__")) for part in name.parts):
-                yield name.as_posix(), file
-
-
 @dataclass
 class _Grading:
     """A suite, while it is graded."""
@@ -122,9 +94,14 @@ class _Grading:
     correct: list[CorrectEngine] = field(default_factory=list)
     counted: dict[int, Ended] = field(default_factory=dict)
     """The tests that may kill a break, with what they did on the engine without one."""
+    tests: int = 0
+    """The number of tests that counted when the first break was tried."""
     flaky: set[int] = field(default_factory=set)
     results: list[BreakResult] = field(default_factory=list)
     kills: Counter[int] = field(default_factory=Counter)
+    killers: dict[str, int | None] = field(default_factory=dict)
+    caught: Counter[int] = field(default_factory=Counter)
+    """The number of twins on which a test fails."""
     twins: int = 0
     recognised: int = 0
     """The number of breaks for which a twin was run, and of those where a test failed on it."""
@@ -141,6 +118,7 @@ class _Grading:
         processes.collect()
         self._run_on_clean()
         self._run_on_variants()
+        self.tests = len(self.counted)
         self._run_on_breaks()
         if self.plan.stages:
             self.results = [self._with_stage(result) for result in self.results]
@@ -245,14 +223,29 @@ class _Grading:
         for done, mutant in enumerate(pending):
             self.progress(done, len(pending))
             results[mutant.page.id] = self._judge(mutant)
-            limit = max(_FEW, _MOST_RECOGNISED * self.twins)
-            if self.recognised > limit:
-                raise NotGradable(
-                    f"its tests fail on correct code that is only written in another way, "
-                    f"{self.recognised} times: they recognise code, and not what it does"
-                )
+        while doubtful := [m for m in pending if self._is_doubtful(m)]:
+            for mutant in doubtful:
+                results[mutant.page.id] = self._judge(mutant)
         self.progress(len(pending), len(pending))
         self.results = [results[mutant.page.id] for mutant in self.plan.breaks]
+
+    def _is_doubtful(self, mutant: Mutant) -> bool:
+        """Whether a break was killed by a test that does not count any more."""
+        killer = self.killers.get(mutant.page.id)
+        return killer is not None and killer not in self.counted
+
+    def _note_recognising(self, tests: Sequence[int]) -> None:
+        """Note tests that fail on a twin: one that does so again does not count any more."""
+        self.recognised += bool(tests)
+        for test in tests:
+            self.caught[test] += 1
+            if self.caught[test] > 1:
+                self.counted.pop(test, None)
+        if self.recognised > max(_FEW, _MOST_RECOGNISED * self.twins):
+            raise NotGradable(
+                f"its tests fail on correct code that is only written in another way, "
+                f"{self.recognised} times: they recognise code, and not what it does"
+            )
 
     def _judge(self, mutant: Mutant) -> BreakResult:
         start = time.perf_counter()
@@ -263,8 +256,9 @@ class _Grading:
             trial = _Trial(self, mutant, pair)
             fate = trial.fate()
             self.twins += trial.twin_path is not None
-            self.recognised += bool(trial.recognising)
+            self._note_recognising(trial.recognising)
         killer = trial.killer if trial and fate == "killed" else None
+        self.killers[mutant.page.id] = killer
         if killer is not None:
             self.kills[killer] += 1
         front = mutant.page.front

@@ -116,7 +116,7 @@ import hashlib
 import pytest
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", range(20))
 def test(number):
     use()
     if changed():

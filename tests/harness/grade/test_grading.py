@@ -1,7 +1,10 @@
 """`harness grade`: correct engines, flaky tests, breaks, and what is loaded of a suite."""
 
 import json
+import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from harness.runs.cache import open_cache
 from harness.sandbox.limits import Limits
 from tests.harness.bundled import CATALOGUE
 from tests.harness.command import harness
+from tests.suites import PLUGIN
 
 SUITES = Path(__file__).parents[2] / "suites"
 
@@ -270,6 +274,19 @@ def test_two_seeds_give_other_code() -> None:
     one, two = plan("sub-sign"), plan("sub-sign", seed=b"another")
     assert one.pair(one.breaks[0]) != two.pair(two.breaks[0])
     assert one.pair(one.breaks[0], 0) != one.pair(one.breaks[0], 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suite", ["classes", "course", "fixtures", "functions", "properties"])
+def test_the_verdicts_are_those_of_the_plugin(suite: str, tmp_path: Path) -> None:
+    selection = "family:broadcasting,family:optimizers,tape-gradient-in-target-shape"
+    file, result = SUITES / f"{suite}.py", tmp_path / "breaks.json"
+    command = [sys.executable, "-m", "pytest", *PLUGIN, "-p", "no:cacheprovider", "--noconftest"]
+    command += ["-c", os.devnull, f"--rootdir={SUITES}", str(file), f"--breaks={selection}"]
+    subprocess.run([*command, f"--breaks-json={result}"], check=True, capture_output=True)
+    expected = {row["break"]: row["fate"] for row in json.loads(result.read_text())["breaks"]}
+    graded = grade_suite(file, plan(selection))
+    assert {row.break_: row.fate for row in graded.breaks} == expected
 
 
 # ----- The command -----
