@@ -359,6 +359,16 @@ def test_shards_that_share_a_folder_need_no_merging(course: Course) -> None:
     assert course.graded == []
 
 
+def test_a_submission_that_was_graded_twice_counts_once(course: Course) -> None:
+    course.add(ada="1", bea="2")
+    scores = course.grade()
+    table = to_markdown(course.tally)
+    lines = (course.out / "results.jsonl").read_bytes()
+    (course.out / "results-1-of-2.jsonl").write_bytes(lines)
+    assert course.grade() == scores
+    assert to_markdown(course.tally) == table
+
+
 def test_shards_of_different_cohorts_are_not_merged(course: Course) -> None:
     course.add(ada="1", bea="1")
     first, second, third = (course.folder / name for name in ("first", "second", "third"))
