@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from random import Random
 from typing import Literal
@@ -249,11 +250,10 @@ class _Grading:
 
     def _judge(self, mutant: Mutant) -> BreakResult:
         start = time.perf_counter()
-        pair = self.plan.pair(mutant)
-        trial = None
         fate: Fate = "does-not-apply"
-        if pair is not None:
-            trial = _Trial(self, mutant, pair)
+        trial = None
+        if mutant.files.codes:
+            trial = _Trial(self, mutant)
             fate = trial.fate()
             self.twins += trial.twin_path is not None
             self._note_recognising(trial.recognising)
@@ -314,8 +314,8 @@ class _Grading:
 class _Trial:
     """One break and its twin."""
 
-    def __init__(self, grading: _Grading, mutant: Mutant, pair: Pair) -> None:
-        self.grading, self.mutant, self.pair = grading, mutant, pair
+    def __init__(self, grading: _Grading, mutant: Mutant) -> None:
+        self.grading, self.mutant = grading, mutant
         self.recognising: list[int] = []
         """The tests that fail on the twin."""
         self.killer: int | None = None
@@ -324,7 +324,7 @@ class _Trial:
         """How the twin was run; None if it was not."""
         self.excluded: set[int] = set()
         """Tests that have ended the process, or did not end."""
-        self.reaching = grading.reaching(pair.broken)
+        self.reaching = grading.reaching(mutant.files.codes)
         # Who goes first is drawn, so that the position of a run says nothing about it.
         self.twin_first = grading.random.random() < 0.25
 
@@ -373,13 +373,16 @@ class _Trial:
             self.recognising.append(test)
         return test is not None
 
+    @cached_property
+    def pair(self) -> Pair:
+        """The break and its twin; composed only if a test reaches the break."""
+        return self.grading.plan.pair(self.mutant)
+
     def _repeats(self, killer: int) -> bool:
         """Whether a test fails on the break under every other rewrite, too."""
         others = (self.grading.plan.pair(self.mutant, number) for number in range(1, ROUNDS))
         return all(
-            self._first_failure(pair.broken, self._tests(), killer) == killer
-            for pair in others
-            if pair is not None
+            self._first_failure(pair.broken, self._tests(), killer) == killer for pair in others
         )
 
     def _first_failure(

@@ -64,7 +64,7 @@ class GradingPlan:
     """Whether to find out how far each surviving break gets, which needs a second pass."""
     hidden: tuple[Path, ...] = ()
     """Folders that a suite must not read, such as those of the pages; see `Limits.hidden`."""
-    _pairs: dict[tuple[str, int], Pair | None] = field(default_factory=dict, repr=False)
+    _pairs: dict[tuple[str, int], Pair] = field(default_factory=dict, repr=False)
     _marked: dict[str, Marked] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -72,8 +72,8 @@ class GradingPlan:
         """The functions of the engine."""
         return Code(self.engine.root, self.engine.sources)
 
-    def pair(self, mutant: Mutant, number: int = 0) -> Pair | None:
-        """Return a break and its twin under one of the rewrites; None if it has no site."""
+    def pair(self, mutant: Mutant, number: int = 0) -> Pair:
+        """Return a break that has a site, and its twin, under one of the rewrites."""
         key = mutant.page.id, number
         if key not in self._pairs:
             self._pairs[key] = self._composed(mutant, number)
@@ -95,7 +95,7 @@ class GradingPlan:
 
     def prepare(self) -> None:
         """Compose all pairs now, for example before the process is forked."""
-        for mutant in self.breaks:
+        for mutant in filter(lambda mutant: mutant.files.codes, self.breaks):
             for number in range(ROUNDS):
                 self.pair(mutant, number)
 
@@ -109,12 +109,9 @@ class GradingPlan:
     def _functions(self) -> Functions:
         return self.code.functions(())
 
-    def _composed(self, mutant: Mutant, number: int) -> Pair | None:
-        if not mutant.files.codes:
-            return None
+    def _composed(self, mutant: Mutant, number: int) -> Pair:
         composed = compose(self.engine, mutant.page, self.seed + bytes([number]))
-        if composed is None:
-            return None
+        assert composed is not None  # it has a site
         return Pair(self._compiled(composed.broken), self._compiled(composed.twin))
 
     def _compiled(self, texts: dict[str, str], sites: Sequence[Site] = ()) -> Codes:
