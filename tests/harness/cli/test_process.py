@@ -30,6 +30,7 @@ COMMANDS = {
     "matrix": ("no-such-break",),
     "doctor": ("tiny.py:Tensor",),
     "new": ("mine", "--family", "f"),
+    "grade": ("no-such-suite.py",),
 }
 
 
