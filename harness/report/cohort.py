@@ -122,13 +122,13 @@ class Progress:
             TextColumn("{task.completed}/{task.total}"),
             BarColumn(),
             TimeRemainingColumn(compact=True),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             console=open_console(file=sys.stderr),
             transient=True,
             auto_refresh=False,  # its thread would be in the way of forks
             disable=not sys.stderr.isatty(),
         )
-        self._task = self._bar.add_task("", total=None)
+        self._task = self._bar.add_task("", total=0)
 
     def watch(self, done: int, total: int, name: str) -> None:
         """Show that `done` of `total` submissions are graded, and that `name` was the last one."""

@@ -1,5 +1,6 @@
 """A cohort is graded to the same scores whatever happens on the way."""
 
+import io
 import os
 import re
 import signal
@@ -443,6 +444,20 @@ def test_a_pipe_gets_a_line_now_and_then(
     with Progress() as progress:
         progress.watch(3, 4, "ada.py")
     assert capsys.readouterr().err == ""
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_a_bar_with_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    with Progress() as progress:
+        progress.watch(0, 4, "")
+        progress.watch(3, 4, "[/red] \x07.py")
+    assert "3/4" in terminal.getvalue()
+    assert r"[/red] \x07.py" in terminal.getvalue()
 
 
 # ----- Kills -----
