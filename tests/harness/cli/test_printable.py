@@ -85,6 +85,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_page(folder, page)
     write_page(folder, page.replace('"log-slope-one"', '"no-level"\nlevel = 9'), "no-level.md")
     write_page(folder, f'def p(x=(3,)):\n    "{ESCAPED} {MARKUP}"\n    return x\n', "probes/p.py")
+    raising = f'def test():\n    raise ValueError("{ESCAPED} {MARKUP}")\n'
+    write_page(folder, raising, "test_raising.py")
     settings = json.dumps(f"{HOSTILE}:T")
     write_page(folder, f"[engine]\ntarget = {settings}\n", "harness.toml")
     write_page(folder, f'[engine]\n{settings} = "{marks}"\n', "key.toml")
@@ -117,6 +119,8 @@ COMMANDS = {
     "a family": "matrix --family HOSTILE",
     "a number": "break log-slope-one --breaks HERE --seeds HOSTILE",
     "a submission": "exercise squares-only HERE/HOSTILE",
+    "a suite": "grade HERE/HOSTILE",
+    "a suite's exception": "grade HERE/test_raising.py --select sub-sign --correct tanh-by-expm1",
     "a new page": "new HOSTILE --family HOSTILE --breaks HERE",
 }
 

@@ -30,7 +30,7 @@ COMMANDS = {
     "matrix": ("no-such-break",),
     "doctor": ("tiny.py:Tensor",),
     "new": ("mine", "--family", "f"),
-    "grade": ("no-such-suite.py",),
+    "grade": ("suite.py", "--select", "sub-sign", "--correct", "tanh-by-expm1"),
 }
 
 
@@ -38,6 +38,7 @@ COMMANDS = {
 def folder(tmp_path: Path) -> Path:
     """A folder with an engine and pages to run the commands on."""
     (tmp_path / "tiny.py").write_text(TINY, encoding="utf-8")
+    (tmp_path / "suite.py").write_text("def test():\n    assert 1 == 2\n", encoding="utf-8")
     for name, text in {"np-sum-flattens": SOUND_MYTH, "equal-factors": SOUND_EXERCISE}.items():
         write_page(tmp_path / "pages", text, f"{name}.md")
     return tmp_path
