@@ -144,7 +144,7 @@ class Progress:
 
     def _left(self) -> str:
         fresh = self.done - (self._first or 0)
-        if not fresh:
+        if not fresh or self.done == self.total:
             return ""
         seconds = (time.monotonic() - self._start) / fresh * (self.total - self.done)
         return f", about {max(1, round(seconds / 60))} min left"

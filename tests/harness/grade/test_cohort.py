@@ -436,9 +436,11 @@ def test_a_pipe_gets_a_line_now_and_then(
     with Progress() as progress:
         progress.watch(2, 4, "")
         progress.watch(3, 4, "ada.py")
+        progress.watch(4, 4, "bea.py")
     assert capsys.readouterr().err.splitlines() == [
         "harness: 2 of 4 graded",
         "harness: 3 of 4 graded, about 1 min left",
+        "harness: 4 of 4 graded",
     ]
     monkeypatch.undo()
     with Progress() as progress:
