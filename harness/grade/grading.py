@@ -299,10 +299,13 @@ class _Grading:
         marked, reaching = self.plan.marked(mutant), set(result.reached_by)
         tests = [test for test in self.counted if self.name(test) in reaching]
         chosen = sorted(tests, key=lambda test: self.counted[test].seconds)[:_MOST_TRACED]
-        broken, clean = (
-            self.processes.observe(codes, chosen, trail=True)
-            for codes in (marked.broken, marked.clean)
-        )
+        try:
+            broken, clean = (
+                self.processes.observe(codes, chosen, trail=True)
+                for codes in (marked.broken, marked.clean)
+            )
+        except NotGradable:  # which comes too late to matter
+            return None
         if "reloaded" in (broken.path, clean.path):
             return None
         both = [test for test in chosen if test in broken.ended and test in clean.ended]
@@ -336,12 +339,11 @@ class _Trial:
     def fate(self) -> Fate:
         """Return what becomes of the break."""
         for _ in range(_MOST_TRIES):
-            tests = self._tests()
-            if not tests:
+            if not self._tests():
                 break
-            if self.twin_first and self._recognises(tests):
+            if self.twin_first and self._recognises(self._tests()):
                 continue
-            killer = self._first_failure(self.pair.broken, tests)
+            killer = self._first_failure(self.pair.broken, self._tests())
             if killer is None:
                 break
             twin_is_missing = not self.twin_first or self.twin_path != self.path

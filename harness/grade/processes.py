@@ -81,7 +81,7 @@ class Processes:
 
     def collect(self) -> None:
         """Collect the tests on the engine without a break. Raises NotGradable."""
-        self._main = self._start({})
+        self._main = self._start()
 
     def observe(
         self,
@@ -106,7 +106,7 @@ class Processes:
         run = Run(changed, list(tests), seconds, cpu_seconds, until, stop, record, trail)
         if not reload:
             if self._main is None:
-                self._main = self._start({})
+                self._main = self._start()
             observed = self._observed(self._main, run)
             if observed is not None:
                 return observed
@@ -117,23 +117,27 @@ class Processes:
         if self._main is not None:
             self._main.end()
 
-    def _start(self, changed: Codes) -> _Process:
-        process = _Process(self._task(changed), self.limits)
-        if process.collected.problem:
+    def _start(self) -> _Process:
+        process = _Process(self._task({}), self.limits)
+        try:
+            self._accept(process.collected)
+        except NotGradable:
             process.end()
-            raise NotGradable(process.collected.problem)
-        if not changed:
-            self.tests = self._names(process.collected.tests)
+            raise
         return process
 
-    @staticmethod
-    def _names(names: Sequence[str]) -> list[str]:
-        """Return the ids of the tests, which a hostile suite chooses as it likes."""
-        if len(names) > MOST_TESTS:
+    def _accept(self, collected: Collected) -> None:
+        """Take the tests, whose ids a hostile suite chooses as it likes. Raises NotGradable."""
+        tests = collected.tests
+        if collected.problem:
+            raise NotGradable(collected.problem)
+        if len(tests) > MOST_TESTS:
             raise NotGradable(f"it has more than {MOST_TESTS} tests")
-        if len(set(names)) < len(names) or any(len(name) > LONGEST_NAME for name in names):
+        if len(set(tests)) < len(tests) or any(len(name) > LONGEST_NAME for name in tests):
             raise NotGradable("two of its tests have the same name, or a name is too long")
-        return list(names)
+        if self.tests and tests != self.tests:
+            raise NotGradable("it does not have the same tests whenever it is collected")
+        self.tests = tests
 
     def _task(self, changed: Codes) -> Task:
         engine = self.plan.engine

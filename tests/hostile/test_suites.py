@@ -194,6 +194,27 @@ def test_a_bad_suite_is_not_gradable_and_says_why(kind: str, tmp_path: Path) -> 
     assert (report.breaks, report.score) == ([], None)
 
 
+OTHER_TESTS = """
+import os
+import signal
+import pytest
+
+
+@pytest.mark.parametrize("number", [os.getpid()])
+def test(number):
+    use()
+    if changed():
+        os.kill(os.getppid(), signal.SIGKILL)
+"""
+
+
+def test_a_suite_that_is_collected_anew_must_have_the_same_tests(
+    two_breaks: GradingPlan, tmp_path: Path
+) -> None:
+    report = grade(tmp_path, after_prelude(OTHER_TESTS), two_breaks)
+    assert report.reason == "it does not have the same tests whenever it is collected"
+
+
 NOISY = """
 import os
 import subprocess
