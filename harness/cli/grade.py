@@ -18,14 +18,20 @@ from harness.cli.results import (
     open_results,
 )
 from harness.cli.session import Session
+from harness.core.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.grade.plan import GradingPlan
 
 
 def grade(
-    suite: Annotated[
-        Path, typer.Argument(metavar="SUITE", help="A file with tests, or a folder of them.")
+    suites: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SUITE",
+            help="A file with tests, or a folder of them; with --cohort, the folder of all "
+            "submissions; with --merge, the folders with the results of shards.",
+        ),
     ],
     select: Annotated[
         str,
@@ -58,15 +64,73 @@ def grade(
     form: FormatName = None,
     out: OutFile = None,
     verbose: Verbose = False,
+    cohort: Annotated[
+        bool,
+        typer.Option("--cohort", help="Grade every file and folder in SUITE as a submission."),
+    ] = False,
+    merge: Annotated[
+        bool, typer.Option("--merge", help="Merge the results of the shards of a cohort.")
+    ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", metavar="N", min=1, help="Processes for a cohort; by default one a core."
+        ),
+    ] = None,
+    submission_limit: Annotated[
+        float,
+        typer.Option(
+            "--submission-limit",
+            metavar="SECONDS",
+            min=1.0,
+            help="The most time that one submission of a cohort may take.",
+        ),
+    ] = 1800.0,
+    shard: Annotated[
+        str | None,
+        typer.Option("--shard", metavar="K/N", help="Grade only this share of a cohort."),
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            "--dask", metavar="ADDRESS", help="Grade a cohort on the cluster of this scheduler."
+        ),
+    ] = None,
     json: Json = False,
     no_cache: NoCache = False,
 ) -> int:
     """Run a suite on correct engines and on every break, confined, as its author is unknown."""
+    if merge:
+        from harness.cli.cohort import merge_shards
+
+        return merge_shards(suites, out, json=json)
+    if cohort:
+        from harness.cli.cohort import CohortOptions, engine_argument, grade_submissions
+        from harness.grade.cohort.suites import SuiteOptions
+
+        graded = SuiteOptions(
+            breaks=[str(folder.resolve()) for folder in breaks or ()],
+            engine=engine_argument(engine),
+            selection=select,
+            correct=correct,
+            allow_conftest=allow_conftest,
+            limit=limit,
+            cached=not no_cache,
+            hidden=[str(folder.resolve()) for folder in (*suites, *([out] if out else []))],
+        )
+        secret = seed.encode() if seed is not None else None
+        chosen = CohortOptions(workers, shard, dask, submission_limit, secret, json)
+        return grade_submissions(suites, out, chosen, graded.opening)
+    if len(suites) > 1:
+        raise UsageError("several suites are a cohort", "put them into one folder: --cohort")
+    if shard is not None or dask is not None:
+        raise UsageError("--shard and --dask are about a cohort", "add --cohort")
     from dataclasses import replace
 
     from harness.grade.grading import grade_suite, require_suite
     from harness.grade.plan import LIMITS, plan_grading
 
+    (suite,) = suites
     require_suite(suite)
     session = Session(breaks, engine, json=json, cached=not no_cache)
     pages = session.catalogue.valid_pages()

@@ -42,7 +42,11 @@ FormatName = Annotated[
 ]
 OutFile = Annotated[
     Path | None,
-    typer.Option("--out", metavar="FILE", help="Write the result to a file."),
+    typer.Option(
+        "--out",
+        metavar="PATH",
+        help="Write the result to a file; for a cohort, the folder of its results.",
+    ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", help="List all breaks that get through.")]
 

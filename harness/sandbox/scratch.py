@@ -13,19 +13,19 @@ _PREFIX = "breaklab-"
 
 
 @contextlib.contextmanager
-def scratch_folder() -> Iterator[Path]:
+def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
     """Make a temporary folder, and remove it with its contents at the end."""
-    folder = make_scratch_folder()
+    folder = make_scratch_folder(parent)
     try:
         yield folder
     finally:
         remove_folder(folder)
 
 
-def make_scratch_folder() -> Path:
+def make_scratch_folder(parent: Path | None = None) -> Path:
     """Make a temporary folder, which the caller must remove."""
-    _remove_abandoned_once()
-    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+    _remove_abandoned_once(parent)
+    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
 
 
 def empty_folder(folder: Path) -> None:
@@ -66,15 +66,15 @@ def remove_own() -> None:
 
 
 @cache
-def _remove_abandoned_once() -> None:
-    remove_abandoned()
+def _remove_abandoned_once(parent: Path | None) -> None:
+    remove_abandoned(parent)
 
 
-def remove_abandoned() -> None:
+def remove_abandoned(parent: Path | None = None) -> None:
     """Remove the folders of processes that were killed before they could remove them."""
     if not Path("/proc/self").exists():
         return
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+    for folder in (parent or Path(tempfile.gettempdir())).glob(f"{_PREFIX}*"):
         owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
         if owner.isdigit() and not Path(f"/proc/{owner}").exists():
             remove_folder(folder)

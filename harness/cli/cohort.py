@@ -1,0 +1,136 @@
+"""`harness grade --cohort` and `harness grade --merge`: the submissions of a whole course."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from harness.cli.session import print_json
+from harness.core.errors import UsageError
+from harness.engines import nearest_settings
+from harness.sandbox.signals import Terminated
+
+if TYPE_CHECKING:
+    from harness.grade.cohort.grader import Opening
+
+
+@dataclass(frozen=True)
+class CohortOptions:
+    """The options of a cohort."""
+
+    workers: int | None
+    """Processes; None for as many as there are cores."""
+    shard: str | None
+    dask: str | None
+    """The address of a Dask scheduler."""
+    seconds: float
+    """The time limit for one submission."""
+    seed: bytes | None
+    json: bool
+
+
+def engine_argument(name: str | None) -> str | None:
+    """Return an engine's name so that it means the same in any folder; None for minigrad."""
+    if name is None:
+        settings = nearest_settings(Path())
+        return None if settings is None else str(settings)
+    file, colon, rest = name.partition(":")
+    return f"{Path(file).resolve()}{colon}{rest}" if Path(file).is_file() else name
+
+
+def grade_submissions(
+    folders: Sequence[Path],
+    out: Path | None,
+    options: CohortOptions,
+    opening_for: Callable[[bytes], Opening],
+) -> int:
+    """Grade the submissions that have no result yet, and return the exit status."""
+    from harness.grade.cohort.run import WHOLE, grade_cohort, local_pool, parse_shard
+    from harness.report.cohort import Progress
+    from harness.sandbox.pool import available_cores
+
+    if len(folders) != 1:
+        raise UsageError("a cohort is in one folder", "put all submissions into the same folder")
+    out = _required(out)
+    shard = parse_shard(options.shard) if options.shard else WHOLE
+    pool = local_pool(options.workers or available_cores(), options.seconds)
+    if options.dask:
+        from harness.grade.cohort.dask_pool import dask_pool
+
+        pool = dask_pool(options.dask, options.seconds)
+    with Progress() as progress:
+        try:
+            roster = grade_cohort(
+                folders[0],
+                out,
+                opening_for,
+                pool,
+                shard=shard,
+                seed=options.seed,
+                progress=progress.watch,
+            )
+        except (KeyboardInterrupt, Terminated) as request:
+            _say_how_to_continue(progress.done, progress.total)
+            if isinstance(request, Terminated):
+                request.reported = True
+                raise
+            raise typer.Exit(130) from None
+    if shard.of > 1:
+        print(f"All {progress.total} submissions of shard {options.shard} are graded.")
+        print(f"next, with all {shard.of} shards: harness grade --merge {out} ... --out DIR")
+        return 0
+    return _show(out, roster, json=options.json)
+
+
+def _required(out: Path | None) -> Path:
+    if out is None:
+        raise UsageError("a cohort needs a folder for its results", "name it: --out DIR")
+    return out
+
+
+def _say_how_to_continue(done: int, total: int) -> None:
+    rest = " and stored: the same command continues from there"
+    print(f"harness: stopped; {done} of {total} submissions are graded{rest}", file=sys.stderr)
+
+
+def merge_shards(folders: Sequence[Path], out: Path | None, *, json: bool) -> int:
+    """Merge the results of shards, and return the exit status."""
+    from harness.grade.cohort.merge import merge
+
+    out = _required(out)
+    return _show(out, merge(folders, out), json=json)
+
+
+def _show(out: Path, roster: Mapping[str, str], *, json: bool) -> int:
+    """Write and print the results; return 3 if the grader failed at one, and otherwise 0."""
+    from harness.grade.cohort.folder import write_file
+    from harness.grade.cohort.tally import tally
+    from harness.report.cohort import as_table, summary, to_csv, to_markdown
+
+    result = tally(out, roster)
+    if result.missing:
+        shown = ", ".join(result.missing[:3]) + (" ..." if len(result.missing) > 3 else "")
+        raise UsageError(
+            f"{len(result.missing)} of {len(roster)} submissions have no result: {shown}",
+            "grade the shards that they belong to, and merge all of them again",
+        )
+    write_file(out / "scores.csv", to_csv(result))
+    write_file(out / "missed.md", to_markdown(result))
+    if json:
+        print_json(as_table(result))
+    else:
+        for line in summary(result):
+            print(line)
+        print(f"Written to {out}: scores.csv, missed.md")
+    if result.failed:
+        print(
+            f"harness: the grader failed at {len(result.failed)} of them; "
+            "the same command tries these again",
+            file=sys.stderr,
+        )
+    return 3 if result.failed else 0

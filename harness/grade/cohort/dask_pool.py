@@ -1,0 +1,194 @@
+"""Grading on a Dask cluster.
+
+A worker of the cluster only supervises: submissions run in a confined child of a server that the
+worker has started (see `server`). So no submission can end a worker, and a worker that ends loses
+only what it was grading, which is graded elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import defaultdict, deque
+from collections.abc import Generator, Iterable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import msgspec
+
+from harness.core.errors import EnvironmentProblem
+from harness.grade.cohort.grader import Grader, Opening, rejection
+from harness.grade.cohort.pool import MOST_ATTEMPTS, Outcome, Task, next_task
+from harness.grade.cohort.run import OpenPool
+from harness.grade.cohort.server import Order, Refusal, Server, ServerLost
+
+_PATIENCE = 30.0
+"""Seconds in which the scheduler must answer, and a first worker must be there."""
+
+_POLL = 1.0
+"""Seconds between two checks whether the scheduler is still there."""
+
+
+def dask_pool(address: str, seconds: float) -> OpenPool:
+    """Return what opens a pool on the cluster of the scheduler at `address`."""
+
+    def open_pool(opening: Opening, grader: Grader) -> DaskPool:
+        return DaskPool(address, Order(opening, dict(grader.settings), seconds))
+
+    return open_pool
+
+
+class DaskPool:
+    """A client of a Dask cluster. Raises EnvironmentProblem if it cannot be reached."""
+
+    def __init__(self, address: str, order: Order) -> None:
+        self._address, self._order = address, msgspec.msgpack.encode(order)
+        self._client = _connect(address)
+        self._finished: SimpleQueue[Any] = SimpleQueue()
+        self._running: dict[Any, Task] = {}
+
+    def run(self, tasks: Iterable[Task]) -> Generator[tuple[Task, Outcome], None, None]:
+        """Yield each task with its outcome, in any order.
+
+        Raises EnvironmentProblem if the scheduler is lost, or a worker cannot grade.
+        """
+        waiting, again = iter(tasks), deque[Task]()
+        while True:
+            while len(self._running) < self._window() and (task := next_task(waiting, again)):
+                self._submit(task)
+            if not self._running:
+                return
+            future = self._next_finished()
+            if future is None:
+                continue
+            task = self._running.pop(future)
+            outcome = self._outcome(future)
+            if outcome is None and task.attempts + 1 < MOST_ATTEMPTS:
+                again.append(task.again())
+            else:
+                yield task, outcome or _failed(task.name, "the workers that grade it end")
+
+    def close(self) -> None:
+        """Give up what is still running, and leave the cluster."""
+        if self._is_running():
+            self._client.cancel(list(self._running), force=True)
+        with suppress(Exception):  # without a scheduler, it may complain
+            self._client.close(timeout=_POLL)
+
+    def _submit(self, task: Task) -> None:
+        data = msgspec.msgpack.encode(task)
+        try:
+            future = self._client.submit(supervise, self._order, data, pure=False)
+        except Exception:
+            if self._is_running():
+                raise
+            raise self._lost() from None
+        future.add_done_callback(self._finished.put)
+        self._running[future] = task
+
+    def _window(self) -> int:
+        """Return how many tasks the scheduler may have: none that waits behind a slow one."""
+        try:
+            threads: int = sum(self._client.nthreads().values())
+        except OSError:
+            raise self._lost() from None
+        return max(1, threads)
+
+    def _next_finished(self) -> Any | None:
+        """Return the next future that is done, or None after a moment."""
+        try:
+            future = self._finished.get(timeout=_POLL)
+        except Empty:
+            future = None
+        if not self._is_running():
+            raise self._lost()
+        return future
+
+    def _lost(self) -> EnvironmentProblem:
+        return EnvironmentProblem(
+            f"the Dask scheduler at {self._address} does not answer any more",
+            "start it again, and repeat the command: it continues from here",
+        )
+
+    def _is_running(self) -> bool:
+        return bool(self._client.status == "running")
+
+    def _outcome(self, future: Any) -> Outcome | None:
+        """Return what a worker has found; None if it has ended.
+
+        Raises EnvironmentProblem if it cannot grade.
+        """
+        try:
+            data: bytes = future.result(timeout=_PATIENCE)
+        except Exception:  # such as KilledWorker
+            return None
+        reply: Refusal | Outcome = msgspec.msgpack.decode(data, type=Refusal | Outcome)
+        if isinstance(reply, Refusal):
+            raise EnvironmentProblem(reply.problem, reply.remedy)
+        return reply
+
+
+def _connect(address: str) -> Any:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise EnvironmentProblem(
+            "--dask needs distributed, which is not installed",
+            "pip install 'breaklab[dask]'",
+        ) from None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is raised
+    try:
+        client = Client(address, timeout=_PATIENCE)
+    except (OSError, ValueError) as error:
+        raise EnvironmentProblem(
+            f"there is no Dask scheduler at {address}: {error}",
+            "check the address, such as tcp://192.0.2.1:8786",
+        ) from None
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE)
+    except TimeoutError:
+        client.close(timeout=_POLL)
+        remedy = "start one: dask worker ADDRESS"
+        raise EnvironmentProblem(f"the cluster at {address} has no worker", remedy) from None
+    return client
+
+
+def _failed(name: str, reason: str) -> Outcome:
+    return Outcome(rejection(name, reason), final=False)
+
+
+# ----- On a worker -----
+
+_idle: defaultdict[bytes, list[Server]] = defaultdict(list)
+"""The servers of this worker that wait for a task, by their orders."""
+
+_lock = threading.Lock()
+
+
+def supervise(order: bytes, task: bytes) -> bytes:
+    """On a worker: have a server grade a task; return the encoded outcome or refusal."""
+    for _ in range(MOST_ATTEMPTS):
+        try:
+            server = _take(order)
+            if server.refusal:
+                server.close()
+                return msgspec.msgpack.encode(server.refusal)
+            reply = server.grade(task)
+        except ServerLost:
+            continue
+        with _lock:
+            _idle[order].append(server)
+        return reply
+    name = msgspec.msgpack.decode(task, type=Task).name
+    return msgspec.msgpack.encode(_failed(name, "the process that grades it ended"))
+
+
+def _take(order: bytes) -> Server:
+    """Return an idle server or a new one; close those of other cohorts."""
+    with _lock:
+        server = _idle[order].pop() if _idle[order] else None
+        others = [other for key in list(_idle) if key != order for other in _idle.pop(key)]
+    for other in others:
+        other.close()
+    return server or Server(msgspec.msgpack.decode(order, type=Order))

@@ -1,0 +1,132 @@
+"""The folder with the results of a cohort.
+
+cohort.json        the secret seed, and everything else that the results depend on
+submissions.json   the submissions, with their digests, as the last run found them
+results*.jsonl     one line for each submission; see `ledger`; a shard has its own file
+scores.csv, missed.md
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from harness.core.errors import EnvironmentProblem, UsageError
+
+CONDITIONS, ROSTER = "cohort.json", "submissions.json"
+
+Table = TypeVar("Table")
+
+
+class Conditions(msgspec.Struct, frozen=True):
+    """What all results in a folder have in common."""
+
+    schema: int
+    seed: str
+    """Secret, in hexadecimal digits: whoever knows it could tell a break from correct code."""
+    settings: dict[str, str]
+    """A value or digest for each thing that a result depends on, by its name."""
+
+
+Roster = dict[str, str]
+"""The digest of each submission, by name."""
+
+
+def stored_seed(out: Path) -> bytes | None:
+    """Return the seed in the folder of results; None if nothing has been graded into it."""
+    stored = _read(out / CONDITIONS, Conditions)
+    return None if stored is None else bytes.fromhex(stored.seed)
+
+
+def enter(out: Path, seed: bytes, settings: Mapping[str, str]) -> None:
+    """Make the folder, or check that its results were made under the same conditions.
+
+    Raises UsageError if they were not, and EnvironmentProblem if it cannot be written.
+    """
+    conditions = Conditions(1, seed.hex(), dict(settings))
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        draft = _draft(out, msgspec.json.format(msgspec.json.encode(conditions)))
+        with suppress(FileExistsError):  # of an earlier run, or of a shard that began just now
+            os.link(draft, out / CONDITIONS)
+        draft.unlink()
+    except OSError as error:
+        raise _unwritable(out, error) from None
+    require_same(conditions, conditions_in(out), out)
+
+
+def conditions_in(out: Path) -> Conditions:
+    """Return the conditions of the results in a folder. Raises UsageError if there are none."""
+    stored = _read(out / CONDITIONS, Conditions)
+    if stored is None:
+        problem = f"there are no results of a cohort in {out}"
+        raise UsageError(problem, "name the folder that was given as --out")
+    return stored
+
+
+def require_same(expected: Conditions, found: Conditions, out: Path) -> None:
+    """Raise UsageError with what differs, if results of both may not be mixed."""
+    ours, theirs = expected.settings, found.settings
+    changed = sorted(key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key))
+    if expected.seed != found.seed:
+        changed.append("the secret seed")
+    if changed:
+        raise UsageError(
+            f"the results in {out} were made under other conditions: {', '.join(changed)}",
+            "grade everything again into a new --out folder, or restore what has changed",
+        )
+
+
+def write_roster(out: Path, roster: Roster) -> None:
+    """Store which submissions there are. Raises EnvironmentProblem."""
+    write_file(out / ROSTER, msgspec.json.format(msgspec.json.encode(roster)))
+
+
+def roster_in(out: Path) -> Roster:
+    """Return which submissions there are."""
+    return _read(out / ROSTER, Roster) or {}
+
+
+def result_files(out: Path) -> Sequence[Path]:
+    """Return the files with results, of any shard."""
+    return sorted(out.glob("results*.jsonl"))
+
+
+def write_file(file: Path, data: bytes) -> None:
+    """Write a file whole or not at all. Raises EnvironmentProblem."""
+    try:
+        _draft(file.parent, data).replace(file)
+    except OSError as error:
+        raise _unwritable(file, error) from None
+
+
+def _draft(folder: Path, data: bytes) -> Path:
+    """Return a new file with these bytes, which only the user can read."""
+    descriptor, name = tempfile.mkstemp(prefix=".draft-", dir=folder)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
+    return Path(name)
+
+
+def _unwritable(path: Path, error: OSError) -> EnvironmentProblem:
+    problem = f"{path} cannot be written: {error.strerror or error}"
+    return EnvironmentProblem(problem, "name a writable folder, or free some space")
+
+
+def _read(file: Path, kind: type[Table]) -> Table | None:
+    """Return the table in a file; None if there is none. Raises EnvironmentProblem."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=kind)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        remedy = "restore it from a copy, or grade again into a new --out folder"
+        raise EnvironmentProblem(f"{file} cannot be read: {error}", remedy) from None

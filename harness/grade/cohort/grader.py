@@ -1,0 +1,92 @@
+"""What grades one submission, and how a process gets it.
+
+A process opens the grader once, from data that can be sent to it, and grades many submissions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from platformdirs import user_cache_path
+
+from harness.grade.suite import SuiteReport
+from harness.sandbox.scratch import scratch_folder
+
+COPIES = user_cache_path("breaklab") / "submissions"
+"""The folder with the copies that are being graded, which a submission must not read."""
+
+Grade = Callable[[Path], SuiteReport]
+"""Grades the suite in a file or folder.
+
+Raises PageError or UsageError if that is to blame."""
+
+
+class Grader(NamedTuple):
+    """What grades, once it is prepared."""
+
+    grade: Grade
+    settings: Mapping[str, str]
+    """A value or digest for each thing that a result depends on besides the seed, by its name."""
+    prepare: Callable[[], None]
+    """Computes what all submissions need, which may take a minute, before any fork."""
+
+
+class Opening(msgspec.Struct, frozen=True):
+    """How a grader is made."""
+
+    function: str
+    """`module:function`, called with the arguments and the seed; it returns a Grader."""
+    arguments: dict[str, Any]
+    """Values that JSON can hold."""
+    seed: bytes
+
+    def open(self) -> Grader:
+        """Make the grader. Raises what its function raises."""
+        module, _, name = self.function.partition(":")
+        grader = getattr(import_module(module), name)(self.arguments, self.seed)
+        assert isinstance(grader, Grader)
+        return grader
+
+
+def grade_files(grade: Grade, name: str, files: Mapping[str, bytes]) -> SuiteReport:
+    """Grade a copy of a submission, in a folder that contains nothing else.
+
+    So what is graded is what was hashed, even if its author replaces a file meanwhile.
+    """
+    COPIES.mkdir(parents=True, exist_ok=True)
+    with scratch_folder(COPIES) as folder:
+        for path, data in files.items():
+            file = folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+        report = grade(folder / next(iter(files)).partition("/")[0])
+        return msgspec.structs.replace(report, suite=[name], reason=_lasting(report.reason))
+
+
+def _lasting(reason: str) -> str:
+    """Return a reason without what differs from run to run: scratch folders and addresses."""
+    return _ADDRESS.sub("0x...", _SCRATCH.sub("", reason))
+
+
+_SCRATCH = re.compile(r"/[\w/.-]*/breaklab-[\w-]+/")
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
+
+
+def rejection(name: str, reason: str) -> SuiteReport:
+    """Return the report of a submission that no grader could look at."""
+    return SuiteReport(
+        schema=1,
+        suite=[name],
+        engine="",
+        gradable=False,
+        reason=reason,
+        tests=0,
+        breaks=[],
+        claims={},
+        seconds=0.0,
+    )

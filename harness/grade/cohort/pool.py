@@ -1,0 +1,218 @@
+"""Grading in forks of this process, each of which grades one submission after another.
+
+A submission that ends or delays its fork costs the others nothing: the fork is replaced.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+
+import msgspec
+
+from harness.core.errors import BreaklabError, PageError, UsageError
+from harness.core.vocabulary import shortened
+from harness.grade.cohort.grader import COPIES, Grade, grade_files, rejection
+from harness.grade.suite import SuiteReport
+from harness.sandbox.hosts import close_hosts
+from harness.sandbox.scratch import remove_abandoned
+from harness.sandbox.signals import terminate
+from harness.sandbox.supervision import die_with_parent
+
+MOST_ATTEMPTS = 3
+"""How often a submission is tried if the process that grades it ends without a result."""
+
+MOST_OF_A_REASON = 500
+"""Characters."""
+
+_PATIENCE = 3.0
+"""Seconds that a process has to end, with all that it has started, before it is killed."""
+
+
+class Abandoned(Exception):
+    """Nobody waits for the results any more."""
+
+
+class Task(msgspec.Struct, frozen=True):
+    """A submission to grade."""
+
+    name: str
+    digest: str
+    files: Mapping[str, bytes]
+    attempts: int = 0
+    """How often that has failed."""
+
+    def again(self) -> Task:
+        """Return the task for another attempt."""
+        return msgspec.structs.replace(self, attempts=self.attempts + 1)
+
+
+class Outcome(msgspec.Struct, frozen=True, tag=True):
+    """What came of a task."""
+
+    report: SuiteReport
+    final: bool = True
+    """False if the grader failed, and not the submission."""
+
+
+class LocalPool:
+    """Forks that grade, at most `processes` at a time, and each submission for at most `seconds`.
+
+    Parameters
+    ----------
+    lifeline : Connection, optional
+        `run` raises Abandoned once something arrives there, or once its other end is closed.
+    """
+
+    def __init__(
+        self,
+        grade: Grade,
+        processes: int,
+        seconds: float,
+        lifeline: Connection | None = None,
+    ) -> None:
+        self._grade, self._processes, self._seconds = grade, processes, seconds
+        self._lifeline = lifeline
+        self._forks: list[_Fork] = []
+
+    def run(self, tasks: Iterable[Task]) -> Generator[tuple[Task, Outcome], None, None]:
+        """Yield each task with its outcome, in any order."""
+        waiting, again = iter(tasks), deque[Task]()
+        while True:
+            while len(self._busy()) < self._processes and (task := next_task(waiting, again)):
+                self._idle().start(task, self._seconds)
+            busy = self._busy()
+            if not busy:
+                return
+            for fork in self._wait(busy):
+                task, outcome = fork.finish()
+                if not fork.is_usable:
+                    self._forks.remove(fork)
+                if outcome.final or task.attempts + 1 >= MOST_ATTEMPTS:
+                    yield task, outcome
+                else:
+                    again.append(task.again())
+
+    def close(self) -> None:
+        """End all forks."""
+        for fork in self._forks:
+            fork.terminate()
+        for fork in self._forks:
+            fork.kill()
+        self._forks.clear()
+        for parent in (None, COPIES):  # a process that is killed leaves its scratch folders
+            remove_abandoned(parent)
+
+    def _busy(self) -> list[_Fork]:
+        return [fork for fork in self._forks if fork.task]
+
+    def _idle(self) -> _Fork:
+        """Return a fork without a task, a new one if there is none."""
+        for fork in self._forks:
+            if not fork.task:
+                return fork
+        self._forks.append(_Fork(self._grade))
+        return self._forks[-1]
+
+    def _wait(self, busy: Sequence[_Fork]) -> list[_Fork]:
+        """Return the forks that have an outcome, have ended, or have had their time."""
+        pipes = [fork.pipe for fork in busy]
+        others = [] if self._lifeline is None else [self._lifeline]
+        first = min(fork.deadline for fork in busy)
+        ready = set(wait([*pipes, *others], max(0.0, first - time.monotonic())))
+        if self._lifeline in ready:
+            raise Abandoned
+        now = time.monotonic()
+        return [fork for fork in busy if fork.pipe in ready or fork.deadline <= now]
+
+
+def next_task(waiting: Iterator[Task], again: deque[Task]) -> Task | None:
+    """Return the next task: a new one first, so that failures do not delay the others."""
+    task = next(waiting, None)
+    return again.popleft() if task is None and again else task
+
+
+class _Fork:
+    """A process that grades."""
+
+    def __init__(self, grade: Grade) -> None:
+        self.task: Task | None = None
+        """What it is grading."""
+        self.deadline = self._seconds = 0.0
+        self.is_usable = True
+        context = get_context("fork")
+        self.pipe, pipe = context.Pipe()
+        self._process = context.Process(target=_work, args=(grade, pipe))
+        self._process.start()
+        pipe.close()
+
+    def start(self, task: Task, seconds: float) -> None:
+        """Have it grade a submission."""
+        self.task, self._seconds = task, seconds
+        self.deadline = time.monotonic() + seconds
+        with suppress(OSError):  # it has ended; the outcome will say so
+            self.pipe.send_bytes(msgspec.msgpack.encode(task))
+
+    def finish(self) -> tuple[Task, Outcome]:
+        """Return the task and what came of it; end the process if it is late."""
+        assert self.task
+        task, self.task = self.task, None
+        late = not self.pipe.poll() and self._process.is_alive()
+        outcome = None if late else self._received()
+        if outcome:
+            return task, outcome
+        self.is_usable = False
+        code = self.kill()
+        if late:
+            reason = f"grading it takes more than {self._seconds:g} s"
+            return task, Outcome(rejection(task.name, reason))
+        reason = f"the process that grades it ended with the status {code}"
+        return task, Outcome(rejection(task.name, reason), final=False)
+
+    def terminate(self) -> None:
+        """Ask the process to end what it has started, and itself."""
+        self._process.terminate()
+
+    def kill(self) -> int | None:
+        """End the process, after a moment in which it may end what it has started."""
+        for end in (self._process.terminate, self._process.kill):
+            if self._process.is_alive():
+                end()
+                self._process.join(_PATIENCE)
+        self.pipe.close()
+        return self._process.exitcode
+
+    def _received(self) -> Outcome | None:
+        try:
+            return msgspec.msgpack.decode(self.pipe.recv_bytes(), type=Outcome)
+        except (EOFError, OSError, ValueError):
+            return None
+
+
+def _work(grade: Grade, pipe: Connection) -> None:
+    """Grade one submission after another; end cleanly on SIGTERM."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        while True:
+            task = msgspec.msgpack.decode(pipe.recv_bytes(), type=Task)
+            pipe.send_bytes(msgspec.msgpack.encode(_graded(grade, task)))
+    finally:
+        close_hosts()
+
+
+def _graded(grade: Grade, task: Task) -> Outcome:
+    try:
+        return Outcome(grade_files(grade, task.name, task.files))
+    except (PageError, UsageError) as error:
+        return Outcome(rejection(task.name, error.problem))
+    except Exception as error:
+        problem = error.problem if isinstance(error, BreaklabError) else repr(error)
+        reason = f"the grader failed: {shortened(problem, MOST_OF_A_REASON)}"
+        return Outcome(rejection(task.name, reason), final=False)

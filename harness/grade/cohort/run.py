@@ -1,0 +1,200 @@
+"""Grading a cohort: what has no result yet is graded, and every result is stored at once.
+
+So a run can be stopped or killed at any moment, and the same command continues it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from harness.core.errors import UsageError
+from harness.grade.cohort.folder import (
+    CONDITIONS,
+    Roster,
+    enter,
+    result_files,
+    stored_seed,
+    write_roster,
+)
+from harness.grade.cohort.grader import Grader, Opening, rejection
+from harness.grade.cohort.ledger import Entry, Ledger, Reader, Result
+from harness.grade.cohort.pool import LocalPool, Outcome, Task
+from harness.grade.cohort.submissions import (
+    Submission,
+    Unreadable,
+    digest_of,
+    find_submissions,
+    read_files,
+)
+
+Progress = Callable[[int, int, str], None]
+"""A function of the number of graded submissions, of all, and the name of the last one."""
+
+
+class Pool(Protocol):
+    """Something that grades several submissions at a time."""
+
+    def run(self, tasks: Iterable[Task]) -> Generator[tuple[Task, Outcome], None, None]:
+        """Yield each task with its outcome, in any order."""
+
+    def close(self) -> None:
+        """End everything that the pool has started."""
+
+
+OpenPool = Callable[[Opening, Grader], Pool]
+"""Returns the pool for a grader, which may be opened again in other processes."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A share of the submissions, chosen by their names."""
+
+    number: int = 1
+    of: int = 1
+
+    @property
+    def file(self) -> str:
+        """The name of the file with its results."""
+        return f"results-{self.number}-of-{self.of}.jsonl" if self.of > 1 else "results.jsonl"
+
+    def has(self, name: str) -> bool:
+        """Whether the submission belongs to this share, whatever else is handed in."""
+        number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
+        return number % self.of == self.number - 1
+
+
+WHOLE = Shard()
+"""All submissions."""
+
+
+def parse_shard(text: str) -> Shard:
+    """Return the shard that is written as `3/16`. Raises UsageError."""
+    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+    shard = Shard(int(match[1]), int(match[2])) if match else Shard(0)
+    if not 1 <= shard.number <= shard.of:
+        raise UsageError(f"`{text}` is not a shard", "write `3/16` for the third one of sixteen")
+    return shard
+
+
+def local_pool(processes: int, seconds: float) -> OpenPool:
+    """Return what opens a pool of forks of this process."""
+
+    def open_pool(_opening: Opening, grader: Grader) -> LocalPool:
+        grader.prepare()
+        return LocalPool(grader.grade, processes, seconds)
+
+    return open_pool
+
+
+def grade_cohort(
+    folder: Path,
+    out: Path,
+    opening_for: Callable[[bytes], Opening],
+    open_pool: OpenPool,
+    *,
+    shard: Shard = WHOLE,
+    seed: bytes | None = None,
+    progress: Progress = lambda _done, _total, _name: None,
+) -> Roster:
+    """Grade the submissions in `folder` that have no result in `out` yet.
+
+    Parameters
+    ----------
+    opening_for : callable
+        Returns how the grader for a secret seed is made.
+    seed : bytes, optional
+        By default, the one that is stored in `out`, or else a random one.
+
+    Returns
+    -------
+    dict of str to str
+        The digest of each submission that there is, graded or not, by name.
+
+    Raises UsageError for no submission or for results that were made under other conditions, and
+    EnvironmentProblem if the results cannot be written.
+    """
+    if out.resolve() == folder.resolve():
+        raise UsageError(f"{out} has the submissions in it", "name another --out folder")
+    submissions = find_submissions(folder, out)
+    opening = opening_for(_seed(out, seed, shard))
+    grader = opening.open()
+    enter(out, opening.seed, grader.settings)
+    with Ledger(out / shard.file) as ledger:
+        roster = {submission.name: submission.digest for submission in submissions}
+        write_roster(out, roster)
+        share = [submission for submission in submissions if shard.has(submission.name)]
+        graded = graded_in(out, roster)
+        missing = [submission for submission in share if submission.name not in graded]
+        done, total = len(share) - len(missing), len(share)
+        progress(done, total, "")
+        if missing:
+            with closing(open_pool(opening, grader)) as pool:
+                for result in _results(missing, pool):
+                    ledger.append([result])
+                    if roster[result.submission] != result.digest:  # changed meanwhile
+                        roster[result.submission] = result.digest
+                        write_roster(out, roster)
+                    done += 1
+                    progress(done, total, result.submission)
+        return roster
+
+
+def _seed(out: Path, seed: bytes | None, shard: Shard) -> bytes:
+    """Return the secret seed. Raises UsageError if it is not the one of earlier results."""
+    stored = stored_seed(out)
+    if stored is not None and seed is not None and stored != seed:
+        remedy = "leave --seed out, or name a new --out folder"
+        raise UsageError(f"the results in {out} were made with another seed", remedy)
+    if shard.number > 1 and stored is None and seed is None:
+        remedy = f"copy {CONDITIONS} from the folder of shard 1/{shard.of} to {out}, or give --seed"
+        raise UsageError("the shards of a cohort need a common seed", remedy)
+    return stored or seed or os.urandom(32)
+
+
+def graded_in(out: Path, roster: Mapping[str, str]) -> set[str]:
+    """Return the names of the submissions whose present files have a final result."""
+    reader = Reader(Entry)
+    return {
+        entry.submission
+        for file in result_files(out)
+        for entry in reader.read(file)
+        if entry.final and roster.get(entry.submission) == entry.digest
+    }
+
+
+def _results(submissions: Iterable[Submission], pool: Pool) -> Iterator[Result]:
+    """Yield a result for each submission: first those that cannot be graded."""
+    readable: list[Submission] = []
+    for submission in submissions:
+        if submission.problem:
+            yield _rejected(submission.name, submission.digest, submission.problem)
+        else:
+            readable.append(submission)
+    vanished: list[Result] = []
+    for task, outcome in pool.run(_tasks(readable, vanished)):
+        yield Result(task.name, task.digest, outcome.final, outcome.report)
+    yield from vanished
+
+
+def _tasks(submissions: Iterable[Submission], vanished: list[Result]) -> Iterator[Task]:
+    """Yield what to grade, read when its turn comes; note what has become unreadable meanwhile."""
+    for submission in submissions:
+        try:
+            files = read_files(submission.path)
+        except Unreadable as unreadable:
+            problem = str(unreadable)
+            digest = digest_of({"": problem.encode()})
+            vanished.append(_rejected(submission.name, digest, problem))
+        else:
+            yield Task(submission.name, digest_of(files), files)
+
+
+def _rejected(name: str, digest: str, reason: str) -> Result:
+    return Result(name, digest, True, rejection(name, reason))

@@ -1,0 +1,160 @@
+"""The results of a cohort: scores as CSV, missed breaks as Markdown, a summary, and progress."""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
+from harness.core.vocabulary import shortened, visible
+from harness.grade.cohort.tally import Row, Tally
+from harness.report.terminal import open_console
+
+MOST = 10
+"""The number of submissions or breaks that the summary lists."""
+
+_FORMULA = ("=", "+", "-", "@")
+"""What a spreadsheet takes as the beginning of a formula, even in quotes."""
+
+_INTERVAL = 30.0
+"""Seconds between two lines of progress, where no bar can be shown."""
+
+
+def to_csv(tally: Tally) -> bytes:
+    """Return a line for each submission, sorted by name.
+
+    Nothing in it depends on how long something took. A name or a reason that a spreadsheet would
+    execute as a formula is preceded by an apostrophe.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(Row.__struct_fields__)
+    for row in tally.rows:
+        writer.writerow([_cell(value) for value in msgspec.structs.astuple(row)])
+    return text.getvalue().encode()
+
+
+def _cell(value: str | float | bool | None) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, str):
+        return "" if value is None else f"{value:g}"
+    text = " ".join(visible(value).split())
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def as_table(tally: Tally) -> dict[str, object]:
+    """Return the results for JSON: the rows of the CSV, and the counts for each break."""
+    breaks = [
+        {"break": count.break_, "family": count.family, "level": count.level, **count.fates}
+        for count in tally.breaks
+    ]
+    return {"schema": 1, "submissions": tally.rows, "breaks": breaks, "failed": tally.failed}
+
+
+def to_markdown(tally: Tally) -> bytes:
+    """Return a table of the breaks: first those that most submissions miss."""
+    number = len(tally.gradable)
+    lines = [
+        "# Which breaks the cohort misses",
+        "",
+        f"{len(tally.rows)} submissions, {number} of them gradable.",
+        "",
+        "| break | family | level | missed | killed | survived | not reached | recognised |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for count in tally.breaks:
+        share = count.missed / count.fates.total()
+        cells = [f"`{count.break_}`", count.family, str(count.level), f"{share:.0%}"]
+        for fate in ("killed", "survived", "not-reached", "recognised"):
+            cells.append(str(count.fates[fate]))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, ""]).encode()
+
+
+def summary(tally: Tally) -> Iterator[str]:
+    """Yield the lines that sum up the results."""
+    gradable = tally.gradable
+    yield f"{_counted(len(tally.rows), 'submission')} graded: {len(gradable)} gradable"
+    scores = [row.score for row in gradable if row.score is not None]
+    if len(scores) > 1:
+        low, middle, high = statistics.quantiles(scores, method="inclusive")
+        yield f"Score: median {middle:.1f} %, quartiles {low:.1f} and {high:.1f} %"
+    missed = [count for count in tally.breaks if count.missed]
+    if missed:
+        yield "Missed by most:"
+        width = max(len(count.break_) for count in missed[:MOST])
+        for count in missed[:MOST]:
+            yield f"  {count.break_:{width}}  {count.missed} of {count.fates.total()}"
+    yield from _reasons([row for row in tally.rows if not row.gradable])
+    if tally.damaged:
+        yield f"Damaged lines in the results, which do not count: {tally.damaged}"
+
+
+def _reasons(rows: Sequence[Row]) -> Iterator[str]:
+    if rows:
+        yield f"Not gradable ({len(rows)}):"
+        for row in rows[:MOST]:
+            yield f"  {row.submission}: {shortened(' '.join(row.reason.split()), 200)}"
+    if len(rows) > MOST:
+        yield f"  and {len(rows) - MOST} more, in scores.csv"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+class Progress:
+    """Progress on standard error: a bar on a terminal, and otherwise a line now and then."""
+
+    def __init__(self) -> None:
+        self.done = self.total = 0
+        self._first: int | None = None
+        self._start = self._shown = time.monotonic()
+        self._bar = RichProgress(
+            TextColumn("{task.completed}/{task.total}"),
+            BarColumn(),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.description}", markup=False),
+            console=open_console(file=sys.stderr),
+            transient=True,
+            auto_refresh=False,  # its thread would be in the way of forks
+            disable=not sys.stderr.isatty(),
+        )
+        self._task = self._bar.add_task("", total=0)
+
+    def watch(self, done: int, total: int, name: str) -> None:
+        """Show that `done` of `total` submissions are graded, and that `name` was the last one."""
+        if self._first is None:
+            self._first = done
+        self.done, self.total = done, total
+        self._bar.update(self._task, completed=done, total=total, description=visible(name))
+        if not self._bar.disable:
+            self._bar.refresh()
+        elif time.monotonic() - self._shown > _INTERVAL:
+            self._shown = time.monotonic()
+            print(f"harness: {done} of {total} graded{self._left()}", file=sys.stderr)
+
+    def _left(self) -> str:
+        fresh = self.done - (self._first or 0)
+        if not fresh or self.done == self.total:
+            return ""
+        seconds = (time.monotonic() - self._start) / fresh * (self.total - self.done)
+        return f", about {max(1, round(seconds / 60))} min left"
+
+    def __enter__(self) -> Progress:
+        """Start the bar."""
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        """Remove the bar."""
+        if not self._bar.disable:
+            self._bar.stop()

@@ -1,0 +1,103 @@
+"""`harness grade --cohort` and `--merge`, with real suites."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.grade.cohort.grader import COPIES
+from harness.sandbox.namespaces import namespaces_available
+from tests.harness.command import harness
+
+SUITE = """
+import numpy as np
+from minigrad import tensor
+
+def test_add():
+    a = tensor(np.ones(3), requires_grad=True)
+    (a + np.ones((4, 3))).sum().backward()
+    assert a.grad.shape == (3,)
+"""
+CURIOUS = """
+from pathlib import Path
+
+def test_add():
+    for folder in FOLDERS:
+        assert not list(Path(folder).glob("*")), folder
+"""
+ONE = ("--select", "skip-unbroadcast,sub-sign", "--correct", "accumulate-in-place")
+"""Few breaks and one variant, so that it is quick."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cohort with its results."""
+    folder = tmp_path_factory.mktemp("course")
+    (folder / "all" / "bea").mkdir(parents=True)
+    (folder / "all" / "ada.py").write_text(SUITE)
+    (folder / "all" / "bea" / "test_bea.py").write_text("def test_a():\n    assert object() == 1\n")
+    folders = [str(path) for path in (folder / "all", folder / "out", COPIES)]
+    (folder / "all" / "curious.py").write_text(CURIOUS.replace("FOLDERS", repr(folders)))
+    (folder / "all" / "cleo").mkdir()
+    (folder / "all" / "cleo" / "notes.txt").write_text("no tests")
+    done = harness("grade", "all", "--cohort", "--out", "out", *ONE, cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    (folder / "printed").write_text(done.stdout)
+    return folder
+
+
+@pytest.mark.skipif(not namespaces_available(), reason="needs namespaces")
+def test_a_submission_sees_neither_the_others_nor_the_seed(folder: Path) -> None:
+    assert "\ncurious.py,yes," in (folder / "out" / "scores.csv").read_text()
+
+
+def test_the_scores_have_a_row_for_every_submission(folder: Path) -> None:
+    assert (folder / "out" / "scores.csv").read_text().splitlines()[1:4] == [
+        "ada.py,yes,,50,1,2,0,1,0,1,0",
+        "bea,no,test_bea.py::test_a fails on the correct engine: AssertionError: assert <object "
+        "object at 0x...> == 1 + where <object object at 0x...> = object(),,0,0,0,0,0,0,0",
+        "cleo,no,no file test_*.py or *_test.py in cleo,,0,0,0,0,0,0,0",
+    ]
+    assert "| `sub-sign` | " in (folder / "out" / "missed.md").read_text()
+    assert (folder / "printed").read_text().startswith("4 submissions graded: ")
+
+
+def test_the_second_run_grades_nothing(folder: Path) -> None:
+    stored = (folder / "out" / "results.jsonl").read_bytes()
+    done = harness("grade", "all", "--cohort", "--out", "out", *ONE, "--json", cwd=folder)
+    assert json.loads(done.stdout)["submissions"][0]["score"] == 50
+    assert (folder / "out" / "results.jsonl").read_bytes() == stored
+
+
+def test_other_settings_are_not_mixed(folder: Path) -> None:
+    options = ("--cohort", "--out", "out", "--select", "sub-sign", "--limit", "5")
+    done = harness("grade", "all", *options, cwd=folder)
+    assert done.returncode == 2
+    assert "other conditions: the breaks, the correct engines, the limits" in done.stderr
+    assert "remedy: grade everything again into a new --out folder" in done.stderr
+
+
+def test_merging_gives_the_same_scores(folder: Path) -> None:
+    done = harness("grade", "--merge", "out", "--out", "merged", cwd=folder)
+    assert done.returncode == 0
+    name = "scores.csv"
+    assert (folder / "merged" / name).read_bytes() == (folder / "out" / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("all", "--cohort"), "a cohort needs a folder for its results"),
+        (("all", "bea", "--cohort", "--out", "x"), "a cohort is in one folder"),
+        (("all", "--cohort", "--out", "x", "--shard", "4/3"), "`4/3` is not a shard"),
+        (("all", "bea"), "several suites are a cohort"),
+        (("all", "--shard", "1/2"), "are about a cohort"),
+        (("--merge", "all", "--out", "x"), "there are no results of a cohort in all"),
+    ],
+)
+def test_a_mistake_is_one_message(folder: Path, options: tuple[str, ...], message: str) -> None:
+    done = harness("grade", *options, cwd=folder)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "remedy: " in done.stderr
+    assert not (folder / "x").exists()
