@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import Breaks, EngineName, Json
+from harness.cli.options import Breaks, EngineName, Json, Lang
 from harness.cli.session import Session, complain, page_entry, print_json
 
 
 def list_pages(
     engine: EngineName = None,
+    lang: Lang = None,
     breaks: Breaks = None,
     json: Json = False,
     probes: Annotated[
@@ -22,7 +23,7 @@ def list_pages(
     ] = False,
 ) -> int:
     """List every break, variant, myth and exercise, or the probes that they share."""
-    session = Session(breaks, engine, json=json)
+    session = Session(breaks, engine, lang=lang, json=json)
     if probes:
         return _list_probes(session)
     if track:
@@ -36,11 +37,11 @@ def list_pages(
     if json:
         print_json({"schema": 1, "pages": [page_entry(page) for page in pages]})
     else:
-        from harness.report.terminal import show_list
+        from harness.report.listing import show_list
 
-        show_list(session.console, pages)
+        show_list(session.console, [session.titled(page) for page in pages])
     for mistake in mistakes:
-        complain(mistake)
+        complain(mistake, session.language)
     return 2 if mistakes else 0
 
 
@@ -50,7 +51,7 @@ def _list_probes(session: Session) -> int:
         entries = [{"name": p.name, "kind": p.kind, "doc": p.doc, "path": p.path} for p in shared]
         print_json({"schema": 1, "probes": entries})
     else:
-        from harness.report.terminal import show_probes
+        from harness.report.listing import show_probes
 
         show_probes(session.console, shared)
     return 0
@@ -63,7 +64,7 @@ def _list_track(session: Session) -> int:
         entries = [{**page_entry(page), "idea": track[page.id]} for page in pages]
         print_json({"schema": 1, "track": entries})
     else:
-        from harness.report.terminal import show_track
+        from harness.report.listing import show_track
 
         show_track(session.console, pages, track)
     return 0

@@ -17,6 +17,7 @@ import msgspec
 
 from harness.answer_key.outcome import infected
 from harness.core.errors import PageError
+from harness.core.message import Message, message
 from harness.core.report import EngineReport
 from harness.core.run import Digest, Run
 from harness.core.vocabulary import Stage
@@ -44,7 +45,7 @@ class SuiteFate(msgspec.Struct, frozen=True):
 
     passes: bool
     stage: Stage
-    why: str
+    why: Message
     by_assertion: bool = False
     """Whether it fails by an assertion of its own, rather than by an exception of the engine."""
 
@@ -53,7 +54,7 @@ class SuiteTest(msgspec.Struct, frozen=True):
     """A test of the suite: its failure on the unbroken engine (None: it passes), and its fates."""
 
     test: str
-    failure: str | None
+    failure: Message | None
     on: dict[str, SuiteFate]
     """The fate by break: of those that must pass the suite, and of those that it kills."""
 
@@ -149,7 +150,11 @@ def _read_tests(text: str, path: str, line: int) -> Iterator[Probe]:
             continue
         arguments = ast.unparse(node.args)
         if not node.name.startswith("test_") or arguments != "lib":
-            problem = f"`def {node.name}({arguments})` is not a test"
+            problem = message(
+                "`def {function}({arguments})` is not a test",
+                function=node.name,
+                arguments=arguments,
+            )
             remedy = "write `def test_...(lib):`; helpers start with an underscore"
             raise PageError(path, line + node.lineno - 1, problem, remedy)
         doc = plain(ast.get_docstring(node) or "")
@@ -170,7 +175,7 @@ def run_suite(page: Page, context: Context) -> list[SuiteTest]:
     return [
         SuiteTest(
             test.name,
-            str(failure) if (failure := clean[test.name, None].run.failure) else None,
+            failure.sentence if (failure := clean[test.name, None].run.failure) else None,
             {name: by_test[test.name] for name, by_test in fates.items()},
         )
         for test in tests
@@ -189,14 +194,14 @@ def judge_tests(experiment: Experiment, baseline: Baseline) -> dict[str, SuiteFa
 def _fate(run: Run, trail: Mapping[str, Digest]) -> SuiteFate:
     if run.failure:
         by_assertion = run.failure.type == "AssertionError"
-        return SuiteFate(False, "revealed", str(run.failure), by_assertion)
+        return SuiteFate(False, "revealed", run.failure.sentence, by_assertion)
     if not run.reached:
-        return SuiteFate(True, "not-reached", "it never runs the changed code")
+        return SuiteFate(True, "not-reached", message("it never runs the changed code"))
     if not infected(run.trail, trail):
-        return SuiteFate(
-            True, "not-infected", "it runs the changed code, but here both formulas agree"
-        )
-    return SuiteFate(True, "not-revealed", "values inside differ, but its assertions do not notice")
+        why = message("it runs the changed code, but here both formulas agree")
+        return SuiteFate(True, "not-infected", why)
+    why = message("values inside differ, but its assertions do not notice")
+    return SuiteFate(True, "not-revealed", why)
 
 
 # ----- What a learner does not see yet -----

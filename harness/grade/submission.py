@@ -17,6 +17,7 @@ import msgspec
 
 from harness.core import read_text
 from harness.core.errors import PageError, UsageError
+from harness.core.message import Message, joined, message
 from harness.core.report import RunReport, SiteReport
 from harness.core.rounding import repeats
 from harness.core.verdict import Alarm
@@ -39,7 +40,7 @@ class Soundness(msgspec.Struct, frozen=True):
     """The problems of a probe on the unbroken engine; a sound probe has none."""
 
     probe: str
-    problems: list[str]
+    problems: list[Message]
 
 
 class Attack(msgspec.Struct, frozen=True):
@@ -50,7 +51,7 @@ class Attack(msgspec.Struct, frozen=True):
     """The diagnostics that raise an alarm, by probe."""
     stage: Stage
     """The last stage that the fault reached in any of the probes."""
-    why: str
+    why: Message
     sites: list[SiteReport]
     runs: list[RunReport]
 
@@ -66,13 +67,18 @@ def read_submission(path: Path) -> tuple[Probe, ...]:
     refuse_duplicates(probes)
     if not probes:
         remedy = "define one at the top level: `def my_probe(x=(4, 3)):`, with a docstring"
-        raise UsageError(f"no probe in {path}", remedy)
+        raise UsageError(message("no probe in {path}", path=path), remedy)
     for probe in probes:
         for leaf in probe.leaves:
             if math.prod(leaf.shape or ()) > LARGEST_LEAF:
-                problem = f"the leaf `{leaf.name}` of `{probe.function}` is {leaf.shape}"
-                remedy = f"use at most {LARGEST_LEAF} elements"
-                raise PageError(str(path), 1, problem, remedy)
+                problem = message(
+                    "the leaf `{leaf}` of `{probe}` is {shape}",
+                    leaf=leaf.name,
+                    probe=probe.function,
+                    shape=leaf.shape,
+                )
+                most = message("use at most {most} elements", most=LARGEST_LEAF)
+                raise PageError(str(path), 1, problem, most)
     return probes
 
 
@@ -86,25 +92,33 @@ def check_soundness(probes: Sequence[Probe], context: Context) -> list[Soundness
     engine, baseline = context.engine, context.baseline
     first = Baseline(Cache(None), (CRASH,), baseline.limits).clean(engine, probes)
     crashes = {
-        pair: f"it fails on the unbroken engine: {verdict.message}"
+        pair: message("it fails on the unbroken engine: {failure}", failure=verdict.message)
         for pair, clean in first.items()
         if isinstance(verdict := clean.verdicts[CRASH.name], Alarm)
     }
     if crashes:
         return [Soundness(probe.name, _problems_of(probe, crashes)) for probe in probes]
-    problems: dict[Pair, str] = {}
+    problems: dict[Pair, Message] = {}
     for pair, clean in baseline.clean(engine, probes).items():
         if not repeats(clean.run, first[pair].run):
-            problems[pair] = str(UNREPEATABLE)
+            problems[pair] = UNREPEATABLE
         elif clean.alarms:
-            listed = "; ".join(f"{name}: {message}" for name, message in clean.alarms.items())
-            problems[pair] = f"it raises an alarm on the unbroken engine: {listed}"
+            alarms = joined(
+                message("{diagnostic}: {alarm}", diagnostic=name, alarm=alarm)
+                for name, alarm in clean.alarms.items()
+            )
+            problems[pair] = message(
+                "it raises an alarm on the unbroken engine: {alarms}", alarms=alarms
+            )
         elif failures := [m.failure for m in clean.run.measured.values() if m.failure and m.ours]:
-            problems[pair] = f"a measurement fails on the unbroken engine: {failures[0]}"
+            problems[pair] = message(
+                "a measurement fails on the unbroken engine: {failure}",
+                failure=failures[0],
+            )
     return [Soundness(probe.name, _problems_of(probe, problems)) for probe in probes]
 
 
-def _problems_of(probe: Probe, problems: Mapping[Pair, str]) -> list[str]:
+def _problems_of(probe: Probe, problems: Mapping[Pair, Message]) -> list[Message]:
     """Return the distinct problems of a probe, under any loss."""
     own = (problem for (name, _), problem in problems.items() if name == probe.name)
     return list(dict.fromkeys(own))
@@ -127,7 +141,7 @@ def attack_break(break_id: str, probes: Sequence[Probe], context: Context) -> At
         break_=break_id,
         killed_by=killed_by,
         stage=stage,
-        why=str(why),
+        why=why,
         sites=report.sites,
         runs=report.runs,
     )
@@ -140,7 +154,10 @@ def refuse_duplicates(probes: Sequence[Probe]) -> None:
     """Raise PageError for a name that is defined twice: only the last function would run."""
     for function, times in Counter(probe.function for probe in probes).items():
         if times > 1:
-            problem, remedy = f"`{function}` is defined {times} times", "name each function once"
+            problem = message(
+                "`{function}` is defined {times} times", function=function, times=times
+            )
+            remedy = "name each function once"
             raise PageError(probes[0].path, probes[0].line, problem, remedy)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from harness.core.errors import EnvironmentProblem
+from harness.core.message import message
 from harness.core.vocabulary import visible
 from harness.grade.suite import BreakResult, SuiteReport
 
@@ -97,6 +98,6 @@ def _write(data: bytes, file: Path) -> None:
         file.write_bytes(data)
     except OSError as error:
         raise EnvironmentProblem(
-            f"the results cannot be written to {file}: {error}",
+            message("the results cannot be written to {file}: {error}", file=file, error=error),
             "name a file in a writable folder",
         ) from None
