@@ -7,6 +7,11 @@ from pathlib import Path
 import pytest
 
 from harness.cli.app import COMMANDS
+from harness.cli.questions import is_right
+from harness.cli.session import Session
+from harness.core.report import QuestionReport
+from harness.pages.front_matter import Break
+from harness.pages.translation import phrases
 from tests.harness.bundled import CATALOGUE
 from tests.harness.command import harness
 
@@ -86,6 +91,38 @@ def test_an_exercise_is_in_spanish(tmp_path: Path) -> None:
     judged = harness("exercise", "squares-only", str(probe), **SPAIN)
     assert judged.returncode == 1
     assert "mul-swapped-operands sobrevive: sin infección: " in judged.stdout
+
+
+def test_why_and_beware_of_a_break_are_in_spanish() -> None:
+    shown = squeezed(harness("break", "mul-ignore-upstream", **SPAIN).stdout)
+    front = Session(lang="es").translated(CATALOGUE.page("mul-ignore-upstream")).front
+    assert isinstance(front, Break)
+    assert front.why.startswith("La regla devuelve")
+    assert f"Por qué {front.why} " in shown
+    assert f"Cuidado {front.beware} " in shown
+
+
+def test_the_questions_of_a_break_are_asked_in_spanish() -> None:
+    page, session = CATALOGUE.page("recursive-topological-order"), Session(lang="es")
+    front = page.front
+    assert isinstance(front, Break)
+    session.translated(page)
+    question = front.ask[0]
+    assert session.console.say(question.question).endswith("¿Qué ocurre?")
+    assert session.console.say(question.choices[-1]) == "ningún error"
+    report = QuestionReport(
+        question.probe, None, question.question, "no error", "", list(question.choices)
+    )
+    assert is_right("ningún error", report, session.console.say)
+    assert is_right("4", report, session.console.say)
+
+
+@pytest.mark.parametrize("page_id", sorted(CATALOGUE.track))
+def test_the_questions_of_the_track_are_translated(page_id: str) -> None:
+    page = CATALOGUE.page(page_id)
+    shown = Session(lang="es").translated(page)
+    kept = {text for text, other in phrases(page, shown).items() if text == other}
+    assert {text for text in kept if " " in text and not text.startswith("(")} == set()
 
 
 @pytest.mark.parametrize(
