@@ -94,10 +94,10 @@ def test_an_exercise_is_in_spanish(tmp_path: Path) -> None:
 
 
 def test_why_and_beware_of_a_break_are_in_spanish() -> None:
-    shown = squeezed(harness("break", "mul-ignore-upstream", **SPAIN).stdout)
-    front = Session(lang="es").translated(CATALOGUE.page("mul-ignore-upstream")).front
+    shown = squeezed(harness("break", "skip-unbroadcast", **SPAIN).stdout)
+    front = Session(lang="es").translated(CATALOGUE.page("skip-unbroadcast")).front
     assert isinstance(front, Break)
-    assert front.why.startswith("La regla devuelve")
+    assert front.why.startswith("El broadcasting copia")
     assert f"Por qué {front.why} " in shown
     assert f"Cuidado {front.beware} " in shown
 

@@ -245,7 +245,7 @@ def test_predictions_are_read_in_both_languages() -> None:
     assert read_prediction("corrup", SPANISH) == "silent-corruption"
     assert read_prediction("s", SPANISH) == "silent-corruption"
     assert [read_prediction(choice, SPANISH) for choice in CHOICES] == list(CHOICES)
-    with pytest.raises(ValueError, match="no es un desenlace"):
+    with pytest.raises(ValueError, match="no es un resultado"):
         read_prediction("zzz", SPANISH)
     with pytest.raises(ValueError, match="no se puede predecir"):
         read_prediction("convención", SPANISH)
