@@ -14,6 +14,7 @@ from harness.pages.front_matter import Break
 from harness.pages.translation import phrases
 from tests.harness.bundled import CATALOGUE
 from tests.harness.command import harness
+from tests.harness.sound_page import SOUND, write_page
 
 SPAIN = {"LANG": "es_ES.UTF-8"}
 ENGLISH = re.compile(r"\b(the|is|of|with|and|that|which|by|this|page|not)\b", re.IGNORECASE)
@@ -158,6 +159,17 @@ def test_a_mistake_in_a_page_is_explained_in_spanish(tmp_path: Path) -> None:
     done = harness("list", "--breaks", str(tmp_path), **SPAIN)
     assert done.returncode == 2
     assert "mine.md:1: la clave `family` falta\n  solución: añádela: palabras" in done.stderr
+
+
+def test_a_patch_without_a_site_is_explained_in_spanish(tmp_path: Path) -> None:
+    page = write_page(tmp_path, SOUND.replace("-$g / a", "-$g / nobody"))
+    done = harness("diff", page.stem, "--breaks", str(tmp_path), **SPAIN)
+    assert done.returncode == 1
+    assert (
+        ": este fragmento no encaja con nada de este motor\n  ámbito: log: está en " in done.stderr
+    )
+    assert "\n  se buscó:\n    $g / nobody\n" in done.stderr
+    assert "\n  solución: cambia el ámbito o las líneas - y de contexto" in done.stderr
 
 
 def test_what_an_exception_says_stays_as_it_is(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import harness
 ROOT = Path(harness.__file__).parent
 
 ERRORS = {
-    *("UsageError", "PageError", "EnvironmentProblem", "InternalError"),
+    *("UsageError", "PageError", "HunkError", "UnreadableSide", "EnvironmentProblem"),
+    *("InternalError", "error"),
     *("mistake", "unknown", "as_message", "parse_python", "read_toml"),
 }
 """The functions that take templates as strings: see `harness.core.errors.Sentence`."""
