@@ -85,16 +85,19 @@ def _language(arguments: Sequence[str]) -> Language:
 
     With `--json` it is English, as in `Session.language`. An unknown language is refused elsewhere.
     """
-    from harness.report.language import open_language
+    from harness.report.language import ENGLISH, open_language
 
     given = [
         value.removeprefix("--lang=")
         for option, value in pairwise(["", *arguments])
         if option == "--lang" or value.startswith("--lang=")
     ]
-    with suppress(UsageError):
-        return open_language(given[-1] if given else "en" if "--json" in arguments else None)
-    return open_language(None)
+    try:
+        with suppress(UsageError):
+            return open_language(given[-1] if given else "en" if "--json" in arguments else None)
+        return open_language(None)
+    except OSError:  # no file can be opened, which may be the error to report
+        return ENGLISH
 
 
 def _command(app: typer.Typer, arguments: Sequence[str]) -> Callable[[list[str]], object]:
