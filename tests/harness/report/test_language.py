@@ -44,7 +44,7 @@ ENGLISH_WORDS = re.compile(
 
 ROOMS = (
     *("core", "runs", "answer_key", "diagnostics", "experiment", "training", "grade"),
-    *("pages", "patch", "engines", "cli", "report"),
+    *("pages", "patch", "engines", "cli", "report", "check", "matrix", "sandbox"),
 )
 """The rooms whose messages a person sees in the reports and errors of the commands for learners."""
 
