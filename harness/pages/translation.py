@@ -86,9 +86,12 @@ def translated(page: Page, path: Path) -> Page:
 
 
 def phrases(page: Page, shown: Page) -> dict[str, str]:
-    """Return the texts of a page's front matter, each with that of its translation."""
+    """Return the texts of a page's front matter, each with that of its translation.
+
+    A text that is the same in both is left out: it may be an outcome, which has a name elsewhere.
+    """
     pairs = zip(_texts(page.front), _texts(shown.front), strict=True)
-    return {text: other for text, other in pairs if text}
+    return {text: other for text, other in pairs if text != other}
 
 
 def _translated_front(front: FrontMatter, translation: TranslationFront) -> FrontMatter:
