@@ -120,15 +120,14 @@ def test_the_questions_of_a_break_are_asked_in_spanish() -> None:
     assert session.console.say("crash") == "fallo con error"
 
 
-@pytest.mark.parametrize("page_id", sorted(CATALOGUE.track))
-def test_the_questions_of_the_track_are_translated(page_id: str) -> None:
-    page = CATALOGUE.page(page_id)
-    shown = Session(lang="es").translated(page)
-    front, said = page.front, phrases(page, shown)
-    if isinstance(front, Break):
-        assert {front.why, front.beware} <= said.keys()
-        assert {ask.question for ask in front.ask} <= said.keys()
-        assert {ask.because for ask in front.ask} <= said.keys()
+def test_the_questions_of_every_translated_break_are_translated() -> None:
+    for page_id in CATALOGUE.translated:
+        page = CATALOGUE.page(page_id)
+        if isinstance(page.front, Break):
+            said = phrases(page, Session(lang="es").translated(page))
+            front = page.front
+            texts = {front.why, front.beware, *(ask.question for ask in front.ask)}
+            assert (texts | {ask.because for ask in front.ask}) - {""} <= said.keys(), page_id
 
 
 @pytest.mark.parametrize(
