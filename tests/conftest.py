@@ -3,6 +3,7 @@
 See `tests/README.md` for the tiers and for what is shared.
 """
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -26,6 +27,9 @@ settings.load_profile("light")
 _HOME = "BREAKLAB_TEST_HOME"
 """The environment variable with the home folder of this run, which xdist's workers inherit."""
 
+_DATA = "BREAKLAB_DATA"
+"""The environment variable with the folder of a learner's progress."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the profile, and make a home folder in the first process that all of them use."""
@@ -38,7 +42,15 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[name] = str(home)
     for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
         os.environ[name] = str(home / "cache")
+    os.environ[_DATA] = str(home / "data" / "start")
     set_hypothesis_home_dir(config.rootpath / ".hypothesis")  # digests of our sources, no examples
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Give each test a learner of its own; the folder is created when something is recorded."""
+    name = hashlib.sha256(item.nodeid.encode()).hexdigest()
+    os.environ[_DATA] = str(Path(os.environ[_HOME]) / "data" / name)
 
 
 @pytest.hookimpl(optionalhook=True)

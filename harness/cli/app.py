@@ -19,7 +19,7 @@ from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from harness.report.language import Language
 
 COMMANDS = {
+    "start": "start:start",
+    "progress": "progress:progress",
     "list": "list:list_pages",
     "show": "show:show",
     "diff": "diff:diff",
@@ -73,7 +75,8 @@ def main() -> None:
     except Terminated as request:
         if not request.reported:
             say = _language(arguments)
-            print(f"harness: {say('stopped')}", file=sys.stderr)
+            new_line = "\n" if sys.stderr.isatty() else ""  # after the terminal's ^C
+            print(f"{new_line}harness: {say('stopped')}", file=sys.stderr)
         raise
     finally:
         for stream in (sys.stdout, sys.stderr):
@@ -100,7 +103,7 @@ def _language(arguments: Sequence[str]) -> Language:
         return ENGLISH
 
 
-def _command(app: typer.Typer, arguments: Sequence[str]) -> Callable[[list[str]], object]:
+def _command(app: typer.Typer, arguments: Sequence[str]) -> Callable[..., object]:
     """Return the command line, with its help in the reader's language."""
     say = _language(arguments)
     if say.code == "en":
@@ -204,10 +207,10 @@ def _open_streams() -> None:
         setattr(sys, name, VisibleStream(stream))
 
 
-def _run(app: Callable[[list[str]], object], arguments: list[str]) -> None:
+def _run(app: Callable[..., object], arguments: list[str]) -> None:
     """Run the command, and write all of its output."""
     try:
-        app(arguments)
+        app(arguments, prog_name="harness")  # also for `python -m harness`
     finally:
         sys.stdout.flush()
 
@@ -219,18 +222,45 @@ def open_app(called: str | None = None) -> typer.Typer:
         name="harness",
         help="Break an autodiff engine on purpose, predict what happens, and see what catches it.",
         epilog="With --traceback, any command shows where an error comes from.",
-        no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
-    app.callback()(lambda: None)  # a single command stays a command
+    app.callback(invoke_without_command=True)(_without_command)
     for name in [called] if called else COMMANDS:
         module, _, function = COMMANDS[name].partition(":")
         app.command(name)(getattr(import_module(f"harness.cli.{module}"), function))
     return app
 
 
-def _end(status: int) -> None:
-    """End with the exit status that a command returns."""
+def _without_command(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version of breaklab and of Python.")
+    ] = False,
+) -> int | None:
+    """Show the version, the welcome or the help, unless a command was called."""
+    if version:
+        print(f"breaklab {_version()}, Python {'.'.join(map(str, sys.version_info[:3]))}")
+        raise typer.Exit(0)
+    if context.invoked_subcommand:
+        return None
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        from harness.cli.welcome import show_welcome_page
+
+        return show_welcome_page()
+    print(context.get_help(), file=sys.stderr)
+    return 2
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("breaklab")
+    except PackageNotFoundError:  # run from its sources
+        return "(not installed)"
+
+
+def _end(status: int, **_options: object) -> None:
+    """End with the exit status that a command returns; the options are those before it."""
     raise typer.Exit(status)

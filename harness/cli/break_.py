@@ -115,6 +115,10 @@ def _show_run(
 
         ask_questions(console, report.questions)
     session.show(report, **prepared.details)
+    if session.is_interactive:
+        from harness.cli.recording import judged, record_break
+
+        record_break(session, page, report, judged(page, report, predictions))
     if predictions:
         from harness.cli.prediction import show_score
 

@@ -1,14 +1,19 @@
-"""`harness exercise ID [FILE]`: show an exercise, or judge a submission."""
+"""`harness exercise ID [FILE]`: show an exercise, judge a submission, or help with it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli.options import Breaks, EngineName, Json, Lang, NoCache, PageId
 from harness.cli.session import Session
+from harness.core.errors import UsageError
+from harness.core.message import all_of, message, verbatim
+
+if TYPE_CHECKING:
+    from harness.pages.page import Page
 
 
 def exercise(
@@ -17,7 +22,13 @@ def exercise(
         Path | None,
         typer.Argument(metavar="[FILE]", help="A Python file with your probe, to be judged."),
     ] = None,
+    start: Annotated[
+        Path | None,
+        typer.Option("--start", metavar="FILE", help="Write a file to start from."),
+    ] = None,
+    hint: Annotated[bool, typer.Option("--hint", help="Show the next hint of three.")] = False,
     hints: Annotated[bool, typer.Option("--hints", help="Show the hints.")] = False,
+    answer: Annotated[bool, typer.Option("--answer", help="Show the answer.")] = False,
     engine: EngineName = None,
     lang: Lang = None,
     breaks: Breaks = None,
@@ -25,21 +36,96 @@ def exercise(
     no_cache: NoCache = False,
 ) -> int:
     """Read a test suite that misses a break, and write a probe that catches it."""
+    chosen = {"FILE": probe, "--start": start, "--hint": hint, "--answer": answer}
+    if len(names := [name for name, value in chosen.items() if value]) > 1:
+        problem = message("{options} cannot be combined", options=all_of(map(verbatim, names)))
+        raise UsageError(problem, "run one after the other")
+    session = Session(breaks, engine, lang=lang, json=json, cached=not no_cache, explain=True)
+    task = session.page(page, "exercise")
+    if start:
+        return _start(session, task, start)
+    if hint:
+        return _show_hint(session, task)
+    if answer:
+        return _show_answer(session, task)
+    return _judge(session, task, probe, hints)
+
+
+def _judge(session: Session, task: Page, file: Path | None, hints: bool) -> int:
+    """Show the suite and the task, or judge the file."""
     from harness.check.runner import run_page
     from harness.grade.exercise import ExerciseReport
     from harness.grade.submission import read_submission
 
-    session = Session(breaks, engine, lang=lang, json=json, cached=not no_cache, explain=True)
-    task = session.page(page, "exercise")
+    probes = read_submission(file) if file else ()
     shown = session.translated(task)
-    probes = read_submission(probe) if probe else ()
-    if not json:
+    if not session.json:
         from harness.report.exercise import show_opening
 
         show_opening(session.console, shown, task, suite=not probes)
     report = session.run(lambda: run_page(task, session, probes=probes))
     assert isinstance(report, ExerciseReport)
     session.show(report, page=shown, original=task, probes=probes, hints=hints)
+    if file and not session.json:
+        _record(session, task, bool(report.killed))
     if report.killed:
         session.show_next(task)
     return 0 if (report.killed if probes else report.agrees) else 1
+
+
+# ----- Lessons -----
+
+
+def _start(session: Session, task: Page, path: Path) -> int:
+    from harness.learn.lesson import write_start
+
+    _, text = session.translated(task).section_like("Your task", task)
+    write_start(task, text, path)
+    session.console.print(session.console.say("{path} is written. Edit it, then run:", path=path))
+    session.console.print(f"  harness exercise {task.id} {path}", soft_wrap=True)
+    return 0
+
+
+def _record(session: Session, task: Page, killed: bool) -> None:
+    """Remember the attempt; from the second failure on, say which help there is."""
+    from harness.learn.events import Attempt
+    from harness.learn.lesson import FAILURES, STEPS
+
+    session.journal.record(Attempt(exercise=task.id, killed=killed))
+    progress, console = session.journal.progress, session.console
+    if killed or task.id in progress.done or progress.failures(task.id) < FAILURES:
+        return
+    step = progress.hints(task.id) + 1
+    if step <= STEPS:
+        line = console.say("Hint {step} of {steps}, free:", step=step, steps=STEPS)
+        console.print(f"{line}  harness exercise {task.id} --hint", soft_wrap=True)
+    else:
+        line = console.say("The answer:")
+        console.print(f"{line}  harness exercise {task.id} --answer", soft_wrap=True)
+
+
+def _show_hint(session: Session, task: Page) -> int:
+    """Show the next hint; once all were shown, all again."""
+    from harness.learn.events import Hint
+    from harness.learn.lesson import hints_of
+    from harness.report.terminal import show_section
+
+    _, text = session.translated(task).section_like("Hints", task)
+    say, hints = session.console.say, hints_of(task, text)
+    step = session.journal.progress.hints(task.id) + 1
+    for number in [step] if step <= len(hints) else range(1, len(hints) + 1):
+        heading = say("Hint {step} of {steps}", step=number, steps=len(hints))
+        show_section(session.console, heading, say(hints[number - 1]))
+    if step <= len(hints):
+        session.journal.record(Hint(exercise=task.id, step=step))
+    return 0
+
+
+def _show_answer(session: Session, task: Page) -> int:
+    from harness.report.terminal import show_section
+
+    for heading in ("Answer", "Lesson"):
+        title, text = session.translated(task).section_like(heading, task)
+        if text:
+            show_section(session.console, title, text)
+    return 0

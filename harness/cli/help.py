@@ -15,7 +15,7 @@ import typer
 from harness.report.language import Language
 
 
-def translate_help(app: typer.Typer, say: Language) -> Callable[[list[str]], object]:
+def translate_help(app: typer.Typer, say: Language) -> Callable[..., object]:
     """Return the command line of the app, with its help in the language."""
     command = typer.main.get_command(app)
     for item in commands_in(command):

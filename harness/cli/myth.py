@@ -23,6 +23,10 @@ def myth(page: PageId, lang: Lang = None, breaks: Breaks = None, json: Json = Fa
     report = session.run(lambda: run_page(claim, session))
     assert isinstance(report, MythReport)
     session.show(report, page=shown, original=claim)
+    if session.is_interactive and not report.skipped:
+        from harness.learn.events import Finished
+
+        session.journal.record(Finished(page=claim.id))
     session.show_next(claim)
     if missing := missing_library(find_exhibit(claim).program):
         raise EnvironmentProblem(

@@ -7,8 +7,21 @@ from typing import Annotated
 
 import typer
 
+
+def _complete_id(incomplete: str) -> list[str]:
+    """Return the ids that begin with what was typed, for the shell's completion."""
+    from harness.pages.catalogue import open_catalogue
+
+    return [name for name in open_catalogue().files if name.startswith(incomplete)]
+
+
 PageId = Annotated[
-    str, typer.Argument(metavar="ID", help="The id of a page; `harness list` shows them.")
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="The id of a page; `harness list` shows them.",
+        autocompletion=_complete_id,
+    ),
 ]
 Breaks = Annotated[
     list[Path] | None,

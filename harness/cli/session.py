@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from harness.engines.engine import Engine
     from harness.experiment.baseline import Baseline
     from harness.experiment.context import Context
+    from harness.learn.journal import Journal
     from harness.pages.catalogue import Catalogue
     from harness.pages.page import Page
     from harness.report.language import Language
@@ -166,6 +167,13 @@ class Session:
                 "leave --engine out",
             )
         return OpenContext(self.catalogue, find_engine(), self.baseline)
+
+    @cached_property
+    def journal(self) -> Journal:
+        """The learner's journal, in the user's data folder."""
+        from harness.learn.journal import open_journal
+
+        return open_journal()
 
     @cached_property
     def language(self) -> Language:

@@ -97,6 +97,12 @@ def lines(messages: Iterable[Message]) -> Message:
     return reduce(lambda a, b: message("{first}\n{next}", first=a, next=b), several or [EMPTY])
 
 
+def all_of(messages: Iterable[Message]) -> Message:
+    """Return several messages as one, with "and" between them."""
+    several = list(messages)
+    return reduce(lambda a, b: message("{first} and {last}", first=a, last=b), several or [EMPTY])
+
+
 def either(messages: Iterable[Message]) -> Message:
     """Return several messages as one, with "or" between them."""
     several = list(messages)

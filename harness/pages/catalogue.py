@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.core import PACKAGES, read_text, require_utf8
-from harness.core.errors import EnvironmentProblem, PageError, UsageError, as_message
+from harness.core.errors import EnvironmentProblem, PageError, Sentence, UsageError, as_message
 from harness.core.message import EMPTY, Message, either, message, verbatim
 from harness.core.vocabulary import PageKind
 from harness.pages.front_matter import KINDS, TrainingBreak
@@ -302,7 +302,7 @@ def _taken(probe: Probe, other: Probe) -> PageError:
     return PageError(probe.path, probe.line, problem, "give one of the two another name")
 
 
-def unknown(what: str, name: str, names: Iterable[str], otherwise: str) -> UsageError:
+def unknown(what: Sentence, name: str, names: Iterable[str], otherwise: Sentence) -> UsageError:
     """Return the error about a name that does not exist, with the nearest names that do."""
     return UsageError(
         message("no {what} `{name}`", what=as_message(what), name=name),

@@ -50,7 +50,8 @@ def show_exercise(
 
 def _show_next_steps(console: Screen, report: ExerciseReport) -> None:
     say = console.say
-    console.print(say("Write your probe into a file, then run:"))
+    console.print(say("Start from a template, or write your probe into a file; then run:"))
+    console.print(f"  harness exercise {report.exercise} --start my_probe.py", style="bold")
     console.print(f"  harness exercise {report.exercise} my_probe.py", style="bold")
     console.print(f"  harness exercise {report.exercise} --hints", style="dim")
     console.print(f"  harness show {report.exercise} --answer", style="dim")

@@ -43,7 +43,7 @@ ENGLISH_WORDS = re.compile(
 
 
 ROOMS = (
-    *("core", "runs", "answer_key", "diagnostics", "experiment", "training", "grade"),
+    *("core", "runs", "answer_key", "diagnostics", "experiment", "training", "grade", "learn"),
     *("pages", "patch", "engines", "cli", "report", "check", "matrix", "sandbox"),
 )
 """The rooms whose messages a person sees in the reports and errors of the commands for learners."""
@@ -64,6 +64,11 @@ RENDERERS = [
     ROOT / "cli" / "questions.py",
     ROOT / "cli" / "break_.py",
     ROOT / "cli" / "session.py",
+    ROOT / "report" / "progress.py",
+    *(
+        ROOT / "cli" / f"{name}.py"
+        for name in ("exercise", "list", "progress", "self_test", "start", "welcome")
+    ),
 ]
 
 VOCABULARY = {
@@ -77,6 +82,7 @@ VOCABULARY = {
     *(text for item in DIAGNOSTICS for text in (item.sees, item.blind, item.cost)),
     *(term for term, entry in read_glossary().items() if entry.group == "terms"),
     *("Arguments", "Options", "Commands"),
+    *("family", "level", "kind"),  # by which `harness list` selects
 }
 
 

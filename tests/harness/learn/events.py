@@ -1,0 +1,28 @@
+"""Events made by hand, a second apart."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from harness.learn.events import AnyEvent, Attempt, Draw, Finished, Hint, Prediction, TestAnswer
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def prediction(predicted: str, actual: str, page: str = "sub-sign", **rest: Any) -> Prediction:
+    """A prediction that is right if it says what was observed."""
+    fields: dict[str, Any] = {"probe": "sub", "loss": None, "time": START}
+    fields |= {"right": predicted == actual, **rest}
+    return Prediction(page=page, predicted=predicted, actual=actual, **fields)
+
+
+def one_of_each_kind() -> list[AnyEvent]:
+    """Six events, from the oldest to the newest."""
+    times = [START + timedelta(seconds=second) for second in range(6)]
+    return [
+        prediction("crash", "silent-corruption", time=times[0]),
+        Finished(page="sub-sign", time=times[1]),
+        Attempt(exercise="only-trees", killed=False, time=times[2]),
+        Hint(exercise="only-trees", step=1, time=times[3]),
+        Draw(before=("sub-sign",), after=("abs-grad-no-sign",), time=times[4]),
+        TestAnswer(phase="before", page="sub-sign", right=None, time=times[5]),
+    ]

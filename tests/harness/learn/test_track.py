@@ -1,0 +1,83 @@
+"""The way through: where a learner is, and what comes next."""
+
+from harness.learn.events import AnyEvent, Attempt, Draw, Finished, TestAnswer
+from harness.learn.next_steps import next_steps
+from harness.learn.progress import Progress
+from harness.learn.track import Misses, Way
+from tests.harness.bundled import CATALOGUE
+from tests.harness.learn.events import prediction
+
+TRACK = tuple(CATALOGUE.track)
+
+
+def done(*pages: str) -> list[AnyEvent]:
+    """The events of a learner who did these pages."""
+    exercises = [page for page in pages if CATALOGUE.page(page).front.kind == "exercise"]
+    return [
+        *(Finished(page=page) for page in pages if page not in exercises),
+        *(Attempt(exercise=page, killed=True) for page in exercises),
+    ]
+
+
+def way(*events: AnyEvent) -> Way:
+    return Way(CATALOGUE, Progress(events))
+
+
+def test_the_next_page_is_the_first_that_is_not_done() -> None:
+    assert way().next_id == TRACK[0]
+    learner = way(*done(TRACK[0], TRACK[2], "sub-sign"))
+    assert (learner.next_id, learner.done) == (TRACK[1], 2)
+    assert next(learner.after(TRACK[1])) == TRACK[3]
+    assert way(*done(*TRACK)).next_id is None
+
+
+def test_on_the_track_the_next_step_is_its_next_page() -> None:
+    (step,) = next_steps(way(*done(*TRACK[:4])))
+    assert step.command == "harness start"
+    assert str(step.why) == f"page 5 of {len(TRACK)}: {TRACK[4]}"
+
+
+def test_after_the_track_come_the_families_with_wrong_predictions() -> None:
+    learner = way(
+        *done(*TRACK),
+        prediction("crash", "silent-corruption", "skip-unbroadcast", probe="a"),
+        prediction("crash", "silent-corruption", "skip-unbroadcast", probe="b"),
+        prediction("crash", "silent-corruption", "sub-sign"),
+        prediction("crash", "crash", "no-zero-grad-in-loop"),
+        prediction("crash", "silent-corruption", "removed-since"),
+    )
+    assert learner.misses == [Misses("broadcasting", 2, 2), Misses("op-formulas", 1, 1)]
+    commands = [step.command for step in next_steps(learner)]
+    assert commands == [
+        "harness list --todo --family broadcasting",
+        "harness list --todo --family op-formulas",
+        "harness list --todo --kind break --level 2",
+        "harness list --todo --kind exercise",
+        "harness doctor FILE.py:CLASS",
+    ]
+
+
+def test_exercises_that_are_left_do_not_hide_what_comes_after_the_track() -> None:
+    exercises = [page for page in TRACK if CATALOGUE.page(page).front.kind == "exercise"]
+    learner = way(*done(*(page for page in TRACK if page not in exercises)))
+    assert learner.is_read
+    commands = [step.command for step in next_steps(learner)]
+    assert (commands[0], commands[-1]) == ("harness start", "harness doctor FILE.py:CLASS")
+    assert not way(*done(*exercises)).is_read
+
+
+def test_after_the_track_come_the_questions_that_are_open() -> None:
+    drawn = Draw(before=("sub-sign",), after=("abs-grad-no-sign",))
+    skipped = TestAnswer(phase="before", page="sub-sign", right=None)
+    answered = TestAnswer(phase="before", page="sub-sign", right=False)
+    assert next_steps(way(*done(*TRACK), drawn, skipped))[0].command != "harness start"
+    assert next_steps(way(*done(*TRACK), drawn, answered))[0].command == "harness start"
+
+
+def test_pages_are_counted_by_kind() -> None:
+    count, total = way(*done("sub-sign", "only-trees", TRACK[0])).count("break")
+    assert (count, total > 200) == (2, True)
+    assert way(*done("only-trees")).count("exercise")[0] == 1
+    ids = {page.id for page in way(*done("only-trees")).todo("exercise")}
+    assert "squares-only" in ids
+    assert "only-trees" not in ids
