@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from harness.core.errors import UsageError
+from harness.core.message import message
 from harness.core.vocabulary import PageKind
 from harness.pages.front_matter import ID
 
@@ -40,13 +41,15 @@ class Draft:
         for option, value in (("ID", self.id), ("--family", self.family)):
             if not re.fullmatch(ID, value):
                 remedy = "lower-case words joined by hyphens, as in `skip-a-step`"
-                raise UsageError(f"{option} is `{value}`", remedy)
+                raise UsageError(
+                    message("{option} is `{value}`", option=option, value=value), remedy
+                )
         if self.level not in (1, 2, 3):
             remedy = "1 (first lesson), 2 or 3 (expert)"
-            raise UsageError(f"--level is {self.level}", remedy)
+            raise UsageError(message("--level is {level}", level=self.level), remedy)
         if self.kind not in get_args(PageKind):
-            remedy = f"one of {', '.join(get_args(PageKind))}"
-            raise UsageError(f"--kind is `{self.kind}`", remedy)
+            kinds = message("one of {kinds}", kinds=", ".join(get_args(PageKind)))
+            raise UsageError(message("--kind is `{kind}`", kind=self.kind), kinds)
 
 
 Options = Mapping[str, Any]
@@ -74,10 +77,18 @@ def _pair_up(
     if after and not before:
         raise UsageError("--before is missing", "name the code to change: `--before CODE`")
     if len(after) != len(before) and len(before) > 1:
-        problem = f"the numbers of --before ({len(before)}) and --after ({len(after)}) differ"
+        problem = message(
+            "the numbers of --before ({before}) and --after ({after}) differ",
+            before=len(before),
+            after=len(after),
+        )
         raise UsageError(problem, "write both for each hunk; `--after ''` removes the code")
     if len(scopes) > 1 and len(scopes) != len(before):
-        problem = f"the numbers of --before ({len(before)}) and --scope ({len(scopes)}) differ"
+        problem = message(
+            "the numbers of --before ({before}) and --scope ({scopes}) differ",
+            before=len(before),
+            scopes=len(scopes),
+        )
         raise UsageError(problem, "write --scope once for all hunks, or once for each hunk")
     if not before:
         return tuple(DraftHunk(scope) for scope in scopes)

@@ -114,7 +114,8 @@ def _check_answer(
     line, missing = answer[0].line, _missing_libraries(context)
     unsound = [result for result in check_soundness(answer, context) if result.problems]
     for result in unsound:
-        problem = f"the answer `{result.probe}` is not a sound probe: {'; '.join(result.problems)}"
+        listed = "; ".join(map(str, result.problems))
+        problem = f"the answer `{result.probe}` is not a sound probe: {listed}"
         remedy = "correct the probe: a correct engine passes it"
         yield Finding(page.path, line, problem, remedy)
     if unsound:

@@ -25,6 +25,7 @@ from harness.check.training import check_training
 from harness.check.translations import check_translations
 from harness.core.errors import BreaklabError, PageError, UsageError
 from harness.core.finding import UNCHECKED, Finding, finding_from, finding_from_bug, worst
+from harness.core.message import message
 from harness.core.report import Report
 from harness.experiment.context import Context
 from harness.grade.exercise import read_answer
@@ -108,7 +109,7 @@ def check_pages(
     if only and not (pages or orphans):
         folders = ", ".join(map(str, only))
         remedy = "`harness new` writes a page; --training checks those that need many seeds"
-        raise UsageError(f"no page to check in {folders}", remedy)
+        raise UsageError(message("no page to check in {folders}", folders=folders), remedy)
     if not training:
         _prepare_baseline(context, [page for page in catalogue.pages[0] if page.id in pages])
     yield from (check_page(page_id, context) for page_id in sorted(pages))

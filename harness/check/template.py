@@ -15,7 +15,8 @@ from pathlib import Path
 from harness.check.draft import Draft, DraftHunk
 from harness.check.proposals import Observed, ask_rows, claim_rows, expect_rows, observe
 from harness.check.sections import optional_sections, sections_of
-from harness.core.errors import BreaklabError, DoesNotApply, HunkError, UsageError
+from harness.core.errors import BreaklabError, DoesNotApply, HunkError, UsageError, as_message
+from harness.core.message import message
 from harness.core.vocabulary import PageKind
 from harness.experiment.context import Context
 from harness.pages.catalogue import unknown
@@ -34,7 +35,9 @@ def write_page(draft: Draft, folder: Path, context: Context) -> tuple[Path, Brea
     catalogue = context.catalogue
     if draft.id in catalogue.files:
         raise UsageError(
-            f"the id `{draft.id}` is taken by {catalogue.files[draft.id]}",
+            message(
+                "the id `{page}` is taken by {file}", page=draft.id, file=catalogue.files[draft.id]
+            ),
             "choose another id, or edit that page; `--again` observes it again",
         )
     for name in draft.probes:
@@ -70,9 +73,15 @@ def rewrite_page(
     """
     page = context.catalogue.page(page_id)
     if not isinstance(page.front, ProbedFront):
-        raise UsageError(f"`{page_id}` is {page.front.noun}", "--again is for a page with probes")
+        raise UsageError(
+            message("`{page}` is {noun}", page=page_id, noun=as_message(page.front.noun)),
+            "--again is for a page with probes",
+        )
     if not Path(page.path).resolve().is_relative_to(folder.resolve()):
-        raise UsageError(f"{page.path} is not in {folder}", "name its folder with --breaks")
+        raise UsageError(
+            message("{path} is not in {folder}", path=page.path, folder=folder),
+            "name its folder with --breaks",
+        )
     own = [probe.name for probe in page.probes]
     names = [*page.expect[None], *own, *probes]
     try:

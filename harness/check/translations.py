@@ -1,15 +1,11 @@
-"""The check of translations: up to date, with the same sections and the same code."""
+"""The check of translations: up to date, with the same sections, questions and code."""
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Collection, Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated
-
-import msgspec
 
 from harness.check.links import check_links, exists, link_targets
 from harness.check.prose import check_leftovers, page_text
@@ -17,19 +13,18 @@ from harness.core import read_text
 from harness.core.errors import PageError
 from harness.core.finding import Finding, finding_from
 from harness.pages.catalogue import Catalogue
-from harness.pages.front_matter import ProbedFront
+from harness.pages.front_matter import Break, ProbedFront, TrainingBreak
 from harness.pages.markdown import Text
 from harness.pages.page import Fence, Page, read_fences, split_front
 from harness.pages.probe import Probe
-from harness.pages.translation import fingerprint
+from harness.pages.translation import (
+    TranslationFront,
+    fingerprint,
+    front_fingerprint,
+    read_translation_front,
+)
 
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z]{2,4})?")
-
-
-class TranslationFront(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The front matter of a translation."""
-
-    of: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{12}$")]
 
 
 def check_translations(page: Page, valid: Page, catalogue: Catalogue) -> Iterator[Finding]:
@@ -53,7 +48,7 @@ def check_translation(path: Path, page: Page) -> list[Finding]:
     text = Text(str(path), body, line)
     findings = [
         *_check_language(path),
-        *_check_fingerprint(toml, text, page),
+        *_check_front(toml, text, page),
         *_check_outline(text, page),
         *_check_code(text, page),
         *check_leftovers(text),
@@ -83,20 +78,53 @@ def _check_language(path: Path) -> Iterator[Finding]:
         yield Finding(str(path), 1, f"`{language}` is not a language code", remedy)
 
 
-def _check_fingerprint(toml: str, text: Text, page: Page) -> Iterator[Finding]:
-    line = f'`of = "{fingerprint(page)}"`'
+def _check_front(toml: str, text: Text, page: Page) -> Iterator[Finding]:
     try:
-        front = msgspec.convert(tomllib.loads(toml), TranslationFront)
-    except (ValueError, RecursionError) as error:
-        problem = f"the front matter is not that of a translation: {error}"
-        yield text.finding(1, problem, f"once reviewed, it is one line: {line}")
+        front = read_translation_front(toml, text.path)
+    except PageError as error:
+        remedy = f'once reviewed, it needs one line: `of = "{fingerprint(page)}"`'
+        yield text.finding(1, error.problem, remedy)
         return
     if front.of != fingerprint(page):
-        problem = (
-            f"the original has changed since the translation was reviewed: it was {front.of}, "
-            f"and {page.path} is {fingerprint(page)}"
-        )
-        yield text.finding(2, problem, f"compare the two; once they agree, write {line}")
+        yield _outdated(text, page, "of", front.of, fingerprint(page))
+    if front.why or front.beware or front.ask:
+        yield from _check_questions(front, text, page)
+        if front.of_front != front_fingerprint(page):
+            yield _outdated(text, page, "of_front", front.of_front, front_fingerprint(page))
+
+
+def _outdated(text: Text, page: Page, key: str, before: str | None, now: str) -> Finding:
+    part = "original" if key == "of" else "front matter of the original"
+    problem = (
+        f"the {part} has changed since the translation was reviewed: it was {before}, "
+        f"and {page.path} is {now}"
+    )
+    remedy = f'compare the two; once they agree, write `{key} = "{now}"`'
+    return text.finding(2, problem, remedy)
+
+
+def _check_questions(front: TranslationFront, text: Text, page: Page) -> Iterator[Finding]:
+    """Compare what is translated of the front matter: all of it must be, or nothing."""
+    original = page.front
+    if not isinstance(original, Break | TrainingBreak):
+        yield text.finding(2, f"{original.noun} has no why, beware or questions", "remove them")
+        return
+    for key in ("why", "beware"):
+        if bool(getattr(front, key)) != bool(getattr(original, key)):
+            problem = f"`{key}` is translated on only one side"
+            yield text.finding(2, problem, f"translate `{key}` if the original has it")
+    questions = original.ask if isinstance(original, Break) else ()
+    if len(front.ask) != len(questions):
+        problem = f"{len(front.ask)} questions, but the original has {len(questions)}"
+        yield text.finding(2, problem, "translate each of them, in the same order")
+        return
+    for number, (own, its) in enumerate(zip(front.ask, questions, strict=True), start=1):
+        if own.choices and len(own.choices) != len(its.choices):
+            problem = f"question {number} has {len(own.choices)} choices, not {len(its.choices)}"
+            yield text.finding(2, problem, "translate each of them, in the same order")
+        if bool(own.because) != bool(its.because):
+            problem = f"question {number} has `because` on only one side"
+            yield text.finding(2, problem, "translate `because` if the original has it")
 
 
 def _check_linked_language(path: Path, text: Text) -> Iterator[Finding]:

@@ -14,18 +14,23 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
-from typing import Annotated, Any, TextIO
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from harness.cli.session import complain
 from harness.core.errors import BreaklabError, EnvironmentProblem, UsageError
+from harness.core.message import message
 from harness.core.vocabulary import visible
 from harness.sandbox.signals import Terminated, broken_pipe, requests_raised
+
+if TYPE_CHECKING:
+    from harness.report.language import Language
 
 COMMANDS = {
     "start": "start:start",
@@ -58,40 +63,72 @@ def main() -> None:
         _require_utf8(arguments)
         try:
             with requests_raised():
-                _run(open_app(called), arguments)
+                _run(_command(open_app(called), arguments), arguments)
         finally:
-            _note_weak_isolation()
+            _note_weak_isolation(arguments)
     except (BreaklabError, OSError) as error:
         if traceback:
             raise
         problem = error if isinstance(error, BreaklabError) else _refusal(error)
         with suppress(OSError):  # there may be nowhere to write to
-            complain(problem)
+            complain(problem, _language(arguments))
         sys.exit(problem.exit_status)
     except Terminated as request:
         if not request.reported:
+            say = _language(arguments)
             new_line = "\n" if sys.stderr.isatty() else ""  # after the terminal's ^C
-            print(f"{new_line}harness: stopped", file=sys.stderr)
+            print(f"{new_line}harness: {say('stopped')}", file=sys.stderr)
         raise
     finally:
         for stream in (sys.stdout, sys.stderr):
             _complete(stream)
 
 
-def _note_weak_isolation() -> None:
+def _language(arguments: Sequence[str]) -> Language:
+    """Return the language of errors and help: that of `--lang`, else the locale's.
+
+    With `--json` it is English, as in `Session.language`. An unknown language is refused elsewhere.
+    """
+    from harness.report.language import ENGLISH, open_language
+
+    given = [
+        value.removeprefix("--lang=")
+        for option, value in pairwise(["", *arguments])
+        if option == "--lang" or value.startswith("--lang=")
+    ]
+    try:
+        with suppress(UsageError):
+            return open_language(given[-1] if given else "en" if "--json" in arguments else None)
+        return open_language(None)
+    except OSError:  # no file can be opened, which may be the error to report
+        return ENGLISH
+
+
+def _command(app: typer.Typer, arguments: Sequence[str]) -> Callable[..., object]:
+    """Return the command line, with its help in the reader's language."""
+    say = _language(arguments)
+    if say.code == "en":
+        return app
+    from harness.cli.help import translate_help  # not needed in English
+
+    return translate_help(app, say)
+
+
+def _note_weak_isolation(arguments: Sequence[str]) -> None:
     """On a terminal, warn if the code under test was not isolated from disk and network."""
     hosts = sys.modules.get("harness.sandbox.hosts")  # imported when something is run
     if hosts and hosts.not_granted and sys.stderr.isatty():
-        print(
-            "harness: this system grants no namespaces, so an engine or a page could change your "
-            "files; see docs/safety.md",
-            file=sys.stderr,
+        say = _language(arguments)
+        note = say(
+            "this system grants no namespaces, so an engine or a page could change your files; see "
+            "docs/safety.md"
         )
+        print(f"harness: {note}", file=sys.stderr)
 
 
 def _refusal(error: OSError) -> BreaklabError:
     return EnvironmentProblem(
-        f"the system refuses something that is needed: {error}",
+        message("the system refuses something that is needed: {error}", error=error),
         "check the path, the space on the disk and the limits (`ulimit -a`); "
         "--traceback shows the place",
     )
@@ -110,7 +147,10 @@ def _require_utf8(arguments: Sequence[str]) -> None:
     """Raise UsageError for an argument that no report, page or cache could hold."""
     for argument in arguments:
         if any("\ud800" <= character <= "\udfff" for character in argument):
-            raise UsageError(f"the argument `{argument}` is not UTF-8", "rename the file or folder")
+            raise UsageError(
+                message("the argument `{argument}` is not UTF-8", argument=argument),
+                "rename the file or folder",
+            )
 
 
 class VisibleStream:
@@ -168,7 +208,7 @@ def _open_streams() -> None:
         setattr(sys, name, VisibleStream(stream))
 
 
-def _run(app: typer.Typer, arguments: list[str]) -> None:
+def _run(app: Callable[..., object], arguments: list[str]) -> None:
     """Run the command, and write all of its output."""
     try:
         app(arguments, prog_name="harness")  # also for `python -m harness`

@@ -21,6 +21,7 @@ from harness.cli.options import (
 )
 from harness.cli.session import Background, Session, print_json
 from harness.core.errors import DoesNotApply, UsageError
+from harness.core.message import message
 
 if TYPE_CHECKING:
     from harness.cli.prediction import Asked
@@ -203,10 +204,14 @@ def _prepare(
 
     if isinstance(page.front, TrainingBreak):
         if probes:
-            raise UsageError(f"`{page.id}` has no probes: it is a whole training", "--seeds N")
+            raise UsageError(
+                message("`{page}` has no probes: it is a whole training", page=page.id), "--seeds N"
+            )
         return _prepare_training(session, page, seeds)
     if seeds is not None:
-        raise UsageError(f"`{page.id}` does not need many seeds", "leave --seeds out")
+        raise UsageError(
+            message("`{page}` does not need many seeds", page=page.id), "leave --seeds out"
+        )
     try:
         return _prepare_probed(session, page, probes)
     except DoesNotApply:

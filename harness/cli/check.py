@@ -12,6 +12,7 @@ import typer
 from harness.cli.options import Breaks, EngineName, Json, Only
 from harness.cli.session import Session, print_json
 from harness.core.errors import UsageError
+from harness.core.message import message
 
 if TYPE_CHECKING:
     from harness.check.pages import PageCheck
@@ -41,10 +42,14 @@ def check(
     session = Session([*(breaks or ()), *(only or ())], engine, json=json)
     if pages and only:
         remedy = "leave --only out, and name its folder with --breaks"
-        raise UsageError(f"--only cannot be combined with a page ({pages[0]})", remedy)
+        raise UsageError(
+            message("--only cannot be combined with a page ({page})", page=pages[0]), remedy
+        )
     if training and pages:
         remedy = "leave --training out: pages that you name are always checked"
-        raise UsageError(f"--training cannot be combined with a page ({pages[0]})", remedy)
+        raise UsageError(
+            message("--training cannot be combined with a page ({page})", page=pages[0]), remedy
+        )
     if session.engine.foreign and not training:
         return _check_on_engine(session, pages or (), only or ())
     checks: list[PageCheck] = []
@@ -106,7 +111,9 @@ def _check_on_engine(session: Session, ids: Sequence[str], only: Sequence[Path])
     pages = [page for page in pages if page.id in inside and page.id not in own]
     if not (pages or own):
         folders = ", ".join(map(str, only))
-        raise UsageError(f"no break to compare in {folders}", "`harness new` writes one")
+        raise UsageError(
+            message("no break to compare in {folders}", folders=folders), "`harness new` writes one"
+        )
     reports, findings = _compare(session, pages, ids)
     if session.json:
         entries = {"pages": _entries(checks)} if checks else {}

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import Breaks, EngineName, Json, NoCache, PageId
+from harness.cli.options import Breaks, EngineName, Json, Lang, NoCache, PageId
 from harness.cli.session import Session
 from harness.core.errors import UsageError
+from harness.core.message import all_of, message, verbatim
 
 if TYPE_CHECKING:
     from harness.pages.page import Page
@@ -31,6 +32,7 @@ def exercise(
     hints: Annotated[bool, typer.Option("--hints", help="Show the hints.")] = False,
     answer: Annotated[bool, typer.Option("--answer", help="Show the answer.")] = False,
     engine: EngineName = None,
+    lang: Lang = None,
     breaks: Breaks = None,
     json: Json = False,
     no_cache: NoCache = False,
@@ -38,8 +40,9 @@ def exercise(
     """Read a test suite that misses a break, and write a test or a probe that catches it."""
     chosen = {"FILE": probe, "--start": start, "--hint": hint, "--answer": answer}
     if len(names := [name for name, value in chosen.items() if value]) > 1:
-        raise UsageError(f"{' and '.join(names)} cannot be combined", "run one after the other")
-    session = Session(breaks, engine, json=json, cached=not no_cache, explain=True)
+        problem = message("{options} cannot be combined", options=all_of(map(verbatim, names)))
+        raise UsageError(problem, "run one after the other")
+    session = Session(breaks, engine, lang=lang, json=json, cached=not no_cache, explain=True)
     task = session.page(page, "exercise")
     if start:
         return _start(session, task, start)
@@ -59,13 +62,14 @@ def _judge(session: Session, task: Page, file: Path | None, hints: bool) -> int:
 
     suite = file if file is not None and is_suite_file(file) else None
     probes = read_submission(file) if file and not suite else ()
+    shown = session.translated(task)
     if not session.json:
         from harness.report.exercise import show_opening
 
-        show_opening(session.console, task, suite=not file)
+        show_opening(session.console, shown, task, suite=not file)
     report = session.run(lambda: run_page(task, session, probes=probes, suite_file=suite))
     assert isinstance(report, ExerciseReport)
-    session.show(report, page=task, probes=probes, hints=hints)
+    session.show(report, page=shown, original=task, probes=probes, hints=hints)
     if file and not session.json:
         _record(session, task, bool(report.killed))
     if report.killed:
@@ -79,7 +83,8 @@ def _judge(session: Session, task: Page, file: Path | None, hints: bool) -> int:
 def _start(session: Session, task: Page, path: Path) -> int:
     from harness.learn.lesson import write_start
 
-    write_start(task, task.section("Your task"), path)
+    _, text = session.translated(task).section_like("Your task", task)
+    write_start(task, text, path)
     session.console.print(session.console.say("{path} is written. Edit it, then run:", path=path))
     session.console.print(f"  harness exercise {task.id} {path}", soft_wrap=True)
     return 0
@@ -109,7 +114,8 @@ def _show_hint(session: Session, task: Page) -> int:
     from harness.learn.lesson import hints_of
     from harness.report.terminal import show_section
 
-    say, hints = session.console.say, hints_of(task, task.section("Hints"))
+    _, text = session.translated(task).section_like("Hints", task)
+    say, hints = session.console.say, hints_of(task, text)
     step = session.journal.progress.hints(task.id) + 1
     for number in [step] if step <= len(hints) else range(1, len(hints) + 1):
         heading = say("Hint {step} of {steps}", step=number, steps=len(hints))
@@ -123,6 +129,7 @@ def _show_answer(session: Session, task: Page) -> int:
     from harness.report.terminal import show_section
 
     for heading in ("Answer", "Lesson"):
-        if text := task.section(heading):
-            show_section(session.console, heading, text)
+        title, text = session.translated(task).section_like(heading, task)
+        if text:
+            show_section(session.console, title, text)
     return 0

@@ -9,6 +9,7 @@ import typer
 
 from harness.cli.options import Breaks, EngineName, Json, Lang
 from harness.cli.session import Session, complain, page_entry, print_json
+from harness.core.message import message
 
 if TYPE_CHECKING:
     from harness.pages.page import Page
@@ -71,9 +72,9 @@ def list_pages(
     else:
         from harness.report.listing import show_list
 
-        show_list(session.console, pages, done)
+        show_list(session.console, [session.titled(page) for page in pages], done)
     for mistake in mistakes:
-        complain(mistake)
+        complain(mistake, session.language)
     return 2 if mistakes else 0
 
 
@@ -92,7 +93,8 @@ def _with_value(
     if not chosen:
         from harness.pages.catalogue import unknown
 
-        raise unknown(what, wanted, values, f"--{what} takes {', '.join(values)}")
+        remedy = message("--{option} takes {values}", option=what, values=", ".join(values))
+        raise unknown(what, wanted, values, remedy)
     return chosen
 
 

@@ -14,6 +14,7 @@ import typer
 from harness.cli.options import Breaks, EngineName, Json, NoCache, Only, VariantId
 from harness.cli.session import Session, print_json
 from harness.core.errors import EnvironmentProblem, UsageError
+from harness.core.message import message
 from harness.sandbox.signals import Terminated
 
 if TYPE_CHECKING:
@@ -58,7 +59,9 @@ def show_kill_matrix(
     session = Session(folders, engine, on, json=json, cached=not no_cache)
     if session.engine.foreign and accept:
         name = session.engine.name
-        raise UsageError(f"no matrix is committed for {name}", "leave --accept out")
+        raise UsageError(
+            message("no matrix is committed for {name}", name=name), "leave --accept out"
+        )
     choice = choose(
         session.catalogue,
         session.engine,

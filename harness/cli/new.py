@@ -11,6 +11,7 @@ import typer
 from harness.cli.options import EngineName, Json
 from harness.cli.session import Session, print_json
 from harness.core.errors import UsageError
+from harness.core.message import message
 
 if TYPE_CHECKING:
     from harness.check.draft import Options
@@ -96,8 +97,8 @@ def _refuse_options(options: Options) -> None:
     """Raise UsageError for an option that describes a new page."""
     for name, value in options.items():
         if value is not None and name != "probes":
-            remedy = f"edit the page, and leave --{name} out"
-            raise UsageError(f"--{name} cannot be combined with --again", remedy)
+            remedy = message("edit the page, and leave --{name} out", name=name)
+            raise UsageError(message("--{name} cannot be combined with --again", name=name), remedy)
 
 
 def _choose_folder(folder: Path | None) -> Path:
@@ -112,7 +113,9 @@ def _choose_folder(folder: Path | None) -> Path:
         )
     folder = folder or Path("breaks")
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder", "--breaks takes a folder of pages")
+        raise UsageError(
+            message("{folder} is not a folder", folder=folder), "--breaks takes a folder of pages"
+        )
     return folder
 
 

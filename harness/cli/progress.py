@@ -10,6 +10,7 @@ import typer
 from harness.cli.options import Breaks, Json, Lang
 from harness.cli.session import Session, print_json
 from harness.core.errors import UsageError
+from harness.core.message import all_of, message, verbatim
 
 if TYPE_CHECKING:
     from harness.learn.track import Way
@@ -35,7 +36,8 @@ def progress(
     """Show what you have done, how good your predictions were, and what comes next."""
     chosen = [name for name, value in _actions(reset, export, import_) if value]
     if len(chosen) > 1:
-        raise UsageError(f"{' and '.join(chosen)} cannot be combined", "run one after the other")
+        problem = message("{options} cannot be combined", options=all_of(map(verbatim, chosen)))
+        raise UsageError(problem, "run one after the other")
     session = Session(breaks, lang=lang, json=json)
     if reset:
         return _reset(session, yes)

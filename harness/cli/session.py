@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from harness.core.errors import BreaklabError, UsageError
+from harness.core.message import message
 from harness.core.vocabulary import PageKind
 
 if TYPE_CHECKING:
+    from harness.core.message import Message
     from harness.engines.engine import Engine
     from harness.experiment.baseline import Baseline
     from harness.experiment.context import Context
@@ -132,8 +134,15 @@ class Session:
         engine = explore(name, self.cache, self.catalogue.conventions).engine
         if self.variant is not None and engine.foreign and not self.variant.is_about(engine.name):
             raise UsageError(
-                f"--on {self.variant_id}: this variant is not a rewrite of {engine.name}",
-                f"leave --on out, or write a variant with ```diff engine={engine.name} blocks",
+                message(
+                    "--on {variant}: this variant is not a rewrite of {engine}",
+                    variant=self.variant_id,
+                    engine=engine.name,
+                ),
+                message(
+                    "leave --on out, or write a variant with ```diff engine={engine} blocks",
+                    engine=engine.name,
+                ),
             )
         return engine
 
@@ -163,7 +172,10 @@ class Session:
 
         if self.engine_name is not None:
             raise UsageError(
-                f"`{page.id}` is a complete training run with minigrad's layers and optimizers",
+                message(
+                    "`{page}` is a complete training run with minigrad's layers and optimizers",
+                    page=page.id,
+                ),
                 "leave --engine out",
             )
         return OpenContext(self.catalogue, find_engine(), self.baseline)
@@ -262,14 +274,32 @@ class Session:
         """Return the page with that id. Raises UsageError for none or another kind."""
         return self.catalogue.page(page_id, kind)
 
-    def translated(self, page: Page) -> Page:
-        """Return the page in the session's language; the page itself if it is not translated."""
+    def titled(self, page: Page) -> Page:
+        """Return the page with its title in the session's language, if it is translated."""
         path = self.catalogue.translations(page.id).get(self.language.code)
         if path is None:
             return page
-        from harness.pages.translation import translated  # slow to import, and not for English
+        from dataclasses import replace
 
-        return translated(page, path)
+        from harness.core import read_text
+        from harness.pages.page import read_title, split_front
+
+        _, body, line = split_front(read_text(path), str(path))
+        return replace(page, title=read_title(body, str(path), line))
+
+    def translated(self, page: Page) -> Page:
+        """Return the page in the session's language; the page itself if it is not translated.
+
+        The console then says the page's questions, and why and beware, in that language too.
+        """
+        path = self.catalogue.translations(page.id).get(self.language.code)
+        if path is None:
+            return page
+        from harness.pages.translation import phrases, translated  # slow, and not for English
+
+        shown = translated(page, path)
+        self.console.say = self.console.say.with_translations(phrases(page, shown))
+        return shown
 
 
 def print_json(value: object) -> None:
@@ -279,9 +309,9 @@ def print_json(value: object) -> None:
     print(to_json(value))
 
 
-def complain(error: BreaklabError) -> None:
-    """Print problem and remedy on standard error."""
-    print(f"harness: {error}", file=sys.stderr)
+def complain(error: BreaklabError, say: Callable[[Message], str] = str) -> None:
+    """Print problem and remedy on standard error, in English or another language."""
+    print(f"harness: {say(error.complaint)}", file=sys.stderr)
 
 
 def page_entry(page: Page) -> dict[str, object]:

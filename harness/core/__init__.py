@@ -13,6 +13,7 @@ import stat
 from pathlib import Path
 
 from harness.core.errors import PageError
+from harness.core.message import message
 
 LARGEST = 64 * 1024
 """Bytes in a text that people write: ten times what one can read in five minutes."""
@@ -40,12 +41,13 @@ def read_text(path: Path, most: int = LARGEST) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        problem = f"it is not UTF-8 text: {error.reason}"
-        raise PageError(str(path), line, problem, "save it as UTF-8 text") from None
+        reason = message("it is not UTF-8 text: {reason}", reason=error.reason)
+        raise PageError(str(path), line, reason, "save it as UTF-8 text") from None
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if control := _CONTROL.search(text):
         line = text.count("\n", 0, control.start()) + 1
-        problem = f"the control character U+{ord(control[0]):04X} is not text"
+        code = f"U+{ord(control[0]):04X}"
+        problem = message("the control character {code} is not text", code=code)
         raise PageError(str(path), line, problem, "remove it")
     return text
 
@@ -66,14 +68,16 @@ def read_bytes(path: Path, most: int = LARGEST) -> bytes:
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
         if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
             raise  # not the fault of the file
-        problem = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        problem = message(
+            "cannot be read: {reason}", reason=getattr(error, "strerror", None) or error
+        )
         remedy = "check the path, and that you are allowed to read the file"
         raise PageError(name, 1, problem, remedy) from None
     if data is None:
         remedy = "save the text in a regular file"
         raise PageError(name, 1, "it is not a regular file", remedy)
     if len(data) > most:
-        problem = f"it is too large: at most {most} bytes are allowed"
+        problem = message("it is too large: at most {most} bytes are allowed", most=most)
         raise PageError(name, 1, problem, "shorten it, or split it into several files")
     return data
 

@@ -9,7 +9,8 @@
     ├── EnvironmentProblem    3   an engine that does not import, a missing library
     └── InternalError         3   a bug in breaklab: for example, its own engine fails
 
-The command line prints problem and remedy on standard error and exits with the status.
+The command line prints problem and remedy on standard error, in the reader's language, and exits
+with the status. Both are messages; a string given for one is a template without fields.
 """
 
 from __future__ import annotations
@@ -17,43 +18,66 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
+from harness.core.message import Message, message
+
+Sentence = Message | str
+"""A message, or a template without fields."""
+
+
+def as_message(sentence: Sentence) -> Message:
+    """Return a message, or a template without fields as a message."""
+    return sentence if isinstance(sentence, Message) else Message(sentence, {})
+
 
 class BreaklabError(Exception):
     """A problem that the user can solve.
 
     Parameters
     ----------
-    problem : str
+    problem : Message or str
         What is wrong, and where.
-    remedy : str
+    remedy : Message or str
         What to do about it.
     """
 
     exit_status = 2
 
-    def __init__(self, problem: str, remedy: str) -> None:
+    def __init__(self, problem: Sentence, remedy: Sentence) -> None:
         super().__init__(problem, remedy)
-        self._problem, self._remedy = problem, remedy
+        self._sentences = as_message(problem), as_message(remedy)
+
+    @property
+    def sentences(self) -> tuple[Message, Message]:
+        """The problem and the remedy, as messages."""
+        return self._sentences
 
     @property
     def problem(self) -> str:
-        """What is wrong."""
-        return self._problem
+        """What is wrong, in English."""
+        return str(self.sentences[0])
 
     @property
     def remedy(self) -> str:
-        """What to do about it."""
-        return self._remedy
+        """What to do about it, in English."""
+        return str(self.sentences[1])
 
     @property
     def place(self) -> tuple[str, int] | None:
         """The file and line (1-based) of the problem, or None."""
         return None
 
-    def __str__(self) -> str:
+    @property
+    def complaint(self) -> Message:
         """The message for standard error."""
-        where = f"{self.place[0]}:{self.place[1]}: " if self.place else ""
-        return f"{where}{self.problem}\n  remedy: {self.remedy}"
+        problem, remedy = self.sentences
+        if self.place:
+            file, line = self.place
+            problem = message("{file}:{line}: {problem}", file=file, line=line, problem=problem)
+        return message("{problem}\n  remedy: {remedy}", problem=problem, remedy=remedy)
+
+    def __str__(self) -> str:
+        """The message for standard error, in English."""
+        return str(self.complaint)
 
 
 class UsageError(BreaklabError):
@@ -63,7 +87,7 @@ class UsageError(BreaklabError):
 class PageError(BreaklabError):
     """A page, or another text file, that cannot be read; the message starts with ``file:line:``."""
 
-    def __init__(self, path: str, line: int, problem: str, remedy: str) -> None:
+    def __init__(self, path: str, line: int, problem: Sentence, remedy: Sentence) -> None:
         super().__init__(problem, remedy)
         self.path, self.line = path, line
 
@@ -96,25 +120,21 @@ class DoesNotApply(BreaklabError):
     def __init__(
         self,
         reason: str,
-        explain: Callable[[], tuple[str, str]],
+        explain: Callable[[], tuple[Sentence, Sentence]],
         place: tuple[str, int] | None = None,
     ) -> None:
         super().__init__(reason, "")
         self.reason, self._explain, self._place = reason, explain, place
 
     @cached_property
-    def _explanation(self) -> tuple[str, str]:
-        return self._explain()
+    def _explanation(self) -> tuple[Message, Message]:
+        problem, remedy = self._explain()
+        return as_message(problem), as_message(remedy)
 
     @property
-    def problem(self) -> str:
-        """What was searched for, and the nearest code."""
-        return self._explanation[0]
-
-    @property
-    def remedy(self) -> str:
-        """What to do about it."""
-        return self._explanation[1]
+    def sentences(self) -> tuple[Message, Message]:
+        """What was searched for with the nearest code, and the remedy."""
+        return self._explanation
 
     @property
     def place(self) -> tuple[str, int] | None:

@@ -91,6 +91,24 @@ def joined(messages: Iterable[Message]) -> Message:
     return reduce(lambda a, b: message("{first}; {next}", first=a, next=b), several or [EMPTY])
 
 
+def lines(messages: Iterable[Message]) -> Message:
+    """Return several messages as one, each on a line of its own."""
+    several = list(messages)
+    return reduce(lambda a, b: message("{first}\n{next}", first=a, next=b), several or [EMPTY])
+
+
+def all_of(messages: Iterable[Message]) -> Message:
+    """Return several messages as one, with "and" between them."""
+    several = list(messages)
+    return reduce(lambda a, b: message("{first} and {last}", first=a, last=b), several or [EMPTY])
+
+
+def either(messages: Iterable[Message]) -> Message:
+    """Return several messages as one, with "or" between them."""
+    several = list(messages)
+    return reduce(lambda a, b: message("{first} or {next}", first=a, next=b), several or [EMPTY])
+
+
 @lru_cache(maxsize=1024)
 def fields(template: str) -> frozenset[str]:
     """Return the names of the fields of a template."""

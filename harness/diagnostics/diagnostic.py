@@ -17,12 +17,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.core.message import Message, message, verbatim
+from harness.core.message import Message, either, message, verbatim
 from harness.core.rounding import largest, resolution, rounding, widened, wrong_entries
 from harness.core.run import Array, Measured, Measurement, NumericArray, Run
 from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
@@ -76,10 +75,7 @@ class Diagnostic:
 def evaluate(diagnostic: Diagnostic, observation: Observation) -> Verdict:
     """Return the diagnostic's verdict on this run; `Skipped` if it does not apply."""
     if observation.probe.kind not in diagnostic.kinds:
-        kinds = reduce(
-            lambda a, b: message("{first} or {next}", first=a, next=b),
-            map(verbatim, diagnostic.kinds),
-        )
+        kinds = either(map(verbatim, diagnostic.kinds))
         return Skipped(message("it requires a probe of kind {kinds}", kinds=kinds))
     if observation.run.failure and not diagnostic.looks_at_crashes:
         return Skipped(message("the run crashed, so there is nothing to check"))

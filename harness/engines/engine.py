@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.core import PACKAGES, read_bytes
 from harness.core.errors import EnvironmentProblem
+from harness.core.message import message
 from harness.core.report import EngineReport
 
 if TYPE_CHECKING:  # reading an engine does not need LibCST
@@ -126,7 +127,7 @@ def find_engine() -> Engine:
     }
     if not sources:
         raise EnvironmentProblem(
-            f"the reference engine is missing: no Python files in {folder}",
+            message("the reference engine is missing: no Python files in {folder}", folder=folder),
             "install breaklab again",
         )
     dialect = Dialect(

@@ -20,7 +20,8 @@ from pathlib import Path
 import msgspec
 
 from harness.core import read_text
-from harness.core.errors import EnvironmentProblem, PageError, UsageError
+from harness.core.errors import EnvironmentProblem, PageError, UsageError, as_message
+from harness.core.message import message, verbatim
 from harness.engines import SETTINGS
 from harness.engines.engine import LARGEST, read_source
 from harness.patch.side import quiet_parse
@@ -81,7 +82,12 @@ def locate(engine: str) -> Target:
     except (OSError, ValueError) as error:  # such as a name that is too long, or has a null byte
         shown = engine if len(engine) < 100 else f"{engine[:99]}…"
         raise EnvironmentProblem(
-            f"cannot look for the engine `{shown}`: {getattr(error, 'strerror', error)}", _FORMS
+            message(
+                "cannot look for the engine `{shown}`: {reason}",
+                shown=shown,
+                reason=getattr(error, "strerror", error),
+            ),
+            _FORMS,
         ) from None
 
 
@@ -102,16 +108,25 @@ def read_settings(path: Path) -> Settings:
         reason = " ".join(str(error).split())
         keys = ", ".join(Settings.__struct_fields__)
         example = '`target = "path/to/tensor.py:Tensor"`'
-        remedy = f"write a table [engine] with a line {example}; its keys are\n    {keys}"
-        raise UsageError(f"{path} cannot be read: {reason}", remedy) from None
+        remedy = message(
+            "write a table [engine] with a line {example}; its keys are\n    {keys}",
+            example=example,
+            keys=keys,
+        )
+        raise UsageError(
+            message("{path} cannot be read: {reason}", path=path, reason=reason), remedy
+        ) from None
 
 
 def _by_name(engine: str, settings: Settings, base: Path) -> Target:
     place, _, name = engine.rpartition(":") if _has_name(engine) else (engine, "", "")
     if not place:
-        raise UsageError(f"`{engine}` does not name an engine", _FORMS)
+        raise UsageError(message("`{engine}` does not name an engine", engine=engine), _FORMS)
     if name and not all(part.isidentifier() for part in name.split(".")):
-        raise UsageError(f"`{name}` in `{engine}` is not a valid class name", _FORMS)
+        raise UsageError(
+            message("`{name}` in `{engine}` is not a valid class name", name=name, engine=engine),
+            _FORMS,
+        )
     if place.endswith(".py") or "/" in place or "\\" in place or (base / place).is_dir():
         root, module = _of_file(base / place, engine, settings, base)
     else:
@@ -119,8 +134,12 @@ def _by_name(engine: str, settings: Settings, base: Path) -> Target:
     top = module.partition(".")[0]
     if top in _RESERVED or (top in sys.stdlib_module_names and top in sys.modules):
         raise EnvironmentProblem(
-            f"the engine `{engine}` would be imported as `{top}`, in place of a module that the "
-            "harness itself needs",
+            message(
+                "the engine `{engine}` would be imported as `{top}`, in place of a module that "
+                "the harness itself needs",
+                engine=engine,
+                top=top,
+            ),
             "rename the file or folder",
         )
     sources = _read_all(root, module)
@@ -144,13 +163,25 @@ def _of_file(path: Path, engine: str, settings: Settings, base: Path) -> tuple[P
         path = path / "__init__.py"
         if not path.is_file():
             raise EnvironmentProblem(
-                f"`{engine}` is a folder without `__init__.py`",
-                f"name the file that defines the class, as in `{engine}/tensor.py:Tensor`",
+                message("`{engine}` is a folder without `__init__.py`", engine=engine),
+                message(
+                    "name the file that defines the class, as in `{engine}/tensor.py:Tensor`",
+                    engine=engine,
+                ),
             )
     if not path.exists():
         files = ", ".join(sorted(file.name for file in path.parent.glob("*.py")))
-        remedy = f"the files in {path.parent.resolve()} are {files}" if files else _FORMS
-        raise EnvironmentProblem(f"no engine `{engine}`: the file {path} does not exist", remedy)
+        remedy = (
+            message("the files in {folder} are {files}", folder=path.parent.resolve(), files=files)
+            if files
+            else as_message(_FORMS)
+        )
+        raise EnvironmentProblem(
+            message(
+                "no engine `{engine}`: the file {path} does not exist", engine=engine, path=path
+            ),
+            remedy,
+        )
     if path.suffix != ".py":
         raise _no_source(engine, path)
     _require_readable(path, engine)
@@ -160,13 +191,21 @@ def _of_file(path: Path, engine: str, settings: Settings, base: Path) -> tuple[P
         parts = path.relative_to(root).with_suffix("").parts
     except ValueError:
         raise UsageError(
-            f"{path} is not below the root {root}", f"correct `root` in {SETTINGS}"
+            message("{path} is not below the root {root}", path=path, root=root),
+            message("correct `root` in {settings}", settings=SETTINGS),
         ) from None
     parts = parts[:-1] if parts[-1] == "__init__" else parts
     if not parts or not all(part.isidentifier() for part in parts):
         raise EnvironmentProblem(
-            f"{path} cannot be imported: `{'.'.join(parts)}` is not a valid module name",
-            f'in {SETTINGS}, set the folder that it is imported from: `root = "src"`',
+            message(
+                "{path} cannot be imported: `{name}` is not a valid module name",
+                path=path,
+                name=".".join(parts),
+            ),
+            message(
+                'in {settings}, set the folder that it is imported from: `root = "src"`',
+                settings=SETTINGS,
+            ),
         )
     return root, ".".join(parts)
 
@@ -217,20 +256,32 @@ def _imported(path: Path) -> Iterator[tuple[int, str, tuple[str, ...]]]:
 
 def _of_module(module: str, engine: str, base: Path) -> tuple[Path, str]:
     if not all(part.isidentifier() for part in module.split(".")):
-        raise UsageError(f"`{engine}` does not name an engine", _FORMS)
+        raise UsageError(message("`{engine}` does not name an engine", engine=engine), _FORMS)
     spec = _spec(module, base)
     if spec is None:
         folders = ", ".join(str(folder) for folder in _folders(base))
         raise EnvironmentProblem(
-            f"no engine `{engine}`: the module `{module}` is neither in {folders} nor installed",
-            f"install it into this environment, or {_FORMS}",
+            message(
+                "no engine `{engine}`: the module `{module}` is neither in {folders} nor installed",
+                engine=engine,
+                module=module,
+                folders=folders,
+            ),
+            message("install it into this environment, or {forms}", forms=as_message(_FORMS)),
         )
     origin = Path(spec.origin) if spec.origin and spec.has_location else None
     if origin is None and spec.submodule_search_locations:
         folder = Path(next(iter(spec.submodule_search_locations)))
         raise EnvironmentProblem(
-            f"`{module}` is a folder without `__init__.py`: {folder}",
-            f"name the module that defines the class, as in `{module}.tensor:Tensor`",
+            message(
+                "`{module}` is a folder without `__init__.py`: {folder}",
+                module=module,
+                folder=folder,
+            ),
+            message(
+                "name the module that defines the class, as in `{module}.tensor:Tensor`",
+                module=module,
+            ),
         )
     if origin is None or origin.suffix != ".py":
         raise _no_source(engine, origin)
@@ -267,14 +318,21 @@ def _folders(base: Path) -> list[Path]:
 
 def _no_source(engine: str, origin: Path | None) -> EnvironmentProblem:
     if origin is None:
-        what = "it is built into Python"
+        what = message("it is built into Python")
     elif any(origin.name.endswith(suffix) for suffix in EXTENSION_SUFFIXES):
-        what = f"{origin} is compiled"
+        what = message("{origin} is compiled", origin=origin)
     else:
-        what = f"{origin} is not Python source"
+        what = message("{origin} is not Python source", origin=origin)
     return EnvironmentProblem(
-        f"the engine `{engine}` cannot be broken: {what}, and a break changes Python source",
-        f'name its source in {SETTINGS}: `target = "path/to/tensor.py:Tensor"`',
+        message(
+            "the engine `{engine}` cannot be broken: {what}, and a break changes Python source",
+            engine=engine,
+            what=what,
+        ),
+        message(
+            'name its source in {settings}: `target = "path/to/tensor.py:Tensor"`',
+            settings=SETTINGS,
+        ),
     )
 
 
@@ -286,13 +344,21 @@ def _require_readable(path: Path, engine: str) -> None:
     try:
         read_source(path)
     except PageError as error:
-        problem, remedy = error.problem, error.remedy
+        problem, remedy = error.sentences
     except (SyntaxError, UnicodeDecodeError) as error:
-        problem = str(error)
-        remedy = "save it as UTF-8, or declare its encoding in the first line"
+        problem = verbatim(str(error))
+        remedy = as_message("save it as UTF-8, or declare its encoding in the first line")
     else:
         return
-    raise EnvironmentProblem(f"the engine `{engine}` cannot be read: {path}: {problem}", remedy)
+    raise EnvironmentProblem(
+        message(
+            "the engine `{engine}` cannot be read: {path}: {problem}",
+            engine=engine,
+            path=path,
+            problem=problem,
+        ),
+        remedy,
+    )
 
 
 def _read_all(root: Path, module: str) -> dict[str, str]:

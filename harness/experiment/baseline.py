@@ -377,7 +377,11 @@ def failed_runs(job: Job, error: EngineDoesNotLoad) -> list[Run]:
 def does_not_load(engine: Engine, error: EngineDoesNotLoad) -> EnvironmentProblem:
     """Return the error for an engine that cannot be imported even unpatched."""
     return EnvironmentProblem(
-        f"the engine {engine.name} does not load even unpatched: {error}",
+        message(
+            "the engine {engine} does not load even unpatched: {error}",
+            engine=engine.name,
+            error=error,
+        ),
         "make it importable first: breaklab needs an engine that works",
     )
 

@@ -117,7 +117,11 @@ def _answer_key(probes: Sequence[Probe], baseline: Baseline) -> dict[Pair, Run]:
     for (probe, _), key in keys.items():
         if key.failure and key.failure.type not in LIMITS and probe in sound:
             raise InternalError(
-                f"the reference engine fails on the probe `{probe}`: {key.failure}",
+                message(
+                    "the reference engine fails on the probe `{probe}`: {failure}",
+                    probe=probe,
+                    failure=key.failure.sentence,
+                ),
                 "breaklab's own files are damaged: install it again, in a new environment",
             )
     return keys

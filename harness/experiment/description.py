@@ -174,8 +174,12 @@ def compare_claims(
                 raise PageError(
                     page.path,
                     1,
-                    f"key `diagnostics.{claim}` names an unknown diagnostic `{name}`",
-                    f"the diagnostics are {', '.join(sorted(diagnostics))}",
+                    message(
+                        "key `diagnostics.{claim}` names an unknown diagnostic `{name}`",
+                        claim=claim,
+                        name=name,
+                    ),
+                    message("the diagnostics are {names}", names=", ".join(sorted(diagnostics))),
                 )
             reports.append(_compare_claim(name, claim, runs))
     return reports

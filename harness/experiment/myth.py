@@ -15,6 +15,7 @@ from importlib.util import find_spec
 import msgspec
 
 from harness.core.errors import EnvironmentProblem, PageError
+from harness.core.message import Message, message
 from harness.pages.front_matter import Myth
 from harness.pages.page import Fence, Page
 from harness.runs.isolated import run_program
@@ -37,8 +38,8 @@ class MythReport(msgspec.Struct, frozen=True):
     """None if the page states no output."""
     printed: str | None
     """None if the program was not run."""
-    failure: str | None
-    skipped: str | None
+    failure: Message | None
+    skipped: Message | None
     """Why the program was not run, with the remedy."""
     agrees: bool | None
     explanation: str
@@ -72,7 +73,8 @@ def run_myth(page: Page, limits: Limits | None = None) -> MythReport:
     if missing is None:
         default = IMPORT_LIMIT if exhibit.program.needs else None
         printout = run_program(exhibit.program, limits or default)
-        printed, failure = printout.text, str(printout.failure) if printout.failure else None
+        printed = printout.text
+        failure = printout.failure.sentence if printout.failure else None
     return MythReport(
         schema=1,
         myth=page.id,
@@ -82,13 +84,18 @@ def run_myth(page: Page, limits: Limits | None = None) -> MythReport:
         says=says,
         printed=printed,
         failure=failure,
-        skipped=f"{missing.problem}: {missing.remedy}" if missing else None,
+        skipped=_skipped(missing) if missing else None,
         agrees=None if printed is None else not failure and agree(says, printed),
         explanation=page.section("What happens"),
         when_true=page.section("When it would be true"),
         lesson=page.section("Lesson"),
         seconds=round(time.perf_counter() - start, 3),
     )
+
+
+def _skipped(missing: EnvironmentProblem) -> Message:
+    problem, remedy = missing.sentences
+    return message("{problem}: {remedy}", problem=problem, remedy=remedy)
 
 
 def agree(says: str | None, printed: str) -> bool:
@@ -103,7 +110,9 @@ def find_exhibit(page: Page) -> Exhibit:
     """
     blocks = page.programs(SECTION)
     if len(blocks) != 1:
-        problem = f"{len(blocks)} ```python blocks below `## {SECTION}`"
+        problem = message(
+            "{count} ```python blocks below `## {section}`", count=len(blocks), section=SECTION
+        )
         line = blocks[1].line if blocks else page.body_line
         raise PageError(page.path, line, problem, "a myth has one program: write one block")
     (code,) = blocks
@@ -117,8 +126,12 @@ def missing_library(program: Program) -> EnvironmentProblem | None:
     """Return the error for the first library that a program needs and that is not installed."""
     for name in program.needs:
         if name not in sys.modules and find_spec(name) is None:
-            remedy = LIBRARIES[name].install if name in LIBRARIES else f"pip install {name}"
-            return EnvironmentProblem(f"{name} is not installed", remedy)
+            remedy = (
+                LIBRARIES[name].install
+                if name in LIBRARIES
+                else message("pip install {name}", name=name)
+            )
+            return EnvironmentProblem(message("{name} is not installed", name=name), remedy)
     return None
 
 

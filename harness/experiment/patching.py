@@ -9,8 +9,15 @@ from functools import cached_property
 
 import msgspec
 
-from harness.core.errors import BreaklabError, DoesNotApply, HunkError, PageError, UsageError
-from harness.core.message import Message
+from harness.core.errors import (
+    BreaklabError,
+    DoesNotApply,
+    HunkError,
+    PageError,
+    UsageError,
+    as_message,
+)
+from harness.core.message import Message, lines, message
 from harness.core.report import EngineReport, SiteReport
 from harness.core.site import Site
 from harness.core.vocabulary import Loss, Outcome
@@ -190,14 +197,18 @@ def put(page: Page, engine: Engine) -> Patched:
     if not candidates and not isinstance(page.front, PatchFront):
         kind = page.front.kind
         raise UsageError(
-            f"`{page.id}` is {'an' if kind == 'exercise' else 'a'} {kind}: it has no patch",
-            f"`harness {kind} {page.id}` runs it",
+            message(
+                "`{page}` is {kind}: it has no patch",
+                page=page.id,
+                kind=as_message(page.front.noun),
+            ),
+            message("`harness {kind} {page}` runs it", kind=kind, page=page.id),
         )
     if not candidates:
         raise PageError(
             page.path,
             page.body_line,
-            f"no patch for the engine {engine.name}",
+            message("no patch for the engine {engine}", engine=engine.name),
             "name the engine that the page is about with --engine"
             if page.is_about_another(engine.name)
             else "write the change as a ```diff block under `## The break`",
@@ -246,12 +257,17 @@ def apply_first(candidates: Sequence[Patch], sources: Mapping[str, str]) -> Patc
             if len(candidates) == 1:
                 raise
             problems.append(error)
-    none = f"none of the {len(problems)} portable blocks has a site in this engine"
+    none = message(
+        "none of the {count} portable blocks has a site in this engine", count=len(problems)
+    )
     reasons = [problem.reason for problem in problems if isinstance(problem, DoesNotApply)]
     present = [reason for reason in reasons if ABSENT not in reason]
     raise DoesNotApply(
-        next(iter([*present, *reasons]), none),
-        lambda: ("\n".join([none, *map(str, problems)]), "add a diff block for this engine"),
+        next(iter([*present, *reasons]), str(none)),
+        lambda: (
+            lines([none, *(p.complaint for p in problems)]),
+            as_message("add a diff block for this engine"),
+        ),
     )
 
 
@@ -262,7 +278,7 @@ def check_blocks(page: Page) -> Iterator[PageError]:
             continue
         for word in block.info[1:]:
             if not _BLOCK_OPTION.fullmatch(word):
-                problem = f"`{word}` after ```diff is unknown"
+                problem = message("`{word}` after ```diff is unknown", word=word)
                 remedy = "write `portable` or `engine=NAME`, optionally followed by `sites=2`"
                 yield PageError(page.path, block.line - 1, problem, remedy)
         try:

@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from harness.core.errors import PageError
+from harness.core.message import Message, message
 from harness.core.report import EngineReport
 from harness.experiment.context import Context
 from harness.grade.functions import SuiteFate, is_test, judge_tests, test_of
@@ -42,7 +43,7 @@ class SuiteTest(msgspec.Struct, frozen=True):
     """A test of the suite: its failure on the unbroken engine (None: it passes), and its fates."""
 
     test: str
-    failure: str | None
+    failure: Message | None
     on: dict[str, SuiteFate]
     """The fate by break: of those that must pass the suite, and of those that it kills."""
 
@@ -154,8 +155,11 @@ def _read_tests(text: str, path: str, line: int) -> Iterator[Probe]:
         if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
             continue
         if not is_test(node):
-            arguments = ast.unparse(node.args)
-            problem = f"`def {node.name}({arguments})` is not a test"
+            problem = message(
+                "`def {function}({arguments})` is not a test",
+                function=node.name,
+                arguments=ast.unparse(node.args),
+            )
             remedy = "write `def test_...(lib):`; helpers start with an underscore"
             raise PageError(path, line + node.lineno - 1, problem, remedy)
         yield test_of(node, text, path, line)
@@ -175,7 +179,7 @@ def run_suite(page: Page, context: Context) -> list[SuiteTest]:
     return [
         SuiteTest(
             test.name,
-            str(failure) if (failure := clean[test.name, None].run.failure) else None,
+            failure.sentence if (failure := clean[test.name, None].run.failure) else None,
             {name: by_test[test.name] for name, by_test in fates.items()},
         )
         for test in tests

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from harness.answer_key.outcome import infected
+from harness.core.message import Message, message
 from harness.core.run import Digest, Run
 from harness.core.vocabulary import Stage
 from harness.experiment.baseline import Baseline
@@ -20,10 +21,10 @@ from harness.pages.probe import Probe, plain
 
 TEST = "test_"
 
-LOST: dict[Stage, str] = {
-    "not-reached": "it never runs the changed code",
-    "not-infected": "it runs the changed code, but here both formulas agree",
-    "not-revealed": "values inside differ, but its assertions do not notice",
+LOST: dict[Stage, Message] = {
+    "not-reached": message("it never runs the changed code"),
+    "not-infected": message("it runs the changed code, but here both formulas agree"),
+    "not-revealed": message("values inside differ, but its assertions do not notice"),
 }
 """Where the fault was lost in a test that passes."""
 
@@ -33,7 +34,7 @@ class SuiteFate(msgspec.Struct, frozen=True):
 
     passes: bool
     stage: Stage
-    why: str
+    why: Message
     by_assertion: bool = False
     """Whether it fails by an assertion of its own, rather than by an exception of the engine."""
 
@@ -61,7 +62,7 @@ def judge_tests(experiment: Experiment, baseline: Baseline) -> dict[str, SuiteFa
 def _fate(run: Run, trail: Mapping[str, Digest]) -> SuiteFate:
     if run.failure:
         by_assertion = run.failure.type == "AssertionError"
-        return SuiteFate(False, "revealed", str(run.failure), by_assertion)
+        return SuiteFate(False, "revealed", run.failure.sentence, by_assertion)
     if not run.reached:
         return SuiteFate(True, "not-reached", LOST["not-reached"])
     stage: Stage = "not-revealed" if infected(run.trail, trail) else "not-infected"

@@ -20,7 +20,7 @@ import msgspec
 
 from harness.core import read_text
 from harness.core.errors import PageError, UsageError
-from harness.core.message import Message
+from harness.core.message import Message, joined, message
 from harness.core.report import RunReport, SiteReport
 from harness.core.rounding import repeats
 from harness.core.verdict import Alarm
@@ -45,7 +45,7 @@ class Soundness(msgspec.Struct, frozen=True):
     """The problems of a probe on the unbroken engine; a sound probe has none."""
 
     probe: str
-    problems: list[str]
+    problems: list[Message]
 
 
 class Attack(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class Attack(msgspec.Struct, frozen=True):
     """The diagnostics that raise an alarm, by probe; "test" for a test that fails."""
     stage: Stage | None
     """The last stage that the fault reached in any of the tests or probes; None if unknown."""
-    why: str
+    why: Message
     sites: list[SiteReport]
     runs: list[RunReport]
     """The runs of the probes; those of tests have no report."""
@@ -80,13 +80,18 @@ def read_submission(path: Path) -> tuple[Probe, ...]:
             "define one at the top level: a test, `def test_sum(lib):`, or a probe, "
             "`def my_probe(x=(4, 3)):`, with a docstring"
         )
-        raise UsageError(f"no test and no probe in {path}", remedy)
+        raise UsageError(message("no test and no probe in {path}", path=path), remedy)
     for probe in probes:
         for leaf in probe.leaves:
             if math.prod(leaf.shape or ()) > LARGEST_LEAF:
-                problem = f"the leaf `{leaf.name}` of `{probe.function}` is {leaf.shape}"
-                remedy = f"use at most {LARGEST_LEAF} elements"
-                raise PageError(str(path), 1, problem, remedy)
+                problem = message(
+                    "the leaf `{leaf}` of `{probe}` is {shape}",
+                    leaf=leaf.name,
+                    probe=probe.function,
+                    shape=leaf.shape,
+                )
+                most = message("use at most {most} elements", most=LARGEST_LEAF)
+                raise PageError(str(path), 1, problem, most)
     return probes
 
 
@@ -98,8 +103,10 @@ def _read_tests(text: str, path: str) -> tuple[Probe, ...]:
     ]
     for node in functions:
         if not node.args.args:
-            problem = f"the test `def {node.name}()` does not take the engine"
-            remedy = f"write `def {node.name}(lib):`, and use `lib` instead of an import"
+            problem = message("the test `def {test}()` does not take the engine", test=node.name)
+            remedy = message(
+                "write `def {test}(lib):`, and use `lib` instead of an import", test=node.name
+            )
             raise PageError(path, node.lineno, problem, remedy)
     return tuple(test_of(node, text, path, 1) for node in functions if is_test(node))
 
@@ -115,21 +122,29 @@ def check_soundness(probes: Sequence[Probe], context: Context) -> list[Soundness
     tests = {probe.name for probe in probes if probe.kind == "test"}
     first = Baseline(Cache(None), (CRASH,), baseline.limits).clean(engine, probes)
     crashes = {
-        pair: f"it fails on the unbroken engine: {reason}"
+        pair: message("it fails on the unbroken engine: {failure}", failure=reason)
         for pair, clean in first.items()
         if (reason := _failure(clean, pair[0] in tests))
     }
     if crashes:
         return [Soundness(probe.name, _problems_of(probe, crashes)) for probe in probes]
-    problems: dict[Pair, str] = {}
+    problems: dict[Pair, Message] = {}
     for pair, clean in baseline.clean(engine, probes).items():
         if not repeats(clean.run, first[pair].run):
-            problems[pair] = str(UNREPEATABLE)
+            problems[pair] = UNREPEATABLE
         elif clean.alarms:
-            listed = "; ".join(f"{name}: {message}" for name, message in clean.alarms.items())
-            problems[pair] = f"it raises an alarm on the unbroken engine: {listed}"
+            alarms = joined(
+                message("{diagnostic}: {alarm}", diagnostic=name, alarm=alarm)
+                for name, alarm in clean.alarms.items()
+            )
+            problems[pair] = message(
+                "it raises an alarm on the unbroken engine: {alarms}", alarms=alarms
+            )
         elif failures := [m.failure for m in clean.run.measured.values() if m.failure and m.ours]:
-            problems[pair] = f"a measurement fails on the unbroken engine: {failures[0]}"
+            problems[pair] = message(
+                "a measurement fails on the unbroken engine: {failure}",
+                failure=failures[0],
+            )
     return [Soundness(probe.name, _problems_of(probe, problems)) for probe in probes]
 
 
@@ -141,7 +156,7 @@ def _failure(clean: CleanRun, is_test: bool) -> Message | None:
     return verdict.message if isinstance(verdict, Alarm) else None
 
 
-def _problems_of(probe: Probe, problems: Mapping[Pair, str]) -> list[str]:
+def _problems_of(probe: Probe, problems: Mapping[Pair, Message]) -> list[Message]:
     """Return the distinct problems of a probe, under any loss."""
     own = (problem for (name, _), problem in problems.items() if name == probe.name)
     return list(dict.fromkeys(own))
@@ -163,10 +178,10 @@ def attack_break(
     trial = run_trial(experiment.page, probes, context, seed, rounds=rounds, cache=cache)
     tests = tuple(probe for probe in probes if probe.kind == "test")
     others = tuple(probe for probe in probes if probe.kind != "test")
-    runs, reasons = [], list[tuple[Stage, str]]()
+    runs, reasons = [], list[tuple[Stage, Message]]()
     if others:
         runs = run_lab(replace(experiment, probes=others), context.baseline).runs
-        reasons += [(run.stage, str(run.why)) for run in runs if run.stage]
+        reasons += [(run.stage, run.why) for run in runs if run.stage]
     if tests:
         fates = judge_tests(replace(experiment, probes=tests), context.baseline)
         reasons += [(fate.stage, fate.why) for fate in fates.values()]
@@ -192,11 +207,11 @@ def attack_break(
 
 
 def _furthest(
-    reasons: Sequence[tuple[Stage, str]],
+    reasons: Sequence[tuple[Stage, Message]],
     killed_by: Mapping[str, list[str]],
     recognised: Sequence[str],
     ended: Mapping[str, str],
-) -> tuple[Stage, str]:
+) -> tuple[Stage, Message]:
     """Return the last stage that the fault reached, and why it went no further.
 
     If nothing that counts killed the break, the fault was not revealed.
@@ -206,15 +221,20 @@ def _furthest(
     if killed_by or stage != "revealed":
         return stage, why
     if recognised:
-        return "not-revealed", f"`{recognised[0]}` {RECOGNISES}"
-    name, how = next(iter(ended.items()), ("", "it does not fail each time"))
-    return "not-revealed", f"`{name}` {NO_KILL}: {how}" if name else how
+        return "not-revealed", recognises(recognised[0])
+    for name, how in ended.items():
+        why = message("`{test}` ends its process, which is not a kill: {how}", test=name, how=how)
+        return "not-revealed", why
+    return "not-revealed", message("it does not fail each time")
 
 
-RECOGNISES = (
-    "fails on a correct engine that is written in another way: it recognises code, not behaviour"
-)
-NO_KILL = "ends its process, which is not a kill"
+def recognises(test: str) -> Message:
+    """Return what is said of a test that fails on a twin."""
+    return message(
+        "`{test}` fails on a correct engine that is written in another way: it recognises code, "
+        "not behaviour",
+        test=test,
+    )
 
 
 # ----- A page with other probes -----
@@ -224,7 +244,10 @@ def refuse_duplicates(probes: Sequence[Probe]) -> None:
     """Raise PageError for a name that is defined twice: only the last function would run."""
     for function, times in Counter(probe.function for probe in probes).items():
         if times > 1:
-            problem, remedy = f"`{function}` is defined {times} times", "name each function once"
+            problem = message(
+                "`{function}` is defined {times} times", function=function, times=times
+            )
+            remedy = "name each function once"
             raise PageError(probes[0].path, probes[0].line, problem, remedy)
 
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.core import read_text
+from harness.core.message import message, verbatim
 from harness.experiment.context import Context
 from harness.grade.blind import TEST_FAILED
 from harness.grade.functions import LOST, TEST, is_test
 from harness.grade.grading import grade_suite
 from harness.grade.plan import plan_grading
-from harness.grade.submission import RECOGNISES, Attack, Soundness, prepare_break
+from harness.grade.submission import Attack, Soundness, prepare_break, recognises
 from harness.grade.suite import BreakResult
 from harness.pages.probe import parse_python
 
@@ -52,7 +53,7 @@ def attack_with_suite(
     )
     report = grade_suite(path, plan)
     if not report.gradable:
-        return [Soundness(path.name, [report.reason])], []
+        return [Soundness(path.name, [verbatim(report.reason)])], []
     results = {result.break_: result for result in report.breaks}
     attacks = [_attack(results[name], context) for name in breaks]
     return [Soundness(path.name, [])], attacks
@@ -63,11 +64,11 @@ def _attack(result: BreakResult, context: Context) -> Attack:
     recognised = result.by if result.fate == "recognised" else []
     stage = result.stage
     if recognised:
-        stage, why = "not-revealed", f"`{recognised[0]}` {RECOGNISES}"
+        stage, why = "not-revealed", recognises(recognised[0])
     elif killed:
-        why = f"`{result.by[0]}` fails"
+        why = message("`{test}` fails", test=result.by[0])
     else:
-        why = LOST.get(stage or "revealed", "no test notices it")
+        why = LOST.get(stage or "revealed", message("no test notices it"))
     return Attack(
         break_=result.break_,
         killed_by={test: [TEST_FAILED] for test in result.by} if killed else {},

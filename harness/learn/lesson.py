@@ -51,8 +51,10 @@ def write_start(page: Page, task: str, path: Path) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        remedy = f"choose another name, or run `harness exercise {page.id} {path}`"
-        raise UsageError(f"{path} exists already", remedy) from None
+        remedy = message(
+            "choose another name, or run `harness exercise {page} {path}`", page=page.id, path=path
+        )
+        raise UsageError(message("{path} exists already", path=path), remedy) from None
 
 
 def _comment(title: str, task: str) -> str:

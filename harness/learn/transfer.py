@@ -9,6 +9,7 @@ import msgspec
 
 from harness.core import read_text
 from harness.core.errors import PageError, UsageError
+from harness.core.message import message
 from harness.learn.events import AnyEvent
 
 LARGEST = 32 * 1024 * 1024
@@ -36,7 +37,7 @@ def write_export(events: tuple[AnyEvent, ...], path: Path) -> None:
             file.write(text + b"\n")
     except FileExistsError:
         remedy = "choose another name, or remove the file"
-        raise UsageError(f"{path} exists already", remedy) from None
+        raise UsageError(message("{path} exists already", path=path), remedy) from None
 
 
 def read_export(path: Path) -> tuple[AnyEvent, ...]:
@@ -46,8 +47,13 @@ def read_export(path: Path) -> tuple[AnyEvent, ...]:
     try:
         schema = msgspec.json.decode(text, type=_Header).schema
         if schema > SCHEMA:
-            problem = f"its schema is {schema}, and this version of breaklab knows {SCHEMA}"
+            problem = message(
+                "its schema is {schema}, and this version of breaklab knows {known}",
+                schema=schema,
+                known=SCHEMA,
+            )
             raise PageError(str(path), 1, problem, "install the version that wrote it")
         return msgspec.json.decode(text, type=Export).events
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise PageError(str(path), 1, f"it is not an export of progress: {error}", remedy) from None
+        unlike = message("it is not an export of progress: {error}", error=error)
+        raise PageError(str(path), 1, unlike, remedy) from None

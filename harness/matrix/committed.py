@@ -16,6 +16,7 @@ import msgspec
 
 from harness.core import read_text
 from harness.core.errors import EnvironmentProblem, PageError
+from harness.core.message import message
 from harness.core.vocabulary import Outcome
 from harness.matrix.records import BreakRow, Difference
 
@@ -62,9 +63,14 @@ def read_committed(file: Path) -> dict[str, Committed] | None:
     try:
         return msgspec.convert(tomllib.loads(text), dict[str, Committed])
     except (ValueError, RecursionError) as error:
-        remedy = f"restore it from version control, or delete it and run `{ACCEPT}`"
+        remedy = message(
+            "restore it from version control, or delete it and run `{accept}`", accept=ACCEPT
+        )
         raise PageError(
-            str(file), 1, f"cannot be read as a committed matrix: {error}", remedy
+            str(file),
+            1,
+            message("cannot be read as a committed matrix: {error}", error=error),
+            remedy,
         ) from None
 
 
@@ -85,7 +91,7 @@ def write_committed(file: Path, rows: Mapping[str, Committed]) -> None:
             Path(draft).unlink(missing_ok=True)
     except OSError as error:
         raise EnvironmentProblem(
-            f"the matrix cannot be committed to {file}: {error}",
+            message("the matrix cannot be committed to {file}: {error}", file=file, error=error),
             "run it in a clone of the project, where the folder is writable",
         ) from None
 

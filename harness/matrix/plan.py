@@ -15,6 +15,7 @@ import numpy as np
 
 import breaks as bundled
 from harness.core.errors import BreaklabError, DoesNotApply, UsageError
+from harness.core.message import message
 from harness.core.report import EngineReport, Report, RunReport
 from harness.engines.engine import Engine
 from harness.experiment.lab import report_absence
@@ -207,13 +208,19 @@ def _select(
     for page in ids:
         if isinstance(catalogue.page(page, "break").front, TrainingBreak):
             raise UsageError(
-                f"`{page}` needs many seeds, and diagnostics look at single runs",
-                f"`harness break {page}` compares the logs of many runs",
+                message(
+                    "`{page}` needs many seeds, and diagnostics look at single runs", page=page
+                ),
+                message("`harness break {page}` compares the logs of many runs", page=page),
             )
     families = sorted({page.front.family for page in breaks})
     if family is not None and family not in families:
-        remedy = f"{nearest(family, families)}the families are {', '.join(families)}"
-        raise UsageError(f"no family `{family}`", remedy)
+        remedy = message(
+            "{question}the families are {families}",
+            question=nearest(family, families),
+            families=", ".join(families),
+        )
+        raise UsageError(message("no family `{family}`", family=family), remedy)
     inside = catalogue.ids_in(only) if only else catalogue.files.keys()
     chosen = [
         page
@@ -222,7 +229,9 @@ def _select(
     ]
     if only and not chosen:
         folders = ", ".join(map(str, only))
-        raise UsageError(f"no break to run in {folders}", "`harness new` writes one")
+        raise UsageError(
+            message("no break to run in {folders}", folders=folders), "`harness new` writes one"
+        )
     return chosen
 
 

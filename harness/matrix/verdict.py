@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from harness.core.errors import EnvironmentProblem, NotAccepted
+from harness.core.message import message
 from harness.core.vocabulary import headline
 from harness.matrix.analysis import break_row
 from harness.matrix.build import build_matrix
@@ -57,12 +58,12 @@ def accept(plan: Plan, evaluations: Evaluations) -> list[Path]:
     violated = [f"`{row.control}`: {problem}" for row in controls for problem in row.problems]
     if violated:
         raise NotAccepted(
-            f"not accepted: a control fails: {violated[0]}",
+            message("not accepted: a control fails: {violated}", violated=violated[0]),
             "`harness matrix` shows all of them; a matrix counts only if they pass",
         )
     for name, reason in evaluations.skipped.items():
         raise EnvironmentProblem(
-            f"not accepted: {name} could not run: {reason}",
+            message("not accepted: {name} could not run: {reason}", name=name, reason=reason),
             "install what is missing; a matrix without it would lose what it catches",
         )
     changed = []

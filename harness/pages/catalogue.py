@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.core import PACKAGES, read_text, require_utf8
-from harness.core.errors import EnvironmentProblem, PageError, UsageError
+from harness.core.errors import EnvironmentProblem, PageError, Sentence, UsageError, as_message
+from harness.core.message import EMPTY, Message, either, message, verbatim
 from harness.core.vocabulary import PageKind
 from harness.pages.front_matter import KINDS, TrainingBreak
 from harness.pages.page import Page, read_page, read_table
@@ -50,7 +51,9 @@ class Catalogue:
                 raise PageError(
                     str(path),
                     1,
-                    f"the id `{path.stem}` is taken by {files[path.stem]}",
+                    message(
+                        "the id `{id}` is taken by {file}", id=path.stem, file=files[path.stem]
+                    ),
                     "rename one of the two files, and its `id`",
                 )
             files[path.stem] = path
@@ -72,7 +75,9 @@ class Catalogue:
                 raise PageError(
                     str(path),
                     1,
-                    f"`{page_id}` is also translated in {files[language]}",
+                    message(
+                        "`{page}` is also translated in {file}", page=page_id, file=files[language]
+                    ),
                     "keep one of the two files",
                 )
             files[language] = path
@@ -83,15 +88,21 @@ class Catalogue:
         return self.translated.get(page_id, {})
 
     def phrases(self, language: str) -> dict[str, str]:
-        """First lines of probes' docstrings in another language: `probes/es.toml`.
+        """First lines of probes' docstrings, and the ideas of the track, in another language.
 
+        They are in `probes/es.toml`, by the English line, and in `track.es.toml`, by the page.
         Raises PageError for a file that is not a TOML table of strings.
         """
         phrases: dict[str, str] = {}
         for root in self.roots:
-            path = root / "probes" / f"{language}.toml"
+            path, ideas = root / "probes" / f"{language}.toml", root / f"track.{language}.toml"
             if os.path.lexists(path):
                 phrases |= read_table(path)
+            if os.path.lexists(ideas):
+                translated = read_table(ideas).items()
+                phrases |= {
+                    self.track[page]: idea for page, idea in translated if page in self.track
+                }
         return phrases
 
     @cached_property
@@ -215,13 +226,18 @@ class Catalogue:
             return tuple(available[name] for name in dict.fromkeys(wanted))
         for variant in filter(None, page.expect):
             if variant not in self.files:
-                remedy = f"{nearest(variant, self.files)}a table below `expect` is for a variant"
+                remedy = message(
+                    "{question}a table below `expect` is for a variant",
+                    question=nearest(variant, self.files),
+                )
                 raise page.mistake(("expect", variant), "names no variant", remedy)
         names = dict.fromkeys(name for table in page.expect.values() for name in table)
         for name in names:
             if name not in available:
                 where = "a probe is a function in `probes/*.py` or in the page's section Probes"
-                remedy = f"{nearest(name, available)}{where}"
+                remedy = message(
+                    "{question}{where}", question=nearest(name, available), where=as_message(where)
+                )
                 raise page.mistake(("expect", name), "names no probe", remedy)
         return tuple(available[name] for name in names)
 
@@ -254,7 +270,8 @@ def open_catalogue(folders: Iterable[Path] = ()) -> Catalogue:
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(
-                f"no folder {folder}", "--breaks takes a folder of pages (Markdown files)"
+                message("no folder {folder}", folder=folder),
+                "--breaks takes a folder of pages (Markdown files)",
             )
         roots.append(folder)
     roots.append(BUNDLED)
@@ -271,7 +288,8 @@ def _package_folder(package: str) -> Path:
     spec = find_spec(top)
     if spec is None or not spec.submodule_search_locations:
         raise EnvironmentProblem(
-            f"the package of pages `{package}` is not installed", "install it again"
+            message("the package of pages `{package}` is not installed", package=package),
+            "install it again",
         )
     return Path(next(iter(spec.submodule_search_locations)), *inner)
 
@@ -287,16 +305,25 @@ def _by_name(probes: Iterable[Probe]) -> dict[str, Probe]:
 
 def _taken(probe: Probe, other: Probe) -> PageError:
     """Return the error about a probe with the name of another one."""
-    problem = f"the probe `{probe.name}` is also defined in {other.path}"
+    problem = message(
+        "the probe `{probe}` is also defined in {file}", probe=probe.name, file=other.path
+    )
     return PageError(probe.path, probe.line, problem, "give one of the two another name")
 
 
-def unknown(what: str, name: str, names: Iterable[str], otherwise: str) -> UsageError:
+def unknown(what: Sentence, name: str, names: Iterable[str], otherwise: Sentence) -> UsageError:
     """Return the error about a name that does not exist, with the nearest names that do."""
-    return UsageError(f"no {what} `{name}`", f"{nearest(name, names)}{otherwise}")
+    return UsageError(
+        message("no {what} `{name}`", what=as_message(what), name=name),
+        message(
+            "{question}{otherwise}", question=nearest(name, names), otherwise=as_message(otherwise)
+        ),
+    )
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str]) -> Message:
     """Return a question with the names similar to an unknown one; empty if there are none."""
     near = difflib.get_close_matches(name, list(names), n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(f'`{n}`' for n in near)}? " if near else ""
+    if not near:
+        return EMPTY
+    return message("did you mean {names}? ", names=either(verbatim(f"`{n}`") for n in near))

@@ -14,7 +14,8 @@ from typing import Annotated, Any, ClassVar, get_args
 
 import msgspec
 
-from harness.core.errors import PageError
+from harness.core.errors import PageError, Sentence, as_message
+from harness.core.message import either, message
 from harness.core.vocabulary import LOSSES, OUTCOMES, Loss, Outcome, PageKind, PardonReason
 
 PerLoss = dict[Loss, Outcome | None]
@@ -252,21 +253,26 @@ class FrontReader:
             claims[key] = self._convert(table, Claims, ("diagnostics", key))
         return claims
 
-    def mistake(self, key: Key, problem: str, remedy: str) -> PageError:
+    def mistake(self, key: Key, problem: Sentence, remedy: Sentence) -> PageError:
         """The error about a key, at its line."""
         name = ".".join(part for part in key if isinstance(part, str))
-        return PageError(self.path, key_line(self.toml, key), f"key `{name}` {problem}", remedy)
+        return PageError(
+            self.path,
+            key_line(self.toml, key),
+            message("key `{name}` {problem}", name=name, problem=as_message(problem)),
+            remedy,
+        )
 
     def _table(self) -> dict[str, Any]:
         for number, row in enumerate(self.toml.splitlines(), start=2):
             if (dots := row.count(".")) > MOST_DOTS:  # parsing a key takes quadratic time in them
-                problem = f"a line with {dots} dots in the front matter"
+                problem = message("a line with {dots} dots in the front matter", dots=dots)
                 raise PageError(self.path, number, problem, "split it into several lines")
         try:
             return tomllib.loads(self.toml)
         except (ValueError, RecursionError) as error:  # too long a number, too many brackets
             line = 1 + line_of_error(error)
-            problem = f"the front matter is not TOML: {error}"
+            problem = message("the front matter is not TOML: {error}", error=error)
             raise PageError(self.path, line, problem, "see https://toml.io") from None
 
     def _entry(self, value: object, key: tuple[str, ...]) -> Outcome | PerLoss | None:
@@ -288,29 +294,39 @@ class FrontReader:
             raise self._explain(str(error), key) from None
 
     def _explain(
-        self, message: str, names: tuple[str, ...], kind: type[PageFront] | None = None
+        self, text: str, names: tuple[str, ...], kind: type[PageFront] | None = None
     ) -> PageError:
-        problem, _, place = message.partition(" - at ")
+        problem, _, place = text.partition(" - at ")
         path = (int(part) if part.isdigit() else part for part in re.findall(r"\w+", place))
         key: Key = (*names, *path)
         if unknown := re.search(r"unknown field `(.+?)`", problem):
             return self._unknown((*key, unknown.group(1)), kind)
         if missing := re.search(r"missing required field `(.+?)`", problem):
             key = (*key, missing.group(1))
-            return self.mistake(key, "is missing", f"add it: {_REMEDIES[str(key[0])]}")
-        return self.mistake(key, f"is wrong: {problem}", f"write {_REMEDIES[str(key[0])]}")
+            return self.mistake(
+                key,
+                "is missing",
+                message("add it: {example}", example=as_message(_REMEDIES[str(key[0])])),
+            )
+        return self.mistake(
+            key,
+            message("is wrong: {problem}", problem=problem),
+            message("write {example}", example=as_message(_REMEDIES[str(key[0])])),
+        )
 
     def _unknown(self, key: Key, kind: type[PageFront] | None) -> PageError:
         """The error about a key that no kind of page has, or only another kind."""
         if len(key) > 1 or kind is None:
-            remedy = f"write {_REMEDIES.get(str(key[0]), 'another key')}"
+            example = as_message(_REMEDIES.get(str(key[0])) or message("another key"))
+            remedy = message("write {example}", example=example)
             return self.mistake(key, "is unknown", remedy)
-        keys = f"the keys of {kind.noun} are {', '.join(_keys(kind))}"
-        owners = [other.noun for other in KINDS if key[0] in _keys(other)]
+        noun = as_message(kind.noun)
+        keys = message("the keys of {kind} are {keys}", kind=noun, keys=", ".join(_keys(kind)))
+        owners = [as_message(other.noun) for other in KINDS if key[0] in _keys(other)]
         if not owners:
             return self.mistake(key, "is unknown", keys)
-        problem = f"on {kind.noun}: it belongs on {', '.join(owners)}"
-        return self.mistake(key, problem, f"leave it out; {keys}")
+        problem = message("on {kind}: it belongs on {owners}", kind=noun, owners=either(owners))
+        return self.mistake(key, problem, message("leave it out; {keys}", keys=keys))
 
 
 def _kind_named(name: object) -> type[PageFront] | None:

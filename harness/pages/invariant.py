@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.core.errors import PageError
+from harness.core.message import message
 from harness.pages.front_matter import TrainingBreak
 from harness.pages.page import Fence, Page
 from harness.pages.probe import Probe, parse_python
@@ -96,16 +97,21 @@ def _read(path: str, fence: Fence, arguments: str) -> ast.FunctionDef:
         for node in parse_python(fence.text, path, fence.line, "invariant").body
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
     ]
-    remedy = f"write one function `def what_is_true({arguments}):`; helpers start with _"
+    remedy = message(
+        "write one function `def what_is_true({arguments}):`; helpers start with _",
+        arguments=arguments,
+    )
     if len(functions) != 1:
-        problem = f"the invariant has {len(functions)} functions"
+        problem = message("the invariant has {count} functions", count=len(functions))
         raise PageError(path, fence.line, problem, remedy)
     (function,) = functions
     line = fence.line + function.lineno - 1
     if (actual := ast.unparse(function.args)) != arguments:
-        problem = f"`def {function.name}({actual})` is not an invariant"
+        problem = message(
+            "`def {function}({actual})` is not an invariant", function=function.name, actual=actual
+        )
         raise PageError(path, line, problem, remedy)
     if not any(isinstance(node, ast.Assert) for node in ast.walk(function)):
-        problem = f"`{function.name}` asserts nothing"
+        problem = message("`{function}` asserts nothing", function=function.name)
         raise PageError(path, line, problem, "end it with an `assert` statement")
     return function

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from harness.core import read_text
-from harness.core.errors import PageError, UsageError
+from harness.core.errors import PageError, Sentence, UsageError, as_message
+from harness.core.message import message
 from harness.core.vocabulary import Loss, Outcome
 from harness.pages.front_matter import (
     Break,
@@ -92,7 +93,12 @@ class Page:
     def unlike(self, kind: type[PageFront]) -> UsageError:
         """Return the error about a page that should be of another kind."""
         return UsageError(
-            f"`{self.id}` is {self.front.noun}, not {kind.noun}",
+            message(
+                "`{page}` is {noun}, not {kind}",
+                page=self.id,
+                noun=as_message(self.front.noun),
+                kind=as_message(kind.noun),
+            ),
             "`harness list` shows the kind of each page",
         )
 
@@ -125,7 +131,7 @@ class Page:
         """The line of the file where a key of the front matter is, or the table around it."""
         return key_line(self.toml, key)
 
-    def mistake(self, key: tuple[str, ...], problem: str, remedy: str) -> PageError:
+    def mistake(self, key: tuple[str, ...], problem: Sentence, remedy: Sentence) -> PageError:
         """Return the error about a key of the front matter, at its line."""
         return FrontReader(self.path, self.toml).mistake(key, problem, remedy)
 
@@ -196,6 +202,17 @@ class Page:
         match = re.search(rf"^## {re.escape(heading)}\s*\n(.*?)(?=^## |\Z)", self.body, re.M | re.S)
         return match.group(1).strip() if match else ""
 
+    def section_like(self, heading: str, original: Page) -> tuple[str, str]:
+        """Return the heading and the text of the section that has this heading in the original.
+
+        A translation has other headings, in the same order.
+        """
+        own, headings = self.headings, original.headings
+        if heading not in headings or len(own) != len(headings):
+            return heading, original.section(heading)
+        title = own[headings.index(heading)]
+        return title, self.section(title)
+
 
 def read_page(path: Path) -> Page:
     """Read and validate the page at `path`.
@@ -209,7 +226,9 @@ def read_page(path: Path) -> Page:
     front = reader.front()
     if front.id != path.stem:
         raise reader.mistake(
-            ("id",), f"is `{front.id}`, but the file is `{path.name}`", "give both the same name"
+            ("id",),
+            message("is `{id}`, but the file is `{file}`", id=front.id, file=path.name),
+            "give both the same name",
         )
     return Page(
         path=name,
@@ -237,7 +256,12 @@ def read_toml(path: Path, kind: type[_Table], problem: str, remedy: str) -> _Tab
         return msgspec.toml.decode(read_text(path), type=kind)
     except (ValueError, RecursionError) as error:
         line = line_of_error(error)
-        raise PageError(str(path), line, f"{problem}: {error}", remedy) from None
+        raise PageError(
+            str(path),
+            line,
+            message("{problem}: {error}", problem=as_message(problem), error=error),
+            remedy,
+        ) from None
 
 
 def read_table(path: Path) -> dict[str, str]:

@@ -38,7 +38,8 @@ from typing import Any, Literal, TypeGuard
 
 import msgspec
 
-from harness.core.errors import PageError
+from harness.core.errors import PageError, Sentence, as_message
+from harness.core.message import message
 from harness.core.vocabulary import LOSSES, Loss
 
 ProbeKind = Literal["gradient", "steps", "module", "test"]
@@ -205,38 +206,46 @@ def parse_python(text: str, path: str, line: int, what: str) -> ast.Module:
             return ast.parse(text)
     except (SyntaxError, ValueError) as error:
         at = line + (getattr(error, "lineno", 1) or 1) - 1
-        problem, remedy = f"the {what} is not Python: {error}", "correct the code at that line"
+        problem, remedy = (
+            message("the {what} is not Python: {error}", what=as_message(what), error=error),
+            "correct the code at that line",
+        )
         raise PageError(path, at, problem, remedy) from None
     except (RecursionError, MemoryError):  # which one is raised depends on the code
         problem, remedy = (
-            f"the {what} is nested too deeply to be read",
+            message("the {what} is nested too deeply to be read", what=as_message(what)),
             "write it with less nesting",
         )
         raise PageError(path, line, problem, remedy) from None
 
 
 def _read_probe(function: ast.FunctionDef, text: str, path: str, line: int) -> Probe:
-    def mistake(problem: str, remedy: str) -> PageError:
+    def mistake(problem: Sentence, remedy: Sentence) -> PageError:
         return PageError(path, line + function.lineno - 1, problem, remedy)
 
     doc = plain(ast.get_docstring(function) or "")
     if not doc.strip():
         raise mistake(
-            f"the probe `{function.name}` has no docstring",
+            message("the probe `{function}` has no docstring", function=function.name),
             "write in one line what it exercises, for the learner",
         )
     spec = function.args
     if spec.vararg or spec.kwarg or spec.kwonlyargs or spec.posonlyargs:
         raise mistake(
-            f"the probe `{function.name}` takes more than plain arguments",
+            message(
+                "the probe `{function}` takes more than plain arguments", function=function.name
+            ),
             "write each leaf as `name=(shape)` or `name=[values]`",
         )
     first_leaf = len(spec.args) - len(spec.defaults)
     bare = [argument.arg for argument in spec.args[:first_leaf]]
     if bare not in ([], ["lib"]):
         raise mistake(
-            f"the leaf `{next(name for name in bare if name != 'lib')}` of `{function.name}` "
-            "has no shape and no values",
+            message(
+                "the leaf `{leaf}` of `{function}` has no shape and no values",
+                leaf=next(name for name in bare if name != "lib"),
+                function=function.name,
+            ),
             "write `name=(4, 3)` for a drawn leaf, `name=[1.0, 2.0]` for fixed values",
         )
     leaves, resume_at = [], None
@@ -247,21 +256,37 @@ def _read_probe(function: ast.FunctionDef, text: str, path: str, line: int) -> P
         leaf = _read_leaf(argument.arg, default)
         if leaf is None:
             raise mistake(
-                f"the leaf `{argument.arg}` of `{function.name}` is neither a shape nor values",
+                message(
+                    "the leaf `{leaf}` of `{function}` is neither a shape nor values",
+                    leaf=argument.arg,
+                    function=function.name,
+                ),
                 "write a tuple of lengths, `(4, 3)`, or a list of floats, `[1.0, 2.0]`",
             )
         dtype = _read_dtype(argument.annotation)
         if dtype is None:
             raise mistake(
-                f"the leaf `{argument.arg}` of `{function.name}` is annotated with "
-                "something that is not a dtype",
-                f"write `{argument.arg}: np.float32 = ...`; the dtypes are {', '.join(DTYPES)}",
+                message(
+                    "the leaf `{leaf}` of `{function}` is annotated with something that is not "
+                    "a dtype",
+                    leaf=argument.arg,
+                    function=function.name,
+                ),
+                message(
+                    "write `{leaf}: np.float32 = ...`; the dtypes are {dtypes}",
+                    leaf=argument.arg,
+                    dtypes=", ".join(DTYPES),
+                ),
             )
         leaves.append(replace(leaf, dtype=dtype))
     kind = _kind(function)
     if kind == "module" and len(leaves) != 1:
         raise mistake(
-            f"the probe `{function.name}` has {len(leaves)} leaves",
+            message(
+                "the probe `{function}` has {count} leaves",
+                function=function.name,
+                count=len(leaves),
+            ),
             "give a module probe one leaf, the input of the layer that it returns",
         )
     return Probe(

@@ -15,6 +15,7 @@ from itertools import pairwise
 import libcst as cst
 
 from harness.core.errors import DoesNotApply, EnvironmentProblem, HunkError
+from harness.core.message import Message, message
 from harness.core.site import Site
 from harness.patch.layout import Edit, deleted_nodes, edits, sites_of, splice
 from harness.patch.match import Match, find_expressions, find_statements
@@ -22,7 +23,7 @@ from harness.patch.notation import Hunk, Patch
 from harness.patch.reader import read_source
 from harness.patch.render import UnfitBinding
 from harness.patch.scope import Alternative
-from harness.patch.side import TOO_DEEP, quiet_parse
+from harness.patch.side import quiet_parse
 from harness.patch.tree import Node, Source
 
 ABSENT = "no definition has this name"
@@ -102,10 +103,17 @@ def _read(file: str, text: str) -> Source:
     try:
         return read_source(text)
     except cst.ParserSyntaxError as error:
-        problem = f"{file}:{error.raw_line}: this file of the engine is not Python: {error.message}"
+        problem = message(
+            "{file}:{line}: this file of the engine is not Python: {reason}",
+            file=file,
+            line=error.raw_line,
+            reason=error.message,
+        )
         raise EnvironmentProblem(problem, "correct the file, or remove it") from None
     except RecursionError:
-        problem = f"{file}: this file of the engine is {TOO_DEEP}"
+        problem = message(
+            "{file}: this file of the engine is nested too deeply to parse", file=file
+        )
         remedy = "split its longest expression, or remove the file"
         raise EnvironmentProblem(problem, remedy) from None
 
@@ -143,7 +151,7 @@ def _roots(alternatives: Iterable[Alternative], file: str, source: Source) -> li
 def _does_not_apply(hunk: Hunk, sources: Mapping[str, str]) -> DoesNotApply:
     """Return the error for a hunk without a match; nearest code is only searched for display."""
 
-    def explanation() -> tuple[str, str]:
+    def explanation() -> tuple[Message, Message]:
         from harness.patch.explain import explain  # slow, and few errors are displayed
 
         return explain(hunk, _read_all(sources))
@@ -160,12 +168,20 @@ def _refuse_ambiguity(hunk: Hunk, matches: Sequence[FileMatch]) -> None:
         lines = _definition_lines(alternative, matches) if alternative.is_exact else {}
         if len(lines) > 1:
             places = "".join(f"\n    {file}:{line} {name}" for (file, name), line in lines.items())
-            problem = f"the scope `{alternative}` means several definitions that match:{places}"
+            problem = message(
+                "the scope `{alternative}` means several definitions that match:{places}",
+                alternative=alternative,
+                places=places,
+            )
             file, name = next(iter(lines))
             top = "" if "." in name else "."
             narrow = f"{file.rpartition('/')[2]}::{top}{name}"
             wide = ".".join([*alternative.path[:-1], f"*{alternative.path[-1]}"])
-            remedy = f"name one (`@@ {narrow} @@`), or all of them with a wildcard (`@@ {wide} @@`)"
+            remedy = message(
+                "name one (`@@ {narrow} @@`), or all of them with a wildcard (`@@ {wide} @@`)",
+                narrow=narrow,
+                wide=wide,
+            )
             raise hunk.error(problem, remedy)
 
 
@@ -207,7 +223,9 @@ def _edits(found: FileMatch, deleted: frozenset[Node]) -> list[Edit]:
     except UnfitBinding as error:
         line = found.source.line_of(found.match.span[0])
         remedy = "change the + side to fit the match, or narrow the scope or the pattern"
-        raise found.hunk.error(f"at {found.file}:{line}: {error}", remedy) from None
+        raise found.hunk.error(
+            message("at {file}:{line}: {error}", file=found.file, line=line, error=error), remedy
+        ) from None
 
 
 def _refuse_overlap(changes: Sequence[Edit], file: str, source: Source) -> None:
@@ -216,9 +234,19 @@ def _refuse_overlap(changes: Sequence[Edit], file: str, source: Source) -> None:
         if other.start < one.end or same_point:
             line = source.line_of(other.start)
             hunks = sorted({one.hunk.line, other.hunk.line})
-            both = f"the hunks of lines {hunks[0]} and {hunks[-1]}"
-            both = both if one.hunk is not other.hunk else "two matches of this hunk"
-            problem = f"{both} change the same place, {file}:{line}"
+            problem = message(
+                "two matches of this hunk change the same place, {file}:{line}",
+                file=file,
+                line=line,
+            )
+            if one.hunk is not other.hunk:
+                problem = message(
+                    "the hunks of lines {first} and {last} change the same place, {file}:{line}",
+                    first=hunks[0],
+                    last=hunks[-1],
+                    file=file,
+                    line=line,
+                )
             remedy = "merge them into one hunk, or narrow a scope or a pattern"
             raise other.hunk.error(problem, remedy)
 
@@ -237,12 +265,20 @@ def _verify(changes: Sequence[Edit], file: str, source: Source, patched: str) ->
         line = getattr(error, "lineno", None) or 1
         code = patched.splitlines()[line - 1 : line] or [""]
         hunk = min(changes, key=lambda edit: abs(source.line_of(edit.start) - line)).hunk
-        message = getattr(error, "msg", str(error))
-        problem = f"the patched {file}:{line} is not Python: {message}: `{code[0].strip()}`"
+        problem = message(
+            "the patched {file}:{line} is not Python: {reason}: `{code}`",
+            file=file,
+            line=line,
+            reason=getattr(error, "msg", str(error)),
+            code=code[0].strip(),
+        )
         remedy = "narrow the scope or the pattern, or change the + side, so that every site parses"
         raise hunk.error(problem, remedy) from None
     if _same_tree(tree, _original_tree(source.text)):
-        problem = f"the patched {file} means the same as before: its syntax tree has not changed"
+        problem = message(
+            "the patched {file} means the same as before: its syntax tree has not changed",
+            file=file,
+        )
         raise changes[0].hunk.error(problem, "make the + side differ from the - side")
 
 
@@ -279,7 +315,12 @@ def _count(patch: Patch, sites: Sequence[Site]) -> None:
         f"{' '.join((site.before or site.after).split())}"
         for site in sites
     )
-    problem = f"the page states {patch.sites} sites, but {len(sites)} matched:{listed}"
+    problem = message(
+        "the page states {stated} sites, but {count} matched:{listed}",
+        stated=patch.sites,
+        count=len(sites),
+        listed=listed,
+    )
     remedy = "correct `sites`, or narrow a scope or a pattern until only the intended places match"
     raise HunkError(patch.hunks[0].path, patch.hunks[0].line, problem, remedy)
 

@@ -5,47 +5,59 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.patch.apply import ABSENT, find_matches
+from harness.core.message import Message, lines, message, verbatim
+from harness.patch.apply import find_matches
 from harness.patch.notation import Hunk
 from harness.patch.tree import Node, Source, scope_of
 
 
-def explain(hunk: Hunk, sources: Mapping[str, Source]) -> tuple[str, str]:
+def explain(hunk: Hunk, sources: Mapping[str, Source]) -> tuple[Message, Message]:
     """Return the problem, with the nearest code, and the remedy."""
-    scope = hunk.scope.text or "(the whole module)"
-    lines = [
-        "this hunk matches nothing in this engine",
-        f"  scope: {scope}: {_scope(hunk, sources)}",
-        *_indented("searched for", hunk.before.text().split("\n")),
-        *_indented("the same code matches elsewhere", list(_elsewhere(hunk, sources))[:5]),
-        *_indented("the most similar code", list(_similar(hunk, sources))),
+    problem = [
+        message("this hunk matches nothing in this engine"),
+        message(
+            "  scope: {scope}: {where}",
+            scope=hunk.scope.text or message("(the whole module)"),
+            where=_scope(hunk, sources),
+        ),
+        *_indented(message("  searched for:"), hunk.before.text().split("\n")),
+        *_indented(
+            message("  the same code matches elsewhere:"), list(_elsewhere(hunk, sources))[:5]
+        ),
+        *_indented(message("  the most similar code:"), list(_similar(hunk, sources))),
     ]
-    remedy = (
+    remedy = message(
         "change the scope or the - and context lines to match the engine's source, or map the "
         "names in [engine.names]; an engine that is built differently needs its own diff block"
     )
-    return "\n".join(lines), remedy
+    return lines(problem), remedy
 
 
-def _indented(title: str, lines: Sequence[str]) -> list[str]:
-    return [f"  {title}:", *(f"    {line}" for line in lines)] if lines else []
+def _indented(title: Message, code: Sequence[str]) -> list[Message]:
+    return [title, *(verbatim(f"    {line}") for line in code)] if code else []
 
 
-def _scope(hunk: Hunk, sources: Mapping[str, Source]) -> str:
+def _scope(hunk: Hunk, sources: Mapping[str, Source]) -> Message:
     """Where the scope is, or the most similar names."""
     files = _files(hunk, sources)
+    if not sources:
+        return message("there are no files at all")
     if not files:
-        return f"no such file among {', '.join(sources) or 'no files at all'}"
+        return message("no such file among {files}", files=", ".join(sources))
     definitions = hunk.scope.named(sources)
     if definitions:
         places = [f"{file}:{sources[file].line_of(d.clause.start)}" for file, d in definitions]
-        return f"found at {', '.join(places[:5])}, but the code is not in it"
+        listed = ", ".join(places[:5])
+        return message("found at {places}, but the code is not in it", places=listed)
     if any(not alternative.path for alternative in hunk.scope.alternatives):
-        return f"all of {', '.join(list(files)[:5])}"
+        return message("all of {files}", files=", ".join(list(files)[:5]))
     names = {d.name for source in sources.values() for d in source.definitions}
     wanted = [".".join(alternative.path).strip(".*") for alternative in hunk.scope.alternatives]
     similar = [name for path in wanted for name in _similar_names(path, names)]
-    return ABSENT + (f"; nearest: {', '.join(similar[:5])}" if similar else "")
+    if similar:
+        listed = ", ".join(similar[:5])
+        return message("no definition has this name; nearest: {names}", names=listed)
+    return message("no definition has this name")
 
 
 def _similar_names(wanted: str, names: set[str]) -> list[str]:
@@ -99,8 +111,8 @@ def _candidates(hunk: Hunk, root: Node, source: Source) -> Iterator[tuple[int, s
 
 def _key_line(hunk: Hunk) -> str:
     """The first line that the hunk removes, else its first line."""
-    lines = hunk.before.text().split("\n")
+    code = hunk.before.text().split("\n")
     context = set(hunk.after.rows)
-    pairs = zip(hunk.before.rows, lines, strict=False)
+    pairs = zip(hunk.before.rows, code, strict=False)
     removed = [line for row, line in pairs if row not in context]
-    return (removed or lines)[0].strip()
+    return (removed or code)[0].strip()

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from harness.core.errors import HunkError
+from harness.core.errors import HunkError, Sentence
+from harness.core.message import message
 from harness.patch.scope import Names, Scope, parse_scope
 from harness.patch.side import GAP_LINE, Side, UnreadableSide, indent_of, read_side
 from harness.patch.tree import DEFINITIONS, Node
@@ -68,7 +69,7 @@ class Hunk:
             del body[-1]
         return tuple(body)
 
-    def error(self, problem: str, remedy: str, line: int | None = None) -> HunkError:
+    def error(self, problem: Sentence, remedy: Sentence, line: int | None = None) -> HunkError:
         """An error on this hunk's page."""
         return HunkError(self.path, line or self.line, problem, remedy)
 
@@ -93,7 +94,7 @@ def parse_patch(text: str, *, path: str, line: int, sites: int | None = None) ->
             hunks.append((number, _scope(row, path, number), []))
         elif row.strip():
             if not hunks:
-                problem = f"`{row.strip()}` comes before the first `@@` header"
+                problem = message("`{row}` comes before the first `@@` header", row=row.strip())
                 remedy = "begin every hunk with `@@ scope @@` (`@@ @@` for the whole module)"
                 raise HunkError(path, number, problem, remedy)
             hunks[-1][2].append((number, row))
@@ -155,7 +156,9 @@ def _scope(row: str, path: str, number: int) -> Scope:
             "write `@@ add.vjp @@`, `@@ *.backward @@`, `@@ ops.py::add @@`, several with `|`, "
             "or `@@ @@` for the whole module"
         )
-        raise HunkError(path, number, f"the scope of this hunk: {problem}", remedy) from None
+        raise HunkError(
+            path, number, message("the scope of this hunk: {problem}", problem=problem), remedy
+        ) from None
 
 
 def _hunk(path: str, number: int, scope: Scope, rows: Sequence[tuple[int, str]]) -> Hunk:
@@ -184,11 +187,11 @@ def _split(path: str, line: int, row: str) -> tuple[str, str]:
         return " ", row.removeprefix(" ")
     prefix, code = row[0], row[1:]
     if prefix not in " -+":
-        problem = f"`{row.strip()}` begins with neither a space, `-`, `+` nor `@@`"
+        problem = message("`{row}` begins with neither a space, `-`, `+` nor `@@`", row=row.strip())
         remedy = "begin context lines with a space, removed ones with `-`, added ones with `+`"
         raise HunkError(path, line, problem, remedy)
     if prefix in "-+" and GAP_LINE.fullmatch(code):
-        problem = f"`{prefix}...`: `...` stands for unchanged statements"
+        problem = message("`{prefix}...`: `...` stands for unchanged statements", prefix=prefix)
         remedy = "begin this line with a space; write out the statements to remove or add"
         raise HunkError(path, line, problem, remedy)
     return prefix, code
@@ -231,14 +234,18 @@ def _check_holes(hunk: Hunk) -> None:
     bound = {hole.removeprefix("...") for hole in hunk.before.holes}
     both = {hole for hole in bound if {hole, f"...{hole}"} <= set(hunk.before.holes)}
     for name in sorted(both):
-        problem = f"`${name}` and `$...{name}` cannot both be used"
+        problem = message("`${name}` and `$...{name}` cannot both be used", name=name)
         raise hunk.error(problem, "give the run another name")
     for hole, node in hunk.after.holes.items():
         if hole not in hunk.before.holes:
             bound_names = [name for name in hunk.before.holes if not name.startswith("=")]
             listed = ", ".join(f"`${name}`" for name in bound_names) or "none"
-            problem = f"`${hole}` is used on the + side, but the - side does not bind it"
-            remedy = f"use a name that the - side or the context binds ({listed})"
+            problem = message(
+                "`${hole}` is used on the + side, but the - side does not bind it", hole=hole
+            )
+            remedy = message(
+                "use a name that the - side or the context binds ({listed})", listed=listed
+            )
             raise hunk.error(problem, remedy, hunk.after.line_of(node))
 
 

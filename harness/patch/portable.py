@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import cache
 
 from harness.core.errors import UsageError
+from harness.core.message import message
 from harness.patch.match import Siblings, match_node
 from harness.patch.notation import Hunk, checked
 from harness.patch.scope import OPERATIONS, Names, last_parts, spellings
@@ -97,12 +98,17 @@ def check_names(names: Names) -> None:
     for ours, theirs in names.items():
         if not spellings(theirs):
             raise UsageError(
-                f"the engine has no name for `{ours}`", f"write one, or remove `{ours}`"
+                message("the engine has no name for `{name}`", name=ours),
+                message("write one, or remove `{name}`", name=ours),
             )
         for dotted in spellings(theirs):
             if not all(part.isidentifier() for part in dotted.split(".")):
                 raise UsageError(
-                    f"the engine's name for `{ours}` is `{dotted}`, which is not a dotted name",
+                    message(
+                        "the engine's name for `{name}` is `{dotted}`, which is not a dotted name",
+                        name=ours,
+                        dotted=dotted,
+                    ),
                     "write it as in the engine's code, `_sum_to_shape` or `utils.sum_to`",
                 )
 

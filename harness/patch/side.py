@@ -16,6 +16,8 @@ from itertools import combinations, islice, product
 
 import libcst as cst
 
+from harness.core.errors import Sentence
+from harness.core.message import message
 from harness.core.site import BOM
 from harness.patch.reader import parse_source
 from harness.patch.tree import Node, Source
@@ -46,7 +48,7 @@ TOO_DEEP = "nested too deeply to parse"
 class UnreadableSide(Exception):
     """A side is not valid Python; has the page's line, the problem and the remedy."""
 
-    def __init__(self, line: int, problem: str, remedy: str) -> None:
+    def __init__(self, line: int, problem: Sentence, remedy: Sentence) -> None:
         """Take the page's line, the problem and the remedy."""
         self.line, self.problem, self.remedy = line, problem, remedy
         super().__init__(problem)
@@ -310,14 +312,15 @@ def _check(side: Side) -> None:
             raise UnreadableSide(side.line_of(node), problem, remedy)
         fits = any(n.hole and n.slot in _IN_SEQUENCES for n in nodes)
         if name.startswith(_RUN) and not fits:
-            problem = f"`$...{name.removeprefix(_RUN)}` is used where a run does not fit"
+            unfit = message(
+                "`$...{name}` is used where a run does not fit", name=name.removeprefix(_RUN)
+            )
             remedy = "write `$name` for one expression, a line `...` for any statements"
-            raise UnreadableSide(side.line_of(node), problem, remedy)
+            raise UnreadableSide(side.line_of(node), unfit, remedy)
 
 
 def _unreadable(error: SyntaxError, rows: Sequence[int], sign: str) -> UnreadableSide:
     line = rows[min(max(error.lineno or 1, 1), len(rows)) - 1] if rows else 0
-    message = _ENCODED.sub(_decoded, error.msg)
     remedy = "the context must be valid Python both with the `-` lines and with the `+` lines"
     text = (error.text or "").strip()
     if "expected an indented block" in error.msg:
@@ -328,4 +331,9 @@ def _unreadable(error: SyntaxError, rows: Sequence[int], sign: str) -> Unreadabl
         remedy = "write the whole statement from its `if`, `try` or `match`, with `...` as bodies"
     elif text.startswith("@"):
         remedy = "write the `def` below the decorator, with `...` as its body"
-    return UnreadableSide(line, f"the {sign} side is not Python: {message}", remedy)
+    problem = message(
+        "the {sign} side is not Python: {reason}",
+        sign=sign,
+        reason=_ENCODED.sub(_decoded, error.msg),
+    )
+    return UnreadableSide(line, problem, remedy)

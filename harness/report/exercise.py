@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from harness.grade.blind import TEST_FAILED
 from harness.grade.exercise import ExerciseReport, passes
-from harness.grade.submission import RECOGNISES, Attack
+from harness.grade.submission import Attack, recognises
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.full import show_runs
+from harness.report.language import Language
 from harness.report.terminal import Screen, show_section
 
 
-def show_opening(console: Console, page: Page, *, suite: bool) -> None:
-    """Print the title of an exercise and, if wanted, its suite."""
-    console.print(Text.assemble((page.title, "bold"), f"\n{page.id}, an exercise\n"))
+def show_opening(console: Screen, page: Page, original: Page, *, suite: bool) -> None:
+    """Print the title of an exercise, in any language, and, if wanted, its suite."""
+    line = console.say("{page}, an exercise", page=page.id)
+    console.print(Text.assemble((page.title, "bold"), f"\n{line}\n"))
     if suite:
-        _show_section(console, page, "The suite")
+        _show_section(console, "The suite", page, original)
 
 
 def show_exercise(
@@ -30,6 +31,7 @@ def show_exercise(
     report: ExerciseReport,
     *,
     page: Page,
+    original: Page,
     probes: Sequence[Probe] = (),
     hints: bool = False,
 ) -> None:
@@ -38,97 +40,121 @@ def show_exercise(
     `show_opening` has printed the opening before.
     """
     if report.killed is not None:
-        _show_submission(console, page, report, probes)
-    else:
-        _show_task(console, page, report, hints)
-
-
-def _show_task(console: Screen, page: Page, report: ExerciseReport, hints: bool) -> None:
+        _show_submission(console, report, probes)
+        if report.killed:
+            _show_end(console, report, page, original)
+        return
     _show_suite(console, report)
-    _show_section(console, page, "The break")
-    _show_section(console, page, "Your task")
-    if hints:
-        _show_section(console, page, "Hints")
-    console.print("Start from a template, or write your probe or tests into a file; then run:")
+    for heading in ("The break", "Your task", *(["Hints"] if hints else [])):
+        _show_section(console, heading, page, original)
+    _show_next_steps(console, report)
+
+
+def _show_next_steps(console: Screen, report: ExerciseReport) -> None:
+    say = console.say
+    console.print(say("Start from a template, or write your probe or tests into a file; then run:"))
     console.print(f"  harness exercise {report.exercise} --start mine.py", style="bold")
     console.print(f"  harness exercise {report.exercise} mine.py", style="bold")
     console.print(f"  harness exercise {report.exercise} --hints", style="dim")
     console.print(f"  harness show {report.exercise} --answer", style="dim")
     if not report.agrees:
-        console.print(Text("\nThe results of the suite are not as the page says.", "bold red"))
+        line = say("The results of the suite are not as the page says.")
+        console.print(Text(f"\n{line}", "bold red"))
 
 
-def _show_section(console: Console, page: Page, heading: str) -> None:
-    if text := page.section(heading):
-        show_section(console, heading, text)
+def _show_section(console: Screen, heading: str, page: Page, original: Page) -> None:
+    title, text = page.section_like(heading, original)
+    if text:
+        show_section(console, title, text)
 
 
 def _show_suite(console: Screen, report: ExerciseReport) -> None:
     """Print the result of each test on each engine."""
+    say = console.say
     clean = [test.failure for test in report.suite if test.failure]
-    console.print(_verdict("On the unbroken engine", not clean))
+    console.print(_verdict(say("On the unbroken engine"), not clean, say))
     for failure in clean:
-        console.print(Text(f"    {failure}", "red"))
+        console.print(Text(f"    {say(failure)}", "red"))
     for name in report.breaks:
-        console.print(_verdict(f"With {name}", passes(report.suite, name)))
+        console.print(_verdict(say("With {name}", name=name), passes(report.suite, name), say))
         table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
         table.add_column(no_wrap=True)
         table.add_column(ratio=1, style="dim")
         for test in report.suite:
-            table.add_row(test.test, test.on[name].why)
+            table.add_row(test.test, say(test.on[name].why))
         console.print(Padding(table, (0, 0, 0, 4)))
     for name in report.kills:
         tests = [test.test for test in report.suite if not test.on[name].passes]
-        console.print(_verdict(f"With {name}", not tests), Text(", ".join(tests), "dim"))
+        verdict = _verdict(say("With {name}", name=name), not tests, say)
+        console.print(verdict, Text(", ".join(tests), "dim"))
     console.print()
 
 
-def _verdict(where: str, good: bool) -> Text:
-    verdict = ("the suite passes", "green") if good else ("the suite FAILS", "red")
+def _verdict(where: str, good: bool, say: Language) -> Text:
+    verdict = (say("the suite passes"), "green") if good else (say("the suite FAILS"), "red")
     return Text.assemble(f"  {where}: ", verdict)
 
 
-def _show_submission(
-    console: Screen, page: Page, report: ExerciseReport, probes: Sequence[Probe]
-) -> None:
-    """Print what a learner's file did, why it does not kill, and the lesson once it does."""
-    kind = "probe" if any(probe.kind != "test" for probe in probes) else "test"
+def _show_submission(console: Screen, report: ExerciseReport, probes: Sequence[Probe]) -> None:
+    """Print what a learner's file did, and why it does not kill."""
+    say = console.say
+    are_probes = any(probe.kind != "test" for probe in probes)
     unsound = [result for result in report.probes if result.problems]
     for result in unsound:
-        console.print(Text(f"{result.probe} is not a sound {kind}", "bold red"))
-        for problem in result.problems:
-            console.print(Padding(Text(problem), (0, 0, 0, 2)))
-    if unsound:
-        console.print(
-            f"\nA {kind} must pass on the unbroken engine before it can judge a broken one."
+        heading = (
+            say("{probe} is not a sound probe", probe=result.probe)
+            if are_probes
+            else say("{test} is not a sound test", test=result.probe)
         )
+        console.print(Text(heading, "bold red"))
+        for problem in result.problems:
+            console.print(Padding(Text(say(problem)), (0, 0, 0, 2)))
+    if unsound:
+        rule = (
+            say("A probe must pass on the unbroken engine before it can judge a broken one.")
+            if are_probes
+            else say("A test must pass on the unbroken engine before it can judge a broken one.")
+        )
+        console.print(f"\n{rule}")
         return
     for attack in report.attacks:
-        console.print(Text(f"Against {attack.break_}\n", "bold underline"))
+        heading = say("Against {name}", name=attack.break_)
+        console.print(Text(f"{heading}\n", "bold underline"))
         if attack.runs:
             show_runs(console, attack.runs, probes)
         _show_attack(console, attack)
-    console.print(f"{report.score} of {len(report.breaks)} killed", style="bold")
-    if report.killed:
-        console.print()
-        _show_section(console, page, "Lesson")
-        console.print(f"harness show {report.exercise} --answer shows our answer", style="dim")
+    total = say("{count} of {total} killed", count=report.score, total=len(report.breaks))
+    console.print(total, style="bold")
+
+
+def _show_end(console: Screen, report: ExerciseReport, page: Page, original: Page) -> None:
+    """Print the lesson, and the command that shows our answer."""
+    console.print()
+    _show_section(console, "Lesson", page, original)
+    command = f"harness show {report.exercise} --answer"
+    console.print(console.say("{command} shows our answer", command=command), style="dim")
 
 
 def _show_attack(console: Screen, attack: Attack) -> None:
-    name = attack.break_
+    name, say = attack.break_, console.say
     if attack.killed_by:
         killers = attack.killed_by.items()
         listed = "; ".join(
             probe if names == [TEST_FAILED] else f"{probe} ({', '.join(names)})"
             for probe, names in killers
         )
-        console.print(Text.assemble((f"{name} is killed", "bold green"), f" by {listed}"))
+        killed = say("{name} is killed", name=name)
+        console.print(Text.assemble((killed, "bold green"), say(" by {probes}", probes=listed)))
         for probe in attack.recognised:
-            console.print(Text(f"  `{probe}` {RECOGNISES}."))
+            console.print(Text(f"  {say(recognises(probe))}."))
         return
-    where = f"{attack.stage}: {attack.why}" if attack.stage else attack.why
-    console.print(Text.assemble((f"{name} survives", "bold red"), f": {where}"))
+    survives = say("{name} survives", name=name)
+    stage = f"{say(attack.stage)}: " if attack.stage else ""
+    reason = f": {stage}{say(attack.why)}"
+    console.print(Text.assemble((survives, "bold red"), reason))
     if attack.stage == "not-reached":
-        places = dict.fromkeys(f"`{site.scope}` in {site.file}" for site in attack.sites)
-        console.print(f"  The changed code is in {', '.join(places)}.")
+        places = dict.fromkeys((site.scope, site.file) for site in attack.sites)
+        listed = ", ".join(
+            say("`{scope}` in {file}", scope=scope, file=file) for scope, file in places
+        )
+        console.print(f"  {say('The changed code is in {places}.', places=listed)}")

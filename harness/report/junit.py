@@ -13,6 +13,7 @@ from pathlib import Path
 from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from harness.core.errors import EnvironmentProblem
+from harness.core.message import message
 from harness.core.vocabulary import visible
 from harness.matrix.records import Matrix
 
@@ -26,7 +27,7 @@ def write_junit(matrix: Matrix, file: Path) -> None:
         xml.write(str(file), pretty=True)
     except OSError as error:
         raise EnvironmentProblem(
-            f"the results cannot be written to {file}: {error}",
+            message("the results cannot be written to {file}: {error}", file=file, error=error),
             "name a file in a writable folder",
         ) from None
 

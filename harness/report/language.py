@@ -63,8 +63,8 @@ def open_language(code: str | None) -> Language:
     if code == "en":
         return ENGLISH
     if code not in available:
-        remedy = f"--lang takes en or one of {', '.join(available)}"
-        raise UsageError(f"no language `{code}`", remedy)
+        remedy = message("--lang takes en or one of {languages}", languages=", ".join(available))
+        raise UsageError(message("no language `{code}`", code=code), remedy)
     text = (Path(__file__).parent / f"{code}.toml").read_text(encoding="utf-8")
     return Language(code, read_translations(text))
 

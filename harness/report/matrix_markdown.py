@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from harness.core.errors import EnvironmentProblem
+from harness.core.message import message
 from harness.core.vocabulary import visible
 from harness.matrix.records import BreakRow, Cover, Matrix
 
@@ -23,7 +24,7 @@ def write_markdown(matrix: Matrix, file: Path) -> None:
         file.write_text(to_markdown(matrix), encoding="utf-8")
     except OSError as error:
         raise EnvironmentProblem(
-            f"the matrix cannot be written to {file}: {error}",
+            message("the matrix cannot be written to {file}: {error}", file=file, error=error),
             "name a file in a writable folder",
         ) from None
 

@@ -20,6 +20,7 @@ from multiprocessing import util
 import msgspec
 
 from harness.core.errors import EnvironmentProblem
+from harness.core.message import message
 from harness.core.vocabulary import shortened, visible
 from harness.sandbox.frames import (
     ANSWER,
@@ -185,7 +186,7 @@ def start_child(opening: Opening, order: TaskOrder, pipes: Pipes) -> Host:
         host.start_child(order, pipes)
     except (OSError, HostLost) as error:
         raise EnvironmentProblem(
-            f"the process that runs engines could not be started: {error}",
+            message("the process that runs engines could not be started: {error}", error=error),
             "check the limits on processes, memory and open files (`ulimit -a`)",
         ) from error
     return host

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from harness.core.errors import EnvironmentProblem, PageError
+from harness.core.message import message
 from harness.engines.engine import Engine
 from harness.experiment.patching import PatchedEngine, apply_first, clean_engine, patches
 from harness.pages.catalogue import Catalogue
@@ -47,7 +48,10 @@ def prepare_training(
     """
     if not find_spec("scipy"):
         raise EnvironmentProblem(
-            f"`{page.id}` is judged over many seeds with SciPy, which is not installed",
+            message(
+                "`{page}` is judged over many seeds with SciPy, which is not installed",
+                page=page.id,
+            ),
             "pip install 'breaklab[training]'",
         )
     expectation = read_expectation(page)
@@ -81,7 +85,11 @@ def _convert(page: Page, key: str, word: object, kind: Any) -> Any:
         return msgspec.convert(word, kind)
     except msgspec.ValidationError as error:
         allowed = '"sometimes" or "always"' if key == "crash" else '"lower", "higher" or "same"'
-        raise page.mistake(("expect", key), f"is wrong: {error}", f"write {allowed}") from None
+        raise page.mistake(
+            ("expect", key),
+            message("is wrong: {error}", error=error),
+            message("write {allowed}", allowed=allowed),
+        ) from None
 
 
 def _put(page: Page, recipe: Recipe, engine: Engine) -> Patched:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from harness.core.errors import PageError, UsageError
+from harness.core.message import message
 from harness.core.run import Run
 from harness.core.vocabulary import Outcome
 from harness.pages.catalogue import nearest
@@ -73,11 +74,14 @@ def choose_seeds(count: int | None) -> Sequence[int]:
     """
     if count is not None and count < 2:
         raise UsageError(
-            f"--seeds is {count}, but one run cannot show how runs differ",
-            f"use at least 2; the default is {SEEDS}",
+            message("--seeds is {count}, but one run cannot show how runs differ", count=count),
+            message("use at least 2; the default is {default}", default=SEEDS),
         )
     if count is not None and count > MOST_SEEDS:
-        raise UsageError(f"--seeds is {count}", f"use at most {MOST_SEEDS}")
+        raise UsageError(
+            message("--seeds is {count}", count=count),
+            message("use at most {most}", most=MOST_SEEDS),
+        )
     return range(SEEDS if count is None else count)
 
 
@@ -85,8 +89,12 @@ def _refuse_unknown(experiment: TrainingExperiment, metrics: Sequence[str]) -> N
     page = experiment.page
     for metric in experiment.expectation.moves:
         if metric not in metrics:
-            problem = f"names nothing that `{experiment.recipe.name}` logs"
-            remedy = f"{nearest(metric, metrics)}it logs {', '.join(metrics)}; or use `crash`"
+            problem = message("names nothing that `{recipe}` logs", recipe=experiment.recipe.name)
+            remedy = message(
+                "{question}it logs {metrics}; or use `crash`",
+                question=nearest(metric, metrics),
+                metrics=", ".join(metrics),
+            )
             raise page.mistake(("expect", metric), problem, remedy)
 
 
@@ -102,7 +110,7 @@ def _refuse_unreached(
         return
     if not reaches(experiment.recipe, experiment.broken, seed, cache):
         page, name = experiment.page, experiment.recipe.name
-        problem = f"the recipe `{name}` never runs the changed code"
+        problem = message("the recipe `{name}` never runs the changed code", name=name)
         remedy = "name a recipe that runs it, or change another place"
         raise PageError(page.path, page.line_of("recipe"), problem, remedy)
 

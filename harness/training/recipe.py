@@ -20,6 +20,7 @@ from pathlib import Path
 
 from harness.core import read_text
 from harness.core.errors import PageError
+from harness.core.message import message
 from harness.engines.engine import Engine
 from harness.pages.catalogue import nearest
 from harness.pages.front_matter import TrainingBreak
@@ -76,9 +77,16 @@ def find_recipe(page: Page, roots: Sequence[Path]) -> Recipe:
         for path in sorted((root / FOLDER).glob("*.py")):
             files.setdefault(path.stem, path)
     if name not in files:
-        remedy = f"a recipe is a file `{FOLDER}/NAME.py` in a folder of pages; there are "
-        remedy = f"{nearest(name, files)}{remedy}{', '.join(sorted(files)) or 'none'}"
-        raise page.mistake(("recipe",), f"names `{name}`, which does not exist", remedy)
+        remedy = message(
+            "{question}a recipe is a file `{folder}/NAME.py` in a folder of pages; there "
+            "are {names}",
+            question=nearest(name, files),
+            folder=FOLDER,
+            names=", ".join(sorted(files)) or message("none"),
+        )
+        raise page.mistake(
+            ("recipe",), message("names `{name}`, which does not exist", name=name), remedy
+        )
     return read_recipe(name, read_text(files[name]), str(files[name]))
 
 
@@ -87,16 +95,29 @@ def read_recipe(name: str, text: str, path: str) -> Recipe:
     module = parse_python(text, path, 1, "recipe")
     functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
     function = functions.get(name)
-    remedy = f"define `def {name}(lib, seed=0):`, with a docstring, and `yield` entries of its log"
+    remedy = message(
+        "define `def {name}(lib, seed=0):`, with a docstring, and `yield` entries of its log",
+        name=name,
+    )
     if function is None:
-        raise PageError(path, 1, f"the recipe has no function `{name}`", remedy)
+        raise PageError(path, 1, message("the recipe has no function `{name}`", name=name), remedy)
     arguments = [argument.arg for argument in function.args.args]
     yields = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function))
     for is_wrong, problem in (
-        (arguments != ["lib", "seed"], f"takes ({', '.join(arguments)}), not (lib, seed)"),
-        (not yields, "yields no log"),
-        (not ast.get_docstring(function), "has no docstring"),
+        (
+            arguments != ["lib", "seed"],
+            message(
+                "the recipe `{name}` takes ({arguments}), not (lib, seed)",
+                name=name,
+                arguments=", ".join(arguments),
+            ),
+        ),
+        (not yields, message("the recipe `{name}` yields no log", name=name)),
+        (
+            not ast.get_docstring(function),
+            message("the recipe `{name}` has no docstring", name=name),
+        ),
     ):
         if is_wrong:
-            raise PageError(path, function.lineno, f"the recipe `{name}` {problem}", remedy)
+            raise PageError(path, function.lineno, problem, remedy)
     return Recipe(name, text)

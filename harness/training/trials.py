@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from harness.core.errors import EnvironmentProblem
+from harness.core.message import message
 from harness.core.run import Run
 from harness.engines.engine import Engine
 from harness.experiment.baseline import failed_runs, job_for
@@ -78,15 +79,25 @@ def run_both(
     first, second = _run_cached(jobs, cache)
     for run in first:
         if run.failure or not run.log:
-            why = run.failure or "it logs nothing"
+            why = run.failure.sentence if run.failure else message("it logs nothing")
             raise EnvironmentProblem(
-                f"the recipe `{recipe.name}` fails unpatched, with {run.probe}: {why}",
+                message(
+                    "the recipe `{recipe}` fails unpatched, with {run}: {why}",
+                    recipe=recipe.name,
+                    run=run.probe,
+                    why=why,
+                ),
                 "correct the recipe; a break is compared with a training that works",
             )
         for name, value in (pair for entry in run.log for pair in entry.items()):
             if math.prod(value.shape) != 1:
                 raise EnvironmentProblem(
-                    f"the recipe `{recipe.name}` logs `{name}` of shape {value.shape}",
+                    message(
+                        "the recipe `{recipe}` logs `{name}` of shape {shape}",
+                        recipe=recipe.name,
+                        name=name,
+                        shape=value.shape,
+                    ),
                     "log one number under each name",
                 )
     return first, second

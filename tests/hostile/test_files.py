@@ -29,6 +29,13 @@ KINDS: dict[str, tuple[Callable[[Path], object], str]] = {
     "too large": (lambda path: path.write_bytes(b"#" * (LARGEST + 1)), "it is too large"),
 }
 
+IN_SPANISH = {
+    "it is not a regular file": "no es un archivo normal",
+    "it is too large": "es demasiado grande",
+    "remedy: ": "solución: ",
+}
+"""What the commands with `--lang es` say."""
+
 PLACES = {
     "a page": ("f/x.md", "show x --breaks ."),
     "a translation": ("f/log-slope-one.es.md", "show log-slope-one --lang es --breaks ."),
@@ -37,6 +44,7 @@ PLACES = {
     "translated probes": ("probes/es.toml", "show log-slope-one --lang es --breaks ."),
     "conventions": ("catalogue.toml", "matrix log-slope-one --breaks ."),
     "the track": ("track.toml", "list --track --breaks ."),
+    "the translated track": ("track.es.toml", "list --track --lang es --breaks ."),
     "a recipe": ("recipes/mine.py", "diff training --breaks ."),
     "settings": ("harness.toml", "doctor harness.toml"),
     "settings of this folder": ("harness.toml", "diff log-slope-one --breaks ."),
@@ -87,10 +95,11 @@ def test_every_command_refuses_such_a_file(place: str, kind: str, tmp_path: Path
     make(tmp_path / file)
     done = harness(*command.split(), cwd=tmp_path)
     shown = " ".join(f"{done.stdout} {done.stderr}".split())
+    table = IN_SPANISH if "--lang es" in command else {}
     assert done.returncode == 2, shown
     assert f"{Path(file).name}:1" in shown
-    assert words in shown
-    assert shown.count("remedy: ") == 1 or command.startswith("check")
+    assert table.get(words, words) in shown
+    assert shown.count(table.get("remedy: ", "remedy: ")) == 1 or command.startswith("check")
     assert "Traceback" not in shown
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Literal, get_args
 from rich.padding import Padding
 from rich.text import Text
 
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, as_message
 from harness.diagnostics import DIAGNOSTICS, Diagnostic
 from harness.pages.catalogue import unknown
 from harness.report.language import ENGLISH, Language
@@ -45,7 +46,8 @@ def read_glossary(say: Language = ENGLISH) -> dict[str, Entry]:
     }
     for item in DIAGNOSTICS:
         outcome = entries.get(item.name)  # `crash` is both
-        text = f"{outcome.text}\n\n{_text(item)}" if outcome else _text(item)
+        text = _text(item, say)
+        text = f"{outcome.text}\n\n{text}" if outcome else text
         entries[item.name] = Entry(item.name, outcome.group if outcome else "diagnostics", text)
     return entries
 
@@ -56,7 +58,7 @@ def find_entry(word: str, say: Language = ENGLISH) -> Entry:
     Raises UsageError, with the nearest words, if there is none.
     """
     entries = read_glossary(say)
-    by_word = {_plain(say(term)): term for term in entries}
+    by_word = {_plain(_name(entry, say)): term for term, entry in entries.items()}
     by_word |= {_plain(term): term for term in entries}
     if _plain(word) not in by_word:
         raise _unknown(word, by_word)
@@ -66,8 +68,9 @@ def find_entry(word: str, say: Language = ENGLISH) -> Entry:
 def show_entry(console: Screen, entry: Entry) -> None:
     """Print a word and its explanation."""
     say = console.say
-    other = f"  ({entry.term})" if say(entry.term) != entry.term else ""
-    console.print(Text(f"{say(entry.term)}{other}", "bold"))
+    name = _name(entry, say)
+    other = f"  ({entry.term})" if name != entry.term else ""
+    console.print(Text(f"{name}{other}", "bold"))
     for paragraph in entry.text.split("\n\n"):
         console.print(Padding(Text(paragraph), (0, 0, 0, 2)))
 
@@ -75,9 +78,20 @@ def show_entry(console: Screen, entry: Entry) -> None:
 def show_glossary(console: Screen, entries: Mapping[str, Entry]) -> None:
     """Print all words, by group."""
     for group in GROUPS:
-        terms = sorted((e.term for e in entries.values() if e.group == group), key=str.casefold)
+        names = [_name(e, console.say) for e in entries.values() if e.group == group]
+        terms = sorted(names, key=_sort_key)
         console.print(Text(console.say(group), "bold"))
         console.print(Padding(Text(", ".join(terms)), (0, 0, 1, 2)))
+
+
+def _name(entry: Entry, say: Language) -> str:
+    """Return the term in the language; a diagnostic has one name."""
+    return entry.term if entry.group == "diagnostics" else say(entry.term)
+
+
+def _sort_key(name: str) -> str:
+    """Return a name without accents, which Unicode sorts after all letters."""
+    return unicodedata.normalize("NFD", name.casefold())
 
 
 def _read(code: str) -> dict[Group, dict[str, str]]:
@@ -86,12 +100,13 @@ def _read(code: str) -> dict[Group, dict[str, str]]:
     return {group: tables[group] for group in GROUPS if group in tables}
 
 
-def _text(diagnostic: Diagnostic) -> str:
-    return (
-        f"A diagnostic. It sees {diagnostic.sees}.\n\n"
-        f"It cannot see: {diagnostic.blind}.\n\n"
-        f"Its cost in forward passes: {diagnostic.cost}."
+def _text(diagnostic: Diagnostic, say: Language) -> str:
+    paragraphs = (
+        say("A diagnostic. It sees {what}.", what=as_message(diagnostic.sees)),
+        say("It cannot see: {what}.", what=as_message(diagnostic.blind)),
+        say("Its cost in forward passes: {cost}.", cost=as_message(diagnostic.cost)),
     )
+    return "\n\n".join(paragraphs)
 
 
 def _plain(word: str) -> str:

@@ -9,7 +9,7 @@ from harness.core.errors import PageError
 from harness.core.finding import Finding
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import read_page
-from harness.pages.translation import fingerprint
+from harness.pages.translation import fingerprint, front_fingerprint, phrases, translated
 from tests.harness.sound_page import SOUND, spoilt, write_page
 
 HEADINGS = {
@@ -26,8 +26,8 @@ HEADINGS = {
 
 def spanish(of: str) -> str:
     text = SOUND[SOUND.index("# Hand") :]
-    for heading, translated in HEADINGS.items():
-        text = text.replace(f"{heading}\n", f"{translated}\n")
+    for heading, other in HEADINGS.items():
+        text = text.replace(f"{heading}\n", f"{other}\n")
     return f'+++\nof = "{of}"\n+++\n{text}'
 
 
@@ -123,6 +123,118 @@ def test_a_changed_original_gives_the_line_to_write_after_review(tmp_path: Path)
 
 def test_the_front_matter_of_the_original_may_change(tmp_path: Path) -> None:
     assert found(tmp_path, original=spoilt('["std"]', '["std", "a/b"]')) == []
+
+
+ASKED = spoilt(
+    "[expect]",
+    """why = "The rule forgets 1/a."
+beware = "At 1 nothing is wrong."
+
+[[ask]]
+probe = "log-of-powers"
+question = "What is a.grad[2]? It should be 0.25."
+answer = "a.grad[2]"
+choices = ["0.25", "1"]
+because = "The rule passes on what it receives."
+
+[[ask]]
+probe = "log-of-ones"
+question = "What is the outcome?"
+answer = "outcome"
+
+[expect]""",
+)
+"""The sound page with questions."""
+
+PREGUNTAS = """why = "La regla olvida 1/a."
+beware = "En 1 no hay nada mal."
+
+[[ask]]
+question = "¿Cuánto es a.grad[2]? Debería ser 0.25."
+choices = ["un cuarto", "uno"]
+because = "La regla pasa lo que recibe."
+
+[[ask]]
+question = "¿Cuál es el resultado?"
+"""
+
+
+def asked_in_spanish(folder: Path, old: str = "", new: str = "", key: str = "") -> Path:
+    """The translation of `ASKED`, with a change in its front matter."""
+    page = read_page(write_page(folder, ASKED))
+    of_front = f'of_front = "{key or front_fingerprint(page)}"'
+    assert old in PREGUNTAS
+    front = f"{of_front}\n{PREGUNTAS.replace(old, new, 1)}+++\n# "
+    text = spanish(fingerprint(page)).replace("+++\n# ", front, 1)
+    return write_page(folder, text, "log-slope-one.es.md")
+
+
+def found_in_questions(folder: Path, old: str = "", new: str = "", key: str = "") -> list[Finding]:
+    path = asked_in_spanish(folder, old, new, key)
+    return check_translation(path, read_page(folder / "log-slope-one.md"))
+
+
+def test_the_questions_are_translated_all_or_not_at_all(tmp_path: Path) -> None:
+    assert found_in_questions(tmp_path) == []
+    page = read_page(tmp_path / "log-slope-one.md")
+    without = write_page(tmp_path, spanish(fingerprint(page)), "log-slope-one.es.md")
+    assert check_translation(without, page) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            '\n[[ask]]\nquestion = "¿Cuál es el resultado?"\n',
+            "",
+            "1 questions, but the original has 2",
+        ),
+        ('choices = ["un cuarto", "uno"]', 'choices = ["uno"]', "question 1 has 1 choices, not 2"),
+        ('because = "La regla pasa lo que recibe."\n', "", "`because` on only one side"),
+        ('resultado?"\n', 'resultado?"\nbecause = "Sí."\n', "question 2 has `because` on only one"),
+        ('why = "La regla olvida 1/a."\n', "", "`why` is translated on only one side"),
+        ('beware = "En 1 no hay nada mal."\n', "", "`beware` is translated on only one side"),
+        ("[[ask]]\n", '[[ask]]\nprobe = "x"\n', "the front matter is not that of a translation"),
+    ],
+)
+def test_questions_out_of_step_are_found(tmp_path: Path, old: str, new: str, words: str) -> None:
+    (finding,) = found_in_questions(tmp_path, old, new)
+    assert words in finding.problem
+
+
+def test_changed_questions_give_the_line_to_write_after_review(tmp_path: Path) -> None:
+    (finding,) = found_in_questions(tmp_path, key="0" * 12)
+    assert "the front matter of the original has changed" in finding.problem
+    page = read_page(tmp_path / "log-slope-one.md")
+    assert f'write `of_front = "{front_fingerprint(page)}"`' in finding.remedy
+    other = read_page(write_page(tmp_path, ASKED.replace("forgets", "has lost")))
+    assert front_fingerprint(other) != front_fingerprint(page)
+    assert fingerprint(other) == fingerprint(page)
+
+
+def test_a_page_without_questions_has_none_to_translate(tmp_path: Path) -> None:
+    path = asked_in_spanish(tmp_path)
+    page = read_page(write_page(tmp_path))
+    problems = [finding.problem for finding in check_translation(path, page)]
+    assert "2 questions, but the original has 0" in problems
+    assert "`why` is translated on only one side" in problems
+
+
+def test_a_translated_page_has_its_questions_and_keeps_its_answers(tmp_path: Path) -> None:
+    path = asked_in_spanish(tmp_path)
+    page = read_page(tmp_path / "log-slope-one.md")
+    shown = translated(page, path)
+    first, second = shown.front.ask  # type: ignore[union-attr]
+    assert (first.question, first.answer) == (
+        "¿Cuánto es a.grad[2]? Debería ser 0.25.",
+        "a.grad[2]",
+    )
+    assert first.choices == ("un cuarto", "uno")
+    assert second.because == ""
+    said = phrases(page, shown)
+    assert said["The rule forgets 1/a."] == "La regla olvida 1/a."
+    assert said["1"] == "uno"
+    assert "" not in said
 
 
 def test_a_file_named_for_no_language_is_found(tmp_path: Path) -> None:

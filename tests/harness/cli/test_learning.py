@@ -49,7 +49,7 @@ def test_the_welcome_says_where_one_is() -> None:
     record(prediction("crash", "crash"), prediction("crash", "crash", probe="other", right=False))
     done = dialogue([], LANG="es_ES.UTF-8")
     assert len(done.lines) == 6
-    assert f"Recorrido: 3 de {len(TRACK)} páginas. Predicciones: 1 de 2 acertadas." in done.lines
+    assert f"Itinerario: 3 de {len(TRACK)} páginas. Predicciones: 1 de 2 acertadas." in done.lines
     assert f"harness start      página 4 de {len(TRACK)}: {TRACK[3]}" in done.lines
 
 

@@ -6,20 +6,26 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+import typer
 
 from harness.answer_key.outcome import KINDS
+from harness.cli.app import open_app
+from harness.cli.help import commands_in, paragraphs, parameters_of, usage_words
 from harness.cli.prediction import CHOICES, read_prediction
 from harness.core.errors import PageError, UsageError
 from harness.core.message import message, verbatim
 from harness.core.run import Failure
 from harness.core.vocabulary import Loss, Outcome, PageKind, Stage
+from harness.diagnostics import DIAGNOSTICS
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import prepare
 from harness.pages.catalogue import open_catalogue
+from harness.pages.front_matter import _REMEDIES
+from harness.pages.front_matter import KINDS as KINDS_OF_PAGES
 from harness.pages.page import Page
-from harness.report.glossary import GROUPS
+from harness.report.glossary import GROUPS, read_glossary
 from harness.report.language import ENGLISH, VARIABLES, open_language, read_translations
 from harness.report.listing import PLURALS
 from harness.report.terminal import BRIEF
@@ -28,7 +34,7 @@ from harness.runs.oracles import LIBRARIES, run_on_library
 from harness.training.experiment import Crash
 from harness.training.statistics import Shift
 from tests.harness.bundled import CATALOGUE, bundled_pages
-from tests.harness.report.templates import ROOT, templates_in
+from tests.harness.report.templates import ROOT, templates_in, templates_of_errors
 
 SPANISH = open_language("es")
 FIRST_LESSONS = [page for page in bundled_pages() if page.front.level == 1]
@@ -37,18 +43,29 @@ ENGLISH_WORDS = re.compile(
 )
 
 
-ROOMS = ("core", "runs", "answer_key", "diagnostics", "experiment", "learn")
-"""The rooms that make the messages of a report."""
+ROOMS = (
+    *("core", "runs", "answer_key", "diagnostics", "experiment", "training", "grade", "learn"),
+    *("pages", "patch", "engines", "cli", "report", "check", "matrix", "sandbox"),
+)
+"""The rooms whose messages a person sees in the reports and errors of the commands for learners."""
+
+ENGLISH_ONLY = {"experiment/exploration.py", "pages/conventions.py"}
+"""Files with errors for the authors of engines and catalogues, which are not translated."""
 
 RENDERERS = [
     ROOT / "report" / "terminal.py",
     ROOT / "report" / "full.py",
     ROOT / "report" / "training.py",
+    ROOT / "report" / "listing.py",
+    ROOT / "report" / "myth.py",
+    ROOT / "report" / "exercise.py",
+    ROOT / "report" / "glossary" / "__init__.py",
+    ROOT / "cli" / "app.py",
+    ROOT / "cli" / "help.py",
     ROOT / "cli" / "prediction.py",
     ROOT / "cli" / "questions.py",
     ROOT / "cli" / "break_.py",
     ROOT / "cli" / "session.py",
-    ROOT / "report" / "listing.py",
     ROOT / "report" / "progress.py",
     *(
         ROOT / "cli" / f"{name}.py"
@@ -60,10 +77,36 @@ VOCABULARY = {
     *(word for words in (Outcome, Stage, Loss, PageKind, Shift, Crash) for word in get_args(words)),
     *KINDS,
     *GROUPS,
-    *PLURALS.values(),
     *BRIEF.values(),
     "guard-lost",
+    *(kind.noun for kind in KINDS_OF_PAGES),
+    *_REMEDIES.values(),
+    *PLURALS.values(),
+    *(text for item in DIAGNOSTICS for text in (item.sees, item.blind, item.cost)),
+    *(term for term, entry in read_glossary().items() if entry.group == "terms"),
+    *("Arguments", "Options", "Commands"),
+    *("family", "level", "kind"),  # by which `harness list` selects
 }
+
+
+def templates_of_help() -> Iterator[str]:
+    """What `--help` of any command shows, except for names."""
+    for command in commands_in(typer.main.get_command(open_app())):
+        for text in (command.help, command.epilog):
+            yield from paragraphs(text or "")
+        yield from usage_words(command).values()
+        for parameter in parameters_of(command):
+            yield from filter(None, (parameter.help, parameter.metavar))
+
+
+def templates_of_errors_by_place() -> list[tuple[str, str | None]]:
+    return [
+        (f"{file.relative_to(ROOT)}:{line}", template)
+        for room in ROOMS
+        for file in sorted((ROOT / room).rglob("*.py"))
+        if file.relative_to(ROOT).as_posix() not in ENGLISH_ONLY
+        for line, template in templates_of_errors(file)
+    ]
 
 
 def templates_of_messages() -> list[tuple[str, str | None]]:
@@ -73,6 +116,7 @@ def templates_of_messages() -> list[tuple[str, str | None]]:
         (f"{file.relative_to(ROOT)}:{line}", template)
         for file in files
         for line, template in templates_in(file, "message")
+        if template or file != ROOT / "report" / "language.py"  # which is called with templates
     ]
 
 
@@ -85,9 +129,14 @@ def test_every_message_is_made_from_a_literal_template() -> None:
     assert [place for place, template in templates_of_messages() if not template] == []
 
 
+def test_no_error_is_put_together_from_strings() -> None:
+    assert [place for place, template in templates_of_errors_by_place() if template is None] == []
+
+
 def test_every_template_has_a_spanish_translation_and_every_translation_a_template() -> None:
     messages = {template for _, template in templates_of_messages()}
-    templates = {*messages, *templates_of_renderers(), *VOCABULARY}
+    errors = {template for _, template in templates_of_errors_by_place()}
+    templates = {*messages, *templates_of_renderers(), *errors, *templates_of_help(), *VOCABULARY}
     assert templates - SPANISH.translations.keys() == set()
     assert SPANISH.translations.keys() - templates == set()
 
