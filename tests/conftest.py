@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Give each test a learner of its own; the folder is created when something is recorded."""
+    """Give each test its own learner; the folder is created when something is recorded."""
     name = hashlib.sha256(item.nodeid.encode()).hexdigest()
     os.environ[_DATA] = str(Path(os.environ[_HOME]) / "data" / name)
 

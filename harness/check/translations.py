@@ -104,7 +104,7 @@ def _outdated(text: Text, page: Page, key: str, before: str | None, now: str) ->
 
 
 def _check_questions(front: TranslationFront, text: Text, page: Page) -> Iterator[Finding]:
-    """Compare what is translated of the front matter: all of it must be, or nothing."""
+    """Compare the translated front matter: either all of it is translated, or none."""
     original = page.front
     if not isinstance(original, Break | TrainingBreak):
         yield text.finding(2, f"{original.noun} has no why, beware or questions", "remove them")
@@ -128,7 +128,7 @@ def _check_questions(front: TranslationFront, text: Text, page: Page) -> Iterato
 
 
 def _check_linked_language(path: Path, text: Text) -> Iterator[Finding]:
-    """Warn of links to a page that is translated into the language of this translation."""
+    """Warn about links to the original of a page that this language has a translation of."""
     language = path.suffixes[0]
     for target, line in link_targets(text):
         file, mark, heading = target.partition("#")

@@ -94,7 +94,7 @@ class _Prepared:
     change: PatchedEngine | Report
     """The engine and the change, from the patch or from a cached report."""
     run: Callable[[Callable[[Report], None]], Report]
-    """Runs it; its argument takes the report on the outcomes, once they are known."""
+    """Runs it; the argument is called with the outcomes as soon as they are known."""
     probes: Sequence[Probe]
     questions: Sequence[Asked]
 

@@ -91,7 +91,7 @@ def _start(session: Session, task: Page, path: Path) -> int:
 
 
 def _record(session: Session, task: Page, killed: bool) -> None:
-    """Remember the attempt; from the second failure on, say which help there is."""
+    """Record the attempt; from the second failure on, say what help there is."""
     from harness.learn.events import Attempt
     from harness.learn.lesson import FAILURES, STEPS
 
@@ -109,7 +109,7 @@ def _record(session: Session, task: Page, killed: bool) -> None:
 
 
 def _show_hint(session: Session, task: Page) -> int:
-    """Show the next hint; once all were shown, all again."""
+    """Show the next hint, or all of them again once all have been shown."""
     from harness.learn.events import Hint
     from harness.learn.lesson import hints_of
     from harness.report.terminal import show_section

@@ -1,4 +1,4 @@
-"""`harness grade SUITE`: grade a test suite that one does not trust."""
+"""`harness grade SUITE`: grade an untrusted test suite."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The help of the commands in another language.
+"""The commands' help in another language.
 
-Our texts are templates, which are looked up as those of a report. What typer adds, such as the
+Our texts are templates, which are looked up like those of a report. What typer adds, such as the
 headings, are its own templates, and are looked up too.
 """
 
@@ -49,7 +49,7 @@ def paragraphs(text: str) -> list[str]:
 
 
 def usage_words(command: Any) -> dict[str, str]:
-    """Return what stands for options and commands in the line of the usage, by attribute."""
+    """Return the placeholders for options and commands in the usage line, by attribute."""
     names = ("options_metavar", "subcommand_metavar")
     return {name: text for name in names if (text := getattr(command, name, None))}
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from harness.pages.page import Page
 
 NOT_TO_DO = ("variant", "control")
-"""The kinds of pages that serve the harness: nobody has to do them."""
+"""The kinds of pages that serve the harness; learners need not do them."""
 
 
 def list_pages(
@@ -81,7 +81,7 @@ def list_pages(
 def _with_value(
     pages: Iterable[Page], what: str, wanted: str | None, value_of: Callable[[Page], str]
 ) -> tuple[Page, ...]:
-    """Return the pages with a value; all if none is wanted.
+    """Return the pages with this value, or all pages if it is None.
 
     Raises UsageError, with the nearest values, if no page has it.
     """

@@ -64,7 +64,7 @@ class _Item:
     """None for all losses of the probe."""
     question: Asked | None = None
     others: bool = False
-    """Whether the page asks more about this probe, so that the answer shows no numbers."""
+    """Whether the page asks more about this probe; then the answer shows no numbers."""
 
     @property
     def is_outcome(self) -> bool:
@@ -77,7 +77,7 @@ def _asks_for_outcome(question: Asked) -> bool:
 
 
 def meaning(outcome: Outcome, say: Language = ENGLISH) -> str:
-    """Return what an outcome is, in a few words; empty for one that no run has."""
+    """Return the meaning of an outcome in a few words; empty if no run can have it."""
     return {
         "silent-corruption": say("a wrong number or shape, and no error"),
         "crash": say("an error"),
@@ -141,7 +141,7 @@ def predict(
 
 
 def _items(page: Page, probes: Sequence[Probe], questions: Sequence[Asked]) -> Iterator[_Item]:
-    """Yield what to ask: of each probe the outcome, for each loss where the page says they differ;
+    """Yield what to ask: each probe's outcome, for each loss if the page says they differ;
     then the page's questions about it.
     """
     for probe in probes:
@@ -245,7 +245,7 @@ def _answered(
 
 
 def _reason(item: _Item, run: RunReport, report: Report, say: Language) -> str:
-    """Return why the run ends in this way, as the page says it if it does."""
+    """Return why the run ends this way, in the page's words if the page says why."""
     asked = item.question.question if item.question else ""
     because = next((q.because for q in report.questions if asked and q.question == asked), "")
     if because or (item.others and run.outcome == "silent-corruption"):
@@ -297,7 +297,7 @@ def ask_moves(console: Screen, metrics: Sequence[str]) -> dict[str, str]:
 
 
 def _ask_move(console: Screen, metric: str, moves: Mapping[str, str]) -> str:
-    """Return the first letter of a move; empty if the metric is skipped."""
+    """Return the first letter of a direction; empty if the metric is skipped."""
     while True:
         answer = console.input(Text(f"  {metric} > ")).strip().lower()[:1]
         if not answer or answer in moves:

@@ -82,7 +82,7 @@ def _summary(way: Way) -> dict[str, object]:
 
 
 def _reset(session: Session, yes: bool) -> int:
-    """Remove all events. Raises UsageError if nobody can be asked, and NotUsable."""
+    """Remove all events. Raises UsageError without a terminal to ask on, and NotUsable."""
     say, database = session.console.say, session.journal.database
     if not yes:
         if not session.is_interactive:

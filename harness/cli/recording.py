@@ -43,5 +43,5 @@ def record_break(
 
 
 def _line(text: str) -> str:
-    """Return a text as an event may hold it: an answer that was typed may contain anything."""
+    """Return a text in a form that an event can store: a typed answer may contain anything."""
     return shortened(visible(" ".join(text.split())), events.LONGEST)

@@ -1,4 +1,4 @@
-"""How the result of a grading is shown, and where: the options of `harness grade` about it."""
+"""The options of `harness grade` that say how its result is shown, and where."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="List all breaks that g
 
 @dataclass(frozen=True)
 class Results:
-    """The choices of a command, checked before anything is graded."""
+    """The choices made on the command line, checked before anything is graded."""
 
     form: Format
     feedback: Feedback

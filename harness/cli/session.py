@@ -35,7 +35,7 @@ would not notice them."""
 
 
 class Background(Generic[Result]):
-    """A function that is called in a thread of its own.
+    """A function call in a thread of its own.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Background(Generic[Result]):
 
     def __init__(self, function: Callable[[Callable[[Result], None]], Result]) -> None:
         self.first: Result | None = None
-        """What the function knows before it ends, if it has said so."""
+        """The first version of the result, if the function has given one."""
         self.done = 0
         """The number of runs that have ended."""
         self.last = ""
@@ -290,7 +290,7 @@ class Session:
     def translated(self, page: Page) -> Page:
         """Return the page in the session's language; the page itself if it is not translated.
 
-        The console then says the page's questions, and why and beware, in that language too.
+        The console then shows the page's questions, `why` and `beware` in that language too.
         """
         path = self.catalogue.translations(page.id).get(self.language.code)
         if path is None:

@@ -1,4 +1,4 @@
-"""`harness start`: the track, page by page, from where you left it."""
+"""`harness start`: the track, page by page, from where you left off."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class Baseline:
         return {(probes[item[0]].name, item[1]): self._clean[keys[item]] for item in job.items}
 
     def clean_runs(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, Run]:
-        """Return the clean engine's runs alone, which needs no oracle.
+        """Return only the clean engine's runs, which need no oracle.
 
         Raises EnvironmentProblem if the engine does not load.
         """
@@ -243,7 +243,7 @@ class Baseline:
         return [results[item] for item in job.items]
 
     def broken_alone(self, engine: Engine, probes: Sequence[Probe]) -> list[Run]:
-        """Return a broken engine's runs with nothing measured, as far as an outcome needs them."""
+        """Return a broken engine's runs without measurements: only what an outcome needs."""
         job = job_for(engine, probes, self.limits or Limits())
         job = msgspec.structs.replace(job, trailed=False)
         try:

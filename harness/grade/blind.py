@@ -1,9 +1,9 @@
 """Blind trials: does a test fail because of what the engine does, or because of how it is written?
 
-Broken engines and their twins run in random order, in children that are given the same of both. A
-break counts as killed only by what fails on every broken engine and on none of the twins; what
-fails on a twin recognises code. An end by a signal, a limit or an exit is not a failure: anyone can
-end a process.
+Broken engines and their twins run in random order, in children that receive the same input for
+both. A break counts as killed only by what fails on every broken engine and on none of the twins;
+what fails on a twin recognises code. An end by a signal, a limit or an exit is not a failure:
+anyone can end a process.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from harness.pages.probe import Probe
 from harness.runs.cache import Cache
 
 ROUNDS = 3
-"""Each has a broken engine and a twin of its own. Something that fails at random half of the time
-passes all rounds in one case of 64."""
+"""Each round has a broken engine and a twin of its own. A probe that fails at random half of
+the time passes all rounds in one case of 64."""
 
 TEST_FAILED = "test"
-"""What raises the alarm if a test fails."""
+"""The name that stands for a diagnostic if a test fails."""
 
 _ENDS = {
     *("SystemExit", "KeyboardInterrupt", "ProcessExit", "ForgedResult"),
@@ -44,11 +44,11 @@ class Trial:
     """What the probes do on broken engines and on twins."""
 
     killed: set[Catch] = field(default_factory=set)
-    """The alarms on every broken engine, of probes that raise none on any twin."""
+    """The alarms raised on every broken engine by probes that raise none on any twin."""
     recognised: set[str] = field(default_factory=set)
-    """The probes that raise an alarm on a twin, whatever it is."""
+    """The probes that raise any alarm on a twin."""
     ended: dict[str, str] = field(default_factory=dict)
-    """The probes that a signal, a limit or an exit ended on a broken engine or a twin, and how."""
+    """The probes ended by a signal, a limit or an exit on a broken engine or a twin, and how."""
 
 
 def run_trial(
@@ -71,11 +71,11 @@ def run_trial(
     context : Context
         The engine, and the clean runs.
     seed : bytes
-        What nobody can know who wrote the probes, if they are not to be trusted.
+        Must be unknown to the author of untrusted probes.
     rounds : int
-        How many pairs to run; fewer if nothing can count any more.
+        How many pairs to run; fewer if no probe can count any more.
     cache : Cache, optional
-        For a seed that is used again.
+        Only useful for a seed that is used again.
     """
     baseline = context.baseline
     clean = baseline.clean(context.engine, probes)

@@ -21,9 +21,9 @@ class Calls:
         sys.setprofile(self._note)
 
     def stop(self) -> bool:
-        """End the recording; return whether nothing was lost.
+        """End the recording; return whether it is complete.
 
-        Python stops profiling when the stack has no room left for the function that records.
+        Python stops profiling if the stack has no room left for the recording function.
         """
         complete = sys.getprofile() == self._note
         threading.setprofile(None)
@@ -31,13 +31,13 @@ class Calls:
         return complete
 
     def take(self) -> Collection[CodeType]:
-        """Return what has been called since the last time."""
+        """Return what has been called since the last call of this method."""
         called, self._called = self._called, {}
         return called.values()
 
     @contextmanager
     def recorded(self, into: dict[int, CodeType]) -> Iterator[None]:
-        """Add what is called in this context to a table, and to what is recorded around it."""
+        """Add what is called in this context to a table, and to any enclosing recording."""
         outer, self._called = self._called, {}
         try:
             yield

@@ -11,7 +11,7 @@ from harness.engines.swapping import Functions, Pair, differ
 
 
 class Code:
-    """The functions of an engine, numbered; every process that reads its files numbers them alike.
+    """The numbered functions of an engine; every process that reads its files numbers them alike.
 
     Parameters
     ----------
@@ -33,12 +33,12 @@ class Code:
         }
 
     def numbers(self, codes: Iterable[CodeType]) -> set[int]:
-        """Return the numbers of those code objects that are the engine's."""
+        """Return the numbers of the code objects that belong to the engine."""
         own = [code for code in codes if code.co_filename in self.paths]
         return {self._numbers.get((code.co_filename, code), -1) for code in own}
 
     def changed(self, pairs: Sequence[Pair]) -> set[int]:
-        """Return the numbers of the functions that do something else after a swap."""
+        """Return the numbers of the functions that behave differently after a swap."""
         return self.numbers(old for old, new in pairs if differ(old, new))
 
     def functions(self, called: Collection[CodeType]) -> Functions:

@@ -1,7 +1,7 @@
-"""In the confined process: collect a suite that nobody trusts, and run its tests in forks.
+"""In the confined process: collect an untrusted suite, and run its tests in forks.
 
 The process is sent one run at a time. Each run has a fork and a pipe of its own, and when it has
-ended, every process that it has left is killed and the scratch folder is emptied. After the
+ended, every process that it left behind is killed and the scratch folder is emptied. After the
 collection, the suite may have changed anything in this process. It can forge what it likes, but
 nothing here says which run is a break.
 """

@@ -1,4 +1,4 @@
-"""An exercise: a suite of tests that a break passes; the learner writes what kills it.
+"""An exercise: a test suite that a break survives; the learner writes what kills the break.
 
 The suite is a `python` block of plain test functions, `def test_...(lib)`. They run in the child
 like probes, on the clean engine and on broken ones, so the report says how far the fault got in

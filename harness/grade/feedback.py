@@ -1,4 +1,4 @@
-"""What may be shown of a suite's result.
+"""What feedback may show of a suite's result.
 
 `disclose` is the only place that decides it: the formats see a `Grade` and never the whole result.
 """
@@ -22,7 +22,7 @@ Feedback = Literal["score", "stage", "names"]
 
 
 class ShownBreak(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be shown of one break; what may not is unset."""
+    """What may be shown of one break; everything else is unset."""
 
     break_: str | UnsetType = msgspec.field(name="break", default=UNSET)
     title: str | UnsetType = UNSET

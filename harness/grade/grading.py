@@ -1,6 +1,6 @@
-"""Grading a suite that nobody trusts: correct engines first, then every break and its twin.
+"""Grading an untrusted suite: correct engines first, then every break and its twin.
 
-The order is that of the design: the tests must pass on the engine without a break, three times, and
+The order matters: the tests must pass on the engine without a break, three times, and
 on every correct engine; only then are breaks tried. A test kills a break if it passes on its twin
 and fails on it under two rewrites. The parent never imports the suite: see
 `harness.grade.confined` for where it runs.
@@ -31,13 +31,13 @@ from harness.grade.protocol import Codes, Ended
 from harness.grade.suite import BreakResult, CorrectEngine, Fate, SuiteReport
 
 Progress = Callable[[int, int], None]
-"""A function that is called with the numbers of breaks that are done, and of all."""
+"""Called with the number of breaks that are done, and the number of all."""
 
 TIMES = 3
 """How often the tests are run on the engine without a break."""
 
 _MOST_RECOGNISED, _FEW = 0.1, 3
-"""A suite is not gradable if tests fail on a larger share of the twins, and on more than a few."""
+"""A suite is not gradable if tests fail on a larger share of the twins and on more than a few."""
 
 _LONGEST_REASON = 1500
 
@@ -105,7 +105,7 @@ class _Grading:
     """The number of twins on which a test fails."""
     twins: int = 0
     recognised: int = 0
-    """The number of breaks for which a twin was run, and of those where a test failed on it."""
+    """The number of breaks whose twin was run, and of those where a test failed on it."""
 
     def name(self, test: int) -> str:
         """Return the id of a test."""
@@ -188,7 +188,7 @@ class _Grading:
     def _failed_twice(self, codes: Codes) -> list[int]:
         """Return the tests that fail on a correct engine; those that fail only once are flaky.
 
-        A test that calls no changed function is not run: it would do what it did before.
+        A test that calls no changed function is not run: it would behave as before.
         """
         failed = self._failed(codes)
         if not failed:
@@ -205,7 +205,7 @@ class _Grading:
             return set()
         observed = self.processes.observe(codes, tests)
         if observed.path == "reloaded" and len(tests) < len(self.counted):
-            # What the collection ran has changed, too, and may matter to any test.
+            # What ran during the collection has also changed, and may matter to any test.
             tests = list(self.counted)
             observed = self.processes.observe(codes, tests, reload=True)
         missing = [test for test in tests if test not in observed.ended]
@@ -231,7 +231,7 @@ class _Grading:
         self.results = [results[mutant.page.id] for mutant in self.plan.breaks]
 
     def _is_doubtful(self, mutant: Mutant) -> bool:
-        """Whether a break was killed by a test that does not count any more."""
+        """Whether a break was killed by a test that no longer counts."""
         killer = self.killers.get(mutant.page.id)
         return killer is not None and killer not in self.counted
 
@@ -304,7 +304,7 @@ class _Grading:
                 self.processes.observe(codes, chosen, trail=True)
                 for codes in (marked.broken, marked.clean)
             )
-        except NotGradable:  # which comes too late to matter
+        except NotGradable:  # too late to matter
             return None
         if "reloaded" in (broken.path, clean.path):
             return None
@@ -326,7 +326,7 @@ class _Trial:
         self.twin_path: str | None = None
         """How the twin was run; None if it was not."""
         self.excluded: set[int] = set()
-        """Tests that have ended the process, or did not end."""
+        """The tests that ended the process, or did not end."""
         self.reaching = grading.reaching(mutant.files.codes)
         # Who goes first is drawn, so that the position of a run says nothing about it.
         self.twin_first = grading.random.random() < 0.25
@@ -390,7 +390,7 @@ class _Trial:
     def _first_failure(
         self, codes: Codes, tests: Sequence[int], until: int | None = None
     ) -> int | None:
-        """Return the first test that fails. One that ends the process, or hangs, does not."""
+        """Return the first test that fails. Ending the process, or hanging, is not a failure."""
         pending = list(tests)
         while pending:
             observed = self._observe(codes, pending, until)

@@ -1,7 +1,7 @@
-"""Merging: the clean and the broken version of a file as one text that contains both.
+"""Merging the clean and the broken version of a file into one text that contains both.
 
 Each place where the versions differ becomes an `if` whose branches are the two versions. Its
-condition always has the same value, which no compiler folds. So a text that behaves like the
+condition always has the same value, but no compiler folds it. So a text that behaves like the
 clean version and one that behaves like the broken version have the same names, constants and
 lines; only the value of the conditions differs.
 """
@@ -29,7 +29,7 @@ BLOCKS = ("body", "orelse", "finalbody")
 
 @dataclass(frozen=True)
 class Place:
-    """Lines of the clean text, from `first` up to but without `end`, and what replaces them."""
+    """Lines of the clean text, from `first` up to but excluding `end`, and their replacement."""
 
     first: int
     end: int
@@ -51,7 +51,7 @@ class Merger:
     fresh: Callable[[], str]
     """Returns a name that the file does not use."""
     changed: list[Function] = field(default_factory=list)
-    """The functions that hold a difference, innermost only, and those inside one."""
+    """The innermost functions that contain a difference, and the functions inside them."""
     places: list[Place] = field(default_factory=list)
     """Where the merged text differs from the clean one; a place may be inside another."""
     _functions: list[tuple[Function, Place]] = field(default_factory=list)
@@ -143,7 +143,7 @@ def _last(statement: ast.stmt) -> int:
 
 
 def _header(statement: ast.stmt) -> list[str | None]:
-    """Return everything of a statement but its blocks."""
+    """Return everything in a statement except its blocks."""
     return [
         ast.dump(item) if isinstance(item, ast.AST) else repr(item)
         for name, value in ast.iter_fields(statement)

@@ -1,4 +1,4 @@
-"""What a grading depends on besides the suite; prepared once for any number of suites."""
+"""Everything that grading needs besides the suite, prepared once for any number of suites."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class GradingPlan:
     variants: tuple[Mutant, ...]
     """Correct engines, besides the engine itself."""
     seed: bytes
-    """The secret from which rewrites and orders are drawn; who knows it can recognise a break."""
+    """The secret seed of rewrites and orders; a suite that knows it can recognise a break."""
     limits: Limits = LIMITS
     allow_conftest: bool = False
     stages: bool = True

@@ -1,4 +1,4 @@
-"""The confined processes that hold a suite: one for the engine, and one for each that is loaded."""
+"""The confined processes of a suite: one for the engine, and one for each engine that is loaded."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from harness.sandbox.limits import Limits
 from harness.sandbox.worker import NoFrame, Worker, hosted_worker
 
 PATIENCE, CPU_PATIENCE = 30.0, 2
-"""Seconds that the tests may take on a changed engine, besides twenty times their time without; of
+"""Seconds that the tests may take on a changed engine, besides twenty times their usual time; of
 waiting, and of processor time."""
 
 MOST_LOST, MOST_LATE = 3, 6
-"""A suite is given up after its process has ended so often, or after so many runs out of time."""
+"""Grading stops after the process has ended this often, or after this many runs out of time."""
 
 _FORKS = 3000
-"""The processes that one suite may start in all."""
+"""The number of processes that one suite may start in all."""
 
 
 class NotGradable(Exception):
@@ -52,7 +52,7 @@ class NotGradable(Exception):
 
 @dataclass(frozen=True)
 class Observed:
-    """What the tests found on an engine."""
+    """The results of the tests on an engine."""
 
     ended: Mapping[int, Ended] = field(default_factory=dict)
     """The tests that ended."""
@@ -127,7 +127,7 @@ class Processes:
         return process
 
     def _accept(self, collected: Collected) -> None:
-        """Take the tests, whose ids a hostile suite chooses as it likes. Raises NotGradable."""
+        """Accept the tests, whose ids a hostile suite may choose freely. Raises NotGradable."""
         tests = collected.tests
         if collected.problem:
             raise NotGradable(collected.problem)
@@ -203,7 +203,7 @@ class Processes:
 
 
 def _hidden(folders: Iterable[Path], plan: GradingPlan) -> tuple[str, ...]:
-    """Return those folders that hold nothing which the process needs."""
+    """Return the folders that contain nothing that the process needs."""
     needed = [Path(sys.prefix), Path(sys.base_prefix), Path(tempfile.gettempdir())]
     needed += [PACKAGES / "harness", plan.engine.root]
     needed = [path.resolve() for path in needed]

@@ -1,4 +1,4 @@
-"""What the grader sends to the confined process that holds a suite, and what comes back.
+"""The messages between the grader and the confined process that runs a suite.
 
 The process is sent compiled code for one run at a time, and nothing that says what the code is: a
 correct engine, a twin and a break are the same kind of `Run`.
@@ -67,7 +67,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
 
     test: int
     result: Literal["passed", "failed", "other"]
-    """`other` for a test that is skipped or expected to fail."""
+    """`other` means that the test is skipped or expected to fail."""
     seconds: Annotated[float, msgspec.Meta(ge=0, le=1e6)]
     message: Annotated[str, msgspec.Meta(max_length=LONGEST_MESSAGE)] = ""
     """The last line of a failure."""

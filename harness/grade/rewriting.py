@@ -1,4 +1,4 @@
-"""Rewriting: other code for a function, which does exactly the same.
+"""Rewriting a function into different code that does exactly the same.
 
 Every rewrite preserves results bit for bit, the order of evaluation, exceptions, signatures and
 closures. No operands are exchanged and nothing is re-associated: `a + b` may concatenate or record
@@ -249,7 +249,7 @@ class _Expressions(ast.NodeTransformer):
         self._random = random
 
     def visit(self, node: ast.AST) -> Any:
-        """Leave out what is not evaluated as it is written, and what belongs to another scope."""
+        """Skip what is not evaluated as written, and what belongs to another scope."""
         return node if isinstance(node, _LEFT_OUT) else super().visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
@@ -269,7 +269,7 @@ class _Expressions(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """The order of named arguments does not matter if nothing is computed for them."""
+        """The order of keyword arguments does not matter if evaluating them computes nothing."""
         if not (isinstance(node.func, ast.Name) and node.func.id in ("super", "dict")):
             self.generic_visit(node)
         simple = (isinstance(each.value, ast.Name | ast.Constant) for each in node.keywords)

@@ -20,7 +20,7 @@ from harness.grade.calls import CALLS
 
 
 def failing(items: Sequence[pytest.Item], order: Sequence[int], *, stop: bool) -> Iterator[int]:
-    """Run the tests in this order; yield those that fail, only the first one with `stop`."""
+    """Run the tests in this order; yield those that fail, or only the first one with `stop`."""
     outcomes = Outcomes()
     items[0].config.pluginmanager.register(outcomes)
     for position, index in enumerate(order):
@@ -78,7 +78,7 @@ class Record:
     """What a test has called, with its fixtures."""
 
     called: Collection[CodeType] | None = None
-    """None before the test has ended, and if something was lost."""
+    """None until the test has ended, and if the recording is incomplete."""
 
 
 class Recording:
@@ -126,7 +126,7 @@ def fix_hypothesis() -> None:
 
 
 def be_silent(config: pytest.Config) -> None:
-    """Discard everything that is printed, and restart pytest's capturing."""
+    """Discard everything that is printed, and restart pytest's capture."""
     config.option.tbstyle = "native"  # nobody reads it, and this is the fastest
     config.option.usepdb = False
     capture = config.pluginmanager.getplugin("capturemanager")

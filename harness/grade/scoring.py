@@ -24,12 +24,12 @@ Points = Annotated[float, msgspec.Meta(ge=0.1, le=1e6)]
 class Weights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How much each break counts: what a file of weights states.
 
-    The weight of a break is the one of its id, else of its family, else of its level, else 1. A
+    A break's weight is that given for its id, else for its family, else for its level, else 1. A
     break of weight 0 is left out.
     """
 
     points: Points = 100.0
-    """What a suite gets that kills every break."""
+    """The points of a suite that kills every break."""
     breaks: dict[str, Weight] = {}
     families: dict[str, Weight] = {}
     levels: dict[int, Weight] = {}
@@ -58,18 +58,18 @@ EVEN = Weights()
 
 
 class Score(msgspec.Struct, frozen=True):
-    """How many of some breaks are killed, and what they are worth."""
+    """How many breaks of a group are killed, and what they are worth."""
 
     killed: int
     of: int
     score: float | None
-    """The share of their weight that belongs to killed ones, in percent; None without breaks."""
+    """The killed breaks' share of the total weight, in percent; None without breaks."""
     points: float
     max_points: float
 
 
 class Scores(msgspec.Struct, frozen=True):
-    """The score of a suite, in all, by level and by family."""
+    """The score of a suite: in total, by level and by family."""
 
     total: Score
     levels: dict[int, Score]

@@ -61,7 +61,7 @@ class Attack(msgspec.Struct, frozen=True):
     runs: list[RunReport]
     """The runs of the probes; those of tests have no report."""
     recognised: list[str] = []
-    """The tests and probes that fail on a twin too, a correct engine with other code."""
+    """The tests and probes that also fail on a twin, a correct engine with different code."""
     ended: dict[str, str] = {}
     """The tests and probes that ended by a signal, a limit or an exit, which is not a kill."""
 
@@ -229,7 +229,7 @@ def _furthest(
 
 
 def recognises(test: str) -> Message:
-    """Return what is said of a test that fails on a twin."""
+    """Return the message about a test that fails on a twin."""
     return message(
         "`{test}` fails on a correct engine that is written in another way: it recognises code, "
         "not behaviour",

@@ -19,7 +19,7 @@ from harness.pages.probe import parse_python
 
 
 def is_suite_file(path: Path) -> bool:
-    """Whether a file has tests as pytest finds them, and none that takes the engine as `lib`.
+    """Whether a file has tests that pytest would find, and none that takes the engine as `lib`.
 
     Raises PageError for a file that cannot be read or is not Python text.
     """
@@ -38,7 +38,7 @@ def _holds_tests(node: ast.ClassDef) -> bool:
 def attack_with_suite(
     path: Path, breaks: Sequence[str], context: Context, seed: bytes
 ) -> tuple[list[Soundness], list[Attack]]:
-    """Grade a suite on some breaks; return whether it can be judged, and what it does to each.
+    """Grade a suite on some breaks; return whether it can be judged, and the fate of each break.
 
     Raises UsageError for a break that does not exist, EnvironmentProblem if no process can be
     started.

@@ -103,7 +103,8 @@ def _spliced(clean: str, tree: ast.Module, places: Sequence[Place]) -> str:
     """Return the text of a merged tree, in which unchanged code keeps its lines.
 
     So what the import runs compiles to the same code: a call that spans two lines is compiled to
-    other code than the same call in one. If lines cannot be replaced, all are written anew.
+    different code than the same call on one line. If lines cannot be replaced, all of them are
+    written anew.
     """
     lines = lines_of(clean)
     for place in reversed(_outermost(places)):
@@ -165,7 +166,7 @@ def _declared(tree: ast.Module) -> set[str]:
 
 
 def _identifiers(tree: ast.Module) -> set[str]:
-    """Return every name in a file, of whatever kind, and every string."""
+    """Return all names of any kind in a file, and all strings."""
     fields = (value for node in ast.walk(tree) for _, value in ast.iter_fields(node))
     parts = (item for value in fields for item in (value if isinstance(value, list) else [value]))
     return {item for item in parts if isinstance(item, str)}

@@ -1,1 +1,1 @@
-"""A learner's way: progress, the track and what follows, the self-test, exercises as lessons."""
+"""Learning: progress, the track and what follows it, the self-test, exercises as lessons."""

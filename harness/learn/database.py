@@ -19,7 +19,7 @@ VERSION = 1
 """The version of the table, in SQLite's `user_version`."""
 
 APPLICATION = 0x62726B6C
-"""SQLite's `application_id` of our files."""
+"""The `application_id` of our SQLite files."""
 
 PATIENCE = 10.0
 """Seconds to wait for another terminal's transaction."""
@@ -34,7 +34,7 @@ class NewerFile(NotUsable):
 
 
 class DamagedFile(NotUsable):
-    """The file is not a database of ours, or has become unreadable."""
+    """The file is not one of our databases, or has become unreadable."""
 
 
 class ProgressDatabase:
@@ -48,7 +48,7 @@ class ProgressDatabase:
         with self._problems():
             if not self.path.exists():
                 return []
-            # Not `ro`: after a crash, the first reader takes back what was only half written.
+            # Not `ro`: after a crash, the first reader rolls back what was only half written.
             with closing(self._connect("rw")) as connection:
                 if self._version(connection) == 0:
                     return []

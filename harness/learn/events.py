@@ -1,7 +1,7 @@
-"""What a learner did, one record for each thing: progress is the list of these events.
+"""What a learner did, as events: progress is the list of these events.
 
-An event never changes. So two files of events can be merged, and an event that is in both is the
-same one.
+An event never changes. So two files of events can be merged, and equal events in both are the same
+event.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 class Prediction(Event, frozen=True, kw_only=True, tag="prediction"):
     """A prediction, and what was observed.
 
-    Without a loss, it is about a probe that computes its own, or about both losses. On a page with
-    a recipe, `probe` is a metric of the training, and what is predicted is `lower`, `higher` and so
-    on.
+    Without a loss, it is about a probe that computes its own loss, or about both losses. On a page
+    with a recipe, `probe` is a metric of the training, and what is predicted is `lower`, `higher`
+    and so on.
     """
 
     page: PageName

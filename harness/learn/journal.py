@@ -60,5 +60,5 @@ def open_journal() -> Journal:
 
 @cache
 def _open(folder: Path) -> Journal:
-    """Return the one journal of this process: what cannot be saved is known to all commands."""
+    """Return this process's only journal: all commands share the events that cannot be saved."""
     return Journal(ProgressDatabase(folder / "progress.sqlite"))

@@ -67,7 +67,7 @@ def _comment(title: str, task: str) -> str:
 def hints_of(page: Page, hints: str) -> list[Message]:
     """Return the hints of an exercise, as Markdown: at most three.
 
-    They are the items of its numbered list; what is left over belongs to the last one. If there are
+    They are the items of its numbered list; any surplus belongs to the last hint. If there are
     fewer, the last step is to read the change itself.
     """
     items = [verbatim(item.strip()) for item in re.split(r"(?m)^\d+\.\s+", hints)[1:]]

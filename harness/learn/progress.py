@@ -1,4 +1,4 @@
-"""Progress: what the events say about a learner."""
+"""A learner's progress, computed from the events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Calibration(msgspec.Struct, frozen=True):
     count: int
     right: int
     instead: dict[str, int]
-    """What was observed otherwise, most frequent first."""
+    """What was observed instead, most frequent first."""
 
 
 class TestScore(msgspec.Struct, frozen=True):

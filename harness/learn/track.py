@@ -1,4 +1,4 @@
-"""The way through: where a learner is on the track, and what comes after it."""
+"""The learner's place on the track, and what comes after the track."""
 
 from __future__ import annotations
 

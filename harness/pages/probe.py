@@ -157,7 +157,7 @@ class Probe:
     def formula(self) -> str:
         """What it computes, such as `(3,) + (4, 3)`; empty if that is more than an expression.
 
-        Leaves that are drawn, and used once, are written as their shapes.
+        Random leaves that are used once are written as their shapes.
         """
         match [node for node in self._body if isinstance(node, ast.stmt)]:
             case [ast.Return(value=ast.expr() as value)]:

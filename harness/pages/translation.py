@@ -1,4 +1,4 @@
-"""Translations: `ID.LANG.md` holds a page's text in another language, and only that.
+"""Translations: `ID.LANG.md` contains a page's text in another language, and nothing else.
 
 +++
 of = "0123456789ab"        # the fingerprint of the original's Markdown when it was last reviewed

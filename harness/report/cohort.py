@@ -21,10 +21,10 @@ MOST = 10
 """The number of submissions or breaks that the summary lists."""
 
 _FORMULA = ("=", "+", "-", "@")
-"""What a spreadsheet takes as the beginning of a formula, even in quotes."""
+"""What a spreadsheet takes for the beginning of a formula, even in quotes."""
 
 _INTERVAL = 30.0
-"""Seconds between two lines of progress, where no bar can be shown."""
+"""Seconds between two lines of progress where no progress bar can be shown."""
 
 
 def to_csv(tally: Tally) -> bytes:
@@ -112,7 +112,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 class Progress:
-    """Progress on standard error: a bar on a terminal, and otherwise a line now and then."""
+    """Progress on standard error: a bar on a terminal, otherwise an occasional line."""
 
     def __init__(self) -> None:
         self.done = self.total = 0
@@ -125,7 +125,7 @@ class Progress:
             TextColumn("{task.description}", markup=False),
             console=open_console(file=sys.stderr),
             transient=True,
-            auto_refresh=False,  # its thread would be in the way of forks
+            auto_refresh=False,  # its thread would interfere with forks
             disable=not sys.stderr.isatty(),
         )
         self._task = self._bar.add_task("", total=0)

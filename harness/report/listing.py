@@ -30,7 +30,7 @@ DONE = "✓"
 
 
 def show_list(console: Screen, pages: Sequence[Page], done: Collection[str] = ()) -> None:
-    """Print pages by kind and family, a row each, and their numbers.
+    """Print pages by kind and family, one row each, with their counts.
 
     On a terminal, a row is not longer than the window.
     """

@@ -88,14 +88,14 @@ def _self_test(progress: Progress, say: Language) -> str:
 
 
 def score_text(score: TestScore, say: Language) -> str:
-    """Return the result of a self-test: right answers of all questions, or that it was skipped."""
+    """Return the result of a self-test: the number of right answers, or that it was skipped."""
     if not score.answered:
         return say("skipped")
     return say("{count} of {total} right", count=score.right, total=score.questions)
 
 
 def _calibration(entries: Sequence[Calibration], say: Language) -> Table:
-    """Return a table: of the runs that were predicted to end so, how many did."""
+    """Return a table: for each predicted outcome, how many of the runs had it."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(say("you predicted"), no_wrap=True)
     table.add_column(say("right"), justify="right", no_wrap=True)

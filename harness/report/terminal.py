@@ -101,9 +101,9 @@ def show_place(console: Screen, page: Page, engine: EngineReport) -> None:
 def show_first_words(
     console: Screen, page: Page, place: str = "", *, hypothesis: bool = True
 ) -> None:
-    """Print what is known before anything is computed: the title, and if questions follow, more.
+    """Print what is known before anything is computed: the title.
 
-    That is the hypothesis and the page's change.
+    If questions follow, also print the hypothesis and the page's change.
     """
     show_title(console, page, place)
     if not hypothesis:
@@ -153,7 +153,7 @@ def places(sites: Sequence[SiteReport]) -> Iterator[tuple[str, str, str]]:
         yield file, scope, ", ".join(dict.fromkeys(str(site.line) for site in group))
 
 
-# ----- The report on one screen -----
+# ----- The one-screen report -----
 
 ABOVE = 24
 """The lines of a window in which the change, the table and Why have to fit."""
@@ -202,7 +202,7 @@ BRIEF = {
     "wrong inside, but cancelled on the way out": "right: the error cancels",
     "computed another way, same result": "right, computed another way",
 }
-"""What the table says instead of these sentences, which the whole report says in full."""
+"""What the table shows in place of these sentences of the whole report."""
 
 
 @dataclass(frozen=True)
@@ -215,11 +215,11 @@ class _Row:
     run: RunReport
     in_place: Outcome | None
     mark: str
-    """What was predicted, if that was wrong; "ok" if it was right."""
+    """What was predicted, if the prediction was wrong; "ok" if it was right."""
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """What this row shows: rows with the same signature tell the same."""
+        """What this row shows: rows with the same signature show the same."""
         run = self.run
         telling = run.outcome, self.in_place, run.kind, run.loss is None, run.better_than_correct
         return *telling, self.mark not in ("", "ok")
@@ -438,7 +438,7 @@ def _mark(
 
 
 def _most_telling(rows: Sequence[_Row], most: int) -> list[_Row]:
-    """Return at most so many rows, in their order: those that differ first, then wrong results."""
+    """Return at most this many rows, in order, preferring rows that differ, then wrong results."""
     if len(rows) <= most:
         return list(rows)
     seen: Counter[tuple[object, ...]] = Counter()
@@ -486,16 +486,16 @@ def _table(rows: Sequence[_Row], console: Screen, report: Report) -> Table:
 
 
 MOST_OF_A_NAME = 12
-"""The characters of an engine's name."""
+"""The most characters to show of an engine's name."""
 
 GAP = 2
-"""The spaces between two columns."""
+"""The number of spaces between two columns."""
 
 ENOUGH_FOR_A_RESULT = 23
-"""The characters for what comes out, if what a probe computes can be cut for it."""
+"""The number of characters for the result, if what a probe computes can be cut for it."""
 
 LEAST_OF_AN_INPUT = 14
-"""The characters of what a probe computes that are never cut."""
+"""The number of characters of what a probe computes that are never cut."""
 
 
 def _cell(outcome: Outcome, say: Language) -> Text:
@@ -504,13 +504,13 @@ def _cell(outcome: Outcome, say: Language) -> Text:
 
 
 def _word(outcome: Outcome, say: Language) -> str:
-    """Return an outcome in a word that fits a column."""
+    """Return an outcome as one word that fits a column."""
     words = {"silent-corruption": say("SILENT"), "disguised-correct": say("hidden")}
     return words.get(outcome, say(outcome))
 
 
 def _result(run: RunReport, say: Language, width: int, *, required: bool) -> Text:
-    """Return what came out, in words that fit the width if possible.
+    """Return the result, in words that fit the width if possible.
 
     If what the page states is `required`, anything else is said instead.
     """
@@ -532,7 +532,7 @@ def _result(run: RunReport, say: Language, width: int, *, required: bool) -> Tex
 
 
 def brief(sentence: Message) -> Message:
-    """Return a sentence of the whole report as the table says it."""
+    """Return a sentence of the whole report in the table's words."""
     arguments = {
         name: brief(value) if isinstance(value, Message) else value
         for name, value in sentence.arguments.items()

@@ -90,7 +90,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def write_within(descriptor: int, data: bytes, seconds: float) -> bool:
-    """Write all of the data to a pipe; return whether its reader took it in time."""
+    """Write all of the data to a pipe; return whether the reader took it in time."""
     os.set_blocking(descriptor, False)
     view, end = memoryview(data), time.monotonic() + seconds
     while view:

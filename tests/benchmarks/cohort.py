@@ -1,4 +1,4 @@
-"""`harness grade --cohort` on a synthetic course, killed at random, and what it costs.
+"""`harness grade --cohort` on a synthetic course, killed at random, and its cost.
 
     python -m tests.benchmarks.cohort                            # 40 submissions, all breaks
     python -m tests.benchmarks.cohort --count 2000 --select family:broadcasting --limit 5
@@ -6,7 +6,7 @@
 The course is drawn from the seed (see `tests.benchmarks.course`). It is graded once without
 interruption. Then it is graded again, on the local pool and, if `distributed` can be imported, on a
 Dask cluster of two workers; each time, processes are killed (SIGKILL) at random moments and the
-same command is repeated. The scores must be the same bytes every time.
+same command is repeated. The scores must be identical to the byte every time.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def killed_on_dask(trial: Trial) -> bytes:
 
 
 def measured(function: Callable[[], bytes]) -> tuple[bytes, float, float]:
-    """Return what the function returns, the seconds, and those of processor time."""
+    """Return what the function returns, the elapsed seconds, and those of processor time."""
     before, start = _children(), time.perf_counter()
     result = function()
     return result, time.perf_counter() - start, _children() - before

@@ -60,7 +60,7 @@ def _submission(kind: str, rng: random.Random) -> tuple[str, str]:
 
 
 def weakened(text: str, rng: random.Random) -> str:
-    """Return a suite without some of its tests and assertions, and with others that say less."""
+    """Return a suite without some of its tests and assertions, and with others weakened."""
     tree = ast.parse(text)
     bodies = list(_bodies_with_tests(tree))
     tests = [(body, node) for body in bodies for node in body if _is_test(node)]
@@ -108,7 +108,7 @@ def _delete(_statement: ast.stmt) -> ast.stmt:
 
 
 def _weaken(statement: ast.stmt) -> ast.stmt:
-    """Return an assertion of less: equal types or shapes instead of equal values."""
+    """Return a weaker assertion: equal types or shapes instead of equal values."""
     match statement:
         case ast.Assert(test=ast.Compare(left=left, ops=[ast.Eq()], comparators=[right])):
             return _same("type", left, right)

@@ -66,7 +66,7 @@ def test_breaks_come_to_what_is_committed(listed: Listed) -> None:
 
 
 def _settled(report: str) -> str:
-    """Remove what is said of breaks whose result depends on memory addresses: see `_steady`."""
+    """Remove what is said about breaks whose result depends on memory addresses: see `_steady`."""
     entry = re.compile(rf"^  (?:{'|'.join(OF_ORDER)}) .*\n(?: {{5,}}.*\n)*", re.M)
     return entry.sub("", report)
 

@@ -1,8 +1,8 @@
-"""Hostile test suites: a cheat kills no break, and a bad suite is a clear line in its own result.
+"""Hostile test suites: a cheat kills no break, and a bad suite gets a clear line in its own result.
 
 A cheat is a file in `suites/cheats/`, which is put after `suites/prelude.py`. It reaches two
-breaks, and looks at anything but what they do. `FATE` says what becomes of both: "recognised" if
-the cheat fails on correct code, too.
+breaks, and looks at everything except what they do. `FATE` says what becomes of both: "recognised"
+if the cheat also fails on correct code.
 """
 
 from pathlib import Path

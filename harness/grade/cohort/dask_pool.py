@@ -24,14 +24,14 @@ from harness.grade.cohort.run import OpenPool
 from harness.grade.cohort.server import Order, Refusal, Server, ServerLost
 
 _PATIENCE = 30.0
-"""Seconds in which the scheduler must answer, and a first worker must be there."""
+"""Seconds within which the scheduler must answer and a first worker must be available."""
 
 _POLL = 1.0
-"""Seconds between two checks whether the scheduler is still there."""
+"""Seconds between two checks that the scheduler is still running."""
 
 
 def dask_pool(address: str, seconds: float) -> OpenPool:
-    """Return what opens a pool on the cluster of the scheduler at `address`."""
+    """Return a function that opens a pool on the cluster of the scheduler at `address`."""
 
     def open_pool(opening: Opening, grader: Grader) -> DaskPool:
         return DaskPool(address, Order(opening, dict(grader.settings), seconds))
@@ -70,7 +70,7 @@ class DaskPool:
                 yield task, outcome or _failed(task.name, "the workers that grade it end")
 
     def close(self) -> None:
-        """Give up what is still running, and leave the cluster."""
+        """Abandon what is still running, and leave the cluster."""
         if self._is_running():
             self._client.cancel(list(self._running), force=True)
         with suppress(Exception):  # without a scheduler, it may complain
@@ -88,7 +88,7 @@ class DaskPool:
         self._running[future] = task
 
     def _window(self) -> int:
-        """Return how many tasks the scheduler may have: none that waits behind a slow one."""
+        """Return how many tasks to give the scheduler, so that none waits behind a slow one."""
         try:
             threads: int = sum(self._client.nthreads().values())
         except OSError:
@@ -115,7 +115,7 @@ class DaskPool:
         return bool(self._client.status == "running")
 
     def _outcome(self, future: Any) -> Outcome | None:
-        """Return what a worker has found; None if it has ended.
+        """Return a worker's result; None if the worker has ended.
 
         Raises EnvironmentProblem if it cannot grade.
         """
@@ -137,7 +137,7 @@ def _connect(address: str) -> Any:
             "--dask needs distributed, which is not installed",
             "pip install 'breaklab[dask]'",
         ) from None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is raised
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors that matter are raised
     try:
         client = Client(address, timeout=_PATIENCE)
     except (OSError, ValueError) as error:
@@ -167,7 +167,7 @@ _lock = threading.Lock()
 
 
 def supervise(order: bytes, task: bytes) -> bytes:
-    """On a worker: have a server grade a task; return the encoded outcome or refusal."""
+    """On a worker, let a server grade a task, and return the encoded outcome or refusal."""
     for _ in range(MOST_ATTEMPTS):
         try:
             server = _take(order)

@@ -29,7 +29,7 @@ class Conditions(msgspec.Struct, frozen=True):
 
     schema: int
     seed: str
-    """Secret, in hexadecimal digits: whoever knows it could tell a break from correct code."""
+    """Secret, in hexadecimal digits: with it, a suite could tell a break from correct code."""
     settings: dict[str, str]
     """A value or digest for each thing that a result depends on, by its name."""
 
@@ -39,7 +39,7 @@ Roster = dict[str, str]
 
 
 def stored_seed(out: Path) -> bytes | None:
-    """Return the seed in the folder of results; None if nothing has been graded into it."""
+    """Return the seed in the results folder; None if nothing has been graded into it."""
     stored = _read(out / CONDITIONS, Conditions)
     return None if stored is None else bytes.fromhex(stored.seed)
 
@@ -71,7 +71,7 @@ def conditions_in(out: Path) -> Conditions:
 
 
 def require_same(expected: Conditions, found: Conditions, out: Path) -> None:
-    """Raise UsageError with what differs, if results of both may not be mixed."""
+    """Raise UsageError, which names what differs, if the results must not be mixed."""
     ours, theirs = expected.settings, found.settings
     changed = sorted(key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key))
     if expected.seed != found.seed:
@@ -84,22 +84,22 @@ def require_same(expected: Conditions, found: Conditions, out: Path) -> None:
 
 
 def write_roster(out: Path, roster: Roster) -> None:
-    """Store which submissions there are. Raises EnvironmentProblem."""
+    """Store the list of submissions. Raises EnvironmentProblem."""
     write_file(out / ROSTER, msgspec.json.format(msgspec.json.encode(roster)))
 
 
 def roster_in(out: Path) -> Roster:
-    """Return which submissions there are."""
+    """Return the list of submissions."""
     return _read(out / ROSTER, Roster) or {}
 
 
 def result_files(out: Path) -> Sequence[Path]:
-    """Return the files with results, of any shard."""
+    """Return the files with results, those of all shards."""
     return sorted(out.glob("results*.jsonl"))
 
 
 def write_file(file: Path, data: bytes) -> None:
-    """Write a file whole or not at all. Raises EnvironmentProblem."""
+    """Write a file atomically. Raises EnvironmentProblem."""
     try:
         _draft(file.parent, data).replace(file)
     except OSError as error:

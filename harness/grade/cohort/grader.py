@@ -1,4 +1,4 @@
-"""What grades one submission, and how a process gets it.
+"""The grader of one submission, and how a process gets it.
 
 A process opens the grader once, from data that can be sent to it, and grades many submissions.
 """
@@ -18,7 +18,7 @@ from harness.grade.suite import SuiteReport
 from harness.sandbox.scratch import scratch_folder
 
 COPIES = user_cache_path("breaklab") / "submissions"
-"""The folder with the copies that are being graded, which a submission must not read."""
+"""The folder with the copies being graded, which a submission must not read."""
 
 Grade = Callable[[Path], SuiteReport]
 """Grades the suite in a file or folder.
@@ -69,7 +69,7 @@ def grade_files(grade: Grade, name: str, files: Mapping[str, bytes]) -> SuiteRep
 
 
 def _lasting(reason: str) -> str:
-    """Return a reason without what differs from run to run: scratch folders and addresses."""
+    """Return a reason without the parts that differ between runs: scratch folders, addresses."""
     return _ADDRESS.sub("0x...", _SCRATCH.sub("", reason))
 
 

@@ -28,7 +28,7 @@ _LENGTH = len(_CHECKSUM % bytes(32))
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """The part of a result that says whether it counts."""
+    """The part of a result that says whether the result counts."""
 
     submission: str
     digest: str
@@ -38,7 +38,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Result(Entry, frozen=True):
-    """What grading one submission gave."""
+    """The result of grading one submission."""
 
     report: SuiteReport
 
@@ -105,7 +105,7 @@ class Ledger:
             raise self._problem(error) from None
 
     def append(self, results: Iterable[Result]) -> None:
-        """Append a line for each, and wait until they are on the disk.
+        """Append a line for each result, and wait until they are on disk.
 
         Raises EnvironmentProblem.
         """
@@ -146,7 +146,7 @@ class Ledger:
                 time.sleep(0.05)
 
     def _end_cut_line(self) -> None:
-        """If the last line is cut off, end it, so that the next one is not lost with it."""
+        """End a last line that was cut off, so that the next one is not lost with it."""
         size = os.fstat(self._results).st_size
         if size and os.pread(self._results, 1, size - 1) != b"\n":
             os.write(self._results, b"\n")

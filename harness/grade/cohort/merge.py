@@ -20,7 +20,7 @@ from harness.grade.cohort.run import WHOLE, graded_in
 
 
 def merge(folders: Sequence[Path], out: Path) -> Roster:
-    """Copy the results in several folders into one, and return which submissions there are.
+    """Copy the results in several folders into one, and return the list of submissions.
 
     Raises UsageError unless all were made under the same conditions from the same submissions.
     """

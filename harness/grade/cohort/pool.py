@@ -1,4 +1,4 @@
-"""Grading in forks of this process, each of which grades one submission after another.
+"""Grading in forks of this process, each of which grades submissions one after another.
 
 A submission that ends or delays its fork costs the others nothing: the fork is replaced.
 """
@@ -25,17 +25,17 @@ from harness.sandbox.signals import terminate
 from harness.sandbox.supervision import die_with_parent
 
 MOST_ATTEMPTS = 3
-"""How often a submission is tried if the process that grades it ends without a result."""
+"""How often a submission is tried if the grading process ends without a result."""
 
 MOST_OF_A_REASON = 500
 """Characters."""
 
 _PATIENCE = 3.0
-"""Seconds that a process has to end, with all that it has started, before it is killed."""
+"""Seconds that a process has to end itself and all that it has started, before it is killed."""
 
 
 class Abandoned(Exception):
-    """Nobody waits for the results any more."""
+    """Nobody is waiting for the results any more."""
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, tag=True):
-    """What came of a task."""
+    """The outcome of a task."""
 
     report: SuiteReport
     final: bool = True
@@ -120,7 +120,7 @@ class LocalPool:
         return self._forks[-1]
 
     def _wait(self, busy: Sequence[_Fork]) -> list[_Fork]:
-        """Return the forks that have an outcome, have ended, or have had their time."""
+        """Return the forks that have an outcome, have ended, or are out of time."""
         pipes = [fork.pipe for fork in busy]
         others = [] if self._lifeline is None else [self._lifeline]
         first = min(fork.deadline for fork in busy)
@@ -152,14 +152,14 @@ class _Fork:
         pipe.close()
 
     def start(self, task: Task, seconds: float) -> None:
-        """Have it grade a submission."""
+        """Let it grade a submission."""
         self.task, self._seconds = task, seconds
         self.deadline = time.monotonic() + seconds
         with suppress(OSError):  # it has ended; the outcome will say so
             self.pipe.send_bytes(msgspec.msgpack.encode(task))
 
     def finish(self) -> tuple[Task, Outcome]:
-        """Return the task and what came of it; end the process if it is late."""
+        """Return the task and its outcome; end the process if it is out of time."""
         assert self.task
         task, self.task = self.task, None
         late = not self.pipe.poll() and self._process.is_alive()
@@ -175,11 +175,11 @@ class _Fork:
         return task, Outcome(rejection(task.name, reason), final=False)
 
     def terminate(self) -> None:
-        """Ask the process to end what it has started, and itself."""
+        """Request that the process end what it has started, and then itself."""
         self._process.terminate()
 
     def kill(self) -> int | None:
-        """End the process, after a moment in which it may end what it has started."""
+        """End the process, after giving it a moment to end what it has started."""
         for end in (self._process.terminate, self._process.kill):
             if self._process.is_alive():
                 end()
@@ -195,7 +195,7 @@ class _Fork:
 
 
 def _work(grade: Grade, pipe: Connection) -> None:
-    """Grade one submission after another; end cleanly on SIGTERM."""
+    """Grade submissions one after another; end cleanly on SIGTERM."""
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal
     signal.signal(signal.SIGTERM, terminate)

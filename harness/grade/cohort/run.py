@@ -1,4 +1,4 @@
-"""Grading a cohort: what has no result yet is graded, and every result is stored at once.
+"""Grading a cohort: submissions without a result are graded, and each result is stored at once.
 
 So a run can be stopped or killed at any moment, and the same command continues it.
 """
@@ -35,7 +35,7 @@ from harness.grade.cohort.submissions import (
 )
 
 Progress = Callable[[int, int, str], None]
-"""A function of the number of graded submissions, of all, and the name of the last one."""
+"""Called with the number of graded submissions, the number of all, and the name of the last one."""
 
 
 class Pool(Protocol):
@@ -65,7 +65,7 @@ class Shard:
         return f"results-{self.number}-of-{self.of}.jsonl" if self.of > 1 else "results.jsonl"
 
     def has(self, name: str) -> bool:
-        """Whether the submission belongs to this share, whatever else is handed in."""
+        """Whether the submission belongs to this share, whatever other submissions there are."""
         number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
         return number % self.of == self.number - 1
 
@@ -84,7 +84,7 @@ def parse_shard(text: str) -> Shard:
 
 
 def local_pool(processes: int, seconds: float) -> OpenPool:
-    """Return what opens a pool of forks of this process."""
+    """Return a function that opens a pool of forks of this process."""
 
     def open_pool(_opening: Opening, grader: Grader) -> LocalPool:
         grader.prepare()
@@ -115,7 +115,7 @@ def grade_cohort(
     Returns
     -------
     dict of str to str
-        The digest of each submission that there is, graded or not, by name.
+        The digest of every submission, graded or not, by name.
 
     Raises UsageError for no submission or for results that were made under other conditions, and
     EnvironmentProblem if the results cannot be written.

@@ -1,4 +1,4 @@
-"""A process that opens a grader once, and grades one submission after another for its parent.
+"""A process that opens a grader once, and grades submissions one after another for its parent.
 
 The parent may have threads, which a process that forks must not have, and it may be killed at any
 moment: then this process ends the fork that grades, and itself.
@@ -24,7 +24,7 @@ from harness.sandbox.signals import requests_raised
 _MAIN = "from harness.grade.cohort.server import main; main()"
 
 _START_UP = 300.0
-"""Seconds in which a grader must be open."""
+"""Seconds within which a grader must be open."""
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -56,10 +56,10 @@ class ServerLost(Exception):
 
 
 class Server:
-    """A server, as the process that starts it sees it."""
+    """A server, seen from the process that starts it."""
 
     def __init__(self, order: Order) -> None:
-        """Start it. Raises ServerLost; `refusal` says if it cannot grade."""
+        """Start it. Raises ServerLost; `refusal` is set if it cannot grade."""
         ours, theirs = socket.socketpair()
         path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
         with theirs:

@@ -33,7 +33,7 @@ class Submission:
     """A submission, as it is found in the folder."""
 
     name: str
-    """The name of the file or folder, with escapes for what is not visible text."""
+    """The name of the file or folder, with invisible characters escaped."""
     path: Path
     digest: str
     """Of the names and contents of its files, or of the problem."""
@@ -66,7 +66,7 @@ def _is_submission(path: Path, out: Path) -> bool:
 
 
 def _person(path: Path) -> str:
-    """Return what the submission would be called in a list of people."""
+    """Return the name of the submission in a list of people."""
     return unicodedata.normalize("NFC", path.name.removesuffix(".py"))
 
 

@@ -1,4 +1,4 @@
-"""What the results of a cohort come to: a row for each submission, and a count for each break.
+"""The tally of a cohort: a row for each submission, and a count for each break.
 
 It depends only on the results, and not on the order in which they were stored.
 """
@@ -57,7 +57,7 @@ class Tally:
     rows: list[Row]
     """Sorted by submission."""
     breaks: list[BreakCount]
-    """Those with a site in the engine: first those that most submissions miss."""
+    """The breaks with a site in the engine: first those that most submissions miss."""
     missing: list[str]
     """The submissions without a result."""
     failed: list[str]

@@ -19,12 +19,12 @@ FOR_STUDENTS: tuple[Format, ...] = ("gradescope", "prairielearn")
 
 
 def default_feedback(form: Format) -> Feedback:
-    """Return what a format shows if nobody has chosen it."""
+    """Return the feedback that a format shows by default."""
     return "stage" if form in FOR_STUDENTS else "names"
 
 
 def renderer(form: Format, feedback: Feedback) -> Callable[[Grade], str]:
-    """Return the function that renders a grade in a format; it can be had before the grading.
+    """Return the function that renders a grade in a format; available before anything is graded.
 
     Raises UsageError if the format shows more than this feedback, and EnvironmentProblem if it
     needs a library that is not installed.
@@ -45,7 +45,7 @@ def render(grade: Grade, form: Format) -> str:
 
 
 def require_writable(file: Path) -> None:
-    """Raise EnvironmentProblem if results can clearly not be written to a file."""
+    """Raise EnvironmentProblem if results clearly cannot be written to a file."""
     if file.is_dir():
         raise _unwritable(file, "it is a folder")
     if not file.parent.is_dir():

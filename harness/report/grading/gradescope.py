@@ -14,7 +14,7 @@ from harness.report.json import to_json
 def render(grade: Grade) -> str:
     """Return `results.json`.
 
-    Gradescope has no submission without a score: a suite that cannot be graded gets 0 points there,
+    On Gradescope, every submission has a score: a suite that cannot be graded gets 0 points there,
     its output begins with the reason, and `extra_data` says that it is not gradable.
     """
     table = {

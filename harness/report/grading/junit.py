@@ -18,10 +18,10 @@ except ImportError:
 
 
 def render(grade: Grade) -> str:
-    """Return one test case a break, which fails unless the break is killed.
+    """Return one test case per break, which fails unless the break is killed.
 
-    The cases have numbers if no break may be named. They are one a level if nothing but numbers may
-    be shown, and a single one if the suite cannot be graded.
+    The cases are numbered if no break may be named. There is one case per level if only numbers may
+    be shown, and a single case if the suite cannot be graded.
     """
     suite = TestSuite("breaks")
     for case in _cases(grade):

@@ -21,7 +21,7 @@ class Row:
 
 
 def rows(grade: Grade) -> Iterator[Row]:
-    """Yield a row a break if they may be named, else a row a level."""
+    """Yield one row per break if breaks may be named, else one row per level."""
     if grade.feedback != "names":
         for level, score in grade.levels.items():
             message = f"{score.killed} of {score.of} breaks killed"

@@ -20,7 +20,7 @@ SCHEMA = (
 
 
 def render(grade: Grade) -> str:
-    """Return a log with a rule a break, and a result for each one that is not killed."""
+    """Return a log with a rule for each break, and a result for each one that is not killed."""
     breaks = [shown for shown in grade.breaks or () if shown.fate != "does-not-apply"]
     run = {
         "tool": {"driver": {"name": "breaklab", "rules": [_rule(shown) for shown in breaks]}},

@@ -72,13 +72,13 @@ def _summary(grade: Grade) -> str:
 
 
 def _listed(scores: Mapping[int, Score] | Mapping[str, Score], where: str) -> str:
-    """Return the breaks killed of each group: `1 of 2 in broadcasting`."""
+    """Return how many breaks of each group are killed: `1 of 2 in broadcasting`."""
     parts = [f"{score.killed} of {score.of} {where}{name}" for name, score in scores.items()]
     return ", ".join(parts)
 
 
 def _anonymous(breaks: Sequence[ShownBreak]) -> Iterator[str]:
-    """Yield how often each thing became of the breaks that got through."""
+    """Yield how often each fate occurs among the breaks that are not killed."""
     counts = Counter(sentence(shown) for shown in breaks if shown.fate != "killed")
     if counts:
         yield f"Not killed ({counts.total()}):"

@@ -1,4 +1,4 @@
-"""`harness break`: the report of one screen, for a terminal, a pipe and a narrow window."""
+"""`harness break`: the one-screen report on a terminal, in a pipe and in a narrow window."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The commands of a learner's way: what they show, ask and remember."""
+"""The commands for learners: what they show, ask and record."""
 
 import json
 import os

@@ -18,7 +18,7 @@ PROBES = {probe.name: probe for probe in CATALOGUE.probes_for(PAGE)}
 
 
 class _Answers(Screen):
-    """A console whose reader types these answers, and then ends the input."""
+    """A console whose user types these answers, and then ends the input."""
 
     answers: list[str]
 

@@ -1,4 +1,4 @@
-"""The options of a grading about its result: checked first, then followed."""
+"""The options for the result of a grading: checked first, then followed."""
 
 import io
 from pathlib import Path

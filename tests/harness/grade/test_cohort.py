@@ -1,4 +1,4 @@
-"""A cohort is graded to the same scores whatever happens on the way."""
+"""A cohort gets the same scores, whatever happens during the grading."""
 
 import io
 import os
@@ -64,7 +64,7 @@ class Course:
 
     @property
     def is_prepared(self) -> bool:
-        """Whether the grader has computed what takes long."""
+        """Whether the grader has done its slow preparation."""
         return "prepared" in self.log.read_text().split()
 
     @property

@@ -229,7 +229,7 @@ def attempt(folder: Path, exercise: str, text: str, baseline: Baseline) -> Exerc
 
 
 def failing_on_the_patch(folder: Path, exercise: str, baseline: Baseline) -> set[str]:
-    """The tests that fail on the plain patch of the first break: what a naive judge would see."""
+    """The tests that fail on the plain patch of the first break, as a naive judge would see it."""
     probes = read_submission(folder / "mine.py")
     context = OpenContext(CATALOGUE, ENGINE, baseline)
     page = CATALOGUE.page(exercise).front_as(Exercise)

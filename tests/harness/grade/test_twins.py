@@ -65,7 +65,7 @@ def runs_on(engine: Engine, probes: Sequence[Probe]) -> list[Run]:
 
 
 def observed(runs: Sequence[Run]) -> list[bytes]:
-    """What was observed, encoded, since NaN equals NaN then; without the places in the text."""
+    """What was observed, encoded so that NaN equals NaN; without the places in the text."""
     plain = (
         msgspec.structs.replace(run, seconds=0.0, swapped=False, failure=_anywhere(run.failure))
         for run in runs
@@ -131,7 +131,7 @@ def test_that_holds_for_every_break_on_every_probe_that_reaches_it(page_id: str)
     assert_behaves_as_it_should(page_id, probes_reaching(page_id))
 
 
-# ----- What a look at the code shows -----
+# ----- What the code reveals -----
 
 
 def codes(files: Mapping[str, str]) -> Iterator[CodeType]:
@@ -172,7 +172,7 @@ def test_neither_names_nor_constants_nor_text_tell_them_apart(page_id: str) -> N
 
 
 def features(files: Mapping[str, str]) -> Counter[str]:
-    """Counts of all that a look at the text or the code could count."""
+    """Counts of everything in the text or the code that a suite could count."""
     counts: Counter[str] = Counter()
     for text in files.values():
         counts.update(text=len(text), lines=text.count("\n"))

@@ -1,4 +1,4 @@
-"""The way through: where a learner is, and what comes next."""
+"""The track: where a learner is, and what comes next."""
 
 from harness.learn.events import AnyEvent, Attempt, Draw, Finished, TestAnswer
 from harness.learn.next_steps import next_steps

@@ -50,7 +50,7 @@ def _literals(value: ast.expr, constants: dict[str, ast.expr]) -> Iterator[str |
 
 
 def templates_of_errors(file: Path) -> Iterator[tuple[int, str | None]]:
-    """The strings that errors are called with, by line; None for text that is put together.
+    """The strings that errors are called with, by line; None for text that is composed.
 
     A string may be the value of a variable that is assigned in the same function, or in the module.
     """

@@ -1,4 +1,4 @@
-"""The report of one screen: the change, the rows that tell most, and what comes next."""
+"""The one-screen report: the change, the most informative rows, and what comes next."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Before each cheat: a use of the engine that looks at nothing, and a look at its code."""
+"""Before each cheat: a use of the engine without a check, and functions that inspect its code."""
 
 import gc
 import types

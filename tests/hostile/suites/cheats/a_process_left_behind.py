@@ -1,4 +1,4 @@
-"""Leaves a process behind, which counts the runs and says so in a socket."""
+"""Leaves a process behind, which counts the runs and reports the count on a socket."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Looks in its callers' frames for what the run is about."""
+"""Searches its callers' frames for what kind of run this is."""
 
 import sys
 

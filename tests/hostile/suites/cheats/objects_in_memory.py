@@ -1,4 +1,4 @@
-"""Looks in memory for a page, a plan or the id of a break."""
+"""Searches memory for a page, a plan or the id of a break."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""Replaces the function of pytest that runs a test."""
+"""Replaces the pytest function that runs a test."""
 
 import _pytest.runner
 
