@@ -16,7 +16,6 @@ import msgspec
 from harness.core.errors import BreaklabError, UsageError
 from harness.engines.engine import Engine
 from harness.engines.loader import compile_files
-from harness.experiment.patching import put
 from harness.pages.catalogue import Catalogue, nearest
 from harness.pages.front_matter import Break
 from harness.pages.page import Page
@@ -68,6 +67,8 @@ def mutants(pages: Iterable[Page], engine: Engine, cache: Cache) -> list[Mutant]
 
 
 def _patched(page: Page, engine: Engine) -> PatchedFiles:
+    from harness.experiment.patching import put  # slow to import, and needed only once per break
+
     try:
         patched = put(page, engine)
         changed = {

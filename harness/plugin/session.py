@@ -18,7 +18,6 @@ import pytest
 
 from harness.core.errors import BreaklabError, EnvironmentProblem, UsageError
 from harness.engines.engine import Engine, find_engine
-from harness.experiment.exploration import explore
 from harness.grade.calls import CALLS
 from harness.grade.code import Code
 from harness.grade.mutants import Mutant, mutants, select
@@ -350,6 +349,8 @@ class BreaksSession:
 def _engine(name: str | None, catalogue: Catalogue, cache: Cache) -> Engine:
     if name is None:
         return find_engine()
+    from harness.experiment.exploration import explore  # slow to import
+
     return explore(name, cache, catalogue.conventions).engine
 
 
