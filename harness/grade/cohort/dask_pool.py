@@ -22,7 +22,7 @@ from harness.core.message import message
 from harness.grade.cohort.grader import Grader, Opening, rejection
 from harness.grade.cohort.pool import MOST_ATTEMPTS, Outcome, Task, next_task
 from harness.grade.cohort.run import OpenPool
-from harness.grade.cohort.server import Order, Refusal, Server, ServerLost
+from harness.grade.cohort.server import Order, Refusal, Server, ServerLost, decode_reply
 
 _PATIENCE = 30.0
 """Seconds in which the scheduler must answer, and a first worker must be there."""
@@ -126,7 +126,7 @@ class DaskPool:
             data: bytes = future.result(timeout=_PATIENCE)
         except Exception:  # such as KilledWorker
             return None
-        reply: Refusal | Outcome = msgspec.msgpack.decode(data, type=Refusal | Outcome)
+        reply = decode_reply(data, Outcome)
         if isinstance(reply, Refusal):
             raise EnvironmentProblem(reply.problem, reply.remedy)
         return reply
@@ -178,7 +178,7 @@ def supervise(order: bytes, task: bytes) -> bytes:
             server = _take(order)
             if server.refusal:
                 server.close()
-                return msgspec.msgpack.encode(server.refusal)
+                return server.refusal.encode()
             reply = server.grade(task)
         except ServerLost:
             continue
