@@ -12,6 +12,7 @@ import typer
 
 from harness.cli.session import print_json
 from harness.core.errors import UsageError
+from harness.core.message import message
 from harness.engines import nearest_settings
 from harness.sandbox.signals import Terminated
 
@@ -115,10 +116,14 @@ def _show(out: Path, roster: Mapping[str, str], *, json: bool) -> int:
     result = tally(out, roster)
     if result.missing:
         shown = ", ".join(result.missing[:3]) + (" ..." if len(result.missing) > 3 else "")
-        raise UsageError(
-            f"{len(result.missing)} of {len(roster)} submissions have no result: {shown}",
-            "grade the shards that they belong to, and merge all of them again",
+        problem = message(
+            "{count} of {total} submissions have no result: {names}",
+            count=len(result.missing),
+            total=len(roster),
+            names=shown,
         )
+        remedy = "grade the shards that they belong to, and merge all of them again"
+        raise UsageError(problem, remedy)
     write_file(out / "scores.csv", to_csv(result))
     write_file(out / "missed.md", to_markdown(result))
     if json:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
 import typer
 
 from harness.core.errors import UsageError
+from harness.core.message import message
 
 if TYPE_CHECKING:
     from harness.grade.feedback import Feedback, Grade
@@ -106,7 +107,8 @@ def open_results(
     from harness.report.grading import FORMATS, default_feedback, renderer, require_writable
 
     if json and form not in (None, "json"):
-        raise UsageError(f"--json cannot be combined with --format {form}", "leave one of them out")
+        problem = message("--json cannot be combined with --format {form}", form=form)
+        raise UsageError(problem, "leave one of them out")
     chosen = _choice("--format", form or ("json" if json else "text"), FORMATS)
     level = _choice("--feedback", feedback or default_feedback(chosen), get_args(Feedback))
     render = renderer(chosen, level)
@@ -126,5 +128,8 @@ def _choice(option: str, value: str, choices: Sequence[_Choice]) -> _Choice:
     for choice in choices:
         if choice == value:
             return choice
-    remedy = f"{nearest(value, choices)}choose {', '.join(choices)}"
-    raise UsageError(f"{option}: there is no `{value}`", remedy)
+    problem = message("{option}: there is no `{value}`", option=option, value=value)
+    remedy = message(
+        "{question}choose {choices}", question=nearest(value, choices), choices=", ".join(choices)
+    )
+    raise UsageError(problem, remedy)

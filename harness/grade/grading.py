@@ -22,6 +22,7 @@ import msgspec
 
 from harness.answer_key.outcome import infected
 from harness.core.errors import UsageError
+from harness.core.message import message
 from harness.core.vocabulary import Stage, shortened, visible
 from harness.grade.files import read_files
 from harness.grade.mutants import Mutant
@@ -83,7 +84,8 @@ def grade_suite(path: Path, plan: GradingPlan, progress: Progress | None = None)
 def require_suite(path: Path) -> None:
     """Raise UsageError if there is nothing at a path."""
     if not path.exists():
-        raise UsageError(f"no file or folder {path}", "name a file with tests, or a folder of them")
+        problem = message("no file or folder {path}", path=path)
+        raise UsageError(problem, "name a file with tests, or a folder of them")
 
 
 @dataclass

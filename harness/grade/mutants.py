@@ -14,6 +14,7 @@ from types import CodeType
 import msgspec
 
 from harness.core.errors import BreaklabError, UsageError
+from harness.core.message import message
 from harness.engines.engine import Engine
 from harness.engines.loader import compile_files
 from harness.pages.catalogue import Catalogue, nearest
@@ -94,8 +95,12 @@ def select(catalogue: Catalogue, selection: str) -> list[Page]:
         matching = {page.id for page in pages if _matches(page, kind, name, catalogue)}
         if not matching:
             names = {*(page.id for page in pages), *(f"family:{p.front.family}" for p in pages)}
-            remedy = f"{nearest(word, names)}name ids, family:NAME, level:N, track or all"
-            raise UsageError(f"no break is selected by `{word.strip()}`", remedy)
+            problem = message("no break is selected by `{word}`", word=word.strip())
+            remedy = message(
+                "{question}name ids, family:NAME, level:N, track or all",
+                question=nearest(word, names),
+            )
+            raise UsageError(problem, remedy)
         chosen |= matching
     return [page for page in pages if page.id in chosen]
 

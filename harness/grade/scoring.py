@@ -9,7 +9,8 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, as_message
+from harness.core.message import message
 from harness.grade.suite import BreakResult
 from harness.pages.catalogue import nearest
 from harness.pages.front_matter import Break
@@ -138,5 +139,11 @@ def read_weights(file: Path, pages: Iterable[Page]) -> Weights:
 def _require_known(file: Path, kind: str, names: Iterable[str], known: set[str]) -> None:
     for name in names:
         if name not in known:
-            remedy = f"{nearest(name, known)}`harness list` shows the breaks with their families"
-            raise UsageError(f"{file}: no {kind} is called `{name}`", f"{remedy} and levels")
+            problem = message(
+                "{file}: no {kind} is called `{name}`", file=file, kind=as_message(kind), name=name
+            )
+            remedy = message(
+                "{question}`harness list` shows the breaks with their families and levels",
+                question=nearest(name, known),
+            )
+            raise UsageError(problem, remedy)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from random import Random
 
 from harness.core.errors import DoesNotApply, EnvironmentProblem
+from harness.core.message import message
 from harness.engines.engine import Engine
 from harness.experiment.patching import put
 from harness.grade.merging import Merger, Place, Statements, Version
@@ -66,7 +67,11 @@ def compose_files(
         try:
             composed[file] = compose_file(text, broken[file], live, _stream(seed, live, file))
         except (SyntaxError, ValueError, RecursionError) as error:
-            problem = f"{file}: this file of the engine cannot be rewritten: {error}"
+            problem = message(
+                "{file}: this file of the engine cannot be rewritten: {error}",
+                file=file,
+                error=error,
+            )
             raise EnvironmentProblem(problem, "split its longest expression") from None
     return composed
 

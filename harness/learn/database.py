@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from harness.core.errors import EnvironmentProblem
+from harness.core.message import Message, message, verbatim
 from harness.learn.events import AnyEvent, decode, encode, key_of
 
 VERSION = 1
@@ -95,14 +96,14 @@ class ProgressDatabase:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if application != APPLICATION and (tables or version or application):
-            raise self._damaged("it belongs to another program")
+            raise self._damaged(message("it belongs to another program"))
         if version > VERSION:
-            problem = f"{self.path} was written by a newer version of breaklab"
+            problem = message("{path} was written by a newer version of breaklab", path=self.path)
             raise NewerFile(problem, "install that version again; the file was not changed")
         return int(version)
 
-    def _damaged(self, reason: str) -> DamagedFile:
-        problem = f"{self.path} cannot be read: {reason}"
+    def _damaged(self, reason: Message) -> DamagedFile:
+        problem = message("{path} cannot be read: {reason}", path=self.path, reason=reason)
         return DamagedFile(problem, "move it away, or remove it with `harness progress --reset`")
 
     @contextmanager
@@ -113,8 +114,8 @@ class ProgressDatabase:
         except (OSError, sqlite3.Error, UnicodeEncodeError) as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-                raise self._damaged(str(error)) from None
-            problem = f"{self.path} cannot be used: {error}"
+                raise self._damaged(verbatim(str(error))) from None
+            problem = message("{path} cannot be used: {error}", path=self.path, error=error)
             remedy = "free some space, restore its permissions, or set BREAKLAB_DATA to a folder"
             raise NotUsable(problem, remedy) from None
 

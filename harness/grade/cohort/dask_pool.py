@@ -18,10 +18,11 @@ from typing import Any
 import msgspec
 
 from harness.core.errors import EnvironmentProblem
+from harness.core.message import message
 from harness.grade.cohort.grader import Grader, Opening, rejection
 from harness.grade.cohort.pool import MOST_ATTEMPTS, Outcome, Task, next_task
 from harness.grade.cohort.run import OpenPool
-from harness.grade.cohort.server import Order, Refusal, Server, ServerLost
+from harness.grade.cohort.server import Order, Refusal, Server, ServerLost, decode_reply
 
 _PATIENCE = 30.0
 """Seconds within which the scheduler must answer and a first worker must be available."""
@@ -107,7 +108,9 @@ class DaskPool:
 
     def _lost(self) -> EnvironmentProblem:
         return EnvironmentProblem(
-            f"the Dask scheduler at {self._address} does not answer any more",
+            message(
+                "the Dask scheduler at {address} does not answer any more", address=self._address
+            ),
             "start it again, and repeat the command: it continues from here",
         )
 
@@ -123,7 +126,7 @@ class DaskPool:
             data: bytes = future.result(timeout=_PATIENCE)
         except Exception:  # such as KilledWorker
             return None
-        reply: Refusal | Outcome = msgspec.msgpack.decode(data, type=Refusal | Outcome)
+        reply = decode_reply(data, Outcome)
         if isinstance(reply, Refusal):
             raise EnvironmentProblem(reply.problem, reply.remedy)
         return reply
@@ -141,16 +144,18 @@ def _connect(address: str) -> Any:
     try:
         client = Client(address, timeout=_PATIENCE)
     except (OSError, ValueError) as error:
-        raise EnvironmentProblem(
-            f"there is no Dask scheduler at {address}: {error}",
-            "check the address, such as tcp://192.0.2.1:8786",
-        ) from None
+        problem = message(
+            "there is no Dask scheduler at {address}: {error}", address=address, error=error
+        )
+        remedy = "check the address, such as tcp://192.0.2.1:8786"
+        raise EnvironmentProblem(problem, remedy) from None
     try:
         client.wait_for_workers(1, timeout=_PATIENCE)
     except TimeoutError:
         client.close(timeout=_POLL)
         remedy = "start one: dask worker ADDRESS"
-        raise EnvironmentProblem(f"the cluster at {address} has no worker", remedy) from None
+        problem = message("the cluster at {address} has no worker", address=address)
+        raise EnvironmentProblem(problem, remedy) from None
     return client
 
 
@@ -173,7 +178,7 @@ def supervise(order: bytes, task: bytes) -> bytes:
             server = _take(order)
             if server.refusal:
                 server.close()
-                return msgspec.msgpack.encode(server.refusal)
+                return server.refusal.encode()
             reply = server.grade(task)
         except ServerLost:
             continue

@@ -18,6 +18,7 @@ from typing import TypeVar
 import msgspec
 
 from harness.core.errors import EnvironmentProblem, UsageError
+from harness.core.message import message
 
 CONDITIONS, ROSTER = "cohort.json", "submissions.json"
 
@@ -65,7 +66,7 @@ def conditions_in(out: Path) -> Conditions:
     """Return the conditions of the results in a folder. Raises UsageError if there are none."""
     stored = _read(out / CONDITIONS, Conditions)
     if stored is None:
-        problem = f"there are no results of a cohort in {out}"
+        problem = message("there are no results of a cohort in {folder}", folder=out)
         raise UsageError(problem, "name the folder that was given as --out")
     return stored
 
@@ -77,10 +78,13 @@ def require_same(expected: Conditions, found: Conditions, out: Path) -> None:
     if expected.seed != found.seed:
         changed.append("the secret seed")
     if changed:
-        raise UsageError(
-            f"the results in {out} were made under other conditions: {', '.join(changed)}",
-            "grade everything again into a new --out folder, or restore what has changed",
+        problem = message(
+            "the results in {folder} were made under other conditions: {conditions}",
+            folder=out,
+            conditions=", ".join(changed),
         )
+        remedy = "grade everything again into a new --out folder, or restore what has changed"
+        raise UsageError(problem, remedy)
 
 
 def write_roster(out: Path, roster: Roster) -> None:
@@ -117,7 +121,9 @@ def _draft(folder: Path, data: bytes) -> Path:
 
 
 def _unwritable(path: Path, error: OSError) -> EnvironmentProblem:
-    problem = f"{path} cannot be written: {error.strerror or error}"
+    problem = message(
+        "{path} cannot be written: {reason}", path=path, reason=error.strerror or error
+    )
     return EnvironmentProblem(problem, "name a writable folder, or free some space")
 
 
@@ -129,4 +135,5 @@ def _read(file: Path, kind: type[Table]) -> Table | None:
         return None
     except (OSError, ValueError) as error:
         remedy = "restore it from a copy, or grade again into a new --out folder"
-        raise EnvironmentProblem(f"{file} cannot be read: {error}", remedy) from None
+        problem = message("{path} cannot be read: {reason}", path=file, reason=error)
+        raise EnvironmentProblem(problem, remedy) from None

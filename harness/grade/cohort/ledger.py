@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from harness.core.errors import EnvironmentProblem
+from harness.core.message import message
 from harness.grade.suite import SuiteReport
 
 PATIENCE = 5.0
@@ -74,7 +75,11 @@ class Reader(Generic[Kind]):
                     elif line.strip():
                         self.damaged += 1
         except OSError as error:
-            problem = f"the results in {file} cannot be read: {error.strerror or error}"
+            problem = message(
+                "the results in {file} cannot be read: {error}",
+                file=file,
+                error=error.strerror or error,
+            )
             raise EnvironmentProblem(problem, "restore the file, or remove it") from None
 
     def _decode(self, line: bytes) -> Kind | None:
@@ -140,7 +145,7 @@ class Ledger:
                 return
             except (BlockingIOError, PermissionError):
                 if time.monotonic() > end:
-                    problem = f"another process is writing {self._file}"
+                    problem = message("another process is writing {file}", file=self._file)
                     remedy = "wait for it or stop it; parallel runs need their own --shard each"
                     raise EnvironmentProblem(problem, remedy) from None
                 time.sleep(0.05)
@@ -152,7 +157,10 @@ class Ledger:
             os.write(self._results, b"\n")
 
     def _problem(self, error: OSError) -> EnvironmentProblem:
-        return EnvironmentProblem(
-            f"the results cannot be written to {self._file}: {error.strerror or error}",
-            "free some space or restore the permissions; what is written is kept",
+        problem = message(
+            "the results cannot be written to {file}: {error}",
+            file=self._file,
+            error=error.strerror or error,
         )
+        remedy = "free some space or restore the permissions; what is written is kept"
+        return EnvironmentProblem(problem, remedy)

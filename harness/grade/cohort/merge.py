@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness.core.errors import UsageError
+from harness.core.message import message
 from harness.grade.cohort.folder import (
     Roster,
     conditions_in,
@@ -41,8 +42,13 @@ def _require_same_roster(expected: Roster, found: Roster, folder: Path) -> None:
     if expected == found:
         return
     names = sorted(expected.items() ^ found.items())
+    problem = message(
+        "the results in {folder} are of other submissions: `{submission}` differs",
+        folder=folder,
+        submission=names[0][0],
+    )
     raise UsageError(
-        f"the results in {folder} are of other submissions: `{names[0][0]}` differs",
+        problem,
         "grade every shard again with the same folder of submissions; what is unchanged is kept",
     )
 

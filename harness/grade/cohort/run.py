@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.core.errors import UsageError
+from harness.core.message import message
 from harness.grade.cohort.folder import (
     CONDITIONS,
     Roster,
@@ -79,7 +80,8 @@ def parse_shard(text: str) -> Shard:
     match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
     shard = Shard(int(match[1]), int(match[2])) if match else Shard(0)
     if not 1 <= shard.number <= shard.of:
-        raise UsageError(f"`{text}` is not a shard", "write `3/16` for the third one of sixteen")
+        problem = message("`{text}` is not a shard", text=text)
+        raise UsageError(problem, "write `3/16` for the third one of sixteen")
     return shard
 
 
@@ -121,7 +123,8 @@ def grade_cohort(
     EnvironmentProblem if the results cannot be written.
     """
     if out.resolve() == folder.resolve():
-        raise UsageError(f"{out} has the submissions in it", "name another --out folder")
+        problem = message("{folder} has the submissions in it", folder=out)
+        raise UsageError(problem, "name another --out folder")
     submissions = find_submissions(folder, out)
     opening = opening_for(_seed(out, seed, shard))
     grader = opening.open()
@@ -150,10 +153,15 @@ def _seed(out: Path, seed: bytes | None, shard: Shard) -> bytes:
     """Return the secret seed. Raises UsageError if it is not the one of earlier results."""
     stored = stored_seed(out)
     if stored is not None and seed is not None and stored != seed:
-        remedy = "leave --seed out, or name a new --out folder"
-        raise UsageError(f"the results in {out} were made with another seed", remedy)
+        problem = message("the results in {folder} were made with another seed", folder=out)
+        raise UsageError(problem, "leave --seed out, or name a new --out folder")
     if shard.number > 1 and stored is None and seed is None:
-        remedy = f"copy {CONDITIONS} from the folder of shard 1/{shard.of} to {out}, or give --seed"
+        remedy = message(
+            "copy {file} from the folder of shard 1/{count} to {folder}, or give --seed",
+            file=CONDITIONS,
+            count=shard.of,
+            folder=out,
+        )
         raise UsageError("the shards of a cohort need a common seed", remedy)
     return stored or seed or os.urandom(32)
 

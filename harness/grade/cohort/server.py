@@ -13,10 +13,12 @@ import sys
 from contextlib import closing, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from harness.core.errors import BreaklabError
+from harness.core.message import Message, as_parts, from_parts, message
 from harness.grade.cohort.grader import Opening
 from harness.grade.cohort.pool import MOST_ATTEMPTS, Abandoned, LocalPool, Task
 from harness.sandbox.signals import requests_raised
@@ -40,12 +42,24 @@ class Order(msgspec.Struct, frozen=True):
 class Refusal(msgspec.Struct, frozen=True, tag=True):
     """Why the grader cannot be opened here."""
 
-    problem: str
-    remedy: str
+    problem: Message
+    remedy: Message
+
+    def encode(self) -> bytes:
+        """Return the refusal as bytes, which `decode_reply` reads."""
+        return msgspec.msgpack.encode(self, enc_hook=as_parts)
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
     """The grader is open."""
+
+
+Reply = TypeVar("Reply")
+
+
+def decode_reply(data: bytes, expected: type[Reply]) -> Refusal | Reply:
+    """Return a refusal or what was expected instead. Raises ValueError for other bytes."""
+    return msgspec.msgpack.decode(data, type=Refusal | expected, dec_hook=from_parts)
 
 
 class ServerLost(Exception):
@@ -72,9 +86,7 @@ class Server:
             )
         self._pipe = Connection(ours.detach())
         self._seconds = MOST_ATTEMPTS * (order.seconds + 10)
-        reply = msgspec.msgpack.decode(
-            self._exchange(msgspec.msgpack.encode(order), _START_UP), type=Refusal | Ready
-        )
+        reply = decode_reply(self._exchange(msgspec.msgpack.encode(order), _START_UP), Ready)
         self.refusal = reply if isinstance(reply, Refusal) else None
 
     def grade(self, task: bytes) -> bytes:
@@ -112,7 +124,7 @@ def main() -> None:
         order = msgspec.msgpack.decode(pipe.recv_bytes(), type=Order)
         opened = _open(order, pipe)
         if isinstance(opened, Refusal):
-            pipe.send_bytes(msgspec.msgpack.encode(opened))
+            pipe.send_bytes(opened.encode())
             return
         with closing(opened) as pool:
             pipe.send_bytes(msgspec.msgpack.encode(Ready()))
@@ -126,11 +138,14 @@ def _open(order: Order, pipe: Connection) -> LocalPool | Refusal:
     try:
         grader = order.opening.open()
     except BreaklabError as error:
-        return Refusal(error.problem, error.remedy)
+        return Refusal(*error.sentences)
     ours, theirs = order.settings, dict(grader.settings)
     different = sorted(key for key in ours | theirs if ours.get(key) != theirs.get(key))
     if different:
-        problem = f"a worker grades under other conditions: {', '.join(different)}"
-        return Refusal(problem, "install the same version with the same libraries there")
+        problem = message(
+            "a worker grades under other conditions: {conditions}", conditions=", ".join(different)
+        )
+        remedy = message("install the same version with the same libraries there")
+        return Refusal(problem, remedy)
     grader.prepare()
     return LocalPool(grader.grade, 1, order.seconds, lifeline=pipe)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core.errors import UsageError
+from harness.core.message import message
 from harness.core.vocabulary import visible
 
 LARGEST = 8 * 1024 * 1024
@@ -49,12 +50,16 @@ def find_submissions(folder: Path, out: Path) -> list[Submission]:
     try:
         paths = [path for path in folder.iterdir() if _is_submission(path, out)]
     except OSError as error:
-        problem = f"the submissions in {folder} cannot be read: {error.strerror or error}"
+        problem = message(
+            "the submissions in {folder} cannot be read: {error}",
+            folder=folder,
+            error=error.strerror or error,
+        )
         remedy = "name the folder that contains one file or folder for each submission"
         raise UsageError(problem, remedy) from None
     if not paths:
         remedy = "put one Python file or one folder for each submission into it"
-        raise UsageError(f"there is no submission in {folder}", remedy)
+        raise UsageError(message("there is no submission in {folder}", folder=folder), remedy)
     people = Counter(_person(path) for path in paths)
     found = [_submission(path, people[_person(path)]) for path in paths]
     return sorted(found, key=lambda submission: submission.name)

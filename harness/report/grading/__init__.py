@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from harness.core.errors import EnvironmentProblem, UsageError
+from harness.core.message import Message, message, verbatim
 from harness.grade.feedback import Feedback, Grade
 
 Format = Literal["text", "json", "junit", "gradescope", "prairielearn", "sarif"]
@@ -30,10 +31,11 @@ def renderer(form: Format, feedback: Feedback) -> Callable[[Grade], str]:
     needs a library that is not installed.
     """
     if form == "sarif" and feedback != "names":
-        raise UsageError(
-            f"SARIF shows where each break is, which the feedback `{feedback}` hides",
-            "choose the feedback `names`, or another format",
+        problem = message(
+            "SARIF shows where each break is, which the feedback `{feedback}` hides",
+            feedback=feedback,
         )
+        raise UsageError(problem, "choose the feedback `names`, or another format")
     module = import_module(f"harness.report.grading.{form}")  # only the format that is needed
     render: Callable[[Grade], str] = module.render
     return render
@@ -47,11 +49,12 @@ def render(grade: Grade, form: Format) -> str:
 def require_writable(file: Path) -> None:
     """Raise EnvironmentProblem if results clearly cannot be written to a file."""
     if file.is_dir():
-        raise _unwritable(file, "it is a folder")
+        raise _unwritable(file, message("it is a folder"))
     if not file.parent.is_dir():
-        raise _unwritable(file, f"there is no folder {file.parent}")
+        why = message("there is no folder {folder}", folder=file.parent)
+        raise _unwritable(file, why)
     if not os.access(file if file.exists() else file.parent, os.W_OK):
-        raise _unwritable(file, "permission denied")
+        raise _unwritable(file, message("permission denied"))
 
 
 def write(text: str, file: Path) -> None:
@@ -59,11 +62,9 @@ def write(text: str, file: Path) -> None:
     try:
         file.write_text(text, encoding="utf-8", newline="\n")
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
-        raise _unwritable(file, str(error)) from None
+        raise _unwritable(file, verbatim(str(error))) from None
 
 
-def _unwritable(file: Path, why: str) -> EnvironmentProblem:
-    return EnvironmentProblem(
-        f"the results cannot be written to {file}: {why}",
-        "name a file in a folder that exists and is writable",
-    )
+def _unwritable(file: Path, why: Message) -> EnvironmentProblem:
+    problem = message("the results cannot be written to {file}: {error}", file=file, error=why)
+    return EnvironmentProblem(problem, "name a file in a folder that exists and is writable")

@@ -146,7 +146,7 @@ def test_diff_and_break_work_on_the_unfinished_page(tmp_path: Path) -> None:
     done = harness("diff", "mine", "--breaks", str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
     assert "+        return g, " in done.stdout
-    done = harness("break", "mine", "--breaks", str(tmp_path))
+    done = harness("break", "mine", "--full", "--breaks", str(tmp_path))
     assert (done.returncode, done.stderr) == (1, "")
     assert "silent-corruption (shape)  not stated" in done.stdout
     assert "The page states nothing about these probes." in done.stdout

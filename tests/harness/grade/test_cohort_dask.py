@@ -12,10 +12,11 @@ import msgspec
 import pytest
 
 from harness.core.errors import EnvironmentProblem
+from harness.core.message import message
 from harness.grade.cohort.dask_pool import dask_pool
 from harness.grade.cohort.pool import Outcome, Task
 from harness.grade.cohort.run import grade_cohort
-from harness.grade.cohort.server import Order, Server, ServerLost
+from harness.grade.cohort.server import Order, Server, ServerLost, decode_reply
 from harness.grade.cohort.tally import tally
 from harness.report.cohort import to_csv
 from tests.harness.grade.cluster import Cluster
@@ -85,7 +86,10 @@ def servers_of(pid: int) -> list[int]:
 def test_a_worker_with_another_catalogue_does_not_grade(course: Course) -> None:
     server = Server(Order(course.opening(b"seed"), {"catalogue": "2"}, 100))
     assert server.refusal
-    assert server.refusal.problem == "a worker grades under other conditions: catalogue"
+    assert server.refusal.problem == message(
+        "a worker grades under other conditions: {conditions}", conditions="catalogue"
+    )
+    assert decode_reply(server.refusal.encode(), Outcome) == server.refusal
     server.close()
 
 
@@ -116,6 +120,7 @@ CLIENT = """
 import sys
 from pathlib import Path
 from harness.core.errors import EnvironmentProblem
+from harness.core.message import message
 from harness.sandbox.signals import requests_raised
 from tests.harness.grade.test_cohort import Course
 from tests.harness.grade.test_cohort_dask import on_dask

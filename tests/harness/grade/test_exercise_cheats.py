@@ -260,7 +260,7 @@ def test_a_test_that_looks_at_the_code_kills_nothing(
     recognising = {f"test_{look}" for look in LOOKS} - {"test_sites", "test_coin"}
     for attack in report.attacks:
         assert recognising <= set(attack.recognised)
-        assert "recognises code, not behaviour" in attack.why
+        assert "recognises code, not behaviour" in str(attack.why)
     looks = {"test_frames", "test_sites", "test_linecache", "test_hash"}
     assert looks <= failing_on_the_patch(tmp_path, exercise, baseline)
 
@@ -286,7 +286,7 @@ def test_the_end_of_the_process_is_not_a_kill(
     assert_earns_nothing(report)
     (attack,) = report.attacks
     assert attack.ended[f"test_{name}"].startswith(how)
-    assert attack.why.startswith(f"`test_{name}` ends its process, which is not a kill: {how}")
+    assert str(attack.why).startswith(f"`test_{name}` ends its process, which is not a kill: {how}")
 
 
 # What "scales" computes meets that break, too: some diagnostics alarm only on the broken engine.

@@ -108,7 +108,7 @@ def test_a_suite_that_looks_at_the_code_earns_nothing(tmp_path: Path) -> None:
     report = judged(tmp_path, CHEAT, "squares-only")
     (attack,) = report.attacks
     assert (attack.killed_by, attack.recognised) == ({}, ["mine.py::test_names"])
-    assert attack.why.endswith("it recognises code, not behaviour")
+    assert str(attack.why).endswith("it recognises code, not behaviour")
     assert (report.killed, report.score) == (False, 0)
 
 

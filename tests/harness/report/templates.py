@@ -10,7 +10,7 @@ ROOT = Path(harness.__file__).parent
 
 ERRORS = {
     *("UsageError", "PageError", "HunkError", "UnreadableSide", "EnvironmentProblem"),
-    *("InternalError", "NotAccepted", "error"),
+    *("InternalError", "NotAccepted", "NotUsable", "NewerFile", "DamagedFile", "error"),
     *("mistake", "unknown", "as_message", "parse_python", "read_toml"),
 }
 """The functions that take templates as strings: see `harness.core.errors.Sentence`."""

@@ -1,5 +1,6 @@
 """The interface in another language: every template has a translation, and no English is left."""
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,7 +35,7 @@ from harness.runs.oracles import LIBRARIES, run_on_library
 from harness.training.experiment import Crash
 from harness.training.statistics import Shift
 from tests.harness.bundled import CATALOGUE, bundled_pages
-from tests.harness.report.templates import ROOT, templates_in, templates_of_errors
+from tests.harness.report.templates import ERRORS, ROOT, templates_in, templates_of_errors
 
 SPANISH = open_language("es")
 FIRST_LESSONS = [page for page in bundled_pages() if page.front.level == 1]
@@ -131,6 +132,17 @@ def test_every_message_is_made_from_a_literal_template() -> None:
 
 def test_no_error_is_put_together_from_strings() -> None:
     assert [place for place, template in templates_of_errors_by_place() if template is None] == []
+
+
+def test_the_templates_of_every_class_of_errors_are_looked_for() -> None:
+    classes = {
+        node.name: {base.id for base in node.bases if isinstance(base, ast.Name)}
+        for room in ROOMS
+        for file in (ROOT / room).rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    }
+    assert {name for name, bases in classes.items() if bases & ERRORS} <= ERRORS
 
 
 def test_every_template_has_a_spanish_translation_and_every_translation_a_template() -> None:
