@@ -128,7 +128,7 @@ def _note_weak_isolation(arguments: Sequence[str]) -> None:
 
 def _refusal(error: OSError) -> BreaklabError:
     return EnvironmentProblem(
-        message("the system refuses something that is needed: {error}", error=error),
+        message("the operating system refused a required operation: {error}", error=error),
         "check the path, the space on the disk and the limits (`ulimit -a`); "
         "--traceback shows the place",
     )

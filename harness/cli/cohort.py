@@ -56,7 +56,9 @@ def grade_submissions(
     from harness.sandbox.pool import available_cores
 
     if len(folders) != 1:
-        raise UsageError("a cohort is in one folder", "put all submissions into the same folder")
+        raise UsageError(
+            "a cohort must be in one folder", "put all submissions into the same folder"
+        )
     out = _required(out)
     shard = parse_shard(options.shard) if options.shard else WHOLE
     pool = local_pool(options.workers or available_cores(), options.seconds)

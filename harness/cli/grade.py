@@ -44,20 +44,27 @@ def grade(
     correct: Annotated[
         list[str] | None,
         typer.Option(
-            "--correct", metavar="VARIANT", help="A variant that the tests must pass; repeatable."
+            "--correct",
+            metavar="VARIANT",
+            help="A variant on which the tests must pass; may be repeated.",
         ),
     ] = None,
     engine: EngineName = None,
     breaks: Breaks = None,
     seed: Annotated[
         str | None,
-        typer.Option("--seed", metavar="TEXT", help="The secret of the rewrites; keep it so."),
+        typer.Option(
+            "--seed", metavar="TEXT", help="The secret seed of the rewrites; do not publish it."
+        ),
     ] = None,
     allow_conftest: Annotated[
         bool, typer.Option("--allow-conftest", help="Load the suite's own conftest.py files.")
     ] = False,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="SECONDS", min=1, help="Processor time of one run.")
+        int,
+        typer.Option(
+            "--limit", metavar="SECONDS", min=1, help="The limit of processor time for one run."
+        ),
     ] = 20,
     feedback: FeedbackName = None,
     weights: WeightsFile = None,
@@ -74,7 +81,10 @@ def grade(
     workers: Annotated[
         int | None,
         typer.Option(
-            "--workers", metavar="N", min=1, help="Processes for a cohort; by default one a core."
+            "--workers",
+            metavar="N",
+            min=1,
+            help="The number of processes for a cohort; by default one per core.",
         ),
     ] = None,
     submission_limit: Annotated[
@@ -83,7 +93,7 @@ def grade(
             "--submission-limit",
             metavar="SECONDS",
             min=1.0,
-            help="The most time that one submission of a cohort may take.",
+            help="The time limit for one submission of a cohort.",
         ),
     ] = 1800.0,
     shard: Annotated[
@@ -122,7 +132,9 @@ def grade(
         chosen = CohortOptions(workers, shard, dask, submission_limit, secret, json)
         return grade_submissions(suites, out, chosen, graded.opening)
     if len(suites) > 1:
-        raise UsageError("several suites are a cohort", "put them into one folder: --cohort")
+        raise UsageError(
+            "several suites need --cohort", "put them into one folder, and add --cohort"
+        )
     if shard is not None or dask is not None:
         raise UsageError("--shard and --dask are about a cohort", "add --cohort")
     from dataclasses import replace

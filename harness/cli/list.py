@@ -68,7 +68,7 @@ def list_pages(
         entries = [{**page_entry(page), "done": page.id in done} for page in pages]
         print_json({"schema": 1, "pages": entries})
     elif todo and not pages:
-        session.console.print(session.console.say("Nothing is left to do here."))
+        session.console.print(session.console.say("There is nothing left to do here."))
     else:
         from harness.report.listing import show_list
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def progress(
     reset: Annotated[
-        bool, typer.Option("--reset", help="Forget everything; asks first, unless --yes is given.")
+        bool, typer.Option("--reset", help="Delete all progress; asks first unless --yes is given.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     export: Annotated[
@@ -87,7 +87,7 @@ def _reset(session: Session, yes: bool) -> int:
     if not yes:
         if not session.is_interactive:
             raise UsageError("--reset asks first, but this is not a terminal", "add --yes")
-        question = say("Forget everything that you have done? Type yes: ")
+        question = say("Delete all your progress? Type yes: ")
         try:
             answer = session.console.input(question).strip().lower()
         except EOFError:
@@ -118,6 +118,6 @@ def _import(session: Session, path: Path) -> int:
 
     events = read_export(path)
     new, say = session.journal.database.add(events), session.console.say
-    line = say("{new} events added; {old} were known", new=new, old=len(events) - new)
+    line = say("{new} events added; {old} were already there", new=new, old=len(events) - new)
     session.console.print(line)
     return 0

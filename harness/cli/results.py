@@ -49,7 +49,7 @@ OutFile = Annotated[
         help="Write the result to a file; for a cohort, the folder of its results.",
     ),
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", help="List all breaks that get through.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="List all breaks that are not killed.")]
 
 
 @dataclass(frozen=True)

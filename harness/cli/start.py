@@ -14,7 +14,7 @@ from harness.report.progress import show_next_steps
 
 
 def start(breaks: Breaks = None, lang: Lang = None) -> int:
-    """Begin the track for beginners, or go on where you left it."""
+    """Start the track for beginners, or continue where you left off."""
     session = Session(breaks, lang=lang)
     if session.is_interactive:
         if not _way(session).done:
@@ -100,9 +100,9 @@ def _goes_on(session: Session, page_id: str) -> bool:
             console.print()
             typed = "q"
         if typed not in ("", "q"):
-            console.print(say("Press Enter to go on, or type q to stop."))
+            console.print(say("Press Enter to continue, or type q to stop."))
     if typed == "q":
-        console.print(say("`harness start` goes on with page {number}.", number=number))
+        console.print(say("`harness start` continues with page {number}.", number=number))
     return not typed
 
 
@@ -112,7 +112,7 @@ def _end(session: Session) -> None:
     line = console.say("You have done the whole track.")
     if way.next_id:
         left = ", ".join(way.after(None))
-        line = console.say("You have read the whole track; left to solve: {pages}", pages=left)
+        line = console.say("You have read the whole track; still to solve: {pages}", pages=left)
     console.print(Text(f"\n{line}\n", "bold"))
     if questions_left(way):
         _offer_self_test(session, "after")

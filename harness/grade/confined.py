@@ -226,7 +226,7 @@ class _Reader:
             ended, now = os.waitpid(self.pid, os.WNOHANG)
             status = now if ended else None
             if status is None and time.monotonic() > end:
-                unfinished = f"they were not done after {self.run.seconds:.0f} seconds"
+                unfinished = f"they had not finished after {self.run.seconds:.0f} seconds"
                 return Finished(self.data, unfinished, late=True)
 
     def _is_complete(self) -> bool:
@@ -246,7 +246,7 @@ def _how(status: int) -> str:
     if code >= 0:
         return f"the process ended with status {code}"
     if -code == signal.SIGXCPU:
-        return "it takes too much processor time"
+        return "it used too much processor time"
     with contextlib.suppress(ValueError):
         return f"the process ended with {signal.Signals(-code).name}"
     return f"the process ended with signal {-code}"

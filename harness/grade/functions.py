@@ -24,7 +24,7 @@ TEST = "test_"
 LOST: dict[Stage, Message] = {
     "not-reached": message("it never runs the changed code"),
     "not-infected": message("it runs the changed code, but here both formulas agree"),
-    "not-revealed": message("values inside differ, but its assertions do not notice"),
+    "not-revealed": message("intermediate values differ, but its assertions do not notice"),
 }
 """Where the fault was lost in a test that passes."""
 

@@ -136,7 +136,7 @@ class Processes:
         if len(set(tests)) < len(tests) or any(len(name) > LONGEST_NAME for name in tests):
             raise NotGradable("two of its tests have the same name, or a name is too long")
         if self.tests and tests != self.tests:
-            raise NotGradable("it does not have the same tests whenever it is collected")
+            raise NotGradable("collecting it twice gives different tests")
         self.tests = tests
 
     def _task(self, changed: Codes) -> Task:
@@ -220,7 +220,7 @@ class _Process:
     def __init__(self, task: Task, limits: Limits) -> None:
         if sys.platform == "win32":
             raise EnvironmentProblem(
-                "a suite can only be graded where processes fork", "use Linux, for example"
+                "a suite can be graded only on a system with `fork`", "use Linux, for example"
             )
         self.limits, self.lost = limits, False
         libraries = ["numpy.testing"]

@@ -128,7 +128,7 @@ def read_weights(file: Path, pages: Iterable[Page]) -> Weights:
     the breaks among the pages has.
     """
     remedy = "write `points = NUMBER` and tables [breaks], [families], [levels] of `name = NUMBER`"
-    weights = read_toml(file, Weights, "it is not a file of weights", remedy)
+    weights = read_toml(file, Weights, "it is not a valid weights file", remedy)
     fronts = [page.front for page in pages if isinstance(page.front, Break)]
     _require_known(file, "break", weights.breaks, {front.id for front in fronts})
     _require_known(file, "family", weights.families, {front.family for front in fronts})

@@ -225,13 +225,13 @@ def _furthest(
     for name, how in ended.items():
         why = message("`{test}` ends its process, which is not a kill: {how}", test=name, how=how)
         return "not-revealed", why
-    return "not-revealed", message("it does not fail each time")
+    return "not-revealed", message("it does not fail every time")
 
 
 def recognises(test: str) -> Message:
     """Return the message about a test that fails on a twin."""
     return message(
-        "`{test}` fails on a correct engine that is written in another way: it recognises code, "
+        "`{test}` fails on a correct engine that is written differently: it recognises code, "
         "not behaviour",
         test=test,
     )

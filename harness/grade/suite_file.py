@@ -68,7 +68,7 @@ def _attack(result: BreakResult, context: Context) -> Attack:
     elif killed:
         why = message("`{test}` fails", test=result.by[0])
     else:
-        why = LOST.get(stage or "revealed", message("no test notices it"))
+        why = LOST.get(stage or "revealed", message("no test detects it"))
     return Attack(
         break_=result.break_,
         killed_by={test: [TEST_FAILED] for test in result.by} if killed else {},

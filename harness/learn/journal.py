@@ -49,7 +49,7 @@ class Journal:
     def _warn(self, problem: NotUsable) -> None:
         if not self._has_warned:
             self._has_warned = True
-            print(f"harness: progress is not remembered: {problem.problem}", file=sys.stderr)
+            print(f"harness: progress is not saved: {problem.problem}", file=sys.stderr)
 
 
 def open_journal() -> Journal:

@@ -54,7 +54,7 @@ def write_start(page: Page, task: str, path: Path) -> None:
         remedy = message(
             "choose another name, or run `harness exercise {page} {path}`", page=page.id, path=path
         )
-        raise UsageError(message("{path} exists already", path=path), remedy) from None
+        raise UsageError(message("{path} already exists", path=path), remedy) from None
 
 
 def _comment(title: str, task: str) -> str:

@@ -37,7 +37,7 @@ def write_export(events: tuple[AnyEvent, ...], path: Path) -> None:
             file.write(text + b"\n")
     except FileExistsError:
         remedy = "choose another name, or remove the file"
-        raise UsageError(message("{path} exists already", path=path), remedy) from None
+        raise UsageError(message("{path} already exists", path=path), remedy) from None
 
 
 def read_export(path: Path) -> tuple[AnyEvent, ...]:

@@ -31,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--breaks-json", metavar="FILE", help="write the result as JSON")
     group.addoption("--breaks-junit", metavar="FILE", help="write the result as JUnit XML")
     group.addoption(
-        "--breaks-sarif", metavar="FILE", help="write the breaks that get through as SARIF"
+        "--breaks-sarif", metavar="FILE", help="write the breaks that are not killed as SARIF"
     )
     group.addoption(
         "--breaks-min-score",

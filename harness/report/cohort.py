@@ -89,7 +89,7 @@ def summary(tally: Tally) -> Iterator[str]:
         yield f"Score: median {middle:.1f} %, quartiles {low:.1f} and {high:.1f} %"
     missed = [count for count in tally.breaks if count.missed]
     if missed:
-        yield "Missed by most:"
+        yield "Missed most often:"
         width = max(len(count.break_) for count in missed[:MOST])
         for count in missed[:MOST]:
             yield f"  {count.break_:{width}}  {count.missed} of {count.fates.total()}"

@@ -58,7 +58,7 @@ def _show_next_steps(console: Screen, report: ExerciseReport) -> None:
     console.print(f"  harness exercise {report.exercise} --hints", style="dim")
     console.print(f"  harness show {report.exercise} --answer", style="dim")
     if not report.agrees:
-        line = say("The results of the suite are not as the page says.")
+        line = say("The results of the suite differ from what the page says.")
         console.print(Text(f"\n{line}", "bold red"))
 
 

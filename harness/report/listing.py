@@ -86,7 +86,7 @@ def show_track(
         console.print(Text.assemble(f"{mark} {number:2} ", (page.id, "bold")))
         console.print(Padding(Text(console.say(ideas[page.id])), (0, 0, 0, 5)))
     if pages:
-        start = console.say("Begin, or go on, with: {command}", command="harness start")
+        start = console.say("Start or continue with: {command}", command="harness start")
         console.print(Text(f"\n{start}"))
 
 

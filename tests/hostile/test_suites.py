@@ -212,7 +212,7 @@ def test_a_suite_that_is_collected_anew_must_have_the_same_tests(
     two_breaks: GradingPlan, tmp_path: Path
 ) -> None:
     report = grade(tmp_path, after_prelude(OTHER_TESTS), two_breaks)
-    assert report.reason == "it does not have the same tests whenever it is collected"
+    assert report.reason == "collecting it twice gives different tests"
 
 
 NOISY = """

@@ -108,9 +108,7 @@ class DaskPool:
 
     def _lost(self) -> EnvironmentProblem:
         return EnvironmentProblem(
-            message(
-                "the Dask scheduler at {address} does not answer any more", address=self._address
-            ),
+            message("the Dask scheduler at {address} no longer answers", address=self._address),
             "start it again, and repeat the command: it continues from here",
         )
 

@@ -162,5 +162,5 @@ class Ledger:
             file=self._file,
             error=error.strerror or error,
         )
-        remedy = "free some space or restore the permissions; what is written is kept"
+        remedy = "free some space or restore the permissions; what has been written is kept"
         return EnvironmentProblem(problem, remedy)

@@ -145,7 +145,7 @@ def _open(order: Order, pipe: Connection) -> LocalPool | Refusal:
         problem = message(
             "a worker grades under other conditions: {conditions}", conditions=", ".join(different)
         )
-        remedy = message("install the same version with the same libraries there")
+        remedy = message("install the same versions of breaklab and its libraries there")
         return Refusal(problem, remedy)
     grader.prepare()
     return LocalPool(grader.grade, 1, order.seconds, lifeline=pipe)

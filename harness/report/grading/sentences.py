@@ -19,9 +19,9 @@ MOST_TESTS = 5
 STAGES: Mapping[Stage | None, str] = {
     None: "and no assertion fails",
     "not-infected": "but with these inputs the wrong code gives the right numbers",
-    "not-propagated": "wrong inside, but the error is lost before the result",
-    "not-revealed": "wrong inside, and no assertion looks at it",
-    "revealed": "wrong inside, and no assertion looks at it",
+    "not-propagated": "with wrong intermediate values, but the error is lost before the result",
+    "not-revealed": "with wrong intermediate values that no assertion checks",
+    "revealed": "with wrong intermediate values that no assertion checks",
 }
 """Where a break that survives was lost, after the tests that reach it."""
 

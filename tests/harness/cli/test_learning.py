@@ -106,7 +106,7 @@ def test_what_is_done_is_marked_and_left_out_of_what_is_to_do() -> None:
     assert [page["id"] for page in track if page["done"]] == ["skip-unbroadcast"]
     read(*(page.id for page in bundled_pages() if page.front.family == "shapes"))
     done = harness("list", "--family", "shapes", "--kind", "break", "--todo")
-    assert (done.returncode, done.stdout) == (0, "Nothing is left to do here.\n")
+    assert (done.returncode, done.stdout) == (0, "There is nothing left to do here.\n")
 
 
 @pytest.mark.parametrize(
@@ -179,8 +179,8 @@ def test_an_export_is_imported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert harness("progress", "--export", file).returncode == 2
     monkeypatch.setenv("BREAKLAB_DATA", str(tmp_path / "another"))
     record(new[0])
-    assert harness("progress", "--import", file).stdout == "5 events added; 1 were known\n"
-    assert harness("progress", "--import", file).stdout == "0 events added; 6 were known\n"
+    assert harness("progress", "--import", file).stdout == "5 events added; 1 were already there\n"
+    assert harness("progress", "--import", file).stdout == "0 events added; 6 were already there\n"
     assert list(events()) == new
 
 
@@ -228,8 +228,8 @@ def test_nothing_fails_where_nothing_can_be_remembered(tmp_path: Path) -> None:
     assert harness("progress", **nowhere).returncode == 0
     done = dialogue(["start"], ["s\n", CTRL_D, CTRL_D, "x\n", CTRL_D], **nowhere)
     assert done.status == 0
-    assert done.shown.count("progress is not remembered") == 1
-    assert "`harness start` goes on with page 2" in done.shown
+    assert done.shown.count("progress is not saved") == 1
+    assert "`harness start` continues with page 2" in done.shown
     refused = harness("progress", "--import", str(tmp_path / "file"), **nowhere)
     assert refused.returncode == 2
 
@@ -304,13 +304,13 @@ def test_the_self_test_is_asked_before_the_track_and_after_it() -> None:
         pytest.param(
             ["s\n", CTRL_D, CTRL_D, CTRL_D],
             0,
-            "`harness start` goes on with page 2.",
+            "`harness start` continues with page 2.",
             marks=pytest.mark.slow,
         ),
         pytest.param(
             ["s\n", CTRL_D, CTRL_D, "x\n", "q\n"],
             0,
-            "`harness start` goes on with page 2.",
+            "`harness start` continues with page 2.",
             marks=pytest.mark.slow,
         ),
     ],
@@ -318,7 +318,7 @@ def test_the_self_test_is_asked_before_the_track_and_after_it() -> None:
 def test_every_prompt_of_the_track_can_be_left(keys: list[str], status: int, last: str) -> None:
     done = dialogue(["start"], keys)
     assert (done.status, done.lines[-1]) == (status, last)
-    assert ("Press Enter to go on, or type q to stop." in done.lines) == ("x\n" in keys)
+    assert ("Press Enter to continue, or type q to stop." in done.lines) == ("x\n" in keys)
     finished = [event for event in events() if isinstance(event, Finished)]
     assert len(finished) == (len(keys) > 2)
 
@@ -399,7 +399,7 @@ def test_the_options_of_an_exercise_exclude_each_other(tmp_path: Path) -> None:
     file.write_text(USELESS)
     again = harness("exercise", "squares-only", "--start", str(file))
     assert (again.returncode, file.read_text()) == (2, USELESS)
-    assert "exists already" in again.stderr
+    assert "already exists" in again.stderr
     both = harness("exercise", "squares-only", str(file), "--hint")
     assert both.returncode == 2
     assert "FILE and --hint cannot be combined" in both.stderr

@@ -420,7 +420,7 @@ def test_the_table_begins_with_what_most_submissions_miss(course: Course) -> Non
     assert list(summary(course.tally)) == [
         "3 submissions graded: 2 gradable",
         "Score: median 50.0 %, quartiles 37.5 and 62.5 %",
-        "Missed by most:",
+        "Missed most often:",
         "  fourth  2 of 2",
         "  second  1 of 2",
         "  third   1 of 2",

@@ -88,9 +88,9 @@ def test_merging_gives_the_same_scores(folder: Path) -> None:
     ("options", "message"),
     [
         (("all", "--cohort"), "a cohort needs a folder for its results"),
-        (("all", "bea", "--cohort", "--out", "x"), "a cohort is in one folder"),
+        (("all", "bea", "--cohort", "--out", "x"), "a cohort must be in one folder"),
         (("all", "--cohort", "--out", "x", "--shard", "4/3"), "`4/3` is not a shard"),
-        (("all", "bea"), "several suites are a cohort"),
+        (("all", "bea"), "several suites need --cohort"),
         (("all", "--shard", "1/2"), "are about a cohort"),
         (("--merge", "all", "--out", "x"), "there are no results of a cohort in all"),
     ],

@@ -123,7 +123,7 @@ def test_a_file_of_a_newer_version_is_left_as_it_is(
     journal.record(Finished(page="abs-grad-no-sign"))
     journal.record(Finished(page="abs-slope-by-quotient"))
     assert journal.progress.done == {"abs-grad-no-sign", "abs-slope-by-quotient"}
-    assert capsys.readouterr().err.count("progress is not remembered") == 1
+    assert capsys.readouterr().err.count("progress is not saved") == 1
     assert [path.name for path in database.path.parent.iterdir()] == ["progress.sqlite"]
     assert database.path.read_bytes() == before
 

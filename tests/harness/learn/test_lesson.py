@@ -46,6 +46,6 @@ def test_the_file_to_start_from_is_a_submission(tmp_path: Path, page: Page) -> N
 
 def test_no_file_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("mine")
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         write_start(EXERCISES[0], "", tmp_path / "mine.py")
     assert (tmp_path / "mine.py").read_text() == "mine"

@@ -23,7 +23,7 @@ def test_what_is_exported_is_imported(tmp_path: Path) -> None:
 
 def test_an_export_replaces_no_file(tmp_path: Path) -> None:
     (tmp_path / "mine.json").write_text("mine")
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         write_export((), tmp_path / "mine.json")
     assert (tmp_path / "mine.json").read_text() == "mine"
 
