@@ -156,8 +156,8 @@ class _Grading:
         self.correct.append(CorrectEngine(name, len(self.counted), list(map(self.name, failed))))
         if failed:
             first = failed[0]
-            message = runs[0].ended[first].message
-            raise NotGradable(f"{self.name(first)} fails on the correct engine: {message}")
+            how = runs[0].ended[first].message
+            raise NotGradable(f"{self.name(first)} fails on the correct engine: {how}")
         if not self.counted:
             flaky = " the same way three times" if self.flaky else ""
             raise NotGradable(f"no test passes on the correct engine{flaky}")

@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 import pytest
 
 from harness.engines.loader import find_in_memory
-from harness.engines.swapping import Functions
+from harness.engines.swapping import Functions, Pair
 from harness.grade.code import Code
 from harness.grade.mutants import Mutant
 from harness.grade.running import be_silent, failing
@@ -161,17 +161,35 @@ def _serve(server: _Server, connection: Connection) -> NoReturn:
                         importlib.import_module(name)
                 gc.freeze()
             else:
-                connection.send(_in_fork(server, request))
+                connection.send(_answer(server, request))
     os._exit(0)
 
 
-def _in_fork(server: _Server, request: Request) -> Outcome:
+def _answer(server: _Server, request: Request) -> Outcome:
+    """Run the tests that reach the change, in a fork; without such a test, nothing is run."""
+    assert server.functions is not None
+    pairs = server.functions.plan(request.mutant.codes)
+    changed = None if pairs is None else server.code.changed(pairs)
+    if pairs is None or changed is None or changed & server.tests.collected:
+        return Outcome(reload=True)
+    reached = [
+        index
+        for index, reach in server.tests.reach.items()
+        if (reach.numbers is None or changed & reach.numbers)
+        and (request.only is None or index in request.only)
+    ]
+    return _in_fork(server, request, pairs, reached) if reached else Outcome()
+
+
+def _in_fork(
+    server: _Server, request: Request, pairs: Sequence[Pair], reached: Sequence[int]
+) -> Outcome:
     start = time.perf_counter()
     limit = PATIENCE + 20 * sum(reach.seconds for reach in server.tests.reach.values())
     ours, theirs = Pipe(duplex=False)
     pid = os.fork()
     if pid == 0:
-        _work(server, request, theirs)
+        _work(server, request, pairs, reached, theirs)
     theirs.close()
     outcome = Outcome(problem=f"not done after {limit:.0f} seconds")
     if ours.poll(limit):
@@ -195,11 +213,17 @@ def _in_fork(server: _Server, request: Request) -> Outcome:
 # ----- In the fork -----
 
 
-def _work(server: _Server, request: Request, connection: Connection) -> NoReturn:
+def _work(
+    server: _Server,
+    request: Request,
+    pairs: Sequence[Pair],
+    reached: Sequence[int],
+    connection: Connection,
+) -> NoReturn:
     """Run the tests on the break, send the outcome, and end."""
     try:
         os.setpgid(0, 0)
-        connection.send(_outcome(server, request))
+        connection.send(Outcome(reached, _failed(server, request, pairs, reached)))
     except BaseException as error:  # a broken engine may raise anything, anywhere
         with contextlib.suppress(BaseException):
             connection.send(Outcome(problem=f"{type(error).__name__}: {error}"[:300]))
@@ -207,22 +231,11 @@ def _work(server: _Server, request: Request, connection: Connection) -> NoReturn
         os._exit(0)
 
 
-def _outcome(server: _Server, request: Request) -> Outcome:
+def _failed(
+    server: _Server, request: Request, pairs: Sequence[Pair], reached: Sequence[int]
+) -> list[int]:
+    """Swap the code, run the tests, and return those that fail."""
     assert server.functions is not None
-    pairs = server.functions.plan(request.mutant.codes)
-    if pairs is None:
-        return Outcome(reload=True)
-    changed = server.code.changed(pairs)
-    if changed & server.tests.collected:
-        return Outcome(reload=True)
-    reached = [
-        index
-        for index, reach in server.tests.reach.items()
-        if (reach.numbers is None or changed & reach.numbers)
-        and (request.only is None or index in request.only)
-    ]
-    if not reached:
-        return Outcome()
     find_in_memory(server.code.root, {**server.code.sources, **request.mutant.files.texts})
     server.functions.swap(pairs)
     rank = {index: position for position, index in enumerate(request.first)}
@@ -230,5 +243,4 @@ def _outcome(server: _Server, request: Request) -> Outcome:
         reached, key=lambda i: (rank.get(i, len(rank)), server.tests.reach[i].seconds, i)
     )
     be_silent(server.items[0].config)
-    failed = list(failing(server.items, order, stop=request.stop))
-    return Outcome(reached, failed)
+    return list(failing(server.items, order, stop=request.stop))

@@ -450,7 +450,7 @@ def _most_telling(rows: Sequence[_Row], most: int) -> list[_Row]:
     return [rows[position] for position in kept]
 
 
-def _table(rows: Sequence[_Row], console: Screen, report: Report) -> Table:
+def _table(rows: Sequence[_Row], console: Screen, report: Report) -> Text:
     say, in_place, engine = console.say, bool(report.in_place), report.engine
     marked = any(row.mark for row in rows)
     cells = [
@@ -477,12 +477,22 @@ def _table(rows: Sequence[_Row], console: Screen, report: Report) -> Table:
     if rest < ENOUGH_FOR_A_RESULT:  # a narrow window
         cut = min(ENOUGH_FOR_A_RESULT - rest, max(0, widths[label] - LEAST_OF_AN_INPUT))
         widths[label], rest = widths[label] - cut, rest + cut
-    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="")
-    for heading, width in zip([*headings, last], [*widths, max(rest, 1)], strict=True):
-        table.add_column(heading, no_wrap=True, overflow="ellipsis", width=width)
+    lines = [[*map(Text, headings), Text(last)]]
     for row, shown in zip(rows, cells, strict=True):
-        table.add_row(*shown, _result(row.run, say, rest, required=not engine.foreign))
-    return table
+        lines.append([*shown, _result(row.run, say, rest, required=not engine.foreign)])
+    return Text("\n", no_wrap=True).join(_line(line, [*widths, max(rest, 1)]) for line in lines)
+
+
+def _line(cells: Sequence[Text], widths: Sequence[int]) -> Text:
+    """Return cells side by side, each cut or padded to its width."""
+    padded = []
+    for cell, width in zip(cells, widths, strict=True):
+        fitted = cell.copy()
+        fitted.truncate(width, overflow="ellipsis", pad=True)
+        padded.append(fitted)
+    line = Text(" " * GAP).join(padded)
+    line.rstrip()
+    return line
 
 
 MOST_OF_A_NAME = 12
