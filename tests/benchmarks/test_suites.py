@@ -2,24 +2,19 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.suites import ROOT, SUITES
+from tests.benchmarks.suites import ROOT
 
-SELECTION = "family:broadcasting,tape-gradient-in-target-shape"
+SELECTION = "skip-unbroadcast,unbroadcast-mean,sub-sign,tape-gradient-in-target-shape"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "suite",
-    [suite for suite in SUITES if Path(suite).stem != "__init__"],
-    ids=lambda path: Path(path).stem,
-)
-def test_swapped_breaks_are_judged_like_imported_ones(suite: str) -> None:
+def test_swapped_breaks_are_judged_like_imported_ones() -> None:
     """In a process of its own: this one has imported the unbroken engine."""
-    command = [sys.executable, "-m", "tests.benchmarks.suites", suite, "--breaks", SELECTION]
+    suite = ROOT / "tests/suites/course.py"
+    command = [sys.executable, "-m", "tests.benchmarks.suites", str(suite), "--breaks", SELECTION]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"
-    assert Path(suite).stem in done.stdout
+    assert suite.stem in done.stdout
