@@ -16,7 +16,10 @@ from unittest import mock
 
 CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\n"
 
-PATIENCE = 500.0
+LOST = 30.0
+"""Seconds without any output after which a key is pressed again."""
+
+PATIENCE = 300.0
 """Seconds after which a command that neither ends nor prompts counts as hanging."""
 
 _LAUNCH = (
@@ -70,6 +73,7 @@ def dialogue(
 
 def _drive(process: subprocess.Popen[bytes], master: int, keys: list[str]) -> str:
     data, start, deadline = b"", 0, time.monotonic() + PATIENCE
+    pressed, at = "", 0.0
     while time.monotonic() < deadline:
         if select.select([master], [], [], 0.05)[0]:
             try:
@@ -77,8 +81,12 @@ def _drive(process: subprocess.Popen[bytes], master: int, keys: list[str]) -> st
             except OSError:  # the other side is closed
                 break
         elif keys and data[start:].endswith((b"> ", b"yes: ")):
-            start = len(data)
-            os.write(master, keys.pop(0).encode())
+            start, pressed, at = len(data), keys.pop(0), time.monotonic()
+            os.write(master, pressed.encode())
+        elif pressed and len(data) == start and time.monotonic() > at + LOST:
+            # The prompt was printed, but the terminal was not yet read: a Ctrl-D is lost then.
+            at = time.monotonic()
+            os.write(master, pressed.encode())
         elif process.poll() is not None:
             break
     else:
