@@ -13,6 +13,9 @@ import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 from hypothesis.configuration import set_hypothesis_home_dir
 
+collect_ignore = ["benchmarks/mutated"]
+"""A project of its own, which the mutation tools run."""
+
 # Neither profile has a deadline, since a slow machine is not a failure, nor a database of examples,
 # since a second run would then try other examples than the first.
 _COMMON = settings(

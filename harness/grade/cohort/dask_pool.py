@@ -65,6 +65,7 @@ class DaskPool:
                 continue
             task = self._running.pop(future)
             outcome = self._outcome(future)
+            future.release()  # or it is computed again when the worker that holds it ends
             if outcome is None and task.attempts + 1 < MOST_ATTEMPTS:
                 again.append(task.again())
             else:
