@@ -32,9 +32,7 @@ from harness.patch import (
     Patched,
     apply_patch,
     combine,
-    loosen,
     parse_patch,
-    rename,
 )
 
 DISGUISED: Outcome = "disguised-correct"
@@ -237,10 +235,19 @@ def patches(page: Page, engine: Engine) -> list[Patch]:
     """
     portable = page.portable
     if portable and engine.foreign and not page.diffs_for(engine.name):
+        from harness.patch.portable import loosen
+
         places = engine.gradient_arguments
         return [loosen(_read(page, [block]), engine.names, places) for block in portable]
     blocks = page.diffs(engine.name)
-    return [rename(_read(page, blocks, engine), engine.names)] if blocks else []
+    if not blocks:
+        return []
+    patch = _read(page, blocks, engine)
+    if engine.names:
+        from harness.patch.portable import rename
+
+        patch = rename(patch, engine.names)
+    return [patch]
 
 
 def apply_first(candidates: Sequence[Patch], sources: Mapping[str, str]) -> Patched:
@@ -273,6 +280,8 @@ def apply_first(candidates: Sequence[Patch], sources: Mapping[str, str]) -> Patc
 
 def check_blocks(page: Page) -> Iterator[PageError]:
     """Yield the mistakes in blocks for other engines, which runs on ours do not show."""
+    from harness.patch.portable import loosen
+
     for block in page.fences:
         if block.info[:1] != ("diff",) or len(block.info) == 1:
             continue

@@ -6,7 +6,7 @@
 """
 
 from harness.patch.apply import ABSENT, Patched, apply_patch
-from harness.patch.notation import Hunk, Patch, combine, loosen, parse_patch, rename
+from harness.patch.notation import Hunk, Patch, combine, parse_patch
 from harness.patch.scope import Names
 
 __all__ = [
@@ -17,7 +17,5 @@ __all__ = [
     "Patched",
     "apply_patch",
     "combine",
-    "loosen",
     "parse_patch",
-    "rename",
 ]

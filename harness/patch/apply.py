@@ -18,7 +18,7 @@ from harness.core.errors import DoesNotApply, EnvironmentProblem, HunkError
 from harness.core.message import Message, message
 from harness.core.site import Site
 from harness.patch.layout import Edit, deleted_nodes, edits, sites_of, splice
-from harness.patch.match import Match, find_expressions, find_statements
+from harness.patch.match import Match, find_matches
 from harness.patch.notation import Hunk, Patch
 from harness.patch.reader import read_source
 from harness.patch.render import UnfitBinding
@@ -82,18 +82,6 @@ def apply_patch(patch: Patch, sources: Mapping[str, str]) -> Patched:
             sites += new_sites
     _count(patch, sites)
     return Patched(changed, tuple(sites), dict(sources))
-
-
-def find_matches(hunk: Hunk, root: Node) -> list[Match]:
-    """A hunk's matches in a module or definition. Raises `HunkError` if its pattern is too long."""
-    try:
-        if hunk.is_expression:
-            assert hunk.before.expression is not None
-            return list(find_expressions(hunk.before.expression, root))
-        return list(find_statements(hunk.pattern, root))
-    except RecursionError:
-        remedy = "write only the part that changes, and `$name` for the code around it"
-        raise hunk.error("this hunk is too long to search for", remedy) from None
 
 
 # ----- finding -----

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.core.message import Message, lines, message, verbatim
-from harness.patch.apply import find_matches
+from harness.patch.match import find_matches
 from harness.patch.notation import Hunk
 from harness.patch.tree import Node, Source, scope_of
 

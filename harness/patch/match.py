@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.patch.notation import Hunk
 from harness.patch.tree import DEFINITIONS, Node, Source, same_code
 
 
@@ -44,7 +45,19 @@ class Match:
         return min(first.begin, first.outer[0]), last.outer[1]
 
 
-def find_expressions(pattern: Node, root: Node) -> Iterator[Match]:
+def find_matches(hunk: Hunk, root: Node) -> list[Match]:
+    """A hunk's matches in a module or definition. Raises `HunkError` if its pattern is too long."""
+    try:
+        if hunk.is_expression:
+            assert hunk.before.expression is not None
+            return list(_expressions(hunk.before.expression, root))
+        return list(_statements(hunk.pattern, root))
+    except RecursionError:
+        remedy = "write only the part that changes, and `$name` for the code around it"
+        raise hunk.error("this hunk is too long to search for", remedy) from None
+
+
+def _expressions(pattern: Node, root: Node) -> Iterator[Match]:
     """Yield the outermost expressions below a node that equal the pattern."""
     pending = [root]
     while pending:
@@ -56,7 +69,7 @@ def find_expressions(pattern: Node, root: Node) -> Iterator[Match]:
             yield Match((node,), binding)
 
 
-def find_statements(pattern: Sequence[Node], root: Node) -> Iterator[Match]:
+def _statements(pattern: Sequence[Node], root: Node) -> Iterator[Match]:
     """Yield the outermost runs of statements in a module or definition that equal the pattern.
 
     A definition itself is a run of one statement.

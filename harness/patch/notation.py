@@ -6,12 +6,12 @@ Errors that do not depend on an engine are reported here, with the page's line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.core.errors import HunkError, Sentence
 from harness.core.message import message
-from harness.patch.scope import Names, Scope, parse_scope
+from harness.patch.scope import Scope, parse_scope
 from harness.patch.side import GAP_LINE, Side, UnreadableSide, indent_of, read_side
 from harness.patch.tree import DEFINITIONS, Node
 
@@ -106,39 +106,6 @@ def parse_patch(text: str, *, path: str, line: int, sites: int | None = None) ->
 def combine(patches: Iterable[Patch], sites: int | None = None) -> Patch:
     """Return the hunks of several blocks as one patch."""
     return Patch(tuple(hunk for patch in patches for hunk in patch.hunks), sites)
-
-
-def rename(patch: Patch, names: Names) -> Patch:
-    """Return the patch for an engine with other names: `names` maps ours to the engine's.
-
-    A dotted name replaces a bare name; where only an identifier is valid (an attribute, a
-    definition, a scope), its last part does. With several spellings, code may have any of them, and
-    the + side uses the one that matched. Raises `UsageError` for an invalid name.
-    """
-    if not names:
-        return patch
-    from harness.patch import portable  # only other engines need it
-
-    portable.check_names(names)
-    return replace(patch, hunks=tuple(portable.renamed(hunk, names) for hunk in patch.hunks))
-
-
-def loosen(
-    patch: Patch, names: Names, gradient_arguments: Mapping[str, int] | None = None
-) -> Patch:
-    """Return the patch of a portable block, for an engine with these names.
-
-    `gradient_arguments` are the positions of the gradient in calls that un-broadcast, as far as
-    they are known, by the name of the function; -1 in `g.sum_to(shape)`.
-
-    Code that `portable` lists as equivalent matches in any of its forms. Raises `UsageError` for an
-    invalid name.
-    """
-    from harness.patch import portable  # only other engines need it
-
-    portable.check_names(names)
-    hunks = (portable.loosened(hunk, names, gradient_arguments or {}) for hunk in patch.hunks)
-    return replace(patch, hunks=tuple(hunks))
 
 
 def _scope(row: str, path: str, number: int) -> Scope:

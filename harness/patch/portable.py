@@ -17,7 +17,7 @@ from functools import cache
 from harness.core.errors import UsageError
 from harness.core.message import message
 from harness.patch.match import Siblings, match_node
-from harness.patch.notation import Hunk, checked
+from harness.patch.notation import Hunk, Patch, checked
 from harness.patch.scope import OPERATIONS, Names, last_parts, spellings
 from harness.patch.side import Side, make_side, read_side
 from harness.patch.tree import Node
@@ -93,7 +93,34 @@ EQUIVALENT = (
 """Equivalent statements, and expressions: the first of a row in a block matches all of them."""
 
 
-def check_names(names: Names) -> None:
+def rename(patch: Patch, names: Names) -> Patch:
+    """Return the patch for an engine with other names: `names` maps ours to the engine's.
+
+    A dotted name replaces a bare name; where only an identifier is valid (an attribute, a
+    definition, a scope), its last part does. With several spellings, code may have any of them, and
+    the + side uses the one that matched. Raises `UsageError` for an invalid name.
+    """
+    _check_names(names)
+    return replace(patch, hunks=tuple(_renamed(hunk, names) for hunk in patch.hunks))
+
+
+def loosen(
+    patch: Patch, names: Names, gradient_arguments: Mapping[str, int] | None = None
+) -> Patch:
+    """Return the patch of a portable block, for an engine with these names.
+
+    `gradient_arguments` are the positions of the gradient in calls that un-broadcast, as far as
+    they are known, by the name of the function; -1 in `g.sum_to(shape)`.
+
+    Code that the tables list as equivalent matches in any of its forms. Raises `UsageError` for an
+    invalid name.
+    """
+    _check_names(names)
+    hunks = (_loosened(hunk, names, gradient_arguments or {}) for hunk in patch.hunks)
+    return replace(patch, hunks=tuple(hunks))
+
+
+def _check_names(names: Names) -> None:
     """Raise UsageError unless every name is dotted and every entry has at least one."""
     for ours, theirs in names.items():
         if not spellings(theirs):
@@ -113,17 +140,13 @@ def check_names(names: Names) -> None:
                 )
 
 
-def renamed(hunk: Hunk, names: Names) -> Hunk:
+def _renamed(hunk: Hunk, names: Names) -> Hunk:
     """Return a hunk with an engine's names; a dotted name replaces only a bare name."""
     sides = _renamed_sides(hunk, names)
     return checked(hunk.path, hunk.line, hunk.scope.renamed(names), *sides)
 
 
-def loosened(hunk: Hunk, names: Names, gradient_arguments: Mapping[str, int]) -> Hunk:
-    """Return a hunk of a portable block, for an engine with these names.
-
-    `gradient_arguments` are the positions of the gradient in calls that un-broadcast, by name.
-    """
+def _loosened(hunk: Hunk, names: Names, gradient_arguments: Mapping[str, int]) -> Hunk:
     in_code = _names_in_code(names)
     before, after = _renamed_sides(hunk, in_code)
     _mark_equivalents(before, after, names)

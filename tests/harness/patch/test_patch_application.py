@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.core.errors import DoesNotApply, EnvironmentProblem, HunkError, UsageError
-from harness.patch import Patched, apply_patch, combine, parse_patch, rename
+from harness.patch import Patched, apply_patch, combine, parse_patch
+from harness.patch.portable import rename
 
 OPS = """\
 def add(a, b):

@@ -3,7 +3,8 @@
 import pytest
 
 from harness.core.errors import DoesNotApply, HunkError, UsageError
-from harness.patch import Names, apply_patch, loosen, parse_patch, rename
+from harness.patch import Names, apply_patch, parse_patch
+from harness.patch.portable import loosen, rename
 from harness.patch.scope import OPERATIONS, is_operation
 
 
