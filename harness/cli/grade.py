@@ -38,7 +38,7 @@ def grade(
         typer.Option(
             "--select",
             metavar="SELECTION",
-            help="Breaks: ids, family:NAME, level:N, track or all, separated by commas.",
+            help="Breaks: ids, family:NAME, unit:NAME, level:N, track or all, separated by commas.",
         ),
     ] = "all",
     correct: Annotated[

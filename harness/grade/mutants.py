@@ -94,10 +94,11 @@ def select(catalogue: Catalogue, selection: str) -> list[Page]:
         kind, _, name = word.strip().partition(":")
         matching = {page.id for page in pages if _matches(page, kind, name, catalogue)}
         if not matching:
-            names = {*(page.id for page in pages), *(f"family:{p.front.family}" for p in pages)}
+            names = {page.id for page in pages} | {f"family:{p.front.family}" for p in pages}
+            names |= {f"unit:{unit}" for unit in catalogue.course}
             problem = message("no break is selected by `{word}`", word=word.strip())
             remedy = message(
-                "{question}name ids, family:NAME, level:N, track or all",
+                "{question}name ids, family:NAME, unit:NAME, level:N, track or all",
                 question=nearest(word, names),
             )
             raise UsageError(problem, remedy)
@@ -111,6 +112,8 @@ def _matches(page: Page, kind: str, name: str, catalogue: Catalogue) -> bool:
             return page.front.family == name
         case "level":
             return str(page.front.level) == name
+        case "unit":
+            return name in catalogue.course and page.id in catalogue.course[name].pages
         case "all":
             return True
         case "track":

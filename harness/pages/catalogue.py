@@ -27,6 +27,7 @@ from harness.pages.probe import Probe, read_probes
 
 if TYPE_CHECKING:
     from harness.pages.conventions import Conventions
+    from harness.pages.course import Unit
 
 BUNDLED = PACKAGES / "breaks"
 """The folder of the bundled pages."""
@@ -115,6 +116,27 @@ class Catalogue:
             if os.path.lexists(file)
             for page, idea in read_table(file).items()
         }
+
+    @cached_property
+    def course(self) -> dict[str, Unit]:
+        """The units of the course, in order, by name.
+
+        Raises PageError for a `course.toml` that cannot be read, and UsageError for a page in it
+        that does not exist.
+        """
+        from harness.pages.course import read_course
+
+        files = [root / "course.toml" for root in self.roots]
+        units = {
+            name: unit
+            for file in files
+            if os.path.lexists(file)
+            for name, unit in read_course(file).items()
+        }
+        for unit in units.values():
+            for page in (*unit.pages, *unit.exercises):
+                self.path(page)
+        return units
 
     def is_bundled(self, page: Page) -> bool:
         """Whether the page is one of the bundled ones, not an instructor's own."""

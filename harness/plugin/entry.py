@@ -21,7 +21,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         nargs="?",
         const="all",
         help="if the tests pass, put each break into the engine and see which tests notice; "
-        "--breaks=SELECTION is a list of ids, family:NAME, level:N and track, separated by commas",
+        "--breaks=SELECTION is a list of ids, family:NAME, unit:NAME, level:N and track, separated "
+        "by commas",
     )
     group.addoption(
         "--breaks-engine",

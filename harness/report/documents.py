@@ -14,7 +14,8 @@ from pathlib import Path
 from harness.diagnostics import DIAGNOSTICS
 from harness.matrix.committed import Committed, committed_file, read_committed
 from harness.pages.catalogue import Catalogue, open_catalogue
-from harness.pages.front_matter import TrainingBreak
+from harness.pages.course import Unit
+from harness.pages.front_matter import Break, TrainingBreak
 from harness.pages.page import Page
 
 START, END = "<!-- made by python -m harness.report.documents -->\n", "<!-- end -->\n"
@@ -102,9 +103,30 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     )
 
 
+def course() -> str:
+    """Return the units of the course, with their pages, exercises and selections."""
+    catalogue = open_catalogue()
+    units = enumerate(catalogue.course.items(), start=1)
+    return "\n".join(_unit(catalogue, number, name, unit) for number, (name, unit) in units)
+
+
+def _unit(catalogue: Catalogue, number: int, name: str, unit: Unit) -> str:
+    pages = [catalogue.page(page) for page in unit.pages]
+    breaks = sum(isinstance(page.front, Break) for page in pages)
+    exercises = [catalogue.page(page) for page in unit.exercises]
+    rows = [
+        (_link(catalogue, page), page.front.kind, str(page.front.level), page.title)
+        for page in (*pages, *exercises)
+    ]
+    selection = f"\n\n`unit:{name}` selects {breaks} breaks." if breaks else ""
+    table = _table(("page", "kind", "level", "title"), rows)
+    return f"## {number}. {unit.title}\n\n{unit.idea}{selection}\n\n{table}"
+
+
 DOCUMENTS: dict[Path, Callable[[], str]] = {
     Path("docs/diagnostics.md"): diagnostics_table,
     Path("docs/catalogue.md"): catalogue_index,
+    Path("docs/course.md"): course,
 }
 """The function that makes the text between the markers, by file."""
 

@@ -10,7 +10,7 @@ from harness.core.errors import PageError, UsageError
 from harness.diagnostics import DIAGNOSTICS
 from harness.pages.catalogue import open_catalogue
 from harness.pages.conventions import Conventions
-from tests.harness.bundled import bundled_pages
+from tests.harness.bundled import CATALOGUE, bundled_pages
 
 PAGE = '+++\nid = "{id}"\nkind = "{kind}"\nfamily = "f"\n[expect]\n{expect}+++\n# Title\n'
 
@@ -37,6 +37,32 @@ def test_pages_in_a_folder_are_found_at_any_depth_and_readmes_and_translations_a
     catalogue = open_catalogue([tmp_path])
     assert catalogue.page("mine").title == "Title"
     assert catalogue.files.keys() - open_catalogue().files.keys() == {"mine"}
+
+
+def test_every_page_that_teaches_stands_in_one_unit_of_the_course() -> None:
+    units = CATALOGUE.course.values()
+    listed = [page for unit in units for page in (*unit.pages, *unit.exercises)]
+    kinds = ("break", "myth", "exercise")
+    assert sorted(listed) == sorted(p.id for p in bundled_pages() if p.front.kind in kinds)
+    assert len(CATALOGUE.course) == 14
+    for unit in units:
+        assert {CATALOGUE.page(page).front.kind for page in unit.exercises} <= {"exercise"}
+
+
+def test_units_of_a_folder_are_added_and_a_mistake_in_them_is_named(tmp_path: Path) -> None:
+    folder_of(tmp_path, mine="")
+    file = tmp_path / "course.toml"
+    file.write_text('[ours]\ntitle = "Ours"\nidea = "New."\npages = ["mine"]\n', "utf-8")
+    course = open_catalogue([tmp_path]).course
+    assert course["ours"].pages == ("mine",)
+    assert course.keys() - CATALOGUE.course.keys() == {"ours"}
+    file.write_text(file.read_text("utf-8").replace('"mine"', '"mien"'), "utf-8")
+    with pytest.raises(UsageError, match="did you mean `mine`"):
+        _ = open_catalogue([tmp_path]).course
+    file.write_text('[ours]\ntitel = "Ours"\n', "utf-8")
+    with pytest.raises(PageError, match="write a table") as caught:
+        _ = open_catalogue([tmp_path]).course
+    assert "titel" in caught.value.problem
 
 
 def test_an_unknown_id_suggests_the_nearest() -> None:

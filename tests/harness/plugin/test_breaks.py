@@ -232,6 +232,7 @@ def test_a_break_that_hangs_or_ends_the_process_harms_no_other(tmp_path: Path) -
     ("arguments", "message"),
     [
         (["--breaks=skip-unbrodcast"], "did you mean `skip-unbroadcast`"),
+        (["--breaks=unit:walks"], "did you mean `unit:walk`"),
         (["--breaks=family:nothing"], "no break is selected by `family:nothing`"),
         (["--breaks", "--breaks-engine=no_such_engine"], "no_such_engine"),
     ],
