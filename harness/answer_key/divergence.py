@@ -50,6 +50,47 @@ def first_divergence(
     return None
 
 
+@dataclass(frozen=True)
+class Parting:
+    """The place at which a broken walk first differs from the correct one."""
+
+    node: int
+    """The index of the node in the correct walk."""
+    operand: int | None
+    """The operand that was passed a wrong cotangent; None if the node itself is wrong."""
+    in_backward: bool
+    """Whether a cotangent is wrong, and not a value."""
+
+
+def parting(broken: Sequence[TraceStep], correct: Sequence[TraceStep]) -> Parting | None:
+    """Return where the first backward pass of `broken` first differs; None if nowhere."""
+    if not (broken and correct):
+        return None
+    walks = first_pass(broken), first_pass(correct)
+    match = _match(list(walks[0]), _Graph({step.index: step for step in walks[1]}, {}))
+    graph = match.graph
+    by_index = sorted(match.visits, key=lambda step: step.index)
+    for step in by_index:
+        scale = graph.value_scales[step.index]
+        if _unlike(VALUE, step.value, graph.steps[step.index].value, scale):
+            return Parting(step.index, None, in_backward=False)
+    for step in match.visits:
+        expected, scale = graph.steps[step.index], graph.scales[step.index]
+        if _unlike(COTANGENT, step.cotangent, expected.cotangent, scale):
+            return Parting(step.index, None, in_backward=True)
+        pairs = zip_longest(step.handed, expected.handed)
+        for operand, (parent, pair) in enumerate(zip(expected.parents, pairs, strict=False)):
+            if parent is not None and _unlike(COTANGENT, *pair, scale):
+                return Parting(step.index, operand, in_backward=True)
+    return None
+
+
+def first_pass(steps: Sequence[TraceStep]) -> tuple[TraceStep, ...]:
+    """Return the steps of the first backward pass."""
+    walks = _walks(steps)
+    return tuple(walks[0]) if walks else ()
+
+
 def is_cancelled(broken: Sequence[TraceStep], correct: Sequence[TraceStep]) -> bool:
     """Whether a walk contains a wrong cotangent that was used, although the result is right.
 

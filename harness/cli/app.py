@@ -45,6 +45,7 @@ COMMANDS = {
     "new": "new:new_page",
     "matrix": "matrix:show_kill_matrix",
     "doctor": "doctor:doctor",
+    "html": "html:html",
     "grade": "grade:grade",
     "explain": "explain:explain",
 }

@@ -12,6 +12,7 @@ import typer
 from harness.cli.options import (
     Breaks,
     EngineName,
+    HtmlFile,
     Json,
     Lang,
     NoCache,
@@ -47,6 +48,7 @@ def break_engine(
     full: Annotated[
         bool, typer.Option("--full", help="Print the whole report, probe by probe.")
     ] = False,
+    html: HtmlFile = None,
     no_cache: NoCache = False,
     lang: Lang = None,
     seeds: Annotated[
@@ -75,6 +77,10 @@ def break_engine(
         report = _show_training(session, broken, prepared, asking=asking)
     else:
         report = _show_break(session, broken, prepared, asking=asking, full=full)
+    if html:
+        from harness.cli.html import write_lessons
+
+        write_lessons(session, [broken], html)
     return exit_status(report)
 
 

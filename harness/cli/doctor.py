@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import Breaks, Json, NoCache
+from harness.cli.options import Breaks, HtmlFile, Json, NoCache
 from harness.cli.session import Session
 from harness.core.errors import UsageError
 
@@ -32,6 +32,7 @@ def doctor(
         typer.Option("--settings", help="Print only a harness.toml, ready to be saved."),
     ] = False,
     breaks: Breaks = None,
+    html: HtmlFile = None,
     no_cache: NoCache = False,
     json: Json = False,
 ) -> int:
@@ -39,7 +40,12 @@ def doctor(
 
     The exit status is 1 if something looks wrong, or if no probe can judge the engine.
     """
+    from harness.report.files import html_room, require_writable, write
+
     session = Session(breaks, json=json, cached=not no_cache)
+    if html:
+        require_writable(html)
+        reports = html_room("reports")
     name = engine if engine is not None else _nearest_engine()
     if settings:
         _print_settings(name, session)
@@ -52,6 +58,8 @@ def doctor(
 
     diagnosis = session.run(examine)
     session.show(diagnosis, argument=engine, everything=everything)
+    if html:
+        write(reports.diagnosis_page(diagnosis), html)
     return int(not diagnosis.is_sound)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from harness.cli.options import Breaks, EngineName, Json, NoCache, Only, VariantId
+from harness.cli.options import Breaks, EngineName, HtmlFile, Json, NoCache, Only, VariantId
 from harness.cli.session import Session, print_json
 from harness.core.errors import EnvironmentProblem, UsageError
 from harness.core.message import message
@@ -43,6 +43,7 @@ def show_kill_matrix(
     markdown: Annotated[
         Path | None, typer.Option("--markdown", metavar="FILE", help="Write Markdown; - prints it.")
     ] = None,
+    html: HtmlFile = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Show how each diagnostic catches each break.")
     ] = False,
@@ -51,9 +52,13 @@ def show_kill_matrix(
 ) -> int:
     """Run every break with every diagnostic, and compare with the committed matrix."""
     from harness.matrix.plan import choose
+    from harness.report.files import html_room, require_writable, write
     from harness.report.matrix_markdown import write_markdown
 
     write_junit = _junit_writer() if junit else None
+    if html:
+        require_writable(html)
+        reports = html_room("reports")
     start = time.perf_counter()
     folders = [*(breaks or ()), *(only or ())]
     session = Session(folders, engine, on, json=json, cached=not no_cache)
@@ -81,6 +86,8 @@ def show_kill_matrix(
         write_markdown(matrix, markdown)
     if junit and write_junit:
         write_junit(matrix, junit)
+    if html:
+        write(reports.matrix_page(matrix), html)
     if session.engine.foreign:  # its survivors are a result, and not a failure
         misplaced = any(row.fate == "misplaced" for row in matrix.breaks)
         return 0 if any(row.judged for row in matrix.breaks) and not misplaced else 1

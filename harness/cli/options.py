@@ -43,6 +43,9 @@ EngineName = Annotated[
         help="Another engine: `module:Class`, `path/to/tensor.py:Class`, or a harness.toml.",
     ),
 ]
+HtmlFile = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Also write an HTML file.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Run everything, and store nothing.")]
 Lang = Annotated[

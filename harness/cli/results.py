@@ -72,7 +72,8 @@ class Results:
         EnvironmentProblem if the file cannot be written.
         """
         from harness.grade.feedback import disclose
-        from harness.report.grading import text, write
+        from harness.report.files import write
+        from harness.report.grading import text
 
         titles = {page.id: page.title for page in pages}
         grade = disclose(report, self.feedback, self.weights, titles, root)
@@ -104,7 +105,8 @@ def open_results(
     """
     from harness.grade.feedback import Feedback
     from harness.grade.scoring import EVEN, read_weights
-    from harness.report.grading import FORMATS, default_feedback, renderer, require_writable
+    from harness.report.files import require_writable
+    from harness.report.grading import FORMATS, default_feedback, renderer
 
     if json and form not in (None, "json"):
         problem = message("--json cannot be combined with --format {form}", form=form)

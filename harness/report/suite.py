@@ -8,7 +8,8 @@ from pathlib import Path
 
 from harness.grade.feedback import disclose
 from harness.grade.suite import SuiteReport
-from harness.report.grading import render, text, write
+from harness.report.files import write
+from harness.report.grading import render, text
 
 
 def lines(report: SuiteReport, verbose: int = 0) -> Iterator[str]:

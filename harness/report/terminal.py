@@ -340,11 +340,11 @@ def show_change(console: Screen, change: PatchedEngine | Report) -> None:
 
 def _change(report: PatchedEngine | Report, say: Language) -> list[Text]:
     """Return the changed lines of the engine, with the places; at most about eight lines."""
-    blocks = _changed_blocks(report.diff)
+    blocks = changed_blocks(report.diff)
     lines: list[Text] = []
     others: list[str] = []
     for file, number, code in blocks:
-        scope = _scope_at(report.sites, file, number)
+        scope = scope_at(report.sites, file, number)
         place = f"{file}:{number} {scope}".rstrip()
         if lines and len(lines) + 1 + len(code) > MOST_OF_A_CHANGE + 1:
             others.append(scope or file)
@@ -361,7 +361,7 @@ def _change(report: PatchedEngine | Report, say: Language) -> list[Text]:
     return lines
 
 
-def _changed_blocks(diff: str) -> list[tuple[str, int, list[str]]]:
+def changed_blocks(diff: str) -> list[tuple[str, int, list[str]]]:
     """Return the runs of changed lines in a unified diff, each with its file and first line."""
     blocks: list[tuple[str, int, list[str]]] = []
     file, number, inside = "", 0, False
@@ -387,7 +387,7 @@ def _dedented(code: Sequence[str]) -> list[str]:
     return [f"{row[0]} {text}" for row, text in zip(written, texts, strict=True)]
 
 
-def _scope_at(sites: Sequence[SiteReport], file: str, line: int) -> str:
+def scope_at(sites: Sequence[SiteReport], file: str, line: int) -> str:
     """Return the scope of the site nearest to a line."""
     near = [site for site in sites if site.file == file]
     return min(near, key=lambda site: abs(site.line - line)).scope if near else ""
@@ -400,7 +400,9 @@ def _rows(
     report: Report, probes: Sequence[Probe], predictions: Sequence[Prediction], say: Language
 ) -> list[_Row]:
     in_place = {(run.probe, run.loss): run.outcome for run in report.in_place}
-    labels = _labels([probe for probe in probes if any(r.probe == probe.name for r in report.runs)])
+    labels = labels_of(
+        [probe for probe in probes if any(r.probe == probe.name for r in report.runs)]
+    )
     rows = []
     for probe, group in groupby(report.runs, key=lambda run: run.probe):
         runs = list(group)
@@ -416,7 +418,7 @@ def _rows(
     return rows
 
 
-def _labels(probes: Sequence[Probe]) -> dict[str, str]:
+def labels_of(probes: Sequence[Probe]) -> dict[str, str]:
     """Return what each probe computes; its name if that is long, not unique, or needs helpers."""
     formulas = {probe.name: "" if probe.takes_lib else probe.formula for probe in probes}
     counts = Counter(formulas.values())

@@ -12,7 +12,8 @@ from harness.core.errors import EnvironmentProblem
 from harness.grade.feedback import Feedback, Grade, disclose
 from harness.grade.scoring import Weights
 from harness.grade.suite import CorrectEngine, SuiteReport
-from harness.report.grading import Format, render, renderer, require_writable, text, write
+from harness.report.files import require_writable, write
+from harness.report.grading import Format, render, renderer, text
 from tests.harness.grade.results import MIXED, REJECTED, report, result
 from tests.harness.report.published import (
     LARGEST,
@@ -307,3 +308,15 @@ def test_every_format_ends_with_one_line_end(suite: SuiteReport) -> None:
         assert shown.endswith("\n") != shown.endswith("\n\n")
         assert "\x1b" not in shown
         assert "\u202e" not in shown
+
+
+# ----- HTML -----
+
+
+def test_html_shows_no_more_than_the_feedback_and_no_markup_of_a_test(suite: SuiteReport) -> None:
+    for feedback in FEEDBACK:
+        page = render(disclose(suite, feedback, WEIGHTS), "html")
+        assert "<b>&]]>" not in page
+        assert page.startswith("<!doctype html>")
+        named = any(f"<code>{item.break_}</code>" in page for item in suite.breaks)
+        assert not named or (feedback == "names" and suite.gradable)

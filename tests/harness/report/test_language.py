@@ -68,11 +68,16 @@ RENDERERS = [
     ROOT / "cli" / "break_.py",
     ROOT / "cli" / "session.py",
     ROOT / "report" / "progress.py",
+    *(ROOT / "report" / "html").glob("*.py"),
     *(
         ROOT / "cli" / f"{name}.py"
-        for name in ("exercise", "list", "progress", "self_test", "start", "welcome")
+        for name in ("exercise", "html", "list", "progress", "self_test", "start", "welcome")
     ),
 ]
+
+TEMPLATES = list((ROOT / "report" / "html" / "templates").iterdir())
+SAID = re.compile(r'\bsay\("([^"]*)"')
+"""What a template of HTML says."""
 
 VOCABULARY = {
     *(word for words in (Outcome, Stage, Loss, PageKind, Shift, Crash) for word in get_args(words)),
@@ -123,6 +128,7 @@ def templates_of_messages() -> list[tuple[str, str | None]]:
 
 def templates_of_renderers() -> set[str]:
     found = {template for file in RENDERERS for _, template in templates_in(file, "message", "say")}
+    found |= {text for file in TEMPLATES for text in SAID.findall(file.read_text("utf-8"))}
     return {template for template in found if template}
 
 

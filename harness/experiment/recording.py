@@ -1,0 +1,52 @@
+"""A break with everything that was recorded of its runs: its report, arrays and backward walks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.core.report import Report
+from harness.core.run import Run, TraceStep
+from harness.engines.engine import Engine
+from harness.experiment.baseline import Baseline, Pair
+from harness.experiment.lab import run_lab
+from harness.experiment.patching import prepare, with_in_place
+from harness.pages.catalogue import Catalogue
+from harness.pages.page import Page
+from harness.pages.probe import Probe
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A page that was run, by the unbroken and by the broken engine."""
+
+    page: Page
+    report: Report
+    probes: Sequence[Probe]
+    clean: Mapping[Pair, Run]
+    broken: Mapping[Pair, Run]
+    clean_walks: Mapping[Pair, Sequence[TraceStep]]
+    broken_walks: Mapping[Pair, Sequence[TraceStep]]
+
+
+def record(
+    page: Page,
+    catalogue: Catalogue,
+    engine: Engine,
+    baseline: Baseline,
+    variant: Page | None = None,
+) -> Recorded:
+    """Run a page's probes, as `harness break` does, and return all that was recorded."""
+    experiment = with_in_place(prepare(page, catalogue, engine, variant=variant), catalogue)
+    report = run_lab(experiment, baseline)
+    clean = baseline.clean_runs(experiment.clean, experiment.probes)
+    broken = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
+    return Recorded(
+        page,
+        report,
+        experiment.probes,
+        clean,
+        {(run.probe, run.loss): run for run in broken},
+        baseline.traces(experiment.clean.without_sites(), experiment.probes),
+        baseline.traces(experiment.broken, experiment.probes),
+    )

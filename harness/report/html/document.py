@@ -1,0 +1,125 @@
+"""The file: templates filled with lessons, one style sheet and one script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import platform
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from harness.report.glossary import read_glossary
+from harness.report.html.lesson import Lesson, inline, markdown
+from harness.report.language import ENGLISH, Language
+
+_HERE = Path(__file__).parent
+
+
+def document(title: str, lessons: Sequence[Lesson], say: Language = ENGLISH) -> str:
+    """Return the HTML of a file with these lessons, in this order."""
+    return fill(
+        "document.html",
+        title,
+        say,
+        lessons=lessons,
+        families=_families(lessons),
+        words=_words(say),
+        glossary=_glossary(say),
+    )
+
+
+def fill(template: str, title: str, say: Language = ENGLISH, **values: object) -> str:
+    """Return a template, filled with these values, as a whole file."""
+    style, script = _static("lab.css"), _static("lab.js")
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            title=title,
+            versions=_versions(),
+            say=say,
+            style=Markup(style),
+            script=Markup(script),
+            begin=Markup(BEGIN),
+            policy=policy(style, BEGIN, script),
+            **values,
+        )
+    )
+
+
+def _versions() -> str:
+    """Return the versions of what ran everything."""
+    parts = [f"{name} {version(name)}" for name in ("breaklab", "numpy")]
+    return ", ".join([*parts, f"Python {platform.python_version()}"])
+
+
+BEGIN = "document.documentElement.classList.add('js')"
+"""Runs before anything is drawn, so that a browser without JavaScript shows everything."""
+
+
+def policy(style: str, *scripts: str) -> str:
+    """Return the content security policy: only these texts run, and nothing is loaded."""
+    hashes = " ".join(_hash(script) for script in scripts)
+    return (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {hashes}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
+
+
+def _glossary(say: Language) -> dict[str, str]:
+    """Return the first paragraph about each outcome and each diagnostic."""
+    entries = read_glossary(say).values()
+    shown = (entry for entry in entries if entry.group in ("outcomes", "diagnostics"))
+    return {entry.term: entry.text.partition("\n\n")[0] for entry in shown}
+
+
+def _words(say: Language) -> dict[str, str]:
+    """Return what the script says; the fields of a sentence stay in it."""
+    return {
+        "right": say("right"),
+        "wrong": say("wrong"),
+        "score": say("{right} of {total} right"),
+        "step": say("step {n} of {total}"),
+        "values": say("values"),
+        "gradients": say("gradients"),
+        "here": say("Yes, here they part."),
+        "other": say("They part elsewhere: at the place marked in red."),
+        "done": say("done"),
+    }
+
+
+def _families(lessons: Sequence[Lesson]) -> dict[str, list[Lesson]]:
+    families: dict[str, list[Lesson]] = {}
+    for lesson in lessons:
+        families.setdefault(lesson.page.front.family, []).append(lesson)
+    return families
+
+
+@cache
+def _static(name: str) -> str:
+    return (_HERE / "static" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["svg"] = Markup
+    environment.filters["markdown"] = lambda text: Markup(markdown(text))
+    environment.filters["inline"] = lambda text: Markup(inline(text))
+    return environment

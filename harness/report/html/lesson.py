@@ -1,0 +1,298 @@
+"""What is shown of a page: everything in it is from a run, or from the page's text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from html import escape
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+
+from harness.core.report import Report, RunReport
+from harness.core.run import NumericArray
+from harness.core.vocabulary import Outcome
+from harness.diagnostics import DIAGNOSTICS
+from harness.experiment.baseline import Pair
+from harness.experiment.recording import Recorded
+from harness.pages.page import Page
+from harness.pages.probe import Probe
+from harness.report.html.curves import LOSS, curves
+from harness.report.html.drawing import Picture, draw
+from harness.report.html.scene import Scene, make_scene
+from harness.report.html.tiles import as_table, largest, size_of, tile
+from harness.report.language import ENGLISH, Language
+from harness.report.terminal import STYLES, brief, changed_blocks, labels_of, scope_at
+
+
+@dataclass(frozen=True)
+class Row:
+    """A probe in the table: one outcome for both engines, and what comes out."""
+
+    probe: str
+    label: str
+    outcome: Outcome
+    sign: str
+    word: str
+    in_place: str
+    result: str
+    reason: str
+    code: str
+    asked: bool
+    """Whether the learner predicts it."""
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """A gradient as it should be and as it is."""
+
+    name: str
+    expected: str
+    actual: str
+    difference: str
+    expected_shape: str
+    actual_shape: str
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A probe to step through."""
+
+    probe: str
+    label: str
+    loss: str
+    code: str
+    pictures: tuple[Picture, Picture]
+    scene: Scene
+    tiles: Sequence[Tiles]
+    fingerprint: str
+    divergence: str
+    sentences: tuple[Sequence[str], Sequence[str]]
+    parts_at: int
+    """The step at which the two pictures part; -1 if they never do."""
+    mark: str
+    """The node, or the node and the operand (`2.1`), to mark."""
+
+    @property
+    def steps(self) -> int:
+        """The number of steps."""
+        return self.scene.forward + self.scene.backward
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A page with everything that is shown of it."""
+
+    recorded: Recorded
+    page: Page
+    """The page, in the reader's language."""
+    say: Language = ENGLISH
+    place: str = ""
+    """Its place on the track."""
+
+    @property
+    def report(self) -> Report:
+        """The report on it."""
+        return self.recorded.report
+
+    @cached_property
+    def change(self) -> list[tuple[str, str, list[tuple[str, str]]]]:
+        """The changed lines: file and line, scope, and each line with its sign."""
+        return [
+            (
+                f"{file}:{number}",
+                scope_at(self.report.sites, file, number),
+                [(row[0], row[2:]) for row in code],
+            )
+            for file, number, code in changed_blocks(self.report.diff)
+        ]
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """A row a probe, that of its worst run."""
+        in_place = {(run.probe, run.loss): run.outcome for run in self.report.in_place}
+        labels, rows = labels_of(self.recorded.probes), []
+        sources = {probe.name: probe for probe in self.recorded.probes}
+        for run in _worst(self.report.runs):
+            other = in_place.get((run.probe, run.loss))
+            hidden = run.outcome == "disguised-correct"
+            rows.append(
+                Row(
+                    probe=run.probe,
+                    label=labels.get(run.probe, run.probe),
+                    outcome=run.outcome,
+                    sign=STYLES[run.outcome][0],
+                    word=self.say(run.outcome),
+                    in_place=f"{STYLES[other][0]} {self.say(other)}" if other else "",
+                    result=self.say(brief(run.why if hidden else run.evidence)),
+                    reason=self.say(run.evidence),
+                    code=_code(sources.get(run.probe)),
+                    asked=run.outcome in ("crash", "silent-corruption", "disguised-correct"),
+                )
+            )
+        return rows
+
+    @cached_property
+    def stages(self) -> list[Stage]:
+        """The probes that can be stepped through, the most telling first."""
+        stages = []
+        labels = labels_of(self.recorded.probes)
+        sources = {probe.name: probe for probe in self.recorded.probes}
+        for run in _worst(self.report.runs):
+            stage = self._stage(run, labels.get(run.probe, run.probe), sources.get(run.probe))
+            if stage:
+                stages.append(stage)
+        return sorted(stages, key=lambda stage: stage.parts_at < 0)
+
+    def _stage(self, run: RunReport, label: str, probe: Probe | None) -> Stage | None:
+        pair = (run.probe, run.loss)
+        clean = self.recorded.clean_walks.get(pair, ())
+        broken = self.recorded.broken_walks.get(pair, ())
+        if not clean or not broken:
+            return None
+        scene = make_scene(clean, broken, self.recorded.clean[pair].leaves)
+        at = _parts_at(scene)
+        parting = scene.parting
+        mark = "" if parting is None else str(parting.node)
+        if parting is not None and parting.operand is not None:
+            mark += f".{parting.operand}"
+        prefix = f"{self.page.id}-{run.probe}"
+        return Stage(
+            probe=run.probe,
+            label=label,
+            loss=run.loss or "",
+            code=_code(probe),
+            pictures=draw(scene, prefix),
+            scene=scene,
+            tiles=self._tiles(pair),
+            fingerprint=self.say(run.fingerprint) if run.fingerprint else "",
+            divergence=self.say(run.first_divergence) if run.first_divergence else "",
+            sentences=(
+                [self.say(scene.clean.told(i)) for i in range(len(scene.clean.steps))],
+                [self.say(scene.broken.told(i)) for i in range(len(scene.broken.steps))],
+            ),
+            parts_at=at,
+            mark=mark,
+        )
+
+    def _tiles(self, pair: Pair) -> list[Tiles]:
+        expected, actual = self.recorded.clean[pair].gradients, self.recorded.broken[pair].gradients
+        tiles = []
+        for name, right in expected.items():
+            wrong = actual.get(name)
+            if right is None or wrong is None:
+                continue
+            one, other = right.numpy(), wrong.numpy()
+            scale = largest(one, other)
+            difference = _svg(other - one, scale) if one.shape == other.shape else ""
+            shapes = str(one.shape), str(other.shape)
+            tiles.append(Tiles(name, _svg(one, scale), _svg(other, scale), difference, *shapes))
+        return tiles
+
+    @cached_property
+    def trainings(self) -> list[tuple[str, str]]:
+        """The probes that train: what each computes, and both curves of its loss."""
+        trainings, labels = [], labels_of(self.recorded.probes)
+        names = self.say("unbroken"), self.say("broken")
+        for run in _worst(self.report.runs):
+            pair = (run.probe, run.loss)
+            logs = [
+                [float(step[LOSS].numpy()) for step in log if LOSS in step]
+                for log in (self.recorded.clean[pair].log, self.recorded.broken[pair].log)
+            ]
+            if all(len(log) > 2 for log in logs):
+                picture = curves(logs[0], logs[1], names)
+                trainings.append((labels.get(run.probe, run.probe), picture))
+        return trainings
+
+    @cached_property
+    def caught(self) -> list[tuple[str, str]]:
+        """The diagnostics that raised an alarm: name, and the first message."""
+        alarms: dict[str, str] = {}
+        for run in self.report.runs:
+            for name in run.caught_by:
+                alarms.setdefault(name, self.say(run.alarms[name]))
+        return [(d.name, alarms[d.name]) for d in DIAGNOSTICS if d.name in alarms]
+
+    @cached_property
+    def missed(self) -> list[tuple[str, str]]:
+        """The diagnostics that looked at a wrong run and saw nothing: name, and what it sees."""
+        caught = {name for name, _ in self.caught}
+        silent = (run for run in self.report.runs if run.outcome == "silent-corruption")
+        missed = {name for run in silent for name in run.missed_by} - caught
+        return [(d.name, self.say(d.sees)) for d in DIAGNOSTICS if d.name in missed]
+
+    @cached_property
+    def sections(self) -> list[tuple[str, str]]:
+        """The sections of the page after the first, as headings and HTML."""
+        headings = self.page.headings
+        return [(heading, markdown(self.page.section(heading))) for heading in headings]
+
+
+def markdown(text: str) -> str:
+    """Return Markdown as HTML; HTML in it stays text, and links to other files are left out."""
+    html = str(_parser().render(text))
+    return html.replace("<pre>", '<pre tabindex="0">')  # it scrolls, with the keyboard too
+
+
+def inline(text: str) -> str:
+    """Return a sentence as HTML, with what is between backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    parser.add_render_rule("link_open", _link_open)
+    return parser
+
+
+def _link_open(_: RendererHTML, tokens: Sequence[Token], index: int, *__: object) -> str:
+    """Return the start of a link: to a page in this file, or to an address on the web."""
+    target = str(tokens[index].attrs.get("href", ""))
+    if target.startswith(("https://", "http://")):
+        return f'<a href="{escape(target)}" rel="noreferrer">'
+    return f'<a href="#{escape(Path(target).stem)}">' if target.endswith(".md") else "<a>"
+
+
+def _worst(runs: Sequence[RunReport]) -> list[RunReport]:
+    """Return a run a probe: a wrong one if there is any."""
+    chosen: dict[str, RunReport] = {}
+    for run in runs:
+        old = chosen.get(run.probe)
+        if old is None or (_is_wrong(run) and not _is_wrong(old)):
+            chosen[run.probe] = run
+    return list(chosen.values())
+
+
+def _is_wrong(run: RunReport) -> bool:
+    return run.outcome in ("crash", "silent-corruption")
+
+
+def _parts_at(scene: Scene) -> int:
+    parting = scene.parting
+    if parting is None:
+        return -1
+    nodes = list(scene.clean.by_index)
+    if not parting.in_backward:
+        return nodes.index(parting.node)
+    visits = [step.index for step in scene.clean.steps]
+    return scene.forward + visits.index(parting.node)
+
+
+def _svg(array: NumericArray, scale: float) -> str:
+    width, height = size_of(array)
+    rows = as_table(array)[0]
+    text = "; ".join(", ".join(f"{number:.3g}" for number in row) for row in rows)
+    return (
+        f'<svg class="tile" role="img" aria-label="{text}" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}">{tile(array, scale)}</svg>'
+    )
+
+
+def _code(probe: Probe | None) -> str:
+    return probe.code if probe else ""

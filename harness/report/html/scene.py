@@ -1,0 +1,111 @@
+"""Two recorded walks of one probe as steps to look at: first the values, then the gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from harness.answer_key.divergence import Parting, first_pass, parting
+from harness.core.message import Message, joined, message
+from harness.core.run import Array, TraceStep
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The first backward walk of a run."""
+
+    steps: tuple[TraceStep, ...]
+    """In the order of the walk: the output first."""
+    names: Mapping[int, str]
+    """The names of the leaves, by index."""
+
+    @cached_property
+    def by_index(self) -> dict[int, TraceStep]:
+        """The nodes in the order of the forward pass."""
+        return {step.index: step for step in sorted(self.steps, key=lambda step: step.index)}
+
+    @cached_property
+    def operands(self) -> dict[int, tuple[int | None, ...]]:
+        """The operands of each node; None for a constant, which has no gradient."""
+        known = self.by_index
+        return {
+            index: tuple(parent if parent in known else None for parent in step.parents)
+            for index, step in known.items()
+        }
+
+    def label(self, index: int) -> str:
+        """Return what a node is called: the name of a leaf, or an op."""
+        return self.by_index[index].op or self.names.get(index, "leaf")
+
+    def passed(self, number: int) -> list[tuple[int, Array]]:
+        """Return what the node at this place of the walk passed on, by operand number."""
+        step = self.steps[number]
+        known = self.operands[step.index]
+        return [
+            (operand, array)
+            for operand, (parent, array) in enumerate(zip(known, step.handed, strict=False))
+            if parent is not None and array
+        ]
+
+    def told(self, number: int) -> Message:
+        """Return in words what happens at this place of the walk."""
+        step, passed = self.steps[number], self.passed(number)
+        node = self.label(step.index)
+        received = message("{node} received {shape}", node=node, shape=_shape(step.cotangent.shape))
+        if not passed:
+            return received
+        parts = [
+            message(
+                "{shape} to {name}",
+                name=self.label(self.operands[step.index][operand] or 0),
+                shape=_shape(array.shape),
+            )
+            for operand, array in passed
+        ]
+        return message("{received}, and passed on {parts}", received=received, parts=joined(parts))
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return "()" if not shape else str(tuple(shape))
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A probe on the unbroken and on the broken engine."""
+
+    clean: Walk
+    broken: Walk
+    parting: Parting | None
+    """Where the two walks part; None if they are equal."""
+
+    @property
+    def forward(self) -> int:
+        """The number of steps of the forward pass: a node each."""
+        return max(len(self.clean.steps), len(self.broken.steps))
+
+    @property
+    def backward(self) -> int:
+        """The number of steps of the backward pass: a visit each."""
+        return max(len(self.clean.steps), len(self.broken.steps))
+
+
+def make_scene(
+    clean: Sequence[TraceStep], broken: Sequence[TraceStep], leaves: Mapping[str, Array]
+) -> Scene:
+    """Return the scene of two recorded walks, of which the first passes are shown."""
+    return Scene(_walk(clean, leaves), _walk(broken, leaves), parting(broken, clean))
+
+
+def _walk(steps: Sequence[TraceStep], leaves: Mapping[str, Array]) -> Walk:
+    shown = first_pass(steps)
+    return Walk(
+        shown,
+        {
+            step.index: name
+            for step in shown
+            if not step.op
+            for name, leaf in leaves.items()
+            if leaf == step.value
+        },
+    )

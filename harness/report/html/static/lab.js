@@ -1,0 +1,243 @@
+// Predict, then step: without this script, everything is shown at once.
+"use strict";
+{
+  const all = (root, selector) => [...root.querySelectorAll(selector)];
+  const lessons = all(document, "article.lesson");
+  const words = JSON.parse(document.getElementById("words").textContent);
+  const filled = (text, values) => text.replace(/{(\w+)}/g, (_, name) => values[name]);
+
+  // ----- What is remembered: in this browser only -----
+
+  const KEY = "breaklab";
+  let memory = { events: [] };
+  try { memory = JSON.parse(localStorage.getItem(KEY)) || memory; } catch { /* nothing is remembered */ }
+  const remember = (event) => {
+    memory.events.push({ time: new Date().toISOString(), ...event });
+    try { localStorage.setItem(KEY, JSON.stringify(memory)); } catch { /* as above */ }
+  };
+  const remembered = (page, probe, question) => memory.events.find((event) =>
+    event.kind === "prediction" && event.page === page && event.probe === probe && event.question === question);
+
+  // ----- Predictions -----
+
+  const same = (typed, answer) => {
+    const plain = (text) => text.trim().replace(/\s+/g, "");
+    if (plain(typed) === plain(answer)) return true;
+    const [one, other] = [Number(typed), Number(answer)];
+    return typed.trim() !== "" && Number.isFinite(one) && Math.abs(one - other) <= 0.01 * Math.abs(other);
+  };
+
+  const settle = (lesson, field, typed, isNew) => {
+    const { answer, probe, kind } = field.dataset;
+    const right = same(typed, answer);
+    field.classList.add("done");
+    field.dataset.right = right;
+    for (const input of all(field, "input, button")) input.disabled = true;
+    for (const choice of all(field, ".choice")) {
+      const value = choice.firstElementChild.value;
+      if (value === typed) choice.firstElementChild.checked = true;
+      choice.classList.toggle("truth", value === answer);
+      choice.classList.toggle("miss", value === typed && !right);
+    }
+    const details = field.querySelector(".answer");
+    details.open = true;
+    if (!details.querySelector(".mark")) {
+      const mark = document.createElement("b");
+      mark.className = "mark";
+      mark.textContent = `${right ? words.right : words.wrong}: `;
+      details.querySelector("p").prepend(mark);
+    }
+    if (isNew) {
+      const question = kind === "question" ? field.querySelector("legend").textContent.trim() : "";
+      remember({ kind: "prediction", page: lesson.id, probe, loss: null, predicted: typed, actual: answer, right, question });
+    }
+    score(lesson);
+  };
+
+  const score = (lesson) => {
+    const fields = all(lesson, "fieldset"), done = fields.filter((field) => field.classList.contains("done"));
+    const right = done.filter((field) => field.dataset.right === "true").length;
+    lesson.querySelector(".score").textContent = done.length ? filled(words.score, { right, total: done.length }) : "";
+    if (done.length === fields.length) reveal(lesson);
+  };
+
+  const reveal = (lesson) => {
+    if (!lesson.classList.contains("open")) {
+      lesson.classList.add("open");
+      lesson.querySelector(".results").hidden = false;
+      lesson.querySelector(".show-all").hidden = true;
+      if (!memory.events.some((event) => event.kind === "finished" && event.page === lesson.id)) {
+        remember({ kind: "finished", page: lesson.id });
+      }
+      mark_done();
+    }
+  };
+
+  const mark_done = () => {
+    const finished = new Set(memory.events.filter((event) => event.kind === "finished").map((event) => event.page));
+    for (const place of all(document, "[data-done]")) place.textContent = finished.has(place.dataset.done) ? ` ✓ ${words.done}` : "";
+  };
+
+  // ----- The two graphs, step by step -----
+
+  class Stage {
+    constructor(lesson, element) {
+      this.lesson = lesson; this.element = element; this.probe = element.dataset.probe;
+      this.total = Number(element.dataset.steps); this.forward = Number(element.dataset.forward);
+      this.parts = Number(element.dataset.parts); this.step = 0;
+      this.veiled = this.parts >= 0;
+      this.slider = element.querySelector("input[type=range]");
+      element.querySelector(".back").onclick = () => this.go(this.step - 1);
+      element.querySelector(".next").onclick = () => this.go(this.step + 1);
+      this.slider.oninput = () => this.go(Number(this.slider.value));
+      if (this.veiled) this.ask();
+      this.after();
+      this.draw();
+    }
+    ask() {
+      this.element.classList.add("picking");
+      this.element.querySelector(".reveal").onclick = () => this.unveil(null);
+      for (const part of all(this.element, "[data-edge], [data-node]")) {
+        part.setAttribute("tabindex", "0");
+        part.setAttribute("role", "button");
+        part.setAttribute("aria-label", part.querySelector("title, .name").textContent);
+        part.onclick = () => this.unveil(part);
+        part.onkeydown = (event) => {
+          if (event.key === "Enter" || event.key === " ") { event.preventDefault(); event.stopPropagation(); this.unveil(part); }
+        };
+      }
+    }
+    unveil(part) {
+      if (!this.veiled) return;
+      this.veiled = false;
+      this.element.classList.remove("picking");
+      const mark = this.element.dataset.mark, node = mark.split(".")[0];
+      const picked = part && (part.dataset.edge || part.dataset.node);
+      const right = picked === mark || picked === node;
+      if (part) {
+        part.classList.add("picked");
+        this.element.querySelector(".verdict").textContent = right ? words.here : words.other;
+      }
+      for (const place of all(this.element, `.broken [data-edge="${mark}"], .broken [data-node="${mark}"]`)) place.classList.add("here");
+      for (const place of all(this.element, "[data-edge], [data-node]")) { place.removeAttribute("tabindex"); place.removeAttribute("role"); }
+      this.element.querySelector(".task").hidden = true;
+      this.after();
+      this.go(Math.max(this.step, this.parts + 1));
+    }
+    after() { for (const part of all(this.element, ".after")) part.hidden = this.veiled; }
+    go(step) {
+      this.step = Math.max(0, Math.min(this.total, step));
+      this.draw();
+      place(this.lesson, this);
+    }
+    draw() {
+      const last = { clean: this.step, broken: this.veiled ? Math.min(this.step, this.parts) : this.step };
+      for (const side of ["clean", "broken"]) {
+        for (const group of all(this.element, `.side.${side} .step`)) {
+          const at = Number(group.dataset.step);
+          group.style.display = at <= last[side] ? "" : "none";
+          group.classList.toggle("new", at === last[side]);
+        }
+        for (const line of all(this.element, `.told .${side} li`)) line.classList.toggle("now", Number(line.dataset.step) === this.step && this.step <= last[side]);
+      }
+      this.slider.value = this.step;
+      this.element.querySelector(".back").disabled = this.step === 0;
+      this.element.querySelector(".next").disabled = this.step === this.total;
+      const phase = this.step > this.forward ? words.gradients : words.values;
+      this.element.querySelector("output").textContent = `${filled(words.step, { n: this.step, total: this.total })} · ${phase}`;
+    }
+  }
+
+  const stages = new Map();
+  const choose = (lesson, probe) => {
+    for (const stage of stages.get(lesson)) stage.element.hidden = stage.probe !== probe;
+    for (const tab of all(lesson, ".tabs button")) {
+      const chosen = tab.dataset.probe === probe;
+      tab.setAttribute("aria-selected", chosen);
+      tab.tabIndex = chosen ? 0 : -1;
+    }
+    lesson.dataset.probe = probe;
+  };
+  const stage_of = (lesson) => (stages.get(lesson) || []).find((stage) => stage.probe === lesson.dataset.probe);
+
+  // ----- The address: #page/probe/step=4 -----
+
+  const place = (lesson, stage) => {
+    try { history.replaceState(null, "", `#${lesson.id}/${stage.probe}/step=${stage.step}`); } catch { /* in a frame */ }
+  };
+
+  const show = () => {
+    const [id, probe, step] = decodeURIComponent(location.hash.slice(1)).split("/");
+    const lesson = lessons.find((each) => each.id === id) || (lessons.length === 1 ? lessons[0] : null);
+    const index = document.getElementById("index");
+    if (index) index.hidden = lesson !== null;
+    for (const each of lessons) each.hidden = each !== lesson;
+    const where = document.getElementById("where");
+    if (where) where.textContent = lesson ? lesson.querySelector("h1").textContent : "";
+    if (!lesson) return;
+    const known = stages.get(lesson).map((stage) => stage.probe);
+    if (known.includes(probe)) {
+      reveal(lesson);
+      choose(lesson, probe);
+      const at = /^step=(\d+)$/.exec(step || "");
+      if (at) { const stage = stage_of(lesson); stage.step = Math.min(stage.total, Number(at[1])); stage.draw(); }
+      stage_of(lesson).element.scrollIntoView();
+    } else {
+      scrollTo(0, 0);
+    }
+  };
+
+  // ----- Begin -----
+
+  for (const lesson of lessons) {
+    const results = lesson.querySelector(".results");
+    stages.set(lesson, all(lesson, ".stage").map((element) => new Stage(lesson, element)));
+    for (const tab of all(lesson, ".tabs button")) {
+      tab.onclick = () => { choose(lesson, tab.dataset.probe); place(lesson, stage_of(lesson)); };
+    }
+    if (stages.get(lesson).length) choose(lesson, stages.get(lesson)[0].probe);
+    const fields = all(lesson, "fieldset");
+    results.hidden = fields.length > 0;
+    lesson.querySelector(".show-all").onclick = () => reveal(lesson);
+    for (const field of fields) {
+      for (const input of all(field, "input[type=radio]")) input.onchange = () => settle(lesson, field, input.value, true);
+      const typed = field.querySelector("input[type=text]");
+      if (typed) {
+        const answer = () => { if (typed.value.trim()) settle(lesson, field, typed.value, true); };
+        field.querySelector("button").onclick = answer;
+        typed.onkeydown = (event) => { if (event.key === "Enter") { event.preventDefault(); answer(); } };
+      }
+      const question = field.dataset.kind === "question" ? field.querySelector("legend").textContent.trim() : "";
+      const before = remembered(lesson.id, field.dataset.probe, question);
+      if (before) settle(lesson, field, before.predicted, false);
+    }
+  }
+  addEventListener("keydown", (event) => {
+    if (event.altKey || event.ctrlKey || event.metaKey || event.target.matches("input, textarea")) return;
+    const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!move) return;
+    const tab = event.target.closest(".tabs button");
+    if (tab) {
+      const tabs = all(tab.parentElement, "button"), next = tabs[(tabs.indexOf(tab) + move + tabs.length) % tabs.length];
+      next.click(); next.focus();
+      return;
+    }
+    const lesson = lessons.find((each) => !each.hidden), stage = lesson && lesson.classList.contains("open") && stage_of(lesson);
+    if (stage) { event.preventDefault(); stage.go(stage.step + move); }
+  });
+  const search = document.getElementById("search");
+  if (search) search.oninput = () => {
+    const wanted = search.value.toLowerCase().split(/\s+/);
+    for (const item of all(document, ".pages li")) item.hidden = !wanted.every((word) => item.dataset.words.includes(word));
+  };
+  const save = document.getElementById("export");
+  if (save) save.onclick = () => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([JSON.stringify({ schema: 1, ...memory }, null, 1)], { type: "application/json" }));
+    link.download = "breaklab-progress.json";
+    link.click();
+  };
+  mark_done();
+  addEventListener("hashchange", show);
+  show();
+}

@@ -1,0 +1,107 @@
+"""An array as a small heat map in SVG."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.rounding import widened
+from harness.core.run import NumericArray
+
+MOST = 8
+"""The most rows and columns that are drawn; the rest is left out, which an ellipsis shows."""
+
+LEVELS = 5
+"""The number of shades of each sign."""
+
+FEW = 5
+"""Up to this many columns, the numbers are written into the cells."""
+
+WIDE, HEIGHT, NARROW, SMALL = 28, 16, 11, 7
+"""Pixels of a cell: with a number, without one, and in a plain tile, which has no numbers."""
+
+
+def as_table(array: NumericArray) -> tuple[NDArray[np.float64], bool]:
+    """Return at most `MOST` rows and columns of an array, and whether anything was left out.
+
+    The leading axes become rows. A complex array is drawn by its real part.
+    """
+    numbers = np.real(widened(array)).astype(np.float64)
+    table = numbers.reshape(-1, numbers.shape[-1]) if numbers.ndim > 1 else numbers.reshape(1, -1)
+    return table[:MOST, :MOST], table.shape[0] > MOST or table.shape[1] > MOST
+
+
+def size_of(array: NumericArray, *, plain: bool = False) -> tuple[int, int]:
+    """Return the width and height of a tile in pixels."""
+    table, cut = as_table(array)
+    rows, columns = table.shape
+    width, height = _cell(columns, plain)
+    return max(columns, 1) * width + 2, max(rows, 1) * height + 2 + 9 * cut
+
+
+def _cell(columns: int, plain: bool) -> tuple[int, int]:
+    if plain:
+        return SMALL, SMALL
+    return (WIDE, HEIGHT) if columns <= FEW else (NARROW, NARROW)
+
+
+def largest(*arrays: NumericArray) -> float:
+    """Return the largest finite magnitude in some arrays, to which their shades are relative."""
+    sizes = [np.abs(widened(array)) for array in arrays]
+    return float(max((size[np.isfinite(size)].max(initial=0.0) for size in sizes), default=0.0))
+
+
+def tile(
+    array: NumericArray, scale: float, x: float = 0, y: float = 0, *, plain: bool = False
+) -> str:
+    """Return the SVG of an array whose top left corner is at (x, y).
+
+    `scale` is the magnitude of the darkest shade.
+    """
+    table, cut = as_table(array)
+    rows, columns = table.shape
+    width, height = _cell(columns, plain)
+    numbered = width == WIDE
+    shades = defaultdict[str, list[str]](list)
+    texts = []
+    for (row, column), number in np.ndenumerate(table):
+        left, top = x + 1 + column * width, y + 1 + row * height
+        shades[_shade(float(number), scale)].append(f"M{left:g} {top:g}h{width}v{height}h-{width}z")
+        if numbered:
+            dark = " on" if _level(float(number), scale) >= LEVELS - 1 else ""
+            texts.append(
+                f'<text class="num{dark}" x="{left + width / 2:g}" y="{top + height - 4.5:g}">'
+                f"{short(float(number))}</text>"
+            )
+    cells = "".join(f'<path class="{shade}" d="{"".join(d)}"/>' for shade, d in shades.items())
+    wide, high = max(columns, 1) * width, max(rows, 1) * height
+    frame = f'<rect class="frame" x="{x + 1:g}" y="{y + 1:g}" width="{wide}" height="{high}"/>'
+    more = f'<text class="more" x="{x + wide / 2:g}" y="{y + high + 9:g}">…</text>' if cut else ""
+    return f"<g>{cells}{frame}{''.join(texts)}{more}</g>"
+
+
+def _level(number: float, scale: float) -> int:
+    if not np.isfinite(number) or not scale or not number:
+        return 0
+    return max(1, min(LEVELS, int(np.ceil(abs(number) / scale * LEVELS - 1e-9))))
+
+
+def _shade(number: float, scale: float) -> str:
+    if not np.isfinite(number):
+        return "nan"
+    level = _level(number, scale)
+    return f"{'n' if number < 0 else 'p'}{level}" if level else "z"
+
+
+def short(number: float) -> str:
+    """Return a number in at most five characters: `-.12`, `1e+09`, `NaN`."""
+    if not np.isfinite(number):
+        return {"nan": "NaN", "inf": "∞", "-inf": "-∞"}[str(number)]
+    for digits in (3, 2, 1):
+        text = f"{number:.{digits}g}".replace("e+0", "e").replace("e-0", "e-")
+        text = text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
+        if len(text) <= 4:
+            return text
+    return text

@@ -1,0 +1,193 @@
+"""The file in a real browser: Chromium, without a network."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.command import harness
+from tests.harness.sound_page import SOUND
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"),
+    pytest.mark.skipif(not find_spec("playwright"), reason="needs Playwright"),
+    pytest.mark.xdist_group("browser"),
+]
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+HOSTILE = (
+    SOUND.replace("log-slope-one", "hostile-page")
+    .replace("# Hand the cotangent of log on as it came", "# <script>alert(1)</script> `<b>`")
+    .replace(
+        "Every entry is 1.",
+        "<img src=x onerror=alert(2)> [link](javascript:alert(3)) ![p](https://example.org/p.png)"
+        "\n\n<svg onload=alert(4)></svg>",
+    )
+    .replace('"The logarithm of powers of two."', '"</code><script>alert(5)</script>"')
+)
+FIRST, SECOND = "skip-unbroadcast", "hostile-page"
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("html")
+    (folder / "pages").mkdir()
+    (folder / "pages" / f"{SECOND}.md").write_text(HOSTILE, encoding="utf-8")
+    out = folder / "lab.html"
+    options = ("--breaks", str(folder / "pages"), "--out", str(out))
+    written = harness("html", FIRST, SECOND, *options)
+    assert (written.returncode, written.stderr) == (0, "")
+    assert written.stdout.strip() == str(out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+class Visit:
+    """A page in the browser, with everything that it complained of or asked for."""
+
+    def __init__(self, browser: Any, file: Path, place: str = "", **options: Any) -> None:
+        self.file = file
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.problems: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.problems.append(message.text))
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.problems.append(f"dialog {dialog.message}"))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(f"{file.as_uri()}{place}")
+
+    def __enter__(self) -> Any:
+        return self.page
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            assert self.problems == []
+            addresses = {url.partition("#")[0] for url in self.requests}
+            assert {url for url in addresses if not url.startswith("blob:")} == {self.file.as_uri()}
+        finally:
+            self.context.close()
+
+
+def visible_steps(page: Any, side: str) -> int:
+    shown = "groups => groups.filter(group => group.style.display === '').length"
+    count: int = page.locator(f".stage:visible .{side} .step").evaluate_all(shown)
+    return count
+
+
+def test_a_page_is_predicted_stepped_through_and_marked_by_clicking(
+    browser: Any, file: Path
+) -> None:
+    with Visit(browser, file) as page:
+        page.fill("#search", "unbroadcast add")
+        assert page.locator(".pages li:visible").count() == 1
+        page.click(f"a[href='#{FIRST}']")
+        lesson = page.locator(f"#{FIRST}")
+        assert not lesson.locator(".results").is_visible()
+        fields = lesson.locator("fieldset")
+        for i in range(fields.count()):
+            field = fields.nth(i)
+            if field.locator("input[type=radio]").count():
+                field.locator("input[type=radio]").first.check()
+            else:
+                field.locator("input[type=text]").fill("1.2")
+                field.locator(".typed button").click()
+            assert field.locator(".answer").is_visible()
+        assert f"of {fields.count()} right" in lesson.locator(".score").inner_text()
+        assert lesson.locator(".results").is_visible()
+        page.get_by_role("tab", name="add-inside").click()
+        stage = page.locator(".stage:visible")
+        for _ in range(4):
+            stage.locator(".next").click()
+        assert (visible_steps(page, "clean"), visible_steps(page, "broken")) == (4, 3)
+        assert not stage.locator(".divergence").is_visible()
+        stage.locator(".broken [data-edge='2.1'] .hit").click(force=True)
+        assert stage.locator(".verdict").inner_text() == "Yes, here they part."
+        assert stage.locator(".divergence").is_visible()
+        assert visible_steps(page, "broken") == 4
+        assert page.url.endswith(f"#{FIRST}/add-inside/step=4")
+
+
+def test_a_page_can_be_used_with_the_keyboard_alone(browser: Any, file: Path) -> None:
+    with Visit(browser, file, f"#{FIRST}/add-new-axis/step=2") as page:
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+        assert (visible_steps(page, "clean"), visible_steps(page, "broken")) == (4, 3)
+        page.locator(".stage:visible .clean [data-node]").first.focus()
+        page.keyboard.press("Enter")
+        assert "part" in page.locator(".stage:visible .verdict").inner_text()
+        page.keyboard.press("ArrowLeft")
+        assert page.url.endswith("/step=3")
+
+
+def test_answers_stay_in_the_browser_and_can_be_imported(
+    browser: Any, file: Path, tmp_path: Path
+) -> None:
+    with Visit(browser, file, f"#{FIRST}", accept_downloads=True) as page:
+        field = page.locator(f"#{FIRST} fieldset").first
+        field.locator("input[value=disguised-correct]").check()
+        page.reload()
+        assert field.locator("input[value=disguised-correct]").is_checked()
+        page.click(f"#{FIRST} .show-all")
+        with page.expect_download() as download:
+            page.click("#export")
+        download.value.save_as(tmp_path / "mine.json")
+    events = json.loads((tmp_path / "mine.json").read_text())["events"]
+    assert [event["kind"] for event in events] == ["prediction", "finished"]
+    data = {"BREAKLAB_DATA": str(tmp_path / "data")}
+    assert harness("progress", "--import", str(tmp_path / "mine.json"), **data).returncode == 0
+    assert "1" in harness("progress", **data).stdout
+
+
+def test_without_javascript_everything_is_shown(browser: Any, file: Path) -> None:
+    with Visit(browser, file, java_script_enabled=False) as page:
+        frames = page.locator(f"#{FIRST} .frames figure")
+        assert frames.count() == 6
+        assert frames.first.is_visible()
+        assert page.locator(f"#{FIRST} .results").is_visible()
+        assert page.locator(".js-only:visible").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_it_fits_a_phone_and_a_desk_and_is_accessible(
+    browser: Any, file: Path, width: int, scheme: str
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
+    with Visit(browser, file, f"#{FIRST}/add-inside/step=4", bypass_csp=True, **options) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        serious = [
+            f"{found['id']}: {found['nodes'][0]['html'][:200]}"
+            for found in axe.run(page).response["violations"]
+            if found["impact"] in ("serious", "critical")
+        ]
+        assert serious == []
+
+
+def test_what_a_page_brings_stays_text(browser: Any, file: Path) -> None:
+    with Visit(browser, file, f"#{SECOND}") as page:
+        page.click(f"#{SECOND} .show-all")
+        page.locator(f"#{SECOND} summary").last.click()
+        lesson = page.locator(f"#{SECOND}")
+        assert lesson.locator("h1").inner_text() == "<script>alert(1)</script> <b>"
+        assert "<img src=x onerror=alert(2)>" in lesson.inner_text()
+        assert lesson.locator("script, img, svg[onload], a[href^='javascript']").count() == 0
+        assert page.evaluate("document.scripts.length") == 3

@@ -1,0 +1,80 @@
+"""Heat maps, curves and the pictures of a scene."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+from harness.core.run import TraceStep, pack
+from harness.report.html.curves import curves
+from harness.report.html.drawing import draw
+from harness.report.html.scene import make_scene
+from harness.report.html.tiles import MOST, largest, short, size_of, tile
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (1, 5), (4, 3), (2, 3, 4), (30, 40)])
+def test_a_tile_has_a_cell_for_each_number_that_it_shows(shape: tuple[int, ...]) -> None:
+    array = np.ones(shape)
+    rows, columns = array.reshape(-1, shape[-1]).shape if len(shape) > 1 else (1, array.size)
+    picture = tile(array, largest(array))
+    assert picture.count("M") == min(rows, MOST) * min(columns, MOST)
+    assert ("…" in picture) == (rows > MOST or columns > MOST)
+    assert min(size_of(array)) > 0
+
+
+def test_shades_show_sign_and_size_and_what_is_not_finite() -> None:
+    picture = tile(np.array([4.0, 1.0, 0.0, -4.0, math.nan]), 4.0)
+    assert re.findall(r'<path class="(\w+)"', picture) == ["p5", "p2", "z", "n5", "nan"]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0.0, "0"), (1.2, "1.2"), (-0.125, "-.12"), (1234.5, "1e3"), (math.inf, "∞"), (-2.0, "-2")],
+)
+def test_a_number_is_written_in_a_few_characters(number: float, text: str) -> None:
+    assert short(number) == text
+
+
+def test_a_curve_ends_where_its_numbers_are_not_finite() -> None:
+    picture = curves([3.0, 2.0, 1.0], [3.0, math.inf, 1.0], ("a", "b"))
+    whole, ended = re.findall(r'class="curve \w+" d="([^"]*)"', picture)
+    assert (whole.count("L"), ended.count("L")) == (2, 0)
+    assert curves([math.nan], [math.inf], ("a", "b")) == ""
+
+
+def step(
+    index: int, op: str, parents: tuple[int, ...], gradient: object, *handed: object
+) -> TraceStep:
+    passed = tuple(pack(array) for array in handed)
+    return TraceStep(index, op, parents, pack(np.ones(3)), pack(gradient), passed)
+
+
+def test_the_two_part_at_the_edge_that_passes_a_wrong_gradient_on() -> None:
+    right, wrong = np.ones(3), 2 * np.ones(3)
+    leaves = {"x": pack(np.ones(3))}
+    clean = [step(1, "f", (0,), right, right), step(0, "", (), right)]
+    broken = [step(1, "f", (0,), right, wrong), step(0, "", (), wrong)]
+    scene = make_scene(clean, broken, leaves)
+    assert scene.parting is not None
+    assert (scene.parting.node, scene.parting.operand) == (1, 0)
+    assert [str(scene.broken.told(i)) for i in range(2)] == [
+        "f received (3,), and passed on (3,) to x",
+        "x received (3,)",
+    ]
+    before, after = draw(scene, "p")
+    assert len(before.steps) == len(after.steps) == scene.forward + scene.backward == 4
+    assert ["bad" in part for part in before.steps] == [False] * 4
+    assert ["bad" in part for part in after.steps] == [False, False, True, True]
+    assert make_scene(clean, clean, leaves).parting is None
+
+
+def test_names_of_an_engine_cannot_become_markup() -> None:
+    ones = np.ones(3)
+    walk = [step(1, "<script>f</script>", (0,), ones, ones), step(0, "", (), ones)]
+    scene = make_scene(walk, walk, {'"><img onerror=alert(1)>': pack(ones)})
+    for picture in draw(scene, "p"):
+        drawn = picture.base + "".join(picture.steps)
+        assert "<script" not in drawn
+        assert "<img" not in drawn
+        assert "&lt;script&gt;" in drawn

@@ -1,0 +1,65 @@
+"""Matrices, grades and diagnoses as HTML, and a break in a notebook."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.report.notebook import show_break
+from tests.harness.command import harness
+
+
+def text_of(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
+
+
+def test_a_matrix_is_a_grid_whose_cells_open(tmp_path: Path) -> None:
+    file = tmp_path / "matrix.html"
+    assert harness("matrix", "skip-unbroadcast", "--html", str(file)).returncode == 0
+    page = text_of(file)
+    assert '<th scope="row"><code>skip-unbroadcast</code></th>' in page
+    (cell,) = re.findall(r'aria-label="●: skip-unbroadcast, shape">.*?<p>(.*?)</p>', page)
+    assert "has shape" in cell
+    assert 'class="curves"' in page
+
+
+def test_a_diagnosis_names_what_looks_wrong(tmp_path: Path) -> None:
+    file, engine = tmp_path / "mine.html", tmp_path / "tiny_engine.py"
+    engine.write_text((Path(__file__).parents[3] / "engines" / "inline.py").read_text("utf-8"))
+    harness("doctor", f"{engine}:Tensor", "--html", str(file))
+    assert "How breaklab calls it" in text_of(file)
+    assert "add-same-shape" in text_of(file)
+
+
+def test_nothing_runs_if_the_file_cannot_be_written(tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "nowhere" / "a.html")
+    for command in (("matrix", "--html"), ("doctor", "--html"), ("html", "--out")):
+        ended = harness(*command, nowhere)
+        assert ended.returncode in (2, 3)
+        assert "no folder" in ended.stderr or "no engine is named" in ended.stderr
+
+
+def test_without_jinja_there_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("harness.report.html")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    ended = harness("html", "sub-sign", "--out", str(tmp_path / "a.html"))
+    assert ended.returncode == 3
+    assert "pip install 'breaklab[html]'" in ended.stderr
+
+
+def test_only_a_break_with_probes_is_a_page(tmp_path: Path) -> None:
+    out = str(tmp_path / "a.html")
+    assert "it is a whole training" in harness("html", "clip-infinite", "--out", out).stderr
+    assert "is a myth, not a break" in harness("html", "smaller-h-is-better", "--out", out).stderr
+    assert "did you mean `sub-sign`" in harness("html", "sub-sing", "--out", out).stderr
+
+
+def test_a_notebook_shows_the_page_and_a_text() -> None:
+    shown = show_break("sub-sign")
+    assert repr(shown).startswith("Drop the minus of the second operand")
+    assert "Caught" in repr(shown)
+    assert shown._repr_html_().startswith('<iframe srcdoc="&lt;!doctype html&gt;')
