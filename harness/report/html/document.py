@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.report.glossary import read_glossary
-from harness.report.html.lesson import Lesson, inline, markdown
+from harness.report.html.lesson import PREDICTED, Lesson, inline, markdown
 from harness.report.language import ENGLISH, Language
 
 _HERE = Path(__file__).parent
@@ -28,6 +28,7 @@ def document(title: str, lessons: Sequence[Lesson], say: Language = ENGLISH) -> 
         say,
         lessons=lessons,
         families=_families(lessons),
+        outcomes=PREDICTED,
         words=_words(say),
         glossary=_glossary(say),
     )

@@ -28,6 +28,9 @@ from harness.report.html.tiles import as_table, largest, size_of, tile
 from harness.report.language import ENGLISH, Language
 from harness.report.terminal import STYLES, brief, changed_blocks, labels_of, scope_at
 
+PREDICTED: tuple[Outcome, ...] = ("crash", "silent-corruption", "disguised-correct")
+"""The outcomes that a learner predicts."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -131,7 +134,7 @@ class Lesson:
                     result=self.say(brief(run.why if hidden else run.evidence)),
                     reason=self.say(run.evidence),
                     code=_code(sources.get(run.probe)),
-                    asked=run.outcome in ("crash", "silent-corruption", "disguised-correct"),
+                    asked=run.outcome in PREDICTED,
                 )
             )
         return rows

@@ -76,6 +76,18 @@
   const mark_done = () => {
     const finished = new Set(memory.events.filter((event) => event.kind === "finished").map((event) => event.page));
     for (const place of all(document, "[data-done]")) place.textContent = finished.has(place.dataset.done) ? ` ✓ ${words.done}` : "";
+    sum_up();
+  };
+
+  const sum_up = () => {
+    const summary = document.getElementById("summary");
+    if (!summary) return;
+    const outcomes = memory.events.filter((event) => event.kind === "prediction" && event.question === "");
+    summary.hidden = outcomes.length === 0;
+    for (const cell of all(summary, "td")) {
+      const { predicted, actual } = cell.dataset;
+      cell.textContent = outcomes.filter((event) => event.predicted === predicted && event.actual === actual).length || "·";
+    }
   };
 
   // ----- The two graphs, step by step -----

@@ -146,6 +146,9 @@ def test_answers_stay_in_the_browser_and_can_be_imported(
         page.reload()
         assert field.locator("input[value=disguised-correct]").is_checked()
         page.click(f"#{FIRST} .show-all")
+        page.click(".brand")
+        agreed = "[data-predicted=disguised-correct][data-actual=disguised-correct]"
+        assert page.locator(f"#summary {agreed}").inner_text() == "1"
         with page.expect_download() as download:
             page.click("#export")
         download.value.save_as(tmp_path / "mine.json")
