@@ -41,6 +41,8 @@ COMMANDS = {
     "break": "break_:break_engine",
     "myth": "myth:myth",
     "exercise": "exercise:exercise",
+    "fix": "fix:fix",
+    "watch": "watch:watch",
     "check": "check:check",
     "new": "new:new_page",
     "matrix": "matrix:show_kill_matrix",

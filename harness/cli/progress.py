@@ -74,6 +74,7 @@ def _summary(way: Way) -> dict[str, object]:
         "schema": 1,
         "track": {"done": way.done, "pages": len(way.track), "next": way.next_id},
         "done": sorted(progress.done),
+        "repaired": sorted(progress.repaired),
         "predictions": {"count": len(progress.predictions), "right": progress.right},
         "calibration": progress.calibration,
         "self_test": {"before": progress.score("before"), "after": progress.score("after")},

@@ -65,6 +65,13 @@ class Attempt(Event, frozen=True, kw_only=True, tag="attempt"):
     killed: bool
 
 
+class Fix(Event, frozen=True, kw_only=True, tag="fix"):
+    """A scratch copy of a break that was checked after something was changed in it."""
+
+    page: PageName
+    right: bool
+
+
 class Hint(Event, frozen=True, kw_only=True, tag="hint"):
     """A hint that was shown; the steps count from 1."""
 
@@ -89,7 +96,7 @@ class TestAnswer(Event, frozen=True, kw_only=True, tag="answer"):
     right: bool | None
 
 
-AnyEvent = Prediction | Finished | Attempt | Hint | Draw | TestAnswer
+AnyEvent = Prediction | Finished | Attempt | Fix | Hint | Draw | TestAnswer
 
 
 def encode(event: AnyEvent) -> bytes:

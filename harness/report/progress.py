@@ -59,6 +59,8 @@ def show_progress(console: Screen, way: Way) -> None:
         say("Myths"): _of(*way.count("myth"), say),
         say("Exercises"): _of(*way.count("exercise"), say),
     }
+    if progress.repaired:
+        rows[say("Repairs")] = str(len(progress.repaired))
     if test := _self_test(progress, say):
         rows[say("Self-test")] = test
     rows[say("Predictions")] = say(

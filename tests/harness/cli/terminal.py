@@ -10,7 +10,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from unittest import mock
 
@@ -46,13 +46,17 @@ class Dialogue:
 
 def dialogue(
     arguments: Sequence[str],
-    keys: Sequence[str] = (),
+    keys: Sequence[str | Callable[[], object]] = (),
     *,
+    prompts: tuple[str, ...] = ("> ", "yes: "),
     columns: int = 80,
     rows: int = 24,
     **environment: str,
 ) -> Dialogue:
-    """Run `harness ARGUMENTS`, and press the next keys at each prompt, which ends with `> `."""
+    """Run `harness ARGUMENTS`, and press the next keys at each prompt, which ends with `> `.
+
+    A function in place of keys is called at that moment. `prompts` may be other ends of the output.
+    """
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     with mock.patch.dict(os.environ):
@@ -64,14 +68,21 @@ def dialogue(
             stdin=slave,
             stdout=slave,
             stderr=slave,
+            env=dict(os.environ),  # without what only C knows: readline sets COLUMNS
         )
     os.close(slave)
-    shown = _drive(process, master, list(keys))
+    ends = tuple(prompt.replace("\n", "\r\n").encode() for prompt in prompts)
+    shown = _drive(process, master, list(keys), ends)
     os.close(master)
     return Dialogue(process.wait(), shown.replace("\r\n", "\n"))
 
 
-def _drive(process: subprocess.Popen[bytes], master: int, keys: list[str]) -> str:
+def _drive(
+    process: subprocess.Popen[bytes],
+    master: int,
+    keys: list[str | Callable[[], object]],
+    prompts: tuple[bytes, ...],
+) -> str:
     data, start, deadline = b"", 0, time.monotonic() + PATIENCE
     pressed, at = "", 0.0
     while time.monotonic() < deadline:
@@ -80,9 +91,13 @@ def _drive(process: subprocess.Popen[bytes], master: int, keys: list[str]) -> st
                 data += os.read(master, 65536)
             except OSError:  # the other side is closed
                 break
-        elif keys and data[start:].endswith((b"> ", b"yes: ")):
-            start, pressed, at = len(data), keys.pop(0), time.monotonic()
-            os.write(master, pressed.encode())
+        elif keys and data[start:].endswith(prompts):
+            start, key, at = len(data), keys.pop(0), time.monotonic()
+            pressed = key if isinstance(key, str) else ""
+            if isinstance(key, str):
+                os.write(master, key.encode())
+            else:
+                key()
         elif pressed and len(data) == start and time.monotonic() > at + LOST:
             # The prompt was printed, but the terminal was not yet read: a Ctrl-D is lost then.
             at = time.monotonic()

@@ -3,7 +3,16 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from harness.learn.events import AnyEvent, Attempt, Draw, Finished, Hint, Prediction, TestAnswer
+from harness.learn.events import (
+    AnyEvent,
+    Attempt,
+    Draw,
+    Finished,
+    Fix,
+    Hint,
+    Prediction,
+    TestAnswer,
+)
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -16,8 +25,8 @@ def prediction(predicted: str, actual: str, page: str = "sub-sign", **rest: Any)
 
 
 def one_of_each_kind() -> list[AnyEvent]:
-    """Six events, from the oldest to the newest."""
-    times = [START + timedelta(seconds=second) for second in range(6)]
+    """Seven events, from the oldest to the newest."""
+    times = [START + timedelta(seconds=second) for second in range(7)]
     return [
         prediction("crash", "silent-corruption", time=times[0]),
         Finished(page="sub-sign", time=times[1]),
@@ -25,4 +34,5 @@ def one_of_each_kind() -> list[AnyEvent]:
         Hint(exercise="only-trees", step=1, time=times[3]),
         Draw(before=("sub-sign",), after=("abs-grad-no-sign",), time=times[4]),
         TestAnswer(phase="before", page="sub-sign", right=None, time=times[5]),
+        Fix(page="sub-sign", right=False, time=times[6]),
     ]
