@@ -33,6 +33,7 @@ COMMANDS = {
     "progress": (),
     "matrix": ("no-such-break",),
     "doctor": ("tiny.py:Tensor",),
+    "html": ("np-sum-flattens",),
     "new": ("mine", "--family", "f"),
     "grade": ("suite.py", "--select", "sub-sign", "--correct", "tanh-by-expm1"),
 }
