@@ -32,6 +32,7 @@ COMMANDS = {
     "matrix": ("no-such-break",),
     "doctor": ("tiny.py:Tensor",),
     "new": ("mine", "--family", "f"),
+    "hunt": ("--seed", "3"),
     "grade": ("suite.py", "--select", "sub-sign", "--correct", "tanh-by-expm1"),
 }
 

@@ -53,6 +53,7 @@ def test_after_the_track_come_the_families_with_wrong_predictions() -> None:
         "harness list --todo --family op-formulas",
         "harness list --todo --kind break --level 2",
         "harness list --todo --kind exercise",
+        "harness hunt",
         "harness doctor FILE.py:CLASS",
     ]
 

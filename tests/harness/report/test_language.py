@@ -69,6 +69,8 @@ RENDERERS = [
     ROOT / "cli" / "session.py",
     ROOT / "report" / "progress.py",
     *(ROOT / "report" / "html").glob("*.py"),
+    ROOT / "report" / "hunt.py",
+    ROOT / "cli" / "hunt.py",
     *(
         ROOT / "cli" / f"{name}.py"
         for name in ("exercise", "html", "list", "progress", "self_test", "start", "welcome")

@@ -1,0 +1,76 @@
+"""What is bought is what the committed matrix says, and what runs."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from harness.engines.engine import find_engine
+from harness.experiment.patching import prepare
+from harness.learn.hunt.evidence import HiddenBug, alarms_in, hide, investigate
+from harness.learn.hunt.pool import Pool, all_suspects, clues_for, pool_of
+from harness.runs.cache import open_cache
+from tests.harness.bundled import CATALOGUE
+
+CLUES = clues_for(CATALOGUE.shared_probes)
+SUSPECTS = {suspect.id: suspect for suspect in all_suspects(CATALOGUE)}
+
+
+def hidden(page: str) -> HiddenBug:
+    experiment = prepare(CATALOGUE.page(page), CATALOGUE, find_engine())
+    return HiddenBug(SUSPECTS[page], experiment, CATALOGUE, open_cache())
+
+
+def compared(bug: HiddenBug, names: Iterable[str]) -> None:
+    for name in names:
+        clue = CLUES[name]
+        evidence = investigate(bug, clue)
+        assert alarms_in(evidence) & clue.shows == bug.suspect.caught & clue.shows, name
+        assert (evidence.clue, evidence.passes) == (name, clue.passes)
+
+
+def test_verdicts_are_those_of_the_committed_matrix() -> None:
+    compared(
+        hidden("skip-unbroadcast"),
+        ["shape:add-new-axis", "shape:sub-new-axis", "crash:train-to-zero-residual", "finite:adam"],
+    )
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "skip-unbroadcast",
+        pytest.param("no-zero-grad-in-loop", marks=pytest.mark.slow),
+        pytest.param("adam-t-starts-zero", marks=pytest.mark.slow),
+    ],
+)
+def test_a_log_shows_what_the_committed_matrix_says_of_it(page: str) -> None:
+    names = ["log:adam", "log:sgd", "log:train-to-zero-residual", "log:train-classifier"]
+    compared(hidden(page), [name for name in names if name in CLUES])
+
+
+def test_the_cheapest_clues_show_what_the_pool_was_made_from() -> None:
+    for level, seed in ((1, 3), (2, 3)):
+        pool = pool_of(CATALOGUE, level)
+        bug = hide(pool, seed, find_engine(), CATALOGUE, open_cache())
+        assert bug
+        assert bug.suspect == pool.ranked(seed)[0]
+        compared(bug, [clue.name for clue in pool.cheapest(bug.suspect)])
+
+
+def test_gradients_are_those_due_and_those_got() -> None:
+    evidence = investigate(hidden("skip-unbroadcast"), CLUES["grads:add-new-axis"])
+    a, b = evidence.gradients
+    assert (a.leaf, a.differs, b.leaf, b.differs) == ("a", True, "b", False)
+    assert a.expected
+    assert a.actual
+    assert (a.expected.shape, a.actual.shape) == ((3,), (4, 3))
+    assert a.actual.numpy().sum(0) == pytest.approx(a.expected.numpy())
+
+
+def test_a_bug_that_does_not_fit_the_engine_is_not_hidden_in_it() -> None:
+    pool = pool_of(CATALOGUE, 3)
+    assert not any(suspect.is_portable for suspect in pool.suspects)
+    foreign = replace(find_engine(), foreign=True)
+    assert hide(pool, 1, foreign, CATALOGUE, open_cache()) is None
+    assert hide(Pool((), pool.clues), 1, find_engine(), CATALOGUE, open_cache()) is None
