@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Annotated
@@ -251,8 +252,7 @@ class _Game:
         """
         from harness.pages.catalogue import nearest, unknown
 
-        kind, _, probe = text.strip().replace(":", " ", 1).partition(" ")
-        probe = probe.strip()
+        kind, probe = _halves(text)
         if (clue := self.pool.clues.get(f"{kind}:{probe}")) is not None:
             return clue
         kinds = {clue.kind for clue in self.pool.clues.values()}
@@ -297,7 +297,7 @@ class _Game:
         from harness.learn.hunt.place import read_place
         from harness.pages.catalogue import nearest
 
-        family, _, place = text.strip().replace(":", " ", 1).partition(" ")
+        family, place = _halves(text)
         if family not in self.families:
             remedy = message(
                 "{question}the families are {families}",
@@ -305,7 +305,7 @@ class _Game:
                 families=", ".join(self.families),
             )
             raise UsageError(message("no family `{family}`", family=family), remedy)
-        if not place.strip():
+        if not place:
             problem = message("`{text}` names no place", text=text.strip())
             raise UsageError(problem, "add the function, or FILE.py:LINE")
         return family, read_place(place, self.bug.engine)
@@ -322,6 +322,12 @@ class _Game:
             cheapest=sum(clue.passes for clue in self.cheapest),
         )
         self.session.journal.record(answer)
+
+
+def _halves(text: str) -> tuple[str, str]:
+    """Return what is before the first colon or space, and what is after it."""
+    first, *rest = re.split(r"\s*[:\s]\s*", text.strip(), maxsplit=1)
+    return first, "".join(rest)
 
 
 # ----- With options -----

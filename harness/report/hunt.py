@@ -203,6 +203,9 @@ def _curve(curve: Curve, say: Language, width: int) -> Text:
     differs = say("as it should be")
     if curve.differs_from is not None:
         differs = say("differs from step {step} on", step=curve.differs_from)
+    if curve.shapes:
+        actual, expected = curve.shapes
+        differs += ": " + say("{actual}, not {expected}", actual=actual, expected=expected)
     head = Text.assemble((curve.entry, "bold"), f": {differs}")
     if not (curve.expected and curve.actual) or curve.differs_from is None:
         return head
@@ -246,9 +249,11 @@ def _gradient(gradient: Gradient, say: Language, width: int) -> Text:
     if not gradient.differs:
         return Text.assemble((f"{gradient.leaf}.grad", "bold"), f": {say('as it should be')}")
     text = Text.assemble((f"{gradient.leaf}.grad", "bold"))
-    for label, array in ((say("due"), gradient.expected), (say("got"), gradient.actual)):
+    labels = {say("due"): gradient.expected, say("got"): gradient.actual}
+    wide = max(map(len, labels))
+    for label, array in labels.items():
         shape = say("none") if array is None else str(array.shape)
-        text.append(f"\n  {label}  {shape}")
+        text.append(f"\n  {label:{wide}}  {shape}")
         for row in _array(array, width - 4):
             text.append(f"\n    {row}")
     return text

@@ -47,6 +47,8 @@ class Curve(msgspec.Struct, frozen=True):
     actual: list[float] | None
     differs_from: int | None
     """The first step at which it differs; None if it does not."""
+    shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    """Its shape at that step and the correct one, if these differ."""
 
 
 class Gradient(msgspec.Struct, frozen=True):
@@ -101,9 +103,9 @@ def hide(
     show what they show in minigrad: so the hunt can be solved there too.
     """
     for suspect in pool.ranked(seed):
-        if engine.foreign and not suspect.is_portable:
-            continue
         page = catalogue.page(suspect.id)
+        if engine.foreign and not page.portable:
+            continue
         try:
             experiment = prepare(page, catalogue, engine)
         except BreaklabError:
@@ -222,16 +224,18 @@ def _read_log(clue: Clue, clean: Run, broken: Run) -> Evidence:
     run = broken if broken.reached or broken.failure else clean
     failure = run.failure.sentence if run.failure else EMPTY
     names = dict.fromkeys(name for snapshot in (*clean.log, *run.log) for name in snapshot)
-    curves = [
-        Curve(
-            name,
-            _numbers(name, clean.log),
-            _numbers(name, run.log),
-            _first_difference(_only(name, run.log), _only(name, clean.log)),
-        )
-        for name in names
-    ]
+    curves = [_curve(name, run.log, clean.log) for name in names]
     return Evidence(clue.name, clue.passes, curves=curves, failure=failure)
+
+
+def _curve(name: str, actual: Log, expected: Log) -> Curve:
+    step = _first_difference(_only(name, actual), _only(name, expected))
+    shapes = None
+    if step is not None and step < min(len(actual), len(expected)):
+        both = actual[step].get(name), expected[step].get(name)
+        if both[0] and both[1] and both[0].shape != both[1].shape:
+            shapes = both[0].shape, both[1].shape
+    return Curve(name, _numbers(name, expected), _numbers(name, actual), step, shapes)
 
 
 def _only(name: str, log: Log) -> Log:

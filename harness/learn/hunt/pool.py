@@ -15,7 +15,6 @@ from functools import cached_property
 
 from harness.diagnostics import DIAGNOSTICS
 from harness.diagnostics.crash import CRASH
-from harness.engines.engine import OUR_ENGINE
 from harness.matrix.catches import Pair
 from harness.matrix.committed import committed_file, read_committed
 from harness.matrix.plan import size_of
@@ -57,8 +56,6 @@ class Suspect:
     id: str
     family: str
     level: int
-    is_portable: bool
-    """Whether its page has a patch for engines of other designs."""
     caught: frozenset[Pair]
     """Pairs of a probe and a diagnostic."""
 
@@ -153,7 +150,6 @@ def all_suspects(catalogue: Catalogue) -> list[Suspect]:
             id=page.id,
             family=page.front.family,
             level=page.front.level,
-            is_portable=bool(page.portable),
             caught=frozenset(
                 (probe, name)
                 for name, probes in rows[page.id].caught_by.items()
@@ -162,9 +158,7 @@ def all_suspects(catalogue: Catalogue) -> list[Suspect]:
             ),
         )
         for page in catalogue.pages[0]
-        if page.id in rows
-        and isinstance(page.front, Break)
-        and not page.is_about_another(OUR_ENGINE)
+        if page.id in rows and isinstance(page.front, Break)
     ]
 
 

@@ -64,6 +64,7 @@ def dialogue(
             stdin=slave,
             stdout=slave,
             stderr=slave,
+            env=dict(os.environ),  # without the size that readline adds behind Python's back
         )
     os.close(slave)
     shown = _drive(process, master, list(keys))

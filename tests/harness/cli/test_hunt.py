@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.vocabulary import OUTCOMES
 from harness.engines.engine import find_engine
 from harness.experiment.patching import prepare
 from harness.learn.hunt.game import hunts_in, seed_of
@@ -38,33 +37,33 @@ def solution(place: str = LINE) -> list[str]:
     return [*bought, "--answer", f"{BUG.family}:{place}"]
 
 
+@pytest.fixture(autouse=True)
+def _catalogue_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands in this process share the catalogue that the tests have read."""
+    monkeypatch.setattr("harness.pages.catalogue.open_catalogue", lambda _folders: CATALOGUE)
+
+
 # ----- On a terminal -----
 
 
-def test_a_hunt_from_start_to_end() -> None:
-    keys = [ENTER, "? checks\n", "? broadcasting\n", f"{CHEAPEST[0].replace(':', ' ')}\n"]
-    left = dialogue(["hunt", "--seed", str(SEED)], [*keys, CTRL_D])
-    assert left.status == 0, left.shown
-    assert left.lines[-1] == "`harness hunt` continues this hunt."
-    assert f"Hunt: seed {SEED}, level 1" in left.lines
-    assert "answer FAMILY PLACE  end the hunt; PLACE is FUNCTION or FILE.py:LINE" in left.lines
-    assert "gradcheck        6-184  a gradient that is not the derivative" in left.shown
-    assert "add-new-axis          A created axis: (3,) + (4, 3)." in left.lines
-    assert BUG.id not in left.shown
-    rest = [f"{name}\n" for name in CHEAPEST[1:]]
-    done = dialogue(["hunt"], [*rest, "? clues\n", f"answer {BUG.family} {LINE}\n"])
-    assert done.status == 0, done.shown
-    passes = sum(clue.passes for clue in POOL.cheapest(BUG))
-    assert "Solved: the family and the line are right." in done.lines
-    assert f"{BUG.family}: {BUG.id}" in done.lines
-    assert f"Score 100: {passes:g} passes; {passes:g} would do" in done.shown
-    share = next(line for line in done.lines if line.startswith("breaklab hunt "))
-    assert share.startswith(f"breaklab hunt seed {SEED} level 1: {passes:g} passes, ")
-    assert share.endswith(", solved")
-    assert not re.search(rf"{BUG.id}|{BUG.family}", share)
-    assert done.lines[-1] == f"Next  harness break {BUG.id}"
-    for line in [*left.lines, *done.lines]:
-        assert len(line) <= 80 or "remedy" in line or "⠋" in line, line
+def sessions() -> list[list[str]]:
+    """The sessions on a terminal in the guide, each as its lines."""
+    guide = (Path(__file__).parents[3] / "docs" / "hunt.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"(?:^(?:    .*)?\n)+", guide, re.M)
+    shown = [[line[4:] for line in block.strip("\n").splitlines()] for block in blocks]
+    return [lines for lines in shown if lines and lines[0].startswith("$ ")]
+
+
+def test_the_guide_shows_a_hunt_as_it_is() -> None:
+    """From start to end, with Ctrl-D at a prompt where nothing is typed."""
+    assert len(sessions()) == 2
+    for command, *lines in sessions():
+        prompts = [line.partition(" >")[2] for line in lines if re.match(r"\d+ passes >", line)]
+        keys = [f"{typed.strip()}\n" if typed else CTRL_D for typed in prompts]
+        done = dialogue(command.removeprefix("$ harness ").split(), keys)
+        assert done.status == 0, done.shown
+        assert [line for line in done.lines if "⠋" not in line] == lines
+        assert max(map(len, lines)) <= 80
 
 
 def test_a_hunt_in_spanish_in_a_narrow_window() -> None:
@@ -82,20 +81,24 @@ def test_a_hunt_in_spanish_in_a_narrow_window() -> None:
     assert "No resuelta: es otra familia." in done.lines
     assert "Puntuación 0: " in shown
     assert "1 pista, no resuelta" in shown
-    rows = [line for line in done.lines if not re.search("⠋|harness:|solución:", line)]
-    assert max(len(line) for line in rows if "caza de breaklab" not in line) <= 60
+    unwrapped = re.compile("⠋|harness:|solución:|caza de breaklab")
+    assert [line for line in done.lines if len(line) > 60 and not unwrapped.search(line)] == []
 
 
-@pytest.mark.parametrize("key", [CTRL_C, pytest.param("q\n", marks=pytest.mark.slow)])
-def test_the_prompt_can_be_left_and_what_was_bought_is_kept(key: str) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("key", "status", "last"),
+    [
+        (CTRL_C, 130, "harness: stopped"),
+        ("q\n", 0, "`harness hunt` continues this hunt."),
+    ],
+)
+def test_the_prompt_can_be_left_in_other_ways(key: str, status: int, last: str) -> None:
     done = dialogue(["hunt", "--seed", str(SEED)], [f"{CHEAPEST[0]}\n", key])
-    expected = (
-        (130, "harness: stopped") if key == CTRL_C else (0, "`harness hunt` continues this hunt.")
-    )
-    assert (done.status, done.lines[-1]) == expected
+    assert (done.status, done.lines[-1]) == (status, last)
     (kept,) = hunts_in(open_journal().progress.events)
     assert list(kept.bought) == CHEAPEST[:1]
-    assert f"So far: {len(kept.bought)} clue, " in harness("hunt").stdout
+    assert "So far: 1 clue, " in harness("hunt").stdout
 
 
 # ----- With options -----
@@ -163,24 +166,23 @@ def test_nothing_that_is_stored_names_the_bug() -> None:
     assert CHEAPEST[0].encode() in stored
     assert BUG.id.encode() not in stored
     assert BUG.family.encode() not in stored
-    assert not any(outcome.encode() in stored for outcome in OUTCOMES)
 
 
-def test_a_hunt_in_another_engine(tmp_path: Path) -> None:
-    root = Path(__file__).parents[3]
-    engine = f"{root / 'tests' / 'engines' / 'closures.py'}:Tensor"
-    shown = harness("hunt", "--seed", "5", "--engine", engine, "--json").stdout
-    assert json.loads(shown)["hunt"]["engine"] == "closures"
-    names = [suspect for suspect in POOL.ranked(5) if suspect.is_portable]
-    answer = f"{names[0].family}:closures.py:1"
-    end = json.loads(
-        harness("hunt", "--seed", "5", "--engine", engine, "--json", "--answer", answer).stdout
-    )["end"]
-    assert end["bug"]["id"] in {suspect.id for suspect in names}
-    assert all(site["file"].endswith("closures.py") for site in end["bug"]["sites"])
-    lacks = harness("hunt", "--seed", "6", "--engine", engine, "--buy", "log:adam")
+def test_a_hunt_in_another_engine() -> None:
+    engine = f"{Path(__file__).parents[3] / 'tests' / 'engines' / 'closures.py'}:Tensor"
+    options = ["--engine", engine, "--json"]
+    lacks = hunt(*options, "--buy", "log:adam")
     assert lacks.returncode == 2
     assert "closures cannot run this probe" in lacks.stderr
+    table = json.loads(hunt(*options, "--answer", f"{WRONG_FAMILY}:closures.py:1").stdout)
+    assert table["hunt"]["engine"] == "closures"
+    assert table["passes"] == 0
+    bug = table["end"]["bug"]
+    portable = (
+        page.id for page in map(CATALOGUE.page, (s.id for s in POOL.suspects)) if page.portable
+    )
+    assert bug["id"] in set(portable)
+    assert all(site["file"].endswith("closures.py") for site in bug["sites"])
 
 
 # ----- Bad input -----

@@ -70,7 +70,7 @@ def test_gradients_are_those_due_and_those_got() -> None:
 
 def test_a_bug_that_does_not_fit_the_engine_is_not_hidden_in_it() -> None:
     pool = pool_of(CATALOGUE, 3)
-    assert not any(suspect.is_portable for suspect in pool.suspects)
+    assert not any(CATALOGUE.page(suspect.id).portable for suspect in pool.suspects)
     foreign = replace(find_engine(), foreign=True)
     assert hide(pool, 1, foreign, CATALOGUE, open_cache()) is None
     assert hide(Pool((), pool.clues), 1, find_engine(), CATALOGUE, open_cache()) is None

@@ -1,5 +1,7 @@
 """The place that an answer names: a line or a function, and how near it is."""
 
+from functools import cache
+
 import pytest
 
 from harness.core.errors import UsageError
@@ -16,6 +18,7 @@ def line(text: str) -> int:
     return next(k for k, row in enumerate(ELEMENTWISE, start=1) if text in row)
 
 
+@cache
 def broken(page: str) -> Experiment:
     return prepare(CATALOGUE.page(page), CATALOGUE, ENGINE)
 

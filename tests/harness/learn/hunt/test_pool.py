@@ -64,7 +64,10 @@ def test_a_sequence_of_clues_tells_the_family_of_each_bug_of_a_pool(level: int, 
         assert {other.family for other in alike} == {suspect.family}, suspect.id
 
 
-@pytest.mark.parametrize(("level", "logs"), EVERY_KIND)
+@pytest.mark.parametrize(
+    ("level", "logs"),
+    [EVERY_KIND[0], *(pytest.param(*kind, marks=pytest.mark.slow) for kind in EVERY_KIND[1:])],
+)
 def test_only_bugs_that_cannot_be_told_are_left_out(level: int, logs: bool) -> None:
     level_pool = pool(level, logs=logs)
     clues = [clue for clue in level_pool.clues.values() if clue.shows]
@@ -108,7 +111,7 @@ def test_a_clue_costs_what_its_diagnostic_says_for_every_loss() -> None:
 
 def suspect(family: str, caught: Collection[str]) -> Suspect:
     pairs = frozenset((probe, "check") for probe in caught)
-    return Suspect(f"{family}-{''.join(sorted(caught))}", family, 1, is_portable=True, caught=pairs)
+    return Suspect(f"{family}-{''.join(sorted(caught))}", family, 1, pairs)
 
 
 def clue(probe: str, passes: float) -> Clue:
