@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from harness.diagnostics import DIAGNOSTICS
@@ -107,8 +107,15 @@ def pool_of(catalogue: Catalogue, level: int, *, logs: bool = False) -> Pool:
 
     Raises PageError for a committed matrix that cannot be read.
     """
-    clues = clues_for(catalogue.shared_probes, logs=logs)
-    suspects = [suspect for suspect in all_suspects(catalogue) if suspect.level == level]
+    every = all_suspects(catalogue)
+    # A diagnostic may be unable to judge a probe: then a verdict that is always the same says no
+    # more than none.
+    alarms = frozenset[Pair]().union(*(suspect.caught for suspect in every))
+    clues = {
+        name: replace(clue, shows=clue.shows & alarms)
+        for name, clue in clues_for(catalogue.shared_probes, logs=logs).items()
+    }
+    suspects = [suspect for suspect in every if suspect.level == level]
     return Pool(tuple(solvable(suspects, clues.values())), clues)
 
 

@@ -8,6 +8,7 @@ from harness.core.errors import UsageError
 from harness.engines.engine import find_engine
 from harness.experiment.patching import Experiment, prepare
 from harness.learn.hunt.place import changed_lines, judge, read_place
+from harness.learn.hunt.pool import pool_of
 from tests.harness.bundled import CATALOGUE
 
 ENGINE = find_engine()
@@ -61,6 +62,16 @@ def test_a_change_of_several_lines_is_on_each_of_them() -> None:
         row.strip() for row in site.before.strip().splitlines()
     ]
     assert len(lines) > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_every_bug_of_a_pool_is_on_a_line_that_can_be_named(level: int) -> None:
+    for suspect in pool_of(CATALOGUE, level).suspects:
+        for site in broken(suspect.id).broken.sites:
+            for number in changed_lines(site, ENGINE):
+                place = read_place(f"{site.file}:{number}", ENGINE)
+                assert judge(place, [site], ENGINE) == "line", (suspect.id, number)
 
 
 @pytest.mark.parametrize(
