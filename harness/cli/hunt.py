@@ -70,8 +70,7 @@ def hunt(
     wanted = _Wanted(_seed(seed, daily=daily), _level(level), logs)
     if share:
         return _share(session, wanted)
-    with session.busy():
-        game = _open(session, wanted)
+    game = session.run(lambda: _open(session, wanted))
     if buy or answer or not session.is_interactive:
         return _play_at_once(game, buy or (), answer)
     return _play(game)
@@ -147,12 +146,15 @@ def _share(session: Session, wanted: _Wanted) -> int:
 def _open(session: Session, wanted: _Wanted) -> _Game:
     """Return the last hunt that has not ended, if the options ask for it, or else a new one."""
     from harness.learn.events import HuntBegun, HuntKey
+    from harness.learn.hunt.evidence import scope_of
     from harness.learn.hunt.game import open_hunt
     from harness.learn.hunt.pool import pool_of
 
+    scope = scope_of(session.engine, session.catalogue, session.cache)
+
     @cache
     def pool_for(level: int, *, logs: bool) -> Pool:
-        return pool_of(session.catalogue, level, logs=logs)
+        return pool_of(session.catalogue, level, logs=logs, scope=scope)
 
     def is_current(key: HuntKey) -> bool:
         return (
@@ -169,8 +171,8 @@ def _open(session: Session, wanted: _Wanted) -> _Game:
     seed = _new_seed() if wanted.seed is None else wanted.seed
     key = HuntKey(seed, level, session.engine.name, wanted.logs, pool.digest)
     game = _Game(session, key, pool)
+    game.require_bug()
     if all(hunt.key != key for hunt in hunts):
-        game.require_bug()
         session.journal.record(HuntBegun(hunt=key))
     return game
 
@@ -250,6 +252,7 @@ class _Game:
 
         Raises UsageError if it cannot be bought.
         """
+        from harness.learn.hunt.pool import clues_for
         from harness.pages.catalogue import nearest, unknown
 
         kind, probe = _halves(text)
@@ -273,12 +276,14 @@ class _Game:
             probe=probe,
             kind=shared[probe].kind,
         )
+        if f"{kind}:{probe}" in clues_for({probe: shared[probe]}):
+            problem = message("{engine} cannot run `{probe}`", engine=self.key.engine, probe=probe)
         raise UsageError(problem, message("choose another probe, such as {name}", name=suitable[0]))
 
     def buy(self, clue: Clue) -> Evidence:
         """Return what a clue shows; it costs once, and nothing if it shows nothing.
 
-        Raises UsageError for a clue that cannot be bought here.
+        Raises UsageError if a library is missing.
         """
         from harness.learn.events import ClueBought
         from harness.learn.hunt.evidence import investigate

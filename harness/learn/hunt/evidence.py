@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from harness.core.errors import BreaklabError, UsageError
-from harness.core.message import EMPTY, Message, message
+from harness.core.errors import UsageError
+from harness.core.message import EMPTY, Message
 from harness.core.run import Array, Run
 from harness.core.verdict import Alarm, Declined, Silent, Verdict
 from harness.core.vocabulary import Loss
@@ -18,8 +18,8 @@ from harness.diagnostics.trajectory import compare_logs
 from harness.engines.engine import Engine
 from harness.experiment.baseline import Baseline, CleanRun
 from harness.experiment.lab import misplacement
-from harness.experiment.patching import Experiment, prepare
-from harness.learn.hunt.pool import GRADIENTS, LOG, Clue, Pool, Suspect
+from harness.experiment.patching import Experiment, applies, prepare
+from harness.learn.hunt.pool import GRADIENTS, LOG, Clue, Pool, Scope, Suspect
 from harness.matrix.catches import Pair
 from harness.pages.catalogue import Catalogue
 from harness.pages.page import Page
@@ -94,24 +94,32 @@ class HiddenBug:
         return self.experiment.clean
 
 
+def scope_of(engine: Engine, catalogue: Catalogue, cache: Cache) -> Scope | None:
+    """Return the breaks with a portable patch that apply, and the probes that run; None for ours.
+
+    Raises EnvironmentProblem if the engine does not load.
+    """
+    if not engine.foreign:
+        return None
+    from harness.experiment.conformance import fit, usable_probes  # for foreign engines only
+
+    breaks = (page for page in catalogue.pages[0] if page.front.kind == "break")
+    applying = (page.id for page in breaks if page.portable and applies(page, engine))
+    probes = list(catalogue.shared_probes.values())
+    fits = fit(engine, probes, Baseline(cache, ()))
+    return Scope(frozenset(applying), frozenset(usable_probes(fits.values())))
+
+
 def hide(
     pool: Pool, seed: int, engine: Engine, catalogue: Catalogue, cache: Cache
 ) -> HiddenBug | None:
     """Return the bug that the seed stands for, put into the engine; None if none fits.
 
-    On an engine of another design, only portable patches are tried, and the cheapest clues must
-    show what they show in minigrad: so the hunt can be solved there too.
+    In an engine of another design, the cheapest clues must show what they show in minigrad, so that
+    the hunt can be solved there too.
     """
     for suspect in pool.ranked(seed):
-        page = catalogue.page(suspect.id)
-        if engine.foreign and not page.portable:
-            continue
-        try:
-            experiment = prepare(page, catalogue, engine)
-        except BreaklabError:
-            if not engine.foreign:
-                raise
-            continue
+        experiment = prepare(catalogue.page(suspect.id), catalogue, engine)
         bug = HiddenBug(suspect, experiment, catalogue, cache)
         if not engine.foreign or _fits(bug, pool.cheapest(suspect)):
             return bug
@@ -120,22 +128,18 @@ def hide(
 
 def _fits(bug: HiddenBug, clues: Iterable[Clue]) -> bool:
     """Whether the patch is the change that the page means, and the clues show it."""
-    try:
-        if misplacement(bug.experiment, Baseline(bug.cache, ())):
-            return False
-        return all(
-            alarms_in(investigate(bug, clue)) & clue.shows == bug.suspect.caught & clue.shows
-            for clue in clues
-        )
-    except UsageError:  # the engine lacks what the probe needs
+    if misplacement(bug.experiment, Baseline(bug.cache, ())):
         return False
+    return all(
+        alarms_in(investigate(bug, clue)) & clue.shows == bug.suspect.caught & clue.shows
+        for clue in clues
+    )
 
 
 def investigate(bug: HiddenBug, clue: Clue) -> Evidence:
     """Return what the clue shows of the bug.
 
-    Raises UsageError if it shows nothing: a library is missing, or the unbroken engine cannot run
-    the probe.
+    Raises UsageError if a library is missing.
     """
     probe = bug.catalogue.shared_probes[clue.probe]
     chosen = [item for item in DIAGNOSTICS if item.name == clue.kind]
@@ -143,8 +147,6 @@ def investigate(bug: HiddenBug, clue: Clue) -> Evidence:
     for reason in baseline.missing().values():
         raise UsageError(reason, "buy another clue; no hunt needs this library")
     clean = baseline.clean(bug.engine, [probe])
-    if bug.engine.foreign and not probe.refused:
-        _require_runs(bug.engine, clean.values())
     runs = baseline.broken(bug.engine, bug.experiment.broken, [probe])
     if clue.kind == LOG:
         return _read_log(clue, clean[probe.name, None].run, runs[0])
@@ -179,17 +181,6 @@ def _alarms_in_log(evidence: Evidence) -> Iterable[str]:
 
 def _falls(losses: Sequence[float] | None) -> bool:
     return losses is not None and len(losses) > 1 and losses[-1] < losses[0]
-
-
-def _require_runs(engine: Engine, runs: Iterable[CleanRun]) -> None:
-    for clean in runs:
-        if clean.run.failure:
-            problem = message(
-                "{engine} cannot run this probe: {failure}",
-                engine=engine.name,
-                failure=clean.run.failure.sentence,
-            )
-            raise UsageError(problem, "buy a clue with another probe")
 
 
 # ----- Verdicts -----

@@ -102,7 +102,17 @@ class Pool:
         return list(telling.values())
 
 
-def pool_of(catalogue: Catalogue, level: int, *, logs: bool = False) -> Pool:
+@dataclass(frozen=True)
+class Scope:
+    """What an engine of another design allows: the breaks that apply, and the probes that run."""
+
+    breaks: frozenset[str]
+    probes: frozenset[str]
+
+
+def pool_of(
+    catalogue: Catalogue, level: int, *, logs: bool = False, scope: Scope | None = None
+) -> Pool:
     """Return the bugs of a level that can be found, with logs alone if that is wanted.
 
     Raises PageError for a committed matrix that cannot be read.
@@ -114,8 +124,13 @@ def pool_of(catalogue: Catalogue, level: int, *, logs: bool = False) -> Pool:
     clues = {
         name: replace(clue, shows=clue.shows & alarms)
         for name, clue in clues_for(catalogue.shared_probes, logs=logs).items()
+        if scope is None or clue.probe in scope.probes
     }
-    suspects = [suspect for suspect in every if suspect.level == level]
+    suspects = [
+        suspect
+        for suspect in every
+        if suspect.level == level and (scope is None or suspect.id in scope.breaks)
+    ]
     return Pool(tuple(solvable(suspects, clues.values())), clues)
 
 

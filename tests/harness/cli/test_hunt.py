@@ -168,12 +168,15 @@ def test_nothing_that_is_stored_names_the_bug() -> None:
     assert BUG.family.encode() not in stored
 
 
+@pytest.mark.slow  # with all shared probes; `test_evidence` has a few
 def test_a_hunt_in_another_engine() -> None:
     engine = f"{Path(__file__).parents[3] / 'tests' / 'engines' / 'closures.py'}:Tensor"
     options = ["--engine", engine, "--json"]
-    lacks = hunt(*options, "--buy", "log:adam")
+    lacks = hunt(*options, "--buy", "shape:adam")
     assert lacks.returncode == 2
-    assert "closures cannot run this probe" in lacks.stderr
+    assert "closures cannot run `adam`" in lacks.stderr
+    none = hunt(*options, "--level", "3")
+    assert "no bug of level 3 fits closures" in none.stderr
     table = json.loads(hunt(*options, "--answer", f"{WRONG_FAMILY}:closures.py:1").stdout)
     assert table["hunt"]["engine"] == "closures"
     assert table["passes"] == 0
