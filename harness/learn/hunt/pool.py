@@ -208,7 +208,8 @@ def solvable(suspects: Iterable[Suspect], clues: Iterable[Clue]) -> list[Suspect
 def cheapest(suspect: Suspect, pool: Collection[Suspect], clues: Iterable[Clue]) -> list[Clue]:
     """Return the cheapest clues whose verdicts no bug of another family in the pool shares.
 
-    Exact (branch and bound): a minimum-cost set cover of the bugs to rule out.
+    Exact (branch and bound): a minimum-cost set cover of the bugs to rule out. Raises ValueError if
+    no clues suffice: the pool is not solvable.
     """
     rivals = [other for other in pool if other.family != suspect.family]
     sets = _useful([(_ruled_out(clue, suspect, rivals), clue) for clue in clues if clue.shows])
@@ -257,7 +258,13 @@ def _greedy(sets: Sequence[tuple[int, Clue]], left: int) -> list[Clue]:
     """Return a cover: always take the clue that rules out most bugs per pass."""
     chosen = []
     while left:
-        mask, clue = max(sets, key=lambda pair: (pair[0] & left).bit_count() / pair[1].passes)
+        mask, clue = max(
+            sets,
+            key=lambda pair: (pair[0] & left).bit_count() / pair[1].passes,
+            default=(0, None),
+        )
+        if clue is None or not mask & left:
+            raise ValueError("a bug of another family looks the same")
         chosen.append(clue)
         left &= ~mask
     return chosen

@@ -134,12 +134,15 @@ def test_a_hunt_as_json() -> None:
     assert table["end"]["cheapest"]["clues"] == CHEAPEST
 
 
-def test_the_right_function_is_near_and_the_family_alone_is_half() -> None:
+def test_the_right_function_is_near_and_the_family_alone_is_half(tmp_path: Path) -> None:
     near = hunt("--answer", f"{BUG.family}:{SITE.file}:{SITE.scope}")
     assert near.returncode == 0
     assert "the line is near: right function." in near.stdout
-    half = hunt("--logs", "--answer", f"{BUG.family}:topological_order")
+    elsewhere = f"{BUG.family}:topological_order"
+    half = hunt("--answer", elsewhere, BREAKLAB_DATA=str(tmp_path / "another"))
     assert half.returncode == 1
+    assert "Half solved: the family is right, the place is not." in half.stdout
+    assert "Score 50: 0 passes; " in half.stdout
 
 
 def test_logs_are_all_that_a_hunt_with_logs_sells() -> None:

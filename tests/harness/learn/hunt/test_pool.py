@@ -127,6 +127,19 @@ def test_bugs_that_look_like_another_family_or_like_none_are_left_out() -> None:
     assert solvable([c, twin], clues) == []  # one family: there is nothing to find
 
 
+def test_a_bug_that_looks_like_another_family_has_no_cheapest_clues() -> None:
+    a, b = suspect("f", "x"), suspect("g", "x")
+    with pytest.raises(ValueError, match="looks the same"):
+        cheapest(a, [a, b], [clue("x", 1), clue("y", 1)])
+
+
+def test_what_rules_out_most_per_pass_need_not_be_among_the_cheapest() -> None:
+    bug = suspect("f", "")
+    rivals = [suspect("g", seen) for seen in ("ac", "acz", "bc", "bz")]  # a, b, c rule out 2, 2, 3
+    best = cheapest(bug, [bug, *rivals], [clue("a", 4), clue("b", 4), clue("c", 5)])
+    assert {each.probe for each in best} == {"a", "b"}
+
+
 probes = st.sets(st.sampled_from("abcde"))
 suspects = st.lists(st.tuples(st.sampled_from("fgh"), probes), min_size=1, max_size=7)
 
