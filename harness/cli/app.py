@@ -50,6 +50,7 @@ COMMANDS = {
     "html": "html:html",
     "grade": "grade:grade",
     "explain": "explain:explain",
+    "hunt": "hunt:hunt",
 }
 """The function of each command, as `module:function` below `harness.cli`."""
 

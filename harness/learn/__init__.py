@@ -1,1 +1,1 @@
-"""Learning: progress, the track, the self-test, exercises as lessons, repairs, watched files."""
+"""Learning: progress, the track, the self-test, exercises, repairs, hunts, watched files."""

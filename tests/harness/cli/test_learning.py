@@ -178,12 +178,12 @@ def test_an_export_is_imported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     record(*new)
     file = str(tmp_path / "mine.json")
     written = harness("progress", "--export", file).stdout
-    assert "".join(written.split()) == "".join(f"7 events written to {file}".split())  # it wraps
+    assert "".join(written.split()) == "".join(f"10 events written to {file}".split())  # it wraps
     assert harness("progress", "--export", file).returncode == 2
     monkeypatch.setenv("BREAKLAB_DATA", str(tmp_path / "another"))
     record(new[0])
-    assert harness("progress", "--import", file).stdout == "6 events added; 1 were already there\n"
-    assert harness("progress", "--import", file).stdout == "0 events added; 7 were already there\n"
+    assert harness("progress", "--import", file).stdout == "9 events added; 1 were already there\n"
+    assert harness("progress", "--import", file).stdout == "0 events added; 10 were already there\n"
     assert list(events()) == new
 
 

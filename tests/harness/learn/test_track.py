@@ -54,6 +54,7 @@ def test_after_the_track_come_the_families_with_wrong_predictions() -> None:
         "harness list --todo --kind break --level 2",
         "harness list --todo --kind exercise",
         "harness fix mul-swapped-operands",
+        "harness hunt",
         "harness doctor FILE.py:CLASS",
     ]
 

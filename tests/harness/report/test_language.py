@@ -69,6 +69,8 @@ RENDERERS = [
     ROOT / "cli" / "session.py",
     ROOT / "report" / "progress.py",
     *(ROOT / "report" / "html").glob("*.py"),
+    ROOT / "report" / "hunt.py",
+    ROOT / "cli" / "hunt.py",
     ROOT / "report" / "repair.py",
     *(ROOT / "cli" / f"{name}.py" for name in ("exercise", "fix", "html", "list", "progress")),
     *(ROOT / "cli" / f"{name}.py" for name in ("self_test", "start", "watch", "welcome")),
