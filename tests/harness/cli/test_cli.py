@@ -160,14 +160,6 @@ def test_check_passes_for_a_page_of_every_kind() -> None:
     assert all(f"passed {page} " in done.stdout for page in first.values())
 
 
-@pytest.mark.slow
-@pytest.mark.long
-def test_check_holds_for_every_page_and_ends_with_0() -> None:
-    done = harness("check")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "passed skip-unbroadcast  on minigrad, accumulate-in-place" in done.stdout
-
-
 def test_a_page_that_is_wrong_about_an_outcome_ends_with_1(my_breaks: Path) -> None:
     folder = spoil(
         my_breaks,
