@@ -5,7 +5,7 @@ Read `types`, then `tensor`, which is the core, then `broadcasting` and `element
 the rest. There are no circular imports.
 """
 
-from minigrad import checkpoint, data, losses, metrics, nn, optim
+from minigrad import checkpoint, data, losses, metrics, models, nn, optim
 from minigrad.broadcasting import unbroadcast
 from minigrad.functions import (
     cat,
@@ -38,6 +38,7 @@ __all__ = [
     "maximum",
     "metrics",
     "minimum",
+    "models",
     "nn",
     "no_grad",
     "optim",
