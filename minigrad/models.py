@@ -26,19 +26,19 @@ def checkpoint(model: Module, *inputs: Tensor) -> Tensor:
     before = _states(model)
     parameters = model.parameters()
 
-    def recomputed(*arrays: Array) -> Recorded:
+    def forget(*arrays: Array) -> Recorded:
         with no_grad():
             value = model(*inputs).data
 
-        def vjp(g: Array) -> Cotangents:
+        def recompute(g: Array) -> Cotangents:
             leaves = [Tensor(array, True) for array in arrays[: len(inputs)]]
             with _replay(model, before):
                 output = model(*leaves)
             return grad(output, [*leaves, *parameters], g)
 
-        return value, vjp
+        return value, recompute
 
-    return apply(recomputed, *inputs, *parameters)
+    return apply(forget, *inputs, *parameters)
 
 
 def _states(model: Module) -> list[Any]:

@@ -286,6 +286,7 @@ def _along_an_axis() -> Iterator[Case]:
         yield _case(f"sort {shape} {axis}", lambda a, d=axis: a.sort(d)[0], distinct)
     for zeros, axis in product(WITH_ZEROS, (0, 1)):
         yield _case(f"cumprod of zeros {zeros} {axis}", methodcaller("cumprod", axis), zeros)
+    yield _case("cumprod beside its operand", lambda a: a + a.cumprod(0), (3,))
     for shape, axis, places, length in [
         *[((4,), 0, [3, 1], 2), ((3, 2), 0, [2, 0, 2], 3), ((2, 3), 1, [1], 1)],
         *[((2, 3), -1, [1, 1, 1], 3), ((2, 3, 2), -2, [2, 0], 2), ((3, 3), 1, [2, 0, 1], 3)],
