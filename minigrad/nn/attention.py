@@ -53,8 +53,7 @@ class MultiHeadAttention(Module):
             cache.update(k=k, v=v)
         scores = q @ k.mT / math.sqrt(q.shape[-1])
         if self.causal:
-            mask = causal_mask(k.shape[2])[-x.shape[1] :]
-            scores = scores.masked_fill(mask, -math.inf)
+            scores = scores.masked_fill(causal_mask(k.shape[2])[-x.shape[1] :], -math.inf)
         mixed = scores.softmax(-1) @ v
         output: Tensor = self.output(mixed.transpose(1, 2).reshape(x.shape))
         return output
