@@ -143,6 +143,11 @@ COMPUTING: dict[str, Case] = {
     "min 0, ties, keepdim": (lambda a: a.amin(0, keepdim=True), TIES),
     "min (0, -1)": (lambda a: a.amin((0, -1)), (2, 4, 3)),
     "min, not finite": (lambda a: a.amin(), NOT_FINITE),
+    # ----- With a slope that is not the true one -----
+    "fake_quantize": (
+        lambda a: of(a).fake_quantize_per_tensor_affine(a, 0.25, 1, -2, 4),
+        np.array([-9.0, -0.8, -0.7, 0.0, 0.1, 0.3, 0.8, 0.9, 5.0]),
+    ),
     # ----- Along one axis -----
     "cumsum": (lambda a: a.cumsum(0), (4, 3)),
     "cumsum -1": (lambda a: a.cumsum(dim=-1), (2, 3, 4)),
