@@ -8,10 +8,11 @@ updates them; run it in the root of a clone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import count, groupby
 from pathlib import Path
 
 from harness.diagnostics import DIAGNOSTICS
+from harness.learn.hunt.pool import Pool, pool_of
 from harness.matrix.committed import Committed, committed_file, read_committed
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.pages.course import Unit
@@ -107,10 +108,22 @@ def course() -> str:
     """Return the units of the course, with their pages, exercises and selections."""
     catalogue = open_catalogue()
     units = enumerate(catalogue.course.items(), start=1)
-    return "\n".join(_unit(catalogue, number, name, unit) for number, (name, unit) in units)
+    pools = {level: pool_of(catalogue, level) for level in (1, 2, 3)}
+    return "\n".join(
+        _unit(catalogue, number, name, unit, _hunt(unit, pools)) for number, (name, unit) in units
+    )
 
 
-def _unit(catalogue: Catalogue, number: int, name: str, unit: Unit) -> str:
+def _hunt(unit: Unit, pools: Mapping[int, Pool]) -> str:
+    """Return the command for a hunt after a bug of this unit, of the lowest level that has one."""
+    for level, pool in pools.items():
+        if any(suspect.id in unit.pages for suspect in pool.suspects):
+            seed = next(seed for seed in count(1) if pool.ranked(seed)[0].id in unit.pages)
+            return f"harness hunt --level {level} --seed {seed}"
+    return "harness hunt --logs"
+
+
+def _unit(catalogue: Catalogue, number: int, name: str, unit: Unit, hunt: str) -> str:
     pages = [catalogue.page(page) for page in unit.pages]
     breaks = sum(isinstance(page.front, Break) for page in pages)
     exercises = [catalogue.page(page) for page in unit.exercises]
@@ -118,9 +131,9 @@ def _unit(catalogue: Catalogue, number: int, name: str, unit: Unit) -> str:
         (_link(catalogue, page), page.front.kind, str(page.front.level), page.title)
         for page in (*pages, *exercises)
     ]
-    selection = f"\n\n`unit:{name}` selects {breaks} breaks." if breaks else ""
+    selection = f" `unit:{name}` selects {breaks} breaks." if breaks else ""
     table = _table(("page", "kind", "level", "title"), rows)
-    return f"## {number}. {unit.title}\n\n{unit.idea}{selection}\n\n{table}"
+    return f"## {number}. {unit.title}\n\n{unit.idea}\n\nHunt: `{hunt}`.{selection}\n\n{table}"
 
 
 DOCUMENTS: dict[Path, Callable[[], str]] = {
