@@ -26,6 +26,7 @@ import msgspec
 import pytest
 from _pytest.config import _prepareconfig
 
+from harness.engines.engine import Dialect
 from harness.engines.loader import find_in_memory
 from harness.engines.swapping import Functions
 from harness.grade.calls import CALLS
@@ -123,10 +124,13 @@ def _collect(task: Task) -> tuple[_Suite, Collected]:
     fix_hypothesis()
     CALLS.start()
     try:
-        session = _session(task, problems)
+        engine = _Engine(task.dialect)
+        session = _session(task, [problems, engine])
         find_in_memory(Path(task.root), task.sources, changed)  # again, before pytest's own hook
         session.config.hook.pytest_collection(session=session)
         suite.items = list(session.items)
+        if any("lib" in getattr(item, "fixturenames", ()) for item in suite.items):
+            engine.load()  # once, and not in every fork
     except BaseException as error:  # pytest's own errors, and what a module may raise at its import
         problems.note(error)
     complete = CALLS.stop()
@@ -143,17 +147,42 @@ def _collect(task: Task) -> tuple[_Suite, Collected]:
     return suite, Collected([item.nodeid for item in suite.items])
 
 
-def _session(task: Task, problems: _CollectionProblems) -> pytest.Session:
-    """Return a session of pytest with our settings, and with no plugin but its own."""
+def _session(task: Task, plugins: list[object]) -> pytest.Session:
+    """Return a session of pytest with our settings, and with no plugins but its own and these."""
     options = ["-c", SETTINGS, "--rootdir=.", "--import-mode=importlib", "--capture=no", "-q"]
     options += ["-p", "no:cacheprovider", "--tb=native"]
     options += [] if task.conftest else ["--noconftest"]
     files = [name for name in task.files if Path(name).name != "conftest.py"]
-    config = _prepareconfig([*options, *files], [problems])
+    config = _prepareconfig([*options, *files], plugins)
     session = pytest.Session.from_config(config)
     config._do_configure()  # what `pytest.main` does, without the end of a session
     config.hook.pytest_sessionstart(session=session)
     return session
+
+
+class _Engine:
+    """The fixture `lib`: the engine, as the tests of an exercise take it."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.module: Any = None
+
+    def load(self) -> Any:
+        """Return the engine as probes know it. Raises what its import raises."""
+        if self.module is None:
+            module = importlib.import_module(self.dialect.module)
+            if self.dialect.kind is None:
+                self.module = module
+            else:
+                from harness.engines.adapter.adapters import open_library  # for foreign engines
+
+                self.module = open_library(self.dialect, module).module
+        return self.module
+
+    @pytest.fixture
+    def lib(self) -> Any:
+        """Return the engine under test."""
+        return self.load()
 
 
 class _CollectionProblems:

@@ -29,7 +29,7 @@ LIMITS = Limits(seconds=60.0, cpu_seconds=20)
 """The limits of a suite on the engine without a break, and an upper bound for any other run."""
 
 ROUNDS = 2
-"""The number of rewrites of a break on which a test must fail."""
+"""The usual number of rewrites of a break on which a test must fail."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,8 @@ class GradingPlan:
     """Whether to find out how far each surviving break gets, which needs a second pass."""
     hidden: tuple[Path, ...] = ()
     """Folders that a suite must not read, such as those of the pages; see `Limits.hidden`."""
+    rounds: int = ROUNDS
+    """The number of rewrites of a break on which a test must fail."""
     _pairs: dict[tuple[str, int], Pair] = field(default_factory=dict, repr=False)
     _marked: dict[str, Marked] = field(default_factory=dict, repr=False)
 
@@ -96,7 +98,7 @@ class GradingPlan:
     def prepare(self) -> None:
         """Compose all pairs now, for example before the process is forked."""
         for mutant in filter(lambda mutant: mutant.files.codes, self.breaks):
-            for number in range(ROUNDS):
+            for number in range(self.rounds):
                 self.pair(mutant, number)
 
     def changed_functions(self, codes: Codes) -> frozenset[int] | None:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from harness.core.run import Digest
+from harness.engines.engine import Dialect
 
 Codes = dict[str, bytes]
 """Compiled files of an engine (`marshal`), by their path below its root."""
@@ -25,6 +26,8 @@ class Task(msgspec.Struct, frozen=True):
     root: str
     sources: dict[str, str]
     """The files of the correct engine, as anyone can read them."""
+    dialect: Dialect
+    """How the engine is called."""
     files: dict[str, bytes]
     """The test files, by their path below the scratch folder."""
     changed: Codes = {}
