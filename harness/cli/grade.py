@@ -110,14 +110,29 @@ def grade(
     no_cache: NoCache = False,
 ) -> int:
     """Run a suite on correct engines and on every break, confined, as its author is unknown."""
-    if merge:
-        from harness.cli.cohort import merge_shards
-
-        return merge_shards(suites, out, json=json)
-    if cohort:
-        from harness.cli.cohort import CohortOptions, engine_argument, grade_submissions
+    session = Session(breaks, engine, json=json, cached=not no_cache)
+    if merge or cohort:
+        from harness.cli.cohort import (
+            CohortOptions,
+            CohortResults,
+            engine_argument,
+            grade_submissions,
+            merge_shards,
+        )
         from harness.grade.cohort.suites import SuiteOptions
+        from harness.grade.mutants import select as selected
 
+        results = open_results(
+            session.catalogue.valid_pages(),
+            feedback=feedback,
+            weights=weights,
+            form=form,
+            verbose=verbose,
+        )
+        shown = CohortResults(results, session, feedback=bool(feedback or form))
+        if merge:
+            return merge_shards(suites, out, shown)
+        results.weights.require_some(selected(session.catalogue, select))
         graded = SuiteOptions(
             breaks=[str(folder.resolve()) for folder in breaks or ()],
             engine=engine_argument(engine),
@@ -129,8 +144,8 @@ def grade(
             hidden=[str(folder.resolve()) for folder in (*suites, *([out] if out else []))],
         )
         secret = seed.encode() if seed is not None else None
-        chosen = CohortOptions(workers, shard, dask, submission_limit, secret, json)
-        return grade_submissions(suites, out, chosen, graded.opening)
+        chosen = CohortOptions(workers, shard, dask, submission_limit, secret)
+        return grade_submissions(suites, out, chosen, graded.opening, shown)
     if len(suites) > 1:
         raise UsageError(
             "several suites need --cohort", "put them into one folder, and add --cohort"
@@ -144,7 +159,6 @@ def grade(
 
     (suite,) = suites
     require_suite(suite)
-    session = Session(breaks, engine, json=json, cached=not no_cache)
     pages = session.catalogue.valid_pages()
     results = open_results(
         pages,

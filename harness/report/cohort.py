@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-import msgspec
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
@@ -28,16 +27,23 @@ _INTERVAL = 30.0
 
 
 def to_csv(tally: Tally) -> bytes:
-    """Return a line for each submission, sorted by name.
+    """Return a line for each submission, sorted by name, with its scores by level and family.
 
     Nothing in it depends on how long something took. A name or a reason that a spreadsheet would
     execute as a formula is preceded by an apostrophe.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(Row.__struct_fields__)
+    levels = sorted({level for row in tally.rows for level in row.levels})
+    families = sorted({family for row in tally.rows for family in row.families})
+    own = [name for name in Row.__struct_fields__ if name not in ("levels", "families")]
+    groups = [*(f"level {level}" for level in levels), *(f"family {name}" for name in families)]
+    writer.writerow([*own, *groups])
     for row in tally.rows:
-        writer.writerow([_cell(value) for value in msgspec.structs.astuple(row)])
+        values = [getattr(row, name) for name in own]
+        values += [row.levels.get(level) for level in levels]
+        values += [row.families.get(family) for family in families]
+        writer.writerow(map(_cell, values))
     return text.getvalue().encode()
 
 
