@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import marshal
 import os
 import select
 import signal
@@ -44,6 +43,7 @@ from harness.grade.protocol import (
     Task,
     encode_event,
     split_events,
+    unpack,
 )
 from harness.grade.running import Outcomes, Record, Recording, exception_text, fix_hypothesis
 from harness.runs.recorder import Recorder
@@ -119,7 +119,7 @@ def _collect(task: Task) -> tuple[_Suite, Collected]:
     suite.write_files()
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     sys.path[:] = [entry for entry in sys.path if entry not in ("", *task.hidden)]
-    changed = {file: marshal.loads(code) for file, code in task.changed.items()}
+    changed = unpack(task.changed)
     find_in_memory(Path(task.root), task.sources, changed)
     fix_hypothesis()
     CALLS.start()
@@ -292,7 +292,7 @@ def _work(suite: _Suite, run: Run, pipe: int) -> NoReturn:
         die_with_parent()
         restart_cpu_limit(Limits(cpu_seconds=run.cpu_seconds))
         _be_silent()
-        changed = {file: marshal.loads(code) for file, code in run.changed.items()}
+        changed = unpack(run.changed)
         if changed and not _swap(suite, changed):
             _report(pipe, Refused())
         else:

@@ -173,7 +173,7 @@ class _Grading:
         self.random.shuffle(variants)
         rejecting = []
         for variant in variants:
-            failed = self._failed_twice(dict(variant.files.codes))
+            failed = self._failed_twice(self.plan.correct(variant))
             note = variant.page.title if failed else ""
             passed = len(self.counted) - len(failed)
             names = list(map(self.name, failed))

@@ -6,6 +6,9 @@ correct engine, a twin and a break are the same kind of `Run`.
 
 from __future__ import annotations
 
+import marshal
+from collections.abc import Mapping
+from types import CodeType
 from typing import Annotated, Literal
 
 import msgspec
@@ -15,6 +18,17 @@ from harness.engines.engine import Dialect
 
 Codes = dict[str, bytes]
 """Compiled files of an engine (`marshal`), by their path below its root."""
+
+
+def pack(files: Mapping[str, CodeType]) -> Codes:
+    """Return compiled files as bytes."""
+    return {file: marshal.dumps(code) for file, code in files.items()}
+
+
+def unpack(codes: Codes) -> dict[str, CodeType]:
+    """Return the compiled files that were packed."""
+    return {file: marshal.loads(code) for file, code in codes.items()}
+
 
 MOST_TESTS, LONGEST_NAME, LONGEST_MESSAGE = 10_000, 1000, 300
 """Limits for the tests of a suite: how many, and the lengths of their ids and messages."""
