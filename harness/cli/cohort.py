@@ -79,7 +79,7 @@ def grade_submissions(
 ) -> int:
     """Grade the submissions that have no result yet, and return the exit status."""
     from harness.grade.cohort.run import WHOLE, grade_cohort, local_pool, parse_shard
-    from harness.report.cohort import Progress
+    from harness.report.cohort import CohortProgress
     from harness.sandbox.pool import available_cores
 
     if len(folders) != 1:
@@ -93,7 +93,7 @@ def grade_submissions(
         from harness.grade.cohort.dask_pool import dask_pool
 
         pool = dask_pool(options.dask, options.seconds)
-    with Progress() as progress:
+    with CohortProgress() as progress:
         try:
             roster = grade_cohort(
                 folders[0],

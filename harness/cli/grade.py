@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -156,6 +155,7 @@ def grade(
 
     from harness.grade.grading import grade_suite, require_suite
     from harness.grade.plan import LIMITS, plan_grading
+    from harness.report.bar import ProgressBar
 
     (suite,) = suites
     require_suite(suite)
@@ -182,13 +182,7 @@ def grade(
         stages=results.feedback != "score",
     )
     results.weights.require_some(mutant.page for mutant in plan.breaks)
-    report = grade_suite(suite, plan, _show_progress)
+    with ProgressBar() as bar:
+        report = grade_suite(suite, plan, bar.watch)
     results.show(report, session.console, pages, session.engine.root)
     return 0 if report.gradable else 1
-
-
-def _show_progress(done: int, of: int) -> None:
-    """Show on a terminal how many breaks are done."""
-    if sys.stderr.isatty():
-        end = "\n" if done == of else ""
-        print(f"\rbreaks: {done} of {of}", end=end, file=sys.stderr, flush=True)

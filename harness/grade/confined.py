@@ -45,7 +45,14 @@ from harness.grade.protocol import (
     split_events,
     unpack,
 )
-from harness.grade.running import Outcomes, Record, Recording, exception_text, fix_hypothesis
+from harness.grade.running import (
+    Outcomes,
+    Record,
+    Recording,
+    discard_output,
+    exception_text,
+    fix_hypothesis,
+)
 from harness.runs.recorder import Recorder
 from harness.sandbox.child import Line, Work
 from harness.sandbox.frames import Frame, write_all
@@ -291,7 +298,7 @@ def _work(suite: _Suite, run: Run, pipe: int) -> NoReturn:
         os.setpgid(0, 0)
         die_with_parent()
         restart_cpu_limit(Limits(cpu_seconds=run.cpu_seconds))
-        _be_silent()
+        discard_output()
         changed = unpack(run.changed)
         if changed and not _swap(suite, changed):
             _report(pipe, Refused())
@@ -335,11 +342,3 @@ def _run_tests(suite: _Suite, run: Run, pipe: int) -> None:
 
 def _report(pipe: int, event: Event) -> None:
     write_all(pipe, encode_event(event))
-
-
-def _be_silent() -> None:
-    """Discard what is printed: it could be anything, of any length."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(nowhere, number)
-    os.close(nowhere)

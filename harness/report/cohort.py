@@ -9,12 +9,9 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as RichProgress
-
 from harness.core.vocabulary import shortened, visible
 from harness.grade.cohort.tally import Row, Tally
-from harness.report.terminal import open_console
+from harness.report.bar import ProgressBar
 
 MOST = 10
 """The number of submissions or breaks that the summary lists."""
@@ -117,34 +114,20 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-class Progress:
-    """Progress on standard error: a bar on a terminal, otherwise an occasional line."""
+class CohortProgress(ProgressBar):
+    """A progress bar; without a terminal, an occasional line on standard error."""
 
     def __init__(self) -> None:
-        self.done = self.total = 0
+        super().__init__()
         self._first: int | None = None
         self._start = self._shown = time.monotonic()
-        self._bar = RichProgress(
-            TextColumn("{task.completed}/{task.total}"),
-            BarColumn(),
-            TimeRemainingColumn(compact=True),
-            TextColumn("{task.description}", markup=False),
-            console=open_console(file=sys.stderr),
-            transient=True,
-            auto_refresh=False,  # its thread would interfere with forks
-            disable=not sys.stderr.isatty(),
-        )
-        self._task = self._bar.add_task("", total=0)
 
-    def watch(self, done: int, total: int, name: str) -> None:
+    def watch(self, done: int, total: int, name: str = "") -> None:
         """Show that `done` of `total` submissions are graded, and that `name` was the last one."""
+        super().watch(done, total, name)
         if self._first is None:
             self._first = done
-        self.done, self.total = done, total
-        self._bar.update(self._task, completed=done, total=total, description=visible(name))
-        if not self._bar.disable:
-            self._bar.refresh()
-        elif time.monotonic() - self._shown > _INTERVAL:
+        if not self.is_shown and time.monotonic() - self._shown > _INTERVAL:
             self._shown = time.monotonic()
             print(f"harness: {done} of {total} graded{self._left()}", file=sys.stderr)
 
@@ -154,13 +137,3 @@ class Progress:
             return ""
         seconds = (time.monotonic() - self._start) / fresh * (self.total - self.done)
         return f", about {max(1, round(seconds / 60))} min left"
-
-    def __enter__(self) -> Progress:
-        """Start the bar."""
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_raised: object) -> None:
-        """Remove the bar."""
-        if not self._bar.disable:
-            self._bar.stop()

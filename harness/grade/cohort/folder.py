@@ -21,6 +21,7 @@ import msgspec
 
 from harness.core.errors import EnvironmentProblem, UsageError
 from harness.core.message import message
+from harness.grade.cohort.grader import differing
 
 _LONGEST_NAME = 255
 """Bytes in the name of a file."""
@@ -78,8 +79,7 @@ def conditions_in(out: Path) -> Conditions:
 
 def require_same(expected: Conditions, found: Conditions, out: Path) -> None:
     """Raise UsageError, which names what differs, if the results must not be mixed."""
-    ours, theirs = expected.settings, found.settings
-    changed = sorted(key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key))
+    changed = differing(expected.settings, found.settings)
     if expected.seed != found.seed:
         changed.append("the secret seed")
     if changed:

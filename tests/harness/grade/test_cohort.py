@@ -1,7 +1,6 @@
 """A cohort gets the same scores, whatever happens during the grading."""
 
 import csv
-import io
 import os
 import re
 import signal
@@ -21,7 +20,7 @@ from harness.grade.cohort.merge import merge
 from harness.grade.cohort.run import WHOLE, Shard, grade_cohort, local_pool, parse_shard
 from harness.grade.cohort.tally import tally
 from harness.grade.scoring import Weights
-from harness.report.cohort import Progress, summary, to_csv, to_markdown
+from harness.report.cohort import CohortProgress, summary, to_csv, to_markdown
 
 ROOT = Path(__file__).parents[3]
 HEAD = "submission,gradable,reason,score,killed,of,survived,not_reached,recognised,tests,flaky"
@@ -470,7 +469,7 @@ def test_a_pipe_gets_a_line_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("harness.report.cohort._INTERVAL", -1.0)
-    with Progress() as progress:
+    with CohortProgress() as progress:
         progress.watch(2, 4, "")
         progress.watch(3, 4, "ada.py")
         progress.watch(4, 4, "bea.py")
@@ -480,23 +479,9 @@ def test_a_pipe_gets_a_line_now_and_then(
         "harness: 4 of 4 graded",
     ]
     monkeypatch.undo()
-    with Progress() as progress:
+    with CohortProgress() as progress:
         progress.watch(3, 4, "ada.py")
     assert capsys.readouterr().err == ""
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_a_terminal_gets_a_bar_with_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    with Progress() as progress:
-        progress.watch(0, 4, "")
-        progress.watch(3, 4, "[/red] \x07.py")
-    assert "3/4" in terminal.getvalue()
-    assert r"[/red] \x07.py" in terminal.getvalue()
 
 
 # ----- Kills -----

@@ -21,6 +21,7 @@ from harness.runs.cache import open_cache
 from harness.sandbox.limits import Limits
 from tests.harness.bundled import CATALOGUE
 from tests.harness.command import harness
+from tests.harness.small_suite import SUITE
 from tests.suites import PLUGIN
 
 SUITES = Path(__file__).parents[2] / "suites"
@@ -31,47 +32,6 @@ BREAKS = (
     "tanh-uses-input,"  # not reached
     "tape-gradient-in-target-shape"  # cannot be swapped
 )
-
-SUITE = """
-import unittest
-import numpy as np
-import pytest
-from minigrad import tensor
-
-
-@pytest.fixture(scope="module")
-def product():
-    a, b = tensor([1.0, 2.0], requires_grad=True), tensor([3.0, 4.0], requires_grad=True)
-    (a * b).sum().backward()
-    return a, b
-
-
-def test_only_the_fixture_is_asked_for(product):
-    pass
-
-
-def test_mul(product):
-    assert product[0].grad.tolist() == [3.0, 4.0]
-
-
-@pytest.mark.parametrize("n", [1, 3])
-def test_sub(n):
-    a = tensor(np.ones(n), requires_grad=True)
-    (1 - a).sum().backward()
-    assert a.grad.tolist() == [-1.0] * n
-
-
-class TestAdd(unittest.TestCase):
-    def test_broadcast(self):
-        a = tensor(np.ones(3), requires_grad=True)
-        (a + np.ones((4, 3))).sum().backward()
-        self.assertEqual(a.grad.shape, (3,))
-
-
-@pytest.mark.xfail
-def test_that_fails_anyway():
-    assert tensor(2.0).exp().item() == 0
-"""
 
 
 def plan(selection: str = BREAKS, **options: Any) -> GradingPlan:
