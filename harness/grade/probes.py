@@ -14,7 +14,7 @@ from harness.core.run import Run
 from harness.core.verdict import Alarm
 from harness.diagnostics import Observation
 from harness.engines.engine import Engine
-from harness.experiment.baseline import Baseline, CleanRun, Pair
+from harness.experiment.baseline import Baseline
 from harness.experiment.context import Context
 from harness.grade.trial import Verdict, Version, judge
 from harness.grade.twins import compose
@@ -38,6 +38,8 @@ class ProbeTrial:
     is used again.
     """
 
+    path = "loaded"
+
     def __init__(
         self,
         page: Page,
@@ -51,16 +53,19 @@ class ProbeTrial:
         self.baseline = context.baseline
         self.alone = Baseline(cache or Cache(None), self.baseline.diagnostics, self.baseline.limits)
         self.clean = self.baseline.clean(context.engine, probes)
-        self.alarms: dict[str, list[str]] = {}
+        self._alarms: dict[str, set[str]] = {}
         """The diagnostics that raise an alarm under every rewrite of the break, by probe."""
         self.ended: dict[str, str] = {}
         """The probes ended by a signal, a limit or an exit, and how."""
 
-    path = "loaded"
-
     def judge(self, rounds: int = ROUNDS) -> Verdict[str]:
         """Return the probes that kill the break, and those that recognise its code."""
         return judge(self, Random(self.seed), rounds)
+
+    def alarms(self, probe: str) -> list[str]:
+        """Return the diagnostics that raise an alarm on a probe under every rewrite."""
+        names = (diagnostic.name for diagnostic in self.baseline.diagnostics)
+        return [name for name in names if name in self._alarms[probe]]
 
     def tests(self) -> list[str]:
         """Return the names of all probes."""
@@ -73,20 +78,17 @@ class ProbeTrial:
         del until  # each probe has a process of its own, and all are run at once
         engine = self._engine(version, number)
         runs = self.alone.broken(self.engine, engine, [self.probes[name] for name in tests])
-        alarms: dict[str, list[str]] = {}
+        alarms: dict[str, set[str]] = {name: set() for name in tests}
         for run in runs:
             if _was_ended(run):
                 self.ended.setdefault(run.probe, str(run.failure))
-                continue
-            alarms.setdefault(run.probe, []).extend(self._alarms(run))
+            else:
+                alarms[run.probe].update(self._raised(run))
         if version == "broken":
             if number:
-                alarms = {
-                    name: [one for one in self.alarms.get(name, []) if one in raised]
-                    for name, raised in alarms.items()
-                }
-            self.alarms = alarms
-        return [name for name in tests if alarms.get(name)]
+                alarms = {name: raised & self._alarms[name] for name, raised in alarms.items()}
+            self._alarms = alarms
+        return [name for name in tests if alarms[name]]
 
     def _engine(self, version: Version, number: int) -> Engine:
         composed = compose(self.engine, self.page, self.seed + bytes([number]))
@@ -94,17 +96,13 @@ class ProbeTrial:
         files: Mapping[str, str] = composed.broken if version == "broken" else composed.twin
         return replace(self.engine, sources={**self.engine.sources, **files}, sites=())
 
-    def _alarms(self, run: Run) -> Iterator[str]:
+    def _raised(self, run: Run) -> Iterator[str]:
         """Yield the diagnostics that raise an alarm on a run, and none on the clean engine."""
-        key: CleanRun = self.clean[_pair(run)]
+        key = self.clean[run.probe, run.loss]
         observation = Observation(self.probes[run.probe], run, key.oracles)
         for name, verdict in self.baseline.verdicts_beside(key, observation).items():
             if isinstance(verdict, Alarm) and name not in key.alarms:
                 yield name
-
-
-def _pair(run: Run) -> Pair:
-    return run.probe, run.loss
 
 
 def _was_ended(run: Run) -> bool:

@@ -159,7 +159,7 @@ def attack_break(
         stage, why = "not-revealed", _why_not(verdict.recognising, trial.ended)
     return Attack(
         break_=break_id,
-        killed_by={name: trial.alarms[name] for name in verdict.killers},
+        killed_by={name: trial.alarms(name) for name in verdict.killers},
         stage=stage,
         why=why,
         sites=experiment.sites,

@@ -16,7 +16,7 @@ from harness.core.vocabulary import Stage
 from harness.experiment.context import Context
 from harness.grade.functions import LOST, TEST
 from harness.grade.grading import grade_suite
-from harness.grade.plan import LIMITS, plan_grading
+from harness.grade.plan import plan_grading
 from harness.grade.submission import (
     TEST_FAILED,
     Attack,
@@ -69,7 +69,6 @@ def attack_with_suite(
         selection=",".join(breaks),
         correct=(),
         seed=seed,
-        limits=context.baseline.limits or LIMITS,
     )
     report = grade_suite(path, replace(plan, rounds=ROUNDS))
     if not report.gradable:

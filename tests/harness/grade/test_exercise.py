@@ -265,7 +265,9 @@ def test_the_answer_kills(tmp_path: Path, bench: Baseline) -> None:
     assert report.killed
     (attack,) = report.attacks
     assert (attack.break_, attack.stage) == ("mul-swapped-operands", "revealed")
-    assert "gradcheck" in attack.killed_by["two-leaves"]
+    killers = attack.killed_by["two-leaves"]
+    assert "gradcheck" in killers
+    assert killers == [name for name in (each.name for each in ALONE) if name in killers]
     assert attack.runs[0].margins["gradcheck"] > 6
 
 

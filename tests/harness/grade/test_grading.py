@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from harness.core.errors import UsageError
-from harness.engines.engine import find_engine
+from harness.engines.engine import Engine, find_engine
+from harness.experiment.exploration import explore
 from harness.grade import processes
 from harness.grade.grading import grade_suite
 from harness.grade.plan import GradingPlan, plan_grading
@@ -34,9 +35,10 @@ BREAKS = (
 )
 
 
-def plan(selection: str = BREAKS, **options: Any) -> GradingPlan:
+def plan(selection: str = BREAKS, engine: Engine | None = None, **options: Any) -> GradingPlan:
     options = {"correct": (), "seed": b"secret", "limits": Limits(600.0, 30)} | options
-    return plan_grading(CATALOGUE, find_engine(), open_cache(), selection=selection, **options)
+    engine = engine or find_engine()
+    return plan_grading(CATALOGUE, engine, open_cache(), selection=selection, **options)
 
 
 def write(folder: Path, **files: str) -> Path:
@@ -133,6 +135,23 @@ def test_tests_that_read_the_source_are_neither_rewarded_nor_punished(tmp_path: 
         ("killed", ["test_static.py::test_shape"]),
         ("survived", []),
     ]
+
+
+WITH_LIB = """
+def test_product(lib):
+    a, b = (lib.tensor([x], requires_grad=True) for x in (2.0, 5.0))
+    (a * b).backward()
+    assert a.grad[0] == 5.0
+"""
+
+
+def test_a_test_takes_any_engine_as_lib(tmp_path: Path) -> None:
+    engine = Path(__file__).parents[2] / "engines" / "closures.py"
+    found = explore(str(engine), open_cache(), CATALOGUE.conventions).engine
+    write(tmp_path, test_lib=WITH_LIB)
+    report = grade_suite(tmp_path, plan("mul-swapped-operands,mul-ignore-upstream", found))
+    fates = {result.break_: result.fate for result in report.breaks}
+    assert fates == {"mul-swapped-operands": "killed", "mul-ignore-upstream": "survived"}
 
 
 def test_what_cannot_be_swapped_is_loaded_by_another_process(report: SuiteReport) -> None:
