@@ -29,7 +29,7 @@ LIMITS = Limits(seconds=60.0, cpu_seconds=20)
 """The limits of a suite on the engine without a break, and an upper bound for any other run."""
 
 ROUNDS = 2
-"""The usual number of rewrites of a break on which a test must fail."""
+"""The usual number of rewrites under which a test must fail on a break, and pass on its twin."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from harness.grade.submission import (
 from harness.grade.suite import BreakResult, SuiteReport
 from harness.pages.probe import parse_python
 
-ROUNDS = 6
+ROUNDS = 8
 """The number of rewrites of a break on which a test must fail.
 
 More than in a grading: with so few breaks, a lucky guess would be worth more.

@@ -1,9 +1,10 @@
 """Trials: does a test fail because of what a break does, or because of how its code is written?
 
 One judge for everything that is run on breaks. A break and its twin are run in random order, in
-processes that cannot tell them apart. A test kills the break if it fails on it under every rewrite,
-and passes on the twin. A test that fails on the twin recognises code. What a test is, and how it is
-run, is the runner's concern: a suite has tests of pytest, an exercise may also have probes.
+processes that cannot tell them apart. A test kills the break if, under every rewrite, it fails on
+the break and passes on the twin. A test that fails on the twin recognises code. What a test is, and
+how it is run, is the runner's concern: a suite has tests of pytest, an exercise may also have
+probes.
 """
 
 from __future__ import annotations
@@ -59,8 +60,9 @@ class Verdict(Generic[Test]):
 def judge(runner: Runner[Test], random: Random, rounds: int) -> Verdict[Test]:
     """Run the tests until some kill the break, or none can any more.
 
-    `rounds` is the number of rewrites under which a test must fail. A test that decides by the
-    digest of the code, as by a coin, passes all of them in one case of `2**(rounds + 1)`.
+    `rounds` is the number of rewrites under which a test must fail. A test that tosses a coin, such
+    as a digest of the code, is right about all of them in one case of `4**rounds`; one that fails
+    in every second run, in about one of `2**rounds`.
     """
     verdict: Verdict[Test] = Verdict()
     twin_first = random.random() < TWIN_FIRST
@@ -75,7 +77,12 @@ def judge(runner: Runner[Test], random: Random, rounds: int) -> Verdict[Test]:
         twin_is_missing = not twin_first or verdict.twin_path != runner.path
         if twin_is_missing and _recognises(runner, verdict, until=suspects[-1]):
             continue
-        killers = _repeating(runner, verdict, suspects, rounds)
+        caught = len(verdict.recognising)
+        killers = suspects
+        for number in range(1, rounds):
+            killers = _repeating(runner, verdict, killers, number, random)
+        if len(verdict.recognising) > caught:
+            continue
         verdict.unsteady += [test for test in suspects if test not in killers]
         if killers:
             verdict.killers = killers
@@ -88,22 +95,31 @@ def _left(runner: Runner[Test], verdict: Verdict[Test]) -> list[Test]:
     return [test for test in runner.tests() if test not in lost]
 
 
-def _recognises(runner: Runner[Test], verdict: Verdict[Test], until: Test | None = None) -> bool:
-    """Whether tests fail on the twin; they do not count on this break any more."""
-    caught = runner.failing("twin", 0, _left(runner, verdict), until)
+def _recognises(
+    runner: Runner[Test], verdict: Verdict[Test], number: int = 0, until: Test | None = None
+) -> bool:
+    """Whether tests fail on a twin; they do not count on this break any more."""
+    caught = runner.failing("twin", number, _left(runner, verdict), until)
     verdict.twin_path = runner.path
     verdict.recognising += caught
     return bool(caught)
 
 
 def _repeating(
-    runner: Runner[Test], verdict: Verdict[Test], suspects: Sequence[Test], rounds: int
+    runner: Runner[Test],
+    verdict: Verdict[Test],
+    suspects: Sequence[Test],
+    number: int,
+    random: Random,
 ) -> list[Test]:
-    """Return the tests that fail on the break under every other rewrite, too."""
+    """Return the tests that also kill the break under another rewrite."""
     repeating = list(suspects)
-    for number in range(1, rounds):
-        if repeating:
-            tests = _left(runner, verdict)
-            failing = runner.failing("broken", number, tests, until=repeating[-1])
+    for version in random.sample(("broken", "twin"), 2):
+        if not repeating:
+            break
+        if version == "broken":
+            failing = runner.failing("broken", number, _left(runner, verdict), repeating[-1])
             repeating = [test for test in repeating if test in failing]
+        elif _recognises(runner, verdict, number, until=repeating[-1]):
+            repeating = []
     return repeating
