@@ -17,6 +17,8 @@ from harness.engines import nearest_settings
 from harness.sandbox.signals import Terminated
 
 if TYPE_CHECKING:
+    from harness.cli.results import Results
+    from harness.cli.session import Session
     from harness.grade.cohort.grader import Opening
 
 
@@ -32,7 +34,31 @@ class CohortOptions:
     seconds: float
     """The time limit for one submission."""
     seed: bytes | None
-    json: bool
+
+
+@dataclass(frozen=True)
+class CohortResults:
+    """How the results of a cohort are shown. Nothing that is stored depends on it."""
+
+    results: Results
+    """The weights, and the feedback for each submission."""
+    session: Session
+    feedback: bool
+    """Whether to write feedback for each submission."""
+
+    def write_feedback(self, out: Path, roster: Mapping[str, str]) -> int:
+        """Write a file for each submission, and return their number. Raises EnvironmentProblem."""
+        from harness.grade.cohort.folder import feedback_file
+        from harness.grade.cohort.tally import results_in
+        from harness.report.grading import SUFFIXES
+
+        pages, root = self.session.catalogue.valid_pages(), self.session.engine.root
+        written = 0
+        for result in results_in(out, roster):
+            file = feedback_file(out, result.submission, SUFFIXES[self.results.form])
+            self.results.write(self.results.disclosed(result.report, pages, root), file)
+            written += 1
+        return written
 
 
 def engine_argument(name: str | None) -> str | None:
@@ -49,10 +75,11 @@ def grade_submissions(
     out: Path | None,
     options: CohortOptions,
     opening_for: Callable[[bytes], Opening],
+    shown: CohortResults,
 ) -> int:
     """Grade the submissions that have no result yet, and return the exit status."""
     from harness.grade.cohort.run import WHOLE, grade_cohort, local_pool, parse_shard
-    from harness.report.cohort import Progress
+    from harness.report.cohort import CohortProgress
     from harness.sandbox.pool import available_cores
 
     if len(folders) != 1:
@@ -66,7 +93,7 @@ def grade_submissions(
         from harness.grade.cohort.dask_pool import dask_pool
 
         pool = dask_pool(options.dask, options.seconds)
-    with Progress() as progress:
+    with CohortProgress() as progress:
         try:
             roster = grade_cohort(
                 folders[0],
@@ -87,7 +114,7 @@ def grade_submissions(
         print(f"All {progress.total} submissions of shard {options.shard} are graded.")
         print(f"next, with all {shard.of} shards: harness grade --merge {out} ... --out DIR")
         return 0
-    return _show(out, roster, json=options.json)
+    return _show(out, roster, shown)
 
 
 def _required(out: Path | None) -> Path:
@@ -101,39 +128,42 @@ def _say_how_to_continue(done: int, total: int) -> None:
     print(f"harness: stopped; {done} of {total} submissions are graded{rest}", file=sys.stderr)
 
 
-def merge_shards(folders: Sequence[Path], out: Path | None, *, json: bool) -> int:
+def merge_shards(folders: Sequence[Path], out: Path | None, shown: CohortResults) -> int:
     """Merge the results of shards, and return the exit status."""
     from harness.grade.cohort.merge import merge
 
     out = _required(out)
-    return _show(out, merge(folders, out), json=json)
+    return _show(out, merge(folders, out), shown)
 
 
-def _show(out: Path, roster: Mapping[str, str], *, json: bool) -> int:
+def _show(out: Path, roster: Mapping[str, str], shown: CohortResults) -> int:
     """Write and print the results; return 3 if the grader failed at one, and otherwise 0."""
     from harness.grade.cohort.folder import write_file
     from harness.grade.cohort.tally import tally
     from harness.report.cohort import as_table, summary, to_csv, to_markdown
 
-    result = tally(out, roster)
+    result = tally(out, roster, shown.results.weights)
     if result.missing:
-        shown = ", ".join(result.missing[:3]) + (" ..." if len(result.missing) > 3 else "")
+        names = ", ".join(result.missing[:3]) + (" ..." if len(result.missing) > 3 else "")
         problem = message(
             "{count} of {total} submissions have no result: {names}",
             count=len(result.missing),
             total=len(roster),
-            names=shown,
+            names=names,
         )
         remedy = "grade the shards that they belong to, and merge all of them again"
         raise UsageError(problem, remedy)
     write_file(out / "scores.csv", to_csv(result))
     write_file(out / "missed.md", to_markdown(result))
-    if json:
+    files = ["scores.csv", "missed.md"]
+    if shown.feedback:
+        files.append(f"feedback/ ({shown.write_feedback(out, roster)} files)")
+    if shown.session.json:
         print_json(as_table(result))
     else:
         for line in summary(result):
             print(line)
-        print(f"Written to {out}: scores.csv, missed.md")
+        print(f"Written to {out}: {', '.join(files)}")
     if result.failed:
         print(
             f"harness: the grader failed at {len(result.failed)} of them; "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -110,14 +109,29 @@ def grade(
     no_cache: NoCache = False,
 ) -> int:
     """Run a suite on correct engines and on every break, confined, as its author is unknown."""
-    if merge:
-        from harness.cli.cohort import merge_shards
-
-        return merge_shards(suites, out, json=json)
-    if cohort:
-        from harness.cli.cohort import CohortOptions, engine_argument, grade_submissions
+    session = Session(breaks, engine, json=json, cached=not no_cache)
+    if merge or cohort:
+        from harness.cli.cohort import (
+            CohortOptions,
+            CohortResults,
+            engine_argument,
+            grade_submissions,
+            merge_shards,
+        )
         from harness.grade.cohort.suites import SuiteOptions
+        from harness.grade.mutants import select as selected
 
+        results = open_results(
+            session.catalogue.valid_pages(),
+            feedback=feedback,
+            weights=weights,
+            form=form,
+            verbose=verbose,
+        )
+        shown = CohortResults(results, session, feedback=bool(feedback or form))
+        if merge:
+            return merge_shards(suites, out, shown)
+        results.weights.require_some(selected(session.catalogue, select))
         graded = SuiteOptions(
             breaks=[str(folder.resolve()) for folder in breaks or ()],
             engine=engine_argument(engine),
@@ -129,8 +143,8 @@ def grade(
             hidden=[str(folder.resolve()) for folder in (*suites, *([out] if out else []))],
         )
         secret = seed.encode() if seed is not None else None
-        chosen = CohortOptions(workers, shard, dask, submission_limit, secret, json)
-        return grade_submissions(suites, out, chosen, graded.opening)
+        chosen = CohortOptions(workers, shard, dask, submission_limit, secret)
+        return grade_submissions(suites, out, chosen, graded.opening, shown)
     if len(suites) > 1:
         raise UsageError(
             "several suites need --cohort", "put them into one folder, and add --cohort"
@@ -141,10 +155,10 @@ def grade(
 
     from harness.grade.grading import grade_suite, require_suite
     from harness.grade.plan import LIMITS, plan_grading
+    from harness.report.bar import ProgressBar
 
     (suite,) = suites
     require_suite(suite)
-    session = Session(breaks, engine, json=json, cached=not no_cache)
     pages = session.catalogue.valid_pages()
     results = open_results(
         pages,
@@ -168,13 +182,7 @@ def grade(
         stages=results.feedback != "score",
     )
     results.weights.require_some(mutant.page for mutant in plan.breaks)
-    report = grade_suite(suite, plan, _show_progress)
+    with ProgressBar() as bar:
+        report = grade_suite(suite, plan, bar.watch)
     results.show(report, session.console, pages, session.engine.root)
     return 0 if report.gradable else 1
-
-
-def _show_progress(done: int, of: int) -> None:
-    """Show on a terminal how many breaks are done."""
-    if sys.stderr.isatty():
-        end = "\n" if done == of else ""
-        print(f"\rbreaks: {done} of {of}", end=end, file=sys.stderr, flush=True)

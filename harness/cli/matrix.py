@@ -144,14 +144,17 @@ def _evaluate_all(session: Session, plan: Plan) -> Evaluations:
     """Run the plan with a progress line. If it is interrupted, print how much was finished."""
     from harness.experiment.baseline import Baseline
     from harness.matrix.evaluate import evaluate_all
-    from harness.report.matrix_terminal import Progress
+    from harness.report.bar import ProgressBar
 
-    with Progress(len(plan.entries)) as progress:
+    total = len(plan.entries)
+    with ProgressBar() as bar:
         try:
             baseline = Baseline(session.cache, select=True)
-            return evaluate_all(plan, baseline, progress=progress.watch)
+            return evaluate_all(
+                plan, baseline, progress=lambda done, page: bar.watch(done, total, page)
+            )
         except (KeyboardInterrupt, Terminated) as request:
-            done = f"{progress.done} of {len(plan.entries)} pages were finished"
+            done = f"{bar.done} of {total} pages were finished"
             rest = " and are stored: the same command continues from there"
             print(f"harness: stopped; {done}{rest if session.cached else ''}", file=sys.stderr)
             if isinstance(request, Terminated):

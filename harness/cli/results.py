@@ -71,20 +71,30 @@ class Results:
         `pages` are the breaks, and `root` is the folder of the engine's files. Raises
         EnvironmentProblem if the file cannot be written.
         """
-        from harness.grade.feedback import disclose
-        from harness.report.files import write
         from harness.report.grading import text
 
-        titles = {page.id: page.title for page in pages}
-        grade = disclose(report, self.feedback, self.weights, titles, root)
+        grade = self.disclosed(report, pages, root)
         if self.out is not None:
-            write(self.render(grade).rstrip("\n") + "\n", self.out)
+            self.write(grade, self.out)
         elif self.form == "text":
             for line in text.lines(grade, self.verbose, console.width):
                 console.out(line, highlight=False)
         else:
             print(self.render(grade).rstrip("\n"))
         return grade
+
+    def disclosed(self, report: SuiteReport, pages: Iterable[Page], root: Path) -> Grade:
+        """Return what may be shown of the result of a suite, with its score."""
+        from harness.grade.feedback import disclose
+
+        titles = {page.id: page.title for page in pages}
+        return disclose(report, self.feedback, self.weights, titles, root)
+
+    def write(self, grade: Grade, file: Path) -> None:
+        """Write a result to a file. Raises EnvironmentProblem if that is not possible."""
+        from harness.report.files import write
+
+        write(self.render(grade).rstrip("\n") + "\n", file)
 
 
 def open_results(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import marshal
 import os
 import select
 import signal
@@ -26,6 +25,7 @@ import msgspec
 import pytest
 from _pytest.config import _prepareconfig
 
+from harness.engines.engine import Dialect
 from harness.engines.loader import find_in_memory
 from harness.engines.swapping import Functions
 from harness.grade.calls import CALLS
@@ -43,8 +43,16 @@ from harness.grade.protocol import (
     Task,
     encode_event,
     split_events,
+    unpack,
 )
-from harness.grade.running import Outcomes, Record, Recording, exception_text, fix_hypothesis
+from harness.grade.running import (
+    Outcomes,
+    Record,
+    Recording,
+    discard_output,
+    exception_text,
+    fix_hypothesis,
+)
 from harness.runs.recorder import Recorder
 from harness.sandbox.child import Line, Work
 from harness.sandbox.frames import Frame, write_all
@@ -118,15 +126,18 @@ def _collect(task: Task) -> tuple[_Suite, Collected]:
     suite.write_files()
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     sys.path[:] = [entry for entry in sys.path if entry not in ("", *task.hidden)]
-    changed = {file: marshal.loads(code) for file, code in task.changed.items()}
+    changed = unpack(task.changed)
     find_in_memory(Path(task.root), task.sources, changed)
     fix_hypothesis()
     CALLS.start()
     try:
-        session = _session(task, problems)
+        engine = _Engine(task.dialect)
+        session = _session(task, [problems, engine])
         find_in_memory(Path(task.root), task.sources, changed)  # again, before pytest's own hook
         session.config.hook.pytest_collection(session=session)
         suite.items = list(session.items)
+        if any("lib" in getattr(item, "fixturenames", ()) for item in suite.items):
+            engine.load()  # once, and not in every fork
     except BaseException as error:  # pytest's own errors, and what a module may raise at its import
         problems.note(error)
     complete = CALLS.stop()
@@ -143,17 +154,42 @@ def _collect(task: Task) -> tuple[_Suite, Collected]:
     return suite, Collected([item.nodeid for item in suite.items])
 
 
-def _session(task: Task, problems: _CollectionProblems) -> pytest.Session:
-    """Return a session of pytest with our settings, and with no plugin but its own."""
+def _session(task: Task, plugins: list[object]) -> pytest.Session:
+    """Return a session of pytest with our settings, and with no plugins but its own and these."""
     options = ["-c", SETTINGS, "--rootdir=.", "--import-mode=importlib", "--capture=no", "-q"]
     options += ["-p", "no:cacheprovider", "--tb=native"]
     options += [] if task.conftest else ["--noconftest"]
     files = [name for name in task.files if Path(name).name != "conftest.py"]
-    config = _prepareconfig([*options, *files], [problems])
+    config = _prepareconfig([*options, *files], plugins)
     session = pytest.Session.from_config(config)
     config._do_configure()  # what `pytest.main` does, without the end of a session
     config.hook.pytest_sessionstart(session=session)
     return session
+
+
+class _Engine:
+    """The fixture `lib`: the engine, as the tests of an exercise take it."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.module: Any = None
+
+    def load(self) -> Any:
+        """Return the engine as probes know it. Raises what its import raises."""
+        if self.module is None:
+            module = importlib.import_module(self.dialect.module)
+            if self.dialect.kind is None:
+                self.module = module
+            else:
+                from harness.engines.adapter.adapters import open_library  # for foreign engines
+
+                self.module = open_library(self.dialect, module).module
+        return self.module
+
+    @pytest.fixture
+    def lib(self) -> Any:
+        """Return the engine under test."""
+        return self.load()
 
 
 class _CollectionProblems:
@@ -262,8 +298,8 @@ def _work(suite: _Suite, run: Run, pipe: int) -> NoReturn:
         os.setpgid(0, 0)
         die_with_parent()
         restart_cpu_limit(Limits(cpu_seconds=run.cpu_seconds))
-        _be_silent()
-        changed = {file: marshal.loads(code) for file, code in run.changed.items()}
+        discard_output()
+        changed = unpack(run.changed)
         if changed and not _swap(suite, changed):
             _report(pipe, Refused())
         else:
@@ -306,11 +342,3 @@ def _run_tests(suite: _Suite, run: Run, pipe: int) -> None:
 
 def _report(pipe: int, event: Event) -> None:
     write_all(pipe, encode_event(event))
-
-
-def _be_silent() -> None:
-    """Discard what is printed: it could be anything, of any length."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(nowhere, number)
-    os.close(nowhere)

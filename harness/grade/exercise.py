@@ -2,8 +2,8 @@
 
 The suite is a `python` block of plain test functions, `def test_...(lib)`. They run in the child
 like probes, on the clean engine and on broken ones, so the report says how far the fault got in
-each test. A learner's tests or probes are judged by blind trials; if they do not kill the break,
-the stage says why.
+each test. A learner's tests are graded, and probes are tried, as untrusted ones: see `trial`. If
+they do not kill the break, the stage says why.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ def run_exercise(
     seed: bytes | None = None,
     suite_file: Path | None = None,
 ) -> ExerciseReport:
-    """Run the suite, and judge the learner's tests, probes or pytest file if there are any.
+    """Run the suite, and judge the learner's probes or file of tests if there are any.
 
-    The seed of the blind trials is secret unless it is given.
+    The seed of the trials is secret unless it is given.
 
     Raises PageError for a page that cannot be used, UsageError for a page that is not an exercise
     and for a break that does not exist.

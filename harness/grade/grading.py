@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from random import Random
 from typing import Literal
@@ -26,10 +25,11 @@ from harness.core.message import message
 from harness.core.vocabulary import Stage, shortened, visible
 from harness.grade.files import read_files
 from harness.grade.mutants import Mutant
-from harness.grade.plan import ROUNDS, GradingPlan, Pair
+from harness.grade.plan import GradingPlan
 from harness.grade.processes import NotGradable, Observed, Processes
 from harness.grade.protocol import Codes, Ended
 from harness.grade.suite import BreakResult, CorrectEngine, Fate, SuiteReport
+from harness.grade.trial import MOST_TRIES, Verdict, Version, judge
 
 Progress = Callable[[int, int], None]
 """Called with the number of breaks that are done, and the number of all."""
@@ -44,9 +44,6 @@ _LONGEST_REASON = 1500
 
 _MOST_TRACED = 50
 """The number of tests in which the values inside are compared."""
-
-_MOST_TRIES = 5
-"""The number of tests that may lose their verdict on one break before it counts as recognised."""
 
 
 def grade_suite(path: Path, plan: GradingPlan, progress: Progress | None = None) -> SuiteReport:
@@ -102,7 +99,7 @@ class _Grading:
     flaky: set[int] = field(default_factory=set)
     results: list[BreakResult] = field(default_factory=list)
     kills: Counter[int] = field(default_factory=Counter)
-    killers: dict[str, int | None] = field(default_factory=dict)
+    killers: dict[str, list[int]] = field(default_factory=dict)
     caught: Counter[int] = field(default_factory=Counter)
     """The number of twins on which a test fails."""
     twins: int = 0
@@ -153,7 +150,9 @@ class _Grading:
             test: runs[0].ended[test] for test, seen in results.items() if seen == {"passed"}
         }
         name = self.plan.engine.name
-        self.correct.append(CorrectEngine(name, len(self.counted), list(map(self.name, failed))))
+        messages = [visible(runs[0].ended[test].message) for test in failed]
+        names = list(map(self.name, failed))
+        self.correct.append(CorrectEngine(name, len(self.counted), names, messages=messages))
         if failed:
             first = failed[0]
             how = runs[0].ended[first].message
@@ -174,7 +173,7 @@ class _Grading:
         self.random.shuffle(variants)
         rejecting = []
         for variant in variants:
-            failed = self._failed_twice(dict(variant.files.codes))
+            failed = self._failed_twice(self.plan.correct(variant))
             note = variant.page.title if failed else ""
             passed = len(self.counted) - len(failed)
             names = list(map(self.name, failed))
@@ -234,8 +233,7 @@ class _Grading:
 
     def _is_doubtful(self, mutant: Mutant) -> bool:
         """Whether a break was killed by a test that no longer counts."""
-        killer = self.killers.get(mutant.page.id)
-        return killer is not None and killer not in self.counted
+        return any(test not in self.counted for test in self.killers.get(mutant.page.id, ()))
 
     def _note_recognising(self, tests: Sequence[int]) -> None:
         """Note tests that fail on a twin: one that does so again does not count any more."""
@@ -252,31 +250,42 @@ class _Grading:
 
     def _judge(self, mutant: Mutant) -> BreakResult:
         start = time.perf_counter()
-        fate: Fate = "does-not-apply"
-        trial = None
-        if mutant.files.codes:
-            trial = _Trial(self, mutant)
-            fate = trial.fate()
-            self.twins += trial.twin_path is not None
-            self._note_recognising(trial.recognising)
-        killer = trial.killer if trial and fate == "killed" else None
-        self.killers[mutant.page.id] = killer
-        if killer is not None:
-            self.kills[killer] += 1
-        front = mutant.page.front
-        by = [killer] if killer is not None else trial.recognising if trial else []
-        return BreakResult(
+        front, files = mutant.page.front, mutant.files
+        result = BreakResult(
             break_=mutant.page.id,
             family=front.family,
             level=front.level,
-            fate=fate,
-            by=list(map(self.name, by)),
-            reached_by=list(map(self.name, trial.reaching)) if trial else [],
-            path=trial.path if trial and trial.reaching else None,
-            seconds=round(time.perf_counter() - start, 4),
-            file=mutant.files.file,
-            line=mutant.files.line,
+            fate="does-not-apply",
+            by=[],
+            reached_by=[],
+            path=None,
+            seconds=0.0,
+            file=files.file,
+            line=files.line,
         )
+        if files.codes:
+            runner = _SuiteRunner(self, mutant)
+            verdict = judge(runner, self.random, self.plan.rounds)
+            self._note(mutant, verdict)
+            result = msgspec.structs.replace(
+                result,
+                fate=_fate(verdict, runner.reaching),
+                by=list(map(self.name, verdict.killers or verdict.recognising)),
+                reached_by=list(map(self.name, runner.reaching)),
+                path=runner.path if runner.reaching else None,
+                ended={self.name(test): how for test, how in runner.ended.items()},
+            )
+        seconds = round(time.perf_counter() - start, 4)
+        return msgspec.structs.replace(result, seconds=seconds)
+
+    def _note(self, mutant: Mutant, verdict: Verdict[int]) -> None:
+        """Note which tests kill, and which do not count any more. Raises NotGradable."""
+        self.kills.update(verdict.killers)
+        self.killers[mutant.page.id] = verdict.killers
+        for test in verdict.unsteady:
+            self._leave_out(test)
+        self.twins += verdict.twin_path is not None
+        self._note_recognising(verdict.recognising)
 
     # ----- Stages -----
 
@@ -316,96 +325,54 @@ class _Grading:
         return "not-infected" if len(both) == len(tests) else None
 
 
-class _Trial:
-    """One break and its twin."""
+def _fate(verdict: Verdict[int], reaching: Sequence[int]) -> Fate:
+    if verdict.killers:
+        return "killed"
+    if verdict.recognising:
+        return "recognised"
+    return "survived" if reaching else "not-reached"
+
+
+class _SuiteRunner:
+    """Runs the tests of a suite on one break and its twin."""
 
     def __init__(self, grading: _Grading, mutant: Mutant) -> None:
         self.grading, self.mutant = grading, mutant
-        self.recognising: list[int] = []
-        """The tests that fail on the twin."""
-        self.killer: int | None = None
         self.reload = False
-        self.twin_path: str | None = None
-        """How the twin was run; None if it was not."""
-        self.excluded: set[int] = set()
-        """The tests that ended the process, or did not end."""
+        self.ended: dict[int, str] = {}
+        """The tests that ended the process or did not end, and how."""
         self.reaching = grading.reaching(mutant.files.codes)
-        # Who goes first is drawn, so that the position of a run says nothing about it.
-        self.twin_first = grading.random.random() < 0.25
 
     @property
     def path(self) -> Literal["swapped", "reloaded"]:
         """How the code is put into the engine."""
         return "reloaded" if self.reload else "swapped"
 
-    def fate(self) -> Fate:
-        """Return what becomes of the break."""
-        for _ in range(_MOST_TRIES):
-            if not self._tests():
-                break
-            if self.twin_first and self._recognises(self._tests()):
-                continue
-            killer = self._first_failure(self.pair.broken, self._tests())
-            if killer is None:
-                break
-            twin_is_missing = not self.twin_first or self.twin_path != self.path
-            if twin_is_missing and self._recognises(self._tests(), until=killer):
-                continue
-            if self._repeats(killer):
-                self.killer = killer
-                return "killed"
-            self.grading._leave_out(killer)
-        if self.recognising:
-            return "recognised"
-        return "survived" if self.reaching else "not-reached"
-
-    def _tests(self) -> list[int]:
+    def tests(self) -> list[int]:
         """Return the tests that still count, those that killed most first."""
         kills, counted = self.grading.kills, self.grading.counted
-        left = [
-            test
-            for test in self.reaching
-            if test in counted and test not in self.excluded and test not in self.recognising
-        ]
+        left = [test for test in self.reaching if test in counted and test not in self.ended]
         return sorted(left, key=lambda test: (-kills[test], counted[test].seconds, test))
 
-    def _recognises(self, tests: Sequence[int], until: int | None = None) -> bool:
-        """Whether a test fails on the twin; it does not count on this break any more."""
-        test = self._first_failure(self.pair.twin, tests, until)
-        self.twin_path = self.path
-        if test is not None:
-            self.recognising.append(test)
-        return test is not None
-
-    @cached_property
-    def pair(self) -> Pair:
-        """The break and its twin; composed only if a test reaches the break."""
-        return self.grading.plan.pair(self.mutant)
-
-    def _repeats(self, killer: int) -> bool:
-        """Whether a test fails on the break under every other rewrite, too."""
-        others = (self.grading.plan.pair(self.mutant, number) for number in range(1, ROUNDS))
-        return all(
-            self._first_failure(pair.broken, self._tests(), killer) == killer for pair in others
-        )
-
-    def _first_failure(
-        self, codes: Codes, tests: Sequence[int], until: int | None = None
-    ) -> int | None:
+    def failing(
+        self, version: Version, number: int, tests: Sequence[int], until: int | None = None
+    ) -> list[int]:
         """Return the first test that fails. Ending the process, or hanging, is not a failure."""
+        pair = self.grading.plan.pair(self.mutant, number)
+        codes = pair.broken if version == "broken" else pair.twin
         pending = list(tests)
         while pending:
             observed = self._observe(codes, pending, until)
             if observed.failed:
-                return observed.failed[0]
+                return observed.failed[:1]
             if until in observed.ended or not observed.problem:
-                return None
+                return []
             pending = [test for test in pending if test not in observed.ended]
-            self.excluded.update(pending[:1])
-            if until in pending[:1] or len(self.excluded) > _MOST_TRIES:
-                return None
+            self.ended.update(dict.fromkeys(pending[:1], observed.problem))
+            if until in pending[:1] or len(self.ended) > MOST_TRIES:
+                return []
             del pending[:1]
-        return None
+        return []
 
     def _observe(self, codes: Codes, tests: Sequence[int], until: int | None) -> Observed:
         observed = self.grading.processes.observe(

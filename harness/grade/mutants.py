@@ -6,7 +6,6 @@ few tests.
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import CodeType
@@ -17,6 +16,7 @@ from harness.core.errors import BreaklabError, UsageError
 from harness.core.message import message
 from harness.engines.engine import Engine
 from harness.engines.loader import compile_files
+from harness.grade.protocol import Codes, pack, unpack
 from harness.pages.catalogue import Catalogue, nearest
 from harness.pages.front_matter import Break
 from harness.pages.page import Page
@@ -27,7 +27,7 @@ class PatchedFiles(msgspec.Struct, frozen=True):
     """The files of an engine that a break changes; empty if it has no site there."""
 
     texts: dict[str, str] = {}
-    codes: dict[str, bytes] = {}
+    codes: Codes = {}
     """The same files, compiled."""
     file: str = ""
     """The file and the line of the first site."""
@@ -49,7 +49,7 @@ class Mutant:
     @property
     def codes(self) -> dict[str, CodeType]:
         """The compiled files that it changes."""
-        return {file: marshal.loads(code) for file, code in self.files.codes.items()}
+        return unpack(self.files.codes)
 
     def sources_in(self, engine: Engine) -> dict[str, str]:
         """Return all files of the engine with the break."""
@@ -79,8 +79,7 @@ def _patched(page: Page, engine: Engine) -> PatchedFiles:
     except (BreaklabError, SyntaxError, ValueError, RecursionError):
         return PatchedFiles()
     site = patched.sites[0]
-    compiled = {file: marshal.dumps(code) for file, code in codes.items()}
-    return PatchedFiles(changed, compiled, site.file, site.line)
+    return PatchedFiles(changed, pack(codes), site.file, site.line)
 
 
 def select(catalogue: Catalogue, selection: str) -> list[Page]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import marshal
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +16,8 @@ from harness.engines.swapping import Functions
 from harness.experiment.patching import put
 from harness.grade.code import Code
 from harness.grade.mutants import Mutant, mutants, select
-from harness.grade.protocol import Codes
+from harness.grade.positions import compile_in_place
+from harness.grade.protocol import Codes, pack, unpack
 from harness.grade.twins import compose
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Variant
@@ -29,7 +29,7 @@ LIMITS = Limits(seconds=60.0, cpu_seconds=20)
 """The limits of a suite on the engine without a break, and an upper bound for any other run."""
 
 ROUNDS = 2
-"""The number of rewrites of a break on which a test must fail."""
+"""The usual number of rewrites under which a test must fail on a break, and pass on its twin."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,11 @@ class GradingPlan:
     """Whether to find out how far each surviving break gets, which needs a second pass."""
     hidden: tuple[Path, ...] = ()
     """Folders that a suite must not read, such as those of the pages; see `Limits.hidden`."""
+    rounds: int = ROUNDS
+    """The number of rewrites of a break on which a test must fail."""
     _pairs: dict[tuple[str, int], Pair] = field(default_factory=dict, repr=False)
     _marked: dict[str, Marked] = field(default_factory=dict, repr=False)
+    _correct: dict[str, Codes] = field(default_factory=dict, repr=False)
 
     @cached_property
     def code(self) -> Code:
@@ -79,6 +82,13 @@ class GradingPlan:
             self._pairs[key] = self._composed(mutant, number)
         return self._pairs[key]
 
+    def correct(self, variant: Mutant) -> Codes:
+        """Return the code of a correct engine."""
+        name = variant.page.id
+        if name not in self._correct:
+            self._correct[name] = self._in_place(variant.files.texts)
+        return self._correct[name]
+
     def marked(self, mutant: Mutant) -> Marked:
         """Return the broken and the clean code with calls that record what the break's sites do."""
         name = mutant.page.id
@@ -88,21 +98,22 @@ class GradingPlan:
             before = {file: self.engine.sources[file] for file in files}
             after = {file: mutant.files.texts[file] for file in files}
             self._marked[name] = Marked(
-                self._compiled(after, sites),
-                self._compiled(before, [site.undone() for site in sites]),
+                self._recording(after, sites),
+                self._recording(before, [site.undone() for site in sites]),
             )
         return self._marked[name]
 
     def prepare(self) -> None:
-        """Compose all pairs now, for example before the process is forked."""
+        """Compile everything now, for example before the process is forked."""
+        for variant in self.variants:
+            self.correct(variant)
         for mutant in filter(lambda mutant: mutant.files.codes, self.breaks):
-            for number in range(ROUNDS):
+            for number in range(self.rounds):
                 self.pair(mutant, number)
 
     def changed_functions(self, codes: Codes) -> frozenset[int] | None:
         """Return the numbers of the functions that differ; None if more than functions differ."""
-        files = {file: marshal.loads(code) for file, code in codes.items()}
-        pairs = self._functions.plan(files)
+        pairs = self._functions.plan(unpack(codes))
         return None if pairs is None else frozenset(self.code.changed(pairs))
 
     @cached_property
@@ -112,11 +123,19 @@ class GradingPlan:
     def _composed(self, mutant: Mutant, number: int) -> Pair:
         composed = compose(self.engine, mutant.page, self.seed + bytes([number]))
         assert composed is not None  # it has a site
-        return Pair(self._compiled(composed.broken), self._compiled(composed.twin))
+        return Pair(self._in_place(composed.broken), self._in_place(composed.twin))
 
-    def _compiled(self, texts: dict[str, str], sites: Sequence[Site] = ()) -> Codes:
-        codes = compile_files(self.engine.root, texts, sites)
-        return {file: marshal.dumps(code) for file, code in codes.items()}
+    def _in_place(self, texts: Mapping[str, str]) -> Codes:
+        root, clean = self.engine.root, self.engine.sources
+        return pack(
+            {
+                file: compile_in_place(text, clean[file], str(root / file))
+                for file, text in texts.items()
+            }
+        )
+
+    def _recording(self, texts: Mapping[str, str], sites: Sequence[Site]) -> Codes:
+        return pack(compile_files(self.engine.root, texts, sites))
 
 
 def plan_grading(

@@ -144,6 +144,7 @@ class Processes:
         return Task(
             root=str(engine.root),
             sources=dict(engine.sources),
+            dialect=engine.dialect,
             files=dict(self.files),
             changed=changed,
             hidden=list(self.limits.hidden),

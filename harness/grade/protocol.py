@@ -6,14 +6,29 @@ correct engine, a twin and a break are the same kind of `Run`.
 
 from __future__ import annotations
 
+import marshal
+from collections.abc import Mapping
+from types import CodeType
 from typing import Annotated, Literal
 
 import msgspec
 
 from harness.core.run import Digest
+from harness.engines.engine import Dialect
 
 Codes = dict[str, bytes]
 """Compiled files of an engine (`marshal`), by their path below its root."""
+
+
+def pack(files: Mapping[str, CodeType]) -> Codes:
+    """Return compiled files as bytes."""
+    return {file: marshal.dumps(code) for file, code in files.items()}
+
+
+def unpack(codes: Codes) -> dict[str, CodeType]:
+    """Return the compiled files that were packed."""
+    return {file: marshal.loads(code) for file, code in codes.items()}
+
 
 MOST_TESTS, LONGEST_NAME, LONGEST_MESSAGE = 10_000, 1000, 300
 """Limits for the tests of a suite: how many, and the lengths of their ids and messages."""
@@ -25,6 +40,8 @@ class Task(msgspec.Struct, frozen=True):
     root: str
     sources: dict[str, str]
     """The files of the correct engine, as anyone can read them."""
+    dialect: Dialect
+    """How the engine is called."""
     files: dict[str, bytes]
     """The test files, by their path below the scratch folder."""
     changed: Codes = {}

@@ -125,6 +125,14 @@ def fix_hypothesis() -> None:
         settings.load_profile("breaklab")
 
 
+def discard_output() -> None:
+    """Discard what this process prints, which could be anything, of any length."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nowhere, number)
+    os.close(nowhere)
+
+
 def be_silent(config: pytest.Config) -> None:
     """Discard everything that is printed, and restart pytest's capture."""
     config.option.tbstyle = "native"  # nobody reads it, and this is the fastest
@@ -132,9 +140,7 @@ def be_silent(config: pytest.Config) -> None:
     capture = config.pluginmanager.getplugin("capturemanager")
     if capture is not None:
         capture.stop_global_capturing()
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(nowhere, number)
+    discard_output()
     sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  until it ends
     sys.stderr = sys.stdout
     if capture is not None:

@@ -1,14 +1,12 @@
-"""A submission: tests or probes that a learner wrote.
+"""A submission of probes that a learner wrote.
 
-A file with functions `def test_...(lib)` is a suite, in which all other functions are helpers. In
-any other file, each function is a probe. A test must pass on the clean engine before it can judge a
-broken one; a probe runs there repeatably and without an alarm. Blind trials then decide what they
-kill, and the lab says how far the fault got.
+A probe must run on the clean engine repeatably and without an alarm before it can judge a broken
+one. A trial then decides what it kills, and the lab says how far the fault got. Files with tests
+are in `suite_file`.
 """
 
 from __future__ import annotations
 
-import ast
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,16 +24,18 @@ from harness.core.rounding import repeats
 from harness.core.verdict import Alarm
 from harness.core.vocabulary import Stage
 from harness.diagnostics.crash import CRASH
-from harness.experiment.baseline import UNREPEATABLE, Baseline, CleanRun, Pair
+from harness.experiment.baseline import UNREPEATABLE, Baseline, Pair
 from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import Experiment, prepare
-from harness.grade.blind import ROUNDS, TEST_FAILED, run_trial
-from harness.grade.functions import TEST, is_test, judge_tests, test_of
+from harness.grade.probes import ROUNDS, ProbeTrial
 from harness.pages.front_matter import Claims
 from harness.pages.page import Page
-from harness.pages.probe import Probe, parse_python, read_probes
+from harness.pages.probe import Probe, read_probes
 from harness.runs.cache import Cache
+
+TEST_FAILED = "test"
+"""The name that stands for a diagnostic if a test fails."""
 
 LARGEST_LEAF = 100_000
 """The largest number of elements of a leaf; a probe is a small program."""
@@ -53,7 +53,7 @@ class Attack(msgspec.Struct, frozen=True):
 
     break_: str = msgspec.field(name="break")
     killed_by: dict[str, list[str]]
-    """The diagnostics that raise an alarm, by probe; "test" for a test that fails."""
+    """The diagnostics that raise an alarm, by probe; `TEST_FAILED` for a test that fails."""
     stage: Stage | None
     """The last stage that the fault reached in any of the tests or probes; None if unknown."""
     why: Message
@@ -67,13 +67,12 @@ class Attack(msgspec.Struct, frozen=True):
 
 
 def read_submission(path: Path) -> tuple[Probe, ...]:
-    """Return the tests in a learner's file, or the probes if it has none.
+    """Return the probes in a learner's file.
 
-    Raises UsageError for a file without either; PageError for one that cannot be read, is not
-    Python text, or has functions that are neither tests nor probes.
+    Raises UsageError for a file without any; PageError for one that cannot be read, is not Python
+    text, or has functions that are not probes.
     """
-    text = read_text(path)
-    probes = _read_tests(text, str(path)) or read_probes(text, str(path))
+    probes = read_probes(read_text(path), str(path))
     refuse_duplicates(probes)
     if not probes:
         remedy = (
@@ -95,22 +94,6 @@ def read_submission(path: Path) -> tuple[Probe, ...]:
     return probes
 
 
-def _read_tests(text: str, path: str) -> tuple[Probe, ...]:
-    functions = [
-        node
-        for node in parse_python(text, path, 1, "file").body
-        if isinstance(node, ast.FunctionDef) and node.name.startswith(TEST)
-    ]
-    for node in functions:
-        if not node.args.args:
-            problem = message("the test `def {test}()` does not take the engine", test=node.name)
-            remedy = message(
-                "write `def {test}(lib):`, and use `lib` instead of an import", test=node.name
-            )
-            raise PageError(path, node.lineno, problem, remedy)
-    return tuple(test_of(node, text, path, 1) for node in functions if is_test(node))
-
-
 def check_soundness(probes: Sequence[Probe], context: Context) -> list[Soundness]:
     """Check that each probe runs on the clean engine, repeatably and without an alarm.
 
@@ -119,12 +102,11 @@ def check_soundness(probes: Sequence[Probe], context: Context) -> list[Soundness
     if not probes:
         return []
     engine, baseline = context.engine, context.baseline
-    tests = {probe.name for probe in probes if probe.kind == "test"}
     first = Baseline(Cache(None), (CRASH,), baseline.limits).clean(engine, probes)
     crashes = {
-        pair: message("it fails on the unbroken engine: {failure}", failure=reason)
+        pair: message("it fails on the unbroken engine: {failure}", failure=reason.message)
         for pair, clean in first.items()
-        if (reason := _failure(clean, pair[0] in tests))
+        if isinstance(reason := clean.verdicts[CRASH.name], Alarm)
     }
     if crashes:
         return [Soundness(probe.name, _problems_of(probe, crashes)) for probe in probes]
@@ -148,14 +130,6 @@ def check_soundness(probes: Sequence[Probe], context: Context) -> list[Soundness
     return [Soundness(probe.name, _problems_of(probe, problems)) for probe in probes]
 
 
-def _failure(clean: CleanRun, is_test: bool) -> Message | None:
-    """Return how a test or a probe fails on the clean engine."""
-    if is_test:
-        return clean.run.failure.sentence if clean.run.failure else None
-    verdict = clean.verdicts[CRASH.name]
-    return verdict.message if isinstance(verdict, Alarm) else None
-
-
 def _problems_of(probe: Probe, problems: Mapping[Pair, Message]) -> list[Message]:
     """Return the distinct problems of a probe, under any loss."""
     own = (problem for (name, _), problem in problems.items() if name == probe.name)
@@ -170,62 +144,43 @@ def attack_break(
     rounds: int = ROUNDS,
     cache: Cache | None = None,
 ) -> Attack:
-    """Return what sound tests or probes do to a break: what kills it, or where it is lost.
+    """Return what sound probes do to a break: what kills it, or where it is lost.
 
-    `seed`, `rounds` and `cache` are those of `run_trial`.
+    `seed`, `rounds` and `cache` are those of a `ProbeTrial`.
     """
     experiment = prepare_break(break_id, probes, context)
-    trial = run_trial(experiment.page, probes, context, seed, rounds=rounds, cache=cache)
-    tests = tuple(probe for probe in probes if probe.kind == "test")
-    others = tuple(probe for probe in probes if probe.kind != "test")
-    runs, reasons = [], list[tuple[Stage, Message]]()
-    if others:
-        runs = run_lab(replace(experiment, probes=others), context.baseline).runs
-        reasons += [(run.stage, run.why) for run in runs if run.stage]
-    if tests:
-        fates = judge_tests(replace(experiment, probes=tests), context.baseline)
-        reasons += [(fate.stage, fate.why) for fate in fates.values()]
-    names = [*(each.name for each in context.baseline.diagnostics), TEST_FAILED]
-    catches = {
-        probe.name: [name for name in names if (probe.name, name) in trial.killed]
-        for probe in probes
-    }
-    killed_by = {probe: by for probe, by in catches.items() if by}
-    recognised = sorted(trial.recognised)
-    ended = {} if killed_by else trial.ended
-    stage, why = _furthest(reasons, killed_by, recognised, ended)
+    trial = ProbeTrial(experiment.page, probes, context, seed, cache)
+    verdict = trial.judge(rounds)
+    runs = run_lab(experiment, context.baseline).runs
+    stages = get_args(Stage)
+    reached = [(run.stage, run.why) for run in runs if run.stage]
+    stage, why = max(reached, key=lambda reason: stages.index(reason[0]))
+    if not verdict.killers and stage == "revealed":  # nothing that counts revealed it
+        stage, why = "not-revealed", _why_not(verdict.recognising, trial.ended)
     return Attack(
         break_=break_id,
-        killed_by=killed_by,
+        killed_by={name: trial.alarms(name) for name in verdict.killers},
         stage=stage,
         why=why,
         sites=experiment.sites,
         runs=runs,
-        recognised=recognised,
-        ended=ended,
+        recognised=sorted(verdict.recognising),
+        ended={} if verdict.killers else trial.ended,
     )
 
 
-def _furthest(
-    reasons: Sequence[tuple[Stage, Message]],
-    killed_by: Mapping[str, list[str]],
-    recognised: Sequence[str],
-    ended: Mapping[str, str],
-) -> tuple[Stage, Message]:
-    """Return the last stage that the fault reached, and why it went no further.
-
-    If nothing that counts killed the break, the fault was not revealed.
-    """
-    stages = get_args(Stage)
-    stage, why = max(reasons, key=lambda reason: stages.index(reason[0]))
-    if killed_by or stage != "revealed":
-        return stage, why
-    if recognised:
-        return "not-revealed", recognises(recognised[0])
+def _why_not(recognising: Sequence[str], ended: Mapping[str, str]) -> Message:
+    """Return why tests that fail on a break do not kill it."""
+    for name in recognising:
+        return recognises(name)
     for name, how in ended.items():
-        why = message("`{test}` ends its process, which is not a kill: {how}", test=name, how=how)
-        return "not-revealed", why
-    return "not-revealed", message("it does not fail every time")
+        return ends(name, how)
+    return message("it does not fail every time")
+
+
+def ends(test: str, how: str) -> Message:
+    """Return the message about a test that ends its process."""
+    return message("`{test}` ends its process, which is not a kill: {how}", test=test, how=how)
 
 
 def recognises(test: str) -> Message:

@@ -33,6 +33,8 @@ class BreakResult(msgspec.Struct, frozen=True):
     line: int = 0
     stage: Stage | None = None
     """How far the fault got in the tests that reach it; None if that was not examined."""
+    ended: dict[str, str] = {}
+    """The tests that ended their process, or did not end, and how; that is not a kill."""
 
 
 class CorrectEngine(msgspec.Struct, frozen=True):
@@ -45,6 +47,8 @@ class CorrectEngine(msgspec.Struct, frozen=True):
     """The tests that fail there."""
     note: str = ""
     """What this engine does differently, if a test fails there."""
+    messages: list[str] = []
+    """How the tests in `failed` fail, in the same order; empty if that is not shown."""
 
 
 class SuiteReport(msgspec.Struct, frozen=True):

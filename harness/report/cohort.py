@@ -9,13 +9,9 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-import msgspec
-from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as RichProgress
-
 from harness.core.vocabulary import shortened, visible
 from harness.grade.cohort.tally import Row, Tally
-from harness.report.terminal import open_console
+from harness.report.bar import ProgressBar
 
 MOST = 10
 """The number of submissions or breaks that the summary lists."""
@@ -28,16 +24,23 @@ _INTERVAL = 30.0
 
 
 def to_csv(tally: Tally) -> bytes:
-    """Return a line for each submission, sorted by name.
+    """Return a line for each submission, sorted by name, with its scores by level and family.
 
     Nothing in it depends on how long something took. A name or a reason that a spreadsheet would
     execute as a formula is preceded by an apostrophe.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(Row.__struct_fields__)
+    levels = sorted({level for row in tally.rows for level in row.levels})
+    families = sorted({family for row in tally.rows for family in row.families})
+    own = [name for name in Row.__struct_fields__ if name not in ("levels", "families")]
+    groups = [*(f"level {level}" for level in levels), *(f"family {name}" for name in families)]
+    writer.writerow([*own, *groups])
     for row in tally.rows:
-        writer.writerow([_cell(value) for value in msgspec.structs.astuple(row)])
+        values = [getattr(row, name) for name in own]
+        values += [row.levels.get(level) for level in levels]
+        values += [row.families.get(family) for family in families]
+        writer.writerow(map(_cell, values))
     return text.getvalue().encode()
 
 
@@ -111,34 +114,20 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-class Progress:
-    """Progress on standard error: a bar on a terminal, otherwise an occasional line."""
+class CohortProgress(ProgressBar):
+    """A progress bar; without a terminal, an occasional line on standard error."""
 
     def __init__(self) -> None:
-        self.done = self.total = 0
+        super().__init__()
         self._first: int | None = None
         self._start = self._shown = time.monotonic()
-        self._bar = RichProgress(
-            TextColumn("{task.completed}/{task.total}"),
-            BarColumn(),
-            TimeRemainingColumn(compact=True),
-            TextColumn("{task.description}", markup=False),
-            console=open_console(file=sys.stderr),
-            transient=True,
-            auto_refresh=False,  # its thread would interfere with forks
-            disable=not sys.stderr.isatty(),
-        )
-        self._task = self._bar.add_task("", total=0)
 
-    def watch(self, done: int, total: int, name: str) -> None:
+    def watch(self, done: int, total: int, name: str = "") -> None:
         """Show that `done` of `total` submissions are graded, and that `name` was the last one."""
+        super().watch(done, total, name)
         if self._first is None:
             self._first = done
-        self.done, self.total = done, total
-        self._bar.update(self._task, completed=done, total=total, description=visible(name))
-        if not self._bar.disable:
-            self._bar.refresh()
-        elif time.monotonic() - self._shown > _INTERVAL:
+        if not self.is_shown and time.monotonic() - self._shown > _INTERVAL:
             self._shown = time.monotonic()
             print(f"harness: {done} of {total} graded{self._left()}", file=sys.stderr)
 
@@ -148,13 +137,3 @@ class Progress:
             return ""
         seconds = (time.monotonic() - self._start) / fresh * (self.total - self.done)
         return f", about {max(1, round(seconds / 60))} min left"
-
-    def __enter__(self) -> Progress:
-        """Start the bar."""
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_raised: object) -> None:
-        """Remove the bar."""
-        if not self._bar.disable:
-            self._bar.stop()

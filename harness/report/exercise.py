@@ -8,9 +8,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from harness.grade.blind import TEST_FAILED
 from harness.grade.exercise import ExerciseReport, passes
-from harness.grade.submission import Attack, recognises
+from harness.grade.submission import TEST_FAILED, Attack, recognises
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.full import show_runs
@@ -98,7 +97,7 @@ def _verdict(where: str, good: bool, say: Language) -> Text:
 def _show_submission(console: Screen, report: ExerciseReport, probes: Sequence[Probe]) -> None:
     """Print what a learner's file did, and why it does not kill."""
     say = console.say
-    are_probes = any(probe.kind != "test" for probe in probes)
+    are_probes = bool(probes)
     unsound = [result for result in report.probes if result.problems]
     for result in unsound:
         heading = (

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from string import ascii_lowercase
 
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as RichProgress
 from rich.table import Table
 from rich.text import Text
 
 from harness.core.vocabulary import shortened
 from harness.matrix.records import BreakRow, Cover, Difference, FrontierStep, Matrix
-from harness.report.terminal import MOST_OF_A_REASON, STYLES, counted, open_console
+from harness.report.terminal import MOST_OF_A_REASON, STYLES, counted
 
 MOST_PROBLEMS = 8
 """The number of problems that the last lines list; the others are counted."""
@@ -51,39 +48,6 @@ def show_accepted(console: Console, files: Sequence[object]) -> None:
     if not files:
         console.print("nothing to accept: the matrix is as committed")
     console.print()
-
-
-class Progress:
-    """A progress line on standard error, if that is a terminal: the number of finished pages, the
-    last one, and the estimated time for the rest."""
-
-    def __init__(self, total: int) -> None:
-        self.done = 0
-        self._bar = RichProgress(
-            TextColumn("{task.completed}/{task.total}"),
-            BarColumn(),
-            TimeRemainingColumn(compact=True),
-            TextColumn("{task.description}"),
-            console=open_console(file=sys.stderr),
-            transient=True,
-            disable=not sys.stderr.isatty(),
-        )
-        self._task = self._bar.add_task("", total=total)
-
-    def watch(self, done: int, page: str) -> None:
-        """Show that `done` pages are finished, and that `page` was the last one."""
-        self.done = done
-        self._bar.update(self._task, completed=done, description=page)
-
-    def __enter__(self) -> Progress:
-        """Start the progress line."""
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_raised: object) -> None:
-        """Remove the progress line."""
-        if not self._bar.disable:  # older versions of rich also end a line that was never started
-            self._bar.stop()
 
 
 # ----- What is wrong -------------------------------------------------------------------------

@@ -4,10 +4,12 @@ cohort.json        the secret seed, and everything else that the results depend 
 submissions.json   the submissions, with their digests, as the last run found them
 results*.jsonl     one line for each submission; see `ledger`; a shard has its own file
 scores.csv, missed.md
+feedback/          a file for each submission, if wanted
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,6 +21,10 @@ import msgspec
 
 from harness.core.errors import EnvironmentProblem, UsageError
 from harness.core.message import message
+from harness.grade.cohort.grader import differing
+
+_LONGEST_NAME = 255
+"""Bytes in the name of a file."""
 
 CONDITIONS, ROSTER = "cohort.json", "submissions.json"
 
@@ -73,8 +79,7 @@ def conditions_in(out: Path) -> Conditions:
 
 def require_same(expected: Conditions, found: Conditions, out: Path) -> None:
     """Raise UsageError, which names what differs, if the results must not be mixed."""
-    ours, theirs = expected.settings, found.settings
-    changed = sorted(key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key))
+    changed = differing(expected.settings, found.settings)
     if expected.seed != found.seed:
         changed.append("the secret seed")
     if changed:
@@ -95,6 +100,20 @@ def write_roster(out: Path, roster: Roster) -> None:
 def roster_in(out: Path) -> Roster:
     """Return the list of submissions."""
     return _read(out / ROSTER, Roster) or {}
+
+
+def feedback_file(out: Path, submission: str, suffix: str) -> Path:
+    """Return the file for the feedback on a submission, in a folder that exists afterwards."""
+    folder = out / "feedback"
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    if len(f"{submission}{suffix}".encode()) > _LONGEST_NAME:
+        start = submission.encode()[: _LONGEST_NAME - 50].decode(errors="ignore")
+        digest = hashlib.sha256(submission.encode()).hexdigest()
+        submission = f"{start}-{digest[:16]}"
+    return folder / f"{submission}{suffix}"
 
 
 def result_files(out: Path) -> Sequence[Path]:

@@ -36,6 +36,11 @@ class Grader(NamedTuple):
     """Computes what all submissions need, which may take a minute, before any fork."""
 
 
+def differing(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
+    """Return the names of the settings that are not the same."""
+    return sorted(key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key))
+
+
 class Opening(msgspec.Struct, frozen=True):
     """How a grader is made."""
 

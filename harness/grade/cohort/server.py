@@ -19,7 +19,7 @@ import msgspec
 
 from harness.core.errors import BreaklabError
 from harness.core.message import Message, as_parts, from_parts, message
-from harness.grade.cohort.grader import Opening
+from harness.grade.cohort.grader import Opening, differing
 from harness.grade.cohort.pool import MOST_ATTEMPTS, Abandoned, LocalPool, Task
 from harness.sandbox.signals import requests_raised
 
@@ -139,9 +139,7 @@ def _open(order: Order, pipe: Connection) -> LocalPool | Refusal:
         grader = order.opening.open()
     except BreaklabError as error:
         return Refusal(*error.sentences)
-    ours, theirs = order.settings, dict(grader.settings)
-    different = sorted(key for key in ours | theirs if ours.get(key) != theirs.get(key))
-    if different:
+    if different := differing(order.settings, grader.settings):
         problem = message(
             "a worker grades under other conditions: {conditions}", conditions=", ".join(different)
         )

@@ -1,6 +1,7 @@
 """The tally of a cohort: a row for each submission, and a count for each break.
 
-It depends only on the results, and not on the order in which they were stored.
+It depends only on the results and on the weights, and not on the order in which results were
+stored. What is stored does not depend on the weights, so they may change without grading again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 
 from harness.grade.cohort.folder import result_files
 from harness.grade.cohort.ledger import Reader, Result
+from harness.grade.scoring import EVEN, Weights, counting, scores
 from harness.grade.suite import Fate, SuiteReport
 
 
@@ -25,6 +27,7 @@ class Row(msgspec.Struct, frozen=True):
     reason: str
     """Why it cannot be graded."""
     score: float | None
+    """By weight, in percent."""
     killed: int
     of: int
     survived: int
@@ -33,6 +36,10 @@ class Row(msgspec.Struct, frozen=True):
     tests: int
     flaky: int
     """The number of tests that do not count because their results vary."""
+    points: float | None
+    levels: dict[int, float | None]
+    """The score by level, and by family."""
+    families: dict[str, float | None]
 
 
 @dataclass
@@ -71,21 +78,18 @@ class Tally:
         return [row for row in self.rows if row.gradable]
 
 
-def tally(out: Path, roster: Mapping[str, str]) -> Tally:
+def tally(out: Path, roster: Mapping[str, str], weights: Weights = EVEN) -> Tally:
     """Count the results in a folder, one for each submission."""
     reader = Reader(Result)
     rows: dict[str, Row] = {}
     counts: dict[str, BreakCount] = {}
-    failed: dict[str, Row] = {}
-    for result in _valid(reader, out, roster):
-        name = result.submission
-        if not result.final:
-            failed[name] = _row(name, result.report)
-        elif name not in rows:
-            rows[name] = _row(name, result.report)
-            _count(result.report, counts)
-    failed = {name: row for name, row in failed.items() if name not in rows}
-    rows |= failed
+    failed: list[str] = []
+    for result in results_in(out, roster, reader):
+        rows[result.submission] = _row(result, weights)
+        if result.final:
+            _count(result.report, weights, counts)
+        else:
+            failed.append(result.submission)
     return Tally(
         rows=sorted(rows.values(), key=lambda row: row.submission),
         breaks=sorted(counts.values(), key=lambda count: (-count.missed, count.break_)),
@@ -95,33 +99,50 @@ def tally(out: Path, roster: Mapping[str, str]) -> Tally:
     )
 
 
-def _valid(reader: Reader[Result], out: Path, roster: Mapping[str, str]) -> Iterator[Result]:
-    """Yield the results for the present files of a submission."""
+def results_in(
+    out: Path, roster: Mapping[str, str], reader: Reader[Result] | None = None
+) -> Iterator[Result]:
+    """Yield one result for the present files of each submission: a final one, if there is any."""
+    reader = reader or Reader(Result)
+    failed: dict[str, Result] = {}
+    final: set[str] = set()
     for file in result_files(out):
         for result in reader.read(file):
-            if roster.get(result.submission) == result.digest:
+            name = result.submission
+            if roster.get(name) != result.digest:
+                continue
+            if not result.final:
+                failed[name] = result
+            elif name not in final:
+                final.add(name)
                 yield result
+    yield from (result for name, result in failed.items() if name not in final)
 
 
-def _row(name: str, report: SuiteReport) -> Row:
-    fates = Counter(result.fate for result in report.breaks)
+def _row(result: Result, weights: Weights) -> Row:
+    report = result.report
+    judged = counting(report.breaks, weights)
+    fates = Counter(one.fate for one in judged)
+    totals = scores(judged, weights)
     return Row(
-        submission=name,
+        submission=result.submission,
         gradable=report.gradable,
         reason=report.reason,
-        score=report.score if report.gradable else None,
-        killed=report.killed,
-        of=report.of,
+        score=totals.total.score if report.gradable else None,
+        killed=totals.total.killed,
+        of=totals.total.of,
         survived=fates["survived"],
         not_reached=fates["not-reached"],
         recognised=fates["recognised"],
         tests=report.tests,
         flaky=len(report.flaky),
+        points=totals.total.points if report.gradable else None,
+        levels={level: score.score for level, score in totals.levels.items()},
+        families={family: score.score for family, score in totals.families.items()},
     )
 
 
-def _count(report: SuiteReport, counts: dict[str, BreakCount]) -> None:
-    for result in report.breaks if report.gradable else ():
-        if result.fate != "does-not-apply":
-            empty = BreakCount(result.break_, result.family, result.level)
-            counts.setdefault(result.break_, empty).fates[result.fate] += 1
+def _count(report: SuiteReport, weights: Weights, counts: dict[str, BreakCount]) -> None:
+    for result in counting(report.breaks, weights) if report.gradable else ():
+        empty = BreakCount(result.break_, result.family, result.level)
+        counts.setdefault(result.break_, empty).fates[result.fate] += 1

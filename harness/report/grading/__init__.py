@@ -13,6 +13,17 @@ from harness.grade.feedback import Feedback, Grade
 Format = Literal["text", "json", "html", "junit", "gradescope", "prairielearn", "sarif"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
+SUFFIXES: dict[Format, str] = {
+    "text": ".txt",
+    "json": ".json",
+    "html": ".html",
+    "junit": ".xml",
+    "gradescope": ".json",
+    "prairielearn": ".json",
+    "sarif": ".sarif",
+}
+"""How the names of files in each format end."""
+
 FOR_STUDENTS: tuple[Format, ...] = ("gradescope", "prairielearn")
 """The formats that students read, unless their instructor arranges it otherwise."""
 

@@ -1,6 +1,6 @@
 """A cohort gets the same scores, whatever happens during the grading."""
 
-import io
+import csv
 import os
 import re
 import signal
@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import EnvironmentProblem, UsageError
-from harness.grade.cohort.folder import CONDITIONS
+from harness.grade.cohort.folder import CONDITIONS, feedback_file
 from harness.grade.cohort.grader import Opening
 from harness.grade.cohort.ledger import Ledger, Reader, Result
 from harness.grade.cohort.merge import merge
 from harness.grade.cohort.run import WHOLE, Shard, grade_cohort, local_pool, parse_shard
 from harness.grade.cohort.tally import tally
-from harness.report.cohort import Progress, summary, to_csv, to_markdown
+from harness.grade.scoring import Weights
+from harness.report.cohort import CohortProgress, summary, to_csv, to_markdown
 
 ROOT = Path(__file__).parents[3]
 HEAD = "submission,gradable,reason,score,killed,of,survived,not_reached,recognised,tests,flaky"
@@ -55,6 +56,7 @@ class Course:
         out = out or self.out
         pool = local_pool(workers, seconds)
         roster = grade_cohort(self.submissions, out, self.opening, pool, shard=shard, seed=seed)
+        self.roster = roster
         self.tally = tally(out, roster)
         return to_csv(self.tally)
 
@@ -78,9 +80,11 @@ def course(tmp_path: Path) -> Course:
 
 
 def rows(scores: bytes) -> list[str]:
-    head, *lines = scores.decode().splitlines()
-    assert head == HEAD
-    return lines
+    """The lines without the columns of points and groups."""
+    head, *lines = csv.reader(scores.decode().splitlines())
+    number = len(HEAD.split(","))
+    assert ",".join(head) == f"{HEAD},points,level 1,family made"
+    return [",".join(line[:number]) for line in lines]
 
 
 def test_every_submission_has_a_row(course: Course) -> None:
@@ -406,6 +410,38 @@ def test_what_is_not_a_shard_is_refused(text: str) -> None:
 # ----- Reports -----
 
 
+def test_weights_change_the_scores_and_nothing_that_is_stored(course: Course) -> None:
+    course.add(ada="1", bea="3", cleo="reject it")
+    even = course.grade()
+    roster = {row.submission: course.roster[row.submission] for row in course.tally.rows}
+    weighted = tally(course.out, roster, Weights(points=10, breaks={"first": 0, "third": 3}))
+    assert [(row.killed, row.of, row.score, row.points) for row in weighted.rows] == [
+        (0, 3, 0.0, 0.0),
+        (2, 3, 80.0, 8.0),
+        (0, 0, None, None),
+    ]
+    assert "first" not in {count.break_ for count in weighted.breaks}
+    assert course.grade() == even
+    assert course.graded == []
+
+
+def test_the_scores_have_a_column_for_each_level_and_family(course: Course) -> None:
+    course.add(ada="1", cleo="reject it")
+    head, ada, cleo = course.grade().decode().splitlines()
+    assert head.split(",")[-3:] == ["points", "level 1", "family made"]
+    assert ada.split(",")[-3:] == ["25", "25", "25"]
+    assert cleo.split(",")[-3:] == ["", "", ""]
+
+
+def test_feedback_has_a_file_for_each_submission_whatever_its_name(tmp_path: Path) -> None:
+    names = ["ada.py", "ada", "é" * 120 + "1.py", "é" * 120 + "2.py"]
+    files = [feedback_file(tmp_path, name, ".txt") for name in names]
+    assert files[0] == tmp_path / "feedback" / "ada.py.txt"
+    for file in files:
+        file.touch()
+    assert len(set(files)) == 4
+
+
 def test_the_table_begins_with_what_most_submissions_miss(course: Course) -> None:
     course.add(ada="1", bea="3", cleo="reject it")
     course.grade()
@@ -433,7 +469,7 @@ def test_a_pipe_gets_a_line_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("harness.report.cohort._INTERVAL", -1.0)
-    with Progress() as progress:
+    with CohortProgress() as progress:
         progress.watch(2, 4, "")
         progress.watch(3, 4, "ada.py")
         progress.watch(4, 4, "bea.py")
@@ -443,23 +479,9 @@ def test_a_pipe_gets_a_line_now_and_then(
         "harness: 4 of 4 graded",
     ]
     monkeypatch.undo()
-    with Progress() as progress:
+    with CohortProgress() as progress:
         progress.watch(3, 4, "ada.py")
     assert capsys.readouterr().err == ""
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_a_terminal_gets_a_bar_with_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    with Progress() as progress:
-        progress.watch(0, 4, "")
-        progress.watch(3, 4, "[/red] \x07.py")
-    assert "3/4" in terminal.getvalue()
-    assert r"[/red] \x07.py" in terminal.getvalue()
 
 
 # ----- Kills -----

@@ -1,6 +1,7 @@
 """`harness grade --cohort` and `--merge`, with real suites."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "all" / "cleo" / "notes.txt").write_text("no tests")
     done = harness("grade", "all", "--cohort", "--out", "out", *ONE, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
+    (folder / "weights.toml").write_text("[levels]\n" + "".join(f"{n} = 0\n" for n in range(1, 4)))
     (folder / "printed").write_text(done.stdout)
     return folder
 
@@ -52,11 +54,13 @@ def test_a_submission_sees_neither_the_others_nor_the_seed(folder: Path) -> None
 
 
 def test_the_scores_have_a_row_for_every_submission(folder: Path) -> None:
-    assert (folder / "out" / "scores.csv").read_text().splitlines()[1:4] == [
-        "ada.py,yes,,50,1,2,0,1,0,1,0",
+    head, *rows = (folder / "out" / "scores.csv").read_text().splitlines()
+    assert head.endswith(",points,level 1,family broadcasting,family op-formulas")
+    assert rows[:3] == [
+        "ada.py,yes,,50,1,2,0,1,0,1,0,50,50,100,0",
         "bea,no,test_bea.py::test_a fails on the correct engine: AssertionError: assert <object "
-        "object at 0x...> == 1 + where <object object at 0x...> = object(),,0,0,0,0,0,0,0",
-        "cleo,no,no file test_*.py or *_test.py in cleo,,0,0,0,0,0,0,0",
+        "object at 0x...> == 1 + where <object object at 0x...> = object(),,0,0,0,0,0,0,0,,,,",
+        "cleo,no,no file test_*.py or *_test.py in cleo,,0,0,0,0,0,0,0,,,,",
     ]
     assert "| `sub-sign` | " in (folder / "out" / "missed.md").read_text()
     assert (folder / "printed").read_text().startswith("4 submissions graded: ")
@@ -67,6 +71,38 @@ def test_the_second_run_grades_nothing(folder: Path) -> None:
     done = harness("grade", "all", "--cohort", "--out", "out", *ONE, "--json", cwd=folder)
     assert json.loads(done.stdout)["submissions"][0]["score"] == 50
     assert (folder / "out" / "results.jsonl").read_bytes() == stored
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_weights_and_feedback_may_be_chosen_afterwards(
+    folder: Path, tmp_path: Path, merged: bool
+) -> None:
+    (tmp_path / "weights.toml").write_text("points = 20\n[breaks]\nskip-unbroadcast = 3\n")
+    chosen = ("--weights", str(tmp_path / "weights.toml"), "--feedback", "stage")
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    stored = (copy / "out" / "results.jsonl").read_bytes()
+    out = copy / ("merged" if merged else "out")
+    command = ("--merge", "out") if merged else ("all", "--cohort", *ONE)
+    done = harness("grade", *command, "--out", out.name, *chosen, cwd=copy)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith(": scores.csv, missed.md, feedback/ (4 files)\n")
+    assert (out / "scores.csv").read_text().splitlines()[1] == (
+        "ada.py,yes,,75,1,2,0,1,0,1,0,15,75,100,0"
+    )
+    assert (out / "results.jsonl").read_bytes() == stored
+    ada = (out / "feedback" / "ada.py.txt").read_text()
+    assert "Points: 15 of 20" in ada
+    assert "Not killed (1):" in ada
+    assert "sub-sign" not in ada
+    assert "fails on the correct engine" in (out / "feedback" / "bea.txt").read_text()
+
+
+def test_feedback_takes_the_formats_of_a_single_suite(folder: Path, tmp_path: Path) -> None:
+    options = ("--out", str(tmp_path), "--format", "gradescope")
+    assert harness("grade", "--merge", "out", *options, cwd=folder).returncode == 0
+    table = json.loads((tmp_path / "feedback" / "ada.py.json").read_text())
+    assert table["score"] == 50
+    assert "sub-sign" not in json.dumps(table)
 
 
 def test_other_settings_are_not_mixed(folder: Path) -> None:
@@ -93,6 +129,8 @@ def test_merging_gives_the_same_scores(folder: Path) -> None:
         (("all", "bea"), "several suites need --cohort"),
         (("all", "--shard", "1/2"), "are about a cohort"),
         (("--merge", "all", "--out", "x"), "there are no results of a cohort in all"),
+        (("all", "--cohort", "--out", "x", "--feedback", "no"), "--feedback: there is no `no`"),
+        (("all", "--cohort", "--out", "x", "--weights", "weights.toml"), "the weight 0"),
     ],
 )
 def test_a_mistake_is_one_message(folder: Path, options: tuple[str, ...], message: str) -> None:

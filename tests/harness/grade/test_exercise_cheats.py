@@ -1,7 +1,7 @@
 """Files that know nothing of derivatives, and look at the engine's code instead: they earn nothing.
 
-Each function of `CHEATS` returns whether this is not the published engine, or is the broken one as
-the catalogue describes it. All of them fail on the plain patch.
+Tests are graded as in `harness grade`, so the cheats are those of `tests/hostile/suites`. A probe
+runs in another process, where it can look at the text from which the engine was loaded.
 """
 
 from pathlib import Path
@@ -11,9 +11,10 @@ import pytest
 from harness.diagnostics import DIAGNOSTICS
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import OpenContext
+from harness.grade import processes
 from harness.grade.exercise import ExerciseReport, run_exercise
-from harness.grade.functions import judge_tests
-from harness.grade.submission import prepare_break, read_submission
+from harness.grade.submission import Attack, read_submission
+from harness.grade.suite_file import is_suite_file
 from harness.pages.front_matter import Exercise
 from harness.runs.cache import open_cache
 from harness.sandbox.limits import Limits
@@ -23,188 +24,29 @@ from tests.harness.grade.test_twins import ENGINE
 pytestmark = pytest.mark.usefixtures("without_oracles")
 
 EXERCISES = [page.id for page in bundled_pages() if isinstance(page.front, Exercise)]
-FIRST = "squares-only"
+SUITES = Path(__file__).parents[2] / "hostile" / "suites"
+CHEATS = sorted(path.stem for path in (SUITES / "cheats").glob("*.py"))
+REACHED = "sub-sign"
+"""A break of the exercise below that every cheat reaches."""
 SEED = b"unknown"
 
-CHEATS = '''
-import hashlib, linecache, os, signal, sys, time
+LOOKS = """
+import linecache, os
 from pathlib import Path
-from types import CodeType, FunctionType
 
 
-def _on_disk(lib):
-    folder = Path(lib.__file__).parent
-    return {str(path): path.read_text() for path in folder.rglob("*.py")}
-
-
-def _codes(text, path):
-    pending, found = [compile(text, path, "exec", dont_inherit=True)], {}
-    while pending:
-        code = pending.pop()
-        found[code.co_qualname] = code
-        pending += [item for item in code.co_consts if isinstance(item, CodeType)]
-    return found
-
-
-def _differ(lib, look):
-    """Whether a loaded function looks different from the one on disk."""
-    published = {
-        path: _codes(text, path)
-        for path, text in _on_disk(lib).items()
-        if "".join(linecache.getlines(path)) != text  # the others need not be compiled
-    }
-    for item in _functions(lib):
-        code = published.get(item.__code__.co_filename, {}).get(item.__code__.co_qualname)
-        if code is not None and look(code) != look(item.__code__):
-            return True
-    return False
-
-
-def _functions(lib):
-    modules = [m for name, m in sys.modules.items() if name.partition(".")[0] == lib.__name__]
-    items = [item for module in modules for item in vars(module).values()]
-    items += [item for each in items if isinstance(each, type) for item in vars(each).values()]
-    files = _on_disk(lib)
-    return [
-        item
-        for item in items
-        if isinstance(item, FunctionType) and item.__code__.co_filename in files
-    ]
-
-
-def _all(code, name):
-    out = [getattr(code, name)]
-    for item in code.co_consts:
-        if isinstance(item, CodeType):
-            out += _all(item, name)
-    return out
-
-
-def _frames(lib):
-    frame = sys._getframe()
-    while frame:
-        for value in frame.f_locals.values():
-            job = getattr(value, "job", value)
-            sources, base = getattr(job, "sources", None), getattr(job, "base", None)
-            if sources is not None and base and dict(sources) != dict(base):
-                return True
-        frame = frame.f_back
-    return False
-
-
-def _sites(lib):
-    """Whether the harness records places of a patch."""
-    frame = sys._getframe()
-    while frame:
-        for value in frame.f_locals.values():
-            if getattr(getattr(value, "job", value), "sites", ()):
-                return True
-        frame = frame.f_back
-    return False
-
-
-def _linecache(lib):
-    return any("".join(linecache.getlines(p)) != text for p, text in _on_disk(lib).items())
-
-
-def _hash(lib):
-    return _differ(lib, lambda code: hashlib.sha256(b"".join(_all(code, "co_code"))).digest())
-
-
-def _names(lib):
-    return _differ(lib, lambda code: set().union(*_all(code, "co_names")))
-
-
-def _constants(lib):
-    numbers = (int, float, str)
-    return _differ(
-        lib, lambda code: {c for cs in _all(code, "co_consts") for c in cs if type(c) in numbers}
-    )
-
-
-def _length(lib):
-    return _differ(lib, lambda code: sum(map(len, _all(code, "co_code"))))
-
-
-def _lines(lib):
-    return _differ(lib, lambda code: code.co_firstlineno) or _differ(
-        lib, lambda code: list(code.co_lines())
-    )
-
-
-def _modules(lib):
-    """Whether the loader of a module in sys.modules has another text than the disk."""
-    published = _on_disk(lib)
-    for name, module in list(sys.modules.items()):
-        finder = getattr(getattr(module, "__loader__", None), "finder", None)
-        for file, text in getattr(finder, "sources", {}).items():
-            path = str(finder.root / file)
-            if path in published and published[path] != text:
-                return True
-    host = sys.modules.get("harness.runs.child")
-    loaded = getattr(host, "OUR_ENGINE", {}).get(lib.__name__)
-    return loaded is not None and any(
-        code.co_consts != item.__code__.co_consts
-        for item in _functions(lib)
-        for code in [_published(loaded, item)]
-        if code is not None
-    )
-
-
-def _published(loaded, item):
-    """The code of a function before it was swapped."""
-    path = item.__code__.co_filename
-    name = item.__code__.co_qualname
-    for key, text in loaded.sources.items():
-        if path.endswith(key):
-            return _codes(text, path).get(name)
-
-
-def _catalogue(lib):
-    """Whether the text holds what a page of the catalogue puts into the engine."""
-    loaded = "".join("".join(linecache.getlines(path)) for path in _on_disk(lib))
-    published = "".join(_on_disk(lib).values())
-    for page in (Path(lib.__file__).parent.parent / "breaks").rglob("*.md"):
-        added = [line[1:].strip() for line in page.read_text().splitlines() if line[:1] == "+"]
-        if any(len(a) > 9 and a in loaded and a not in published for a in added):
-            return True
-    return _linecache(lib)
-
-
-def _coin(lib):
-    """Whether a digest of the code is odd: a coin that always falls in the same way."""
-    text = "".join("".join(linecache.getlines(path)) for path in sorted(_on_disk(lib)))
-    return hashlib.sha256(text.encode()).digest()[0] % 2 and _linecache(lib)
-'''
-
-LOOKS = (
-    *("frames", "sites", "linecache", "hash", "names", "constants", "length", "lines", "modules"),
-    *("catalogue", "coin"),
-)
-ENDS = {
-    "abort": "os.abort()",
-    "exit": "os._exit(1)",
-    "leave": "sys.exit(1)",
-    "signal": "os.kill(os.getpid(), signal.SIGSEGV)",
-    "interrupt": "raise KeyboardInterrupt",
-    "time": "time.sleep(60)",
-    "memory": "raise MemoryError",
-}
-
-
-def _test(name: str, then: str) -> str:
-    return f"\n\ndef test_{name}(lib):\n    if _linecache(lib):\n        {then}\n"
+def _is_changed(lib):
+    files = Path(lib.__file__).parent.rglob("*.py")
+    return any("".join(linecache.getlines(str(file))) != file.read_text() for file in files)
+"""
 
 
 def _probe(name: str, then: str) -> str:
-    body = f'    "Looks."\n    if _linecache(lib):\n        {then}\n    return x\n'
+    body = f'    "Looks."\n    if _is_changed(lib):\n        {then}\n    return x\n'
     return f"\n\ndef {name}(lib, x=[1.0, 2.0]):\n{body}"
 
 
-TESTS = CHEATS + "".join(
-    f"\n\ndef test_{look}(lib):\n    assert not _{look}(lib)\n" for look in LOOKS
-)
-PROBES = CHEATS + "".join(
+PROBES = LOOKS + "".join(
     _probe(name, then)
     for name, then in {
         "fails": "raise ValueError",
@@ -222,25 +64,12 @@ def baseline() -> Baseline:
 
 
 def attempt(folder: Path, exercise: str, text: str, baseline: Baseline) -> ExerciseReport:
-    (folder / "mine.py").write_text(text, encoding="utf-8")
-    probes = read_submission(folder / "mine.py")
-    context = OpenContext(CATALOGUE, ENGINE, baseline)
-    return run_exercise(CATALOGUE.page(exercise), context, probes, SEED)
-
-
-def failing_on_the_patch(folder: Path, exercise: str, baseline: Baseline) -> set[str]:
-    """The tests that fail on the plain patch of the first break, as a naive judge would see it."""
-    probes = read_submission(folder / "mine.py")
-    context = OpenContext(CATALOGUE, ENGINE, baseline)
-    page = CATALOGUE.page(exercise).front_as(Exercise)
-    fates = judge_tests(prepare_break(page.breaks[0], probes, context), baseline)
-    return {name for name, fate in fates.items() if not fate.passes}
-
-
-def on_all_exercises(first: str) -> pytest.MarkDecorator:
-    others = (name for name in EXERCISES if name != first)
-    slow = (pytest.param(name, marks=pytest.mark.slow) for name in others)
-    return pytest.mark.parametrize("exercise", [first, *slow])
+    file = folder / "mine.py"
+    file.write_text(text, encoding="utf-8")
+    context, page = OpenContext(CATALOGUE, ENGINE, baseline), CATALOGUE.page(exercise)
+    if is_suite_file(file):
+        return run_exercise(page, context, seed=SEED, suite_file=file)
+    return run_exercise(page, context, read_submission(file), SEED)
 
 
 def assert_earns_nothing(report: ExerciseReport) -> None:
@@ -251,46 +80,53 @@ def assert_earns_nothing(report: ExerciseReport) -> None:
         assert attack.stage != "revealed"
 
 
-@on_all_exercises(FIRST)
-def test_a_test_that_looks_at_the_code_kills_nothing(
-    tmp_path: Path, exercise: str, baseline: Baseline
-) -> None:
-    report = attempt(tmp_path, exercise, TESTS, baseline)
-    assert_earns_nothing(report)
-    recognising = {f"test_{look}" for look in LOOKS} - {"test_sites", "test_coin"}
-    for attack in report.attacks:
-        assert recognising <= set(attack.recognised)
-        assert "recognises code, not behaviour" in str(attack.why)
-    looks = {"test_frames", "test_sites", "test_linecache", "test_hash"}
-    assert looks <= failing_on_the_patch(tmp_path, exercise, baseline)
+def attack_with(name: str, folder: Path, baseline: Baseline, honest: str = "") -> Attack:
+    """What a cheat does to the break that it reaches."""
+    texts = ((SUITES / "prelude.py"), (SUITES / "cheats" / f"{name}.py"))
+    text = "".join(path.read_text() for path in texts) + honest
+    report = attempt(folder, "grad-is-there", text, baseline)
+    if not honest:
+        assert_earns_nothing(report)
+    (attack,) = (attack for attack in report.attacks if attack.break_ == REACHED)
+    return attack
 
 
 @pytest.mark.parametrize(
-    ("name", "how"),
+    "name",
     [
-        ("abort", "SIGABRT"),
-        pytest.param("exit", "ProcessExit", marks=pytest.mark.slow),
-        ("leave", "SystemExit"),
-        pytest.param("signal", "SIGSEGV", marks=pytest.mark.slow),
-        pytest.param("interrupt", "KeyboardInterrupt", marks=pytest.mark.slow),
-        pytest.param("memory", "MemoryError", marks=pytest.mark.slow),
-        pytest.param("time", "TimeLimit", marks=pytest.mark.slow),
+        pytest.param(name, marks=() if name == "linecache_and_disk" else pytest.mark.slow)
+        for name in CHEATS
+        if name not in ("abort", "hash_of_the_code")  # below
     ],
 )
-def test_the_end_of_the_process_is_not_a_kill(
-    tmp_path: Path, baseline: Baseline, name: str, how: str
+def test_a_test_that_looks_at_the_code_kills_nothing(
+    tmp_path: Path, name: str, baseline: Baseline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if name == "time":
-        baseline = Baseline(open_cache(), (), Limits(seconds=3))
-    report = attempt(tmp_path, FIRST, CHEATS + _test(name, ENDS[name]), baseline)
-    assert_earns_nothing(report)
-    (attack,) = report.attacks
-    assert attack.ended[f"test_{name}"].startswith(how)
-    assert str(attack.why).startswith(f"`test_{name}` ends its process, which is not a kill: {how}")
+    monkeypatch.setattr(processes, "PATIENCE", 5.0 if name == "hang" else 300.0)
+    assert attack_with(name, tmp_path, baseline).stage != "not-reached"
+
+
+def test_a_test_that_recognises_code_is_named(tmp_path: Path, baseline: Baseline) -> None:
+    attack = attack_with("hash_of_the_code", tmp_path, baseline)
+    assert attack.recognised == ["test"]
+    assert "recognises code, not behaviour" in str(attack.why)
+
+
+def test_the_end_of_the_process_is_not_a_kill(tmp_path: Path, baseline: Baseline) -> None:
+    attack = attack_with("abort", tmp_path, baseline)
+    how = "the process ended with SIGABRT"
+    assert attack.ended == {"test": how}
+    assert str(attack.why) == f"`test` ends its process, which is not a kill: {how}"
 
 
 # What "scales" computes meets that break, too: some diagnostics alarm only on the broken engine.
-@on_all_exercises("checker-that-skips")
+@pytest.mark.parametrize(
+    "exercise",
+    [
+        pytest.param(name, marks=() if name == "checker-that-skips" else pytest.mark.slow)
+        for name in EXERCISES
+    ],
+)
 def test_a_probe_that_looks_at_the_code_kills_nothing(
     tmp_path: Path, exercise: str, baseline: Baseline
 ) -> None:
@@ -306,14 +142,10 @@ def test_what_is_written_for_behaviour_kills_beside_a_cheat(
 ) -> None:
     honest = """
 
-def test_product(lib):
+def test_difference(lib):
     a, b = (lib.tensor([x], requires_grad=True) for x in (2.0, 5.0))
-    (a * b).sum().backward()
-    assert a.grad[0] == 5.0
+    (a - b).sum().backward()
+    assert b.grad[0] == -1.0
 """
-    cheat = "\n\ndef test_hash(lib):\n    assert not _hash(lib)\n"
-    report = attempt(tmp_path, FIRST, CHEATS + cheat + honest, baseline)
-    (attack,) = report.attacks
-    assert attack.killed_by == {"test_product": ["test"]}
-    assert (report.killed, report.score, attack.stage) == (True, 1, "revealed")
-    assert attack.recognised == ["test_hash"]
+    attack = attack_with("hash_of_the_code", tmp_path, baseline, honest)
+    assert (attack.killed_by, attack.stage) == ({"test_difference": ["test"]}, "revealed")

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from harness.core.errors import UsageError
-from harness.engines.engine import find_engine
+from harness.engines.engine import Engine, find_engine
+from harness.experiment.exploration import explore
 from harness.grade import processes
 from harness.grade.grading import grade_suite
 from harness.grade.plan import GradingPlan, plan_grading
@@ -21,6 +22,7 @@ from harness.runs.cache import open_cache
 from harness.sandbox.limits import Limits
 from tests.harness.bundled import CATALOGUE
 from tests.harness.command import harness
+from tests.harness.small_suite import SUITE
 from tests.suites import PLUGIN
 
 SUITES = Path(__file__).parents[2] / "suites"
@@ -32,51 +34,11 @@ BREAKS = (
     "tape-gradient-in-target-shape"  # cannot be swapped
 )
 
-SUITE = """
-import unittest
-import numpy as np
-import pytest
-from minigrad import tensor
 
-
-@pytest.fixture(scope="module")
-def product():
-    a, b = tensor([1.0, 2.0], requires_grad=True), tensor([3.0, 4.0], requires_grad=True)
-    (a * b).sum().backward()
-    return a, b
-
-
-def test_only_the_fixture_is_asked_for(product):
-    pass
-
-
-def test_mul(product):
-    assert product[0].grad.tolist() == [3.0, 4.0]
-
-
-@pytest.mark.parametrize("n", [1, 3])
-def test_sub(n):
-    a = tensor(np.ones(n), requires_grad=True)
-    (1 - a).sum().backward()
-    assert a.grad.tolist() == [-1.0] * n
-
-
-class TestAdd(unittest.TestCase):
-    def test_broadcast(self):
-        a = tensor(np.ones(3), requires_grad=True)
-        (a + np.ones((4, 3))).sum().backward()
-        self.assertEqual(a.grad.shape, (3,))
-
-
-@pytest.mark.xfail
-def test_that_fails_anyway():
-    assert tensor(2.0).exp().item() == 0
-"""
-
-
-def plan(selection: str = BREAKS, **options: Any) -> GradingPlan:
+def plan(selection: str = BREAKS, engine: Engine | None = None, **options: Any) -> GradingPlan:
     options = {"correct": (), "seed": b"secret", "limits": Limits(600.0, 30)} | options
-    return plan_grading(CATALOGUE, find_engine(), open_cache(), selection=selection, **options)
+    engine = engine or find_engine()
+    return plan_grading(CATALOGUE, engine, open_cache(), selection=selection, **options)
 
 
 def write(folder: Path, **files: str) -> Path:
@@ -115,6 +77,81 @@ def test_a_suite_is_graded_as_the_plugin_runs_it(report: SuiteReport) -> None:
     assert by["mul-swapped-operands"] == ["test_small.py::test_mul"]
     assert by["sub-sign"][0] in ("test_small.py::test_sub[1]", "test_small.py::test_sub[3]")
     assert (report.killed, report.of, report.score) == (3, 6, 50.0)
+
+
+STATIC = """
+import ast
+import inspect
+import sys
+import textwrap
+import types
+from pathlib import Path
+
+import numpy as np
+import minigrad
+
+FUNCTIONS = [
+    item
+    for name, module in sorted(sys.modules.items()) if name.partition(".")[0] == "minigrad"
+    for item in vars(module).values() if isinstance(item, types.FunctionType)
+    if item.__module__ == name and "<" not in item.__qualname__
+] + [item for item in vars(minigrad.Tensor).values() if isinstance(item, types.FunctionType)]
+
+
+def use():
+    a = minigrad.tensor(np.ones(3), requires_grad=True)
+    (a + np.ones((4, 3))).sum().backward()
+    (1 - a).sum().backward()
+    return a
+
+
+def test_the_source_of_every_function():
+    use()
+    for function in FUNCTIONS:
+        source = inspect.getsource(function)
+        assert f"def {function.__name__}(" in source
+        assert ast.parse(textwrap.dedent(source))
+        assert source in Path(inspect.unwrap(function).__code__.co_filename).read_text()
+
+
+def test_the_rule_of_sub_has_a_minus():
+    use()
+    rule = minigrad.elementwise.sub(np.ones(2), np.ones(2))[1]
+    assert "-g" in inspect.getsource(rule)
+
+
+def test_shape():
+    assert use().grad.shape == (3,)
+"""
+
+
+def test_tests_that_read_the_source_are_neither_rewarded_nor_punished(tmp_path: Path) -> None:
+    write(tmp_path, test_static=STATIC)
+    report = grade_suite(
+        tmp_path, plan("sub-sign,skip-unbroadcast", correct=["order-by-counting-children"])
+    )
+    assert (report.gradable, report.reason, report.tests) == (True, "", 3)
+    assert [(result.fate, result.by) for result in report.breaks] == [
+        ("killed", ["test_static.py::test_shape"]),
+        ("survived", []),
+    ]
+
+
+WITH_LIB = """
+def test_product(lib):
+    a, b = (lib.tensor([x], requires_grad=True) for x in (2.0, 5.0))
+    (a * b).backward()
+    assert a.grad[0] == 5.0
+"""
+
+
+def test_a_test_takes_any_engine_as_lib(tmp_path: Path) -> None:
+    engine = Path(__file__).parents[2] / "engines" / "closures.py"
+    found = explore(str(engine), open_cache(), CATALOGUE.conventions).engine
+    write(tmp_path, test_lib=WITH_LIB)
+    report = grade_suite(tmp_path, plan("mul-swapped-operands,mul-ignore-upstream", found))
+    fates = {result.break_: result.fate for result in report.breaks}
+    assert fates == {"mul-swapped-operands": "killed", "mul-ignore-upstream": "survived"}
 
 
 def test_what_cannot_be_swapped_is_loaded_by_another_process(report: SuiteReport) -> None:

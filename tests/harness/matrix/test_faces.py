@@ -16,7 +16,7 @@ from harness.matrix.records import Difference, FalseAlarm, Matrix
 from harness.report.json import to_json
 from harness.report.junit import write_junit
 from harness.report.matrix_markdown import to_markdown, write_markdown
-from harness.report.matrix_terminal import Progress, show_accepted, show_matrix
+from harness.report.matrix_terminal import show_accepted, show_matrix
 from tests.harness.matrix.made import diagnostic, evaluation, evaluations, seen
 
 MISSING = {"torch": "torch is not installed: get it"}
@@ -193,13 +193,6 @@ def test_accepted_files_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "accepted: breaks/matrix.toml\n" in out
     assert "nothing to accept" in out
-
-
-def test_progress_is_for_terminals_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress(3) as progress:
-        progress.watch(2, "a-break")
-    assert progress.done == 2
-    assert capsys.readouterr() == ("", "")
 
 
 # ----- Markdown ------------------------------------------------------------------------------

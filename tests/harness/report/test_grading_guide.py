@@ -27,16 +27,7 @@ SCRIPTS = {
 
 FEW = "--select sub-sign,tanh-uses-input --correct sub-is-add-of-neg"
 
-STRONG = """
-import numpy as np
-from minigrad import tensor
-
-
-def test_sub():
-    a = tensor(np.ones(3), requires_grad=True)
-    (1 - a).sum().backward()
-    assert a.grad.tolist() == [-1.0] * 3
-"""
+(STRONG,) = (text for language, text in BLOCKS if language == "python")
 
 WRONG = "def test_wrong():\n    assert 1 == 2\n"
 
