@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -48,8 +49,10 @@ class Background(Generic[Result]):
         """The first version of the result, if the function has given one."""
         self.done = 0
         """The number of runs that have ended."""
-        self.last = ""
-        """The library and the probe of the last one."""
+        self.library = ""
+        """The library that is being loaded, or in which the last run ended."""
+        self.probe = ""
+        """The probe of the last run; empty while the library is being loaded."""
         self._function = function
         self._results: list[Result] = []
         self._error: BaseException | None = None
@@ -68,6 +71,18 @@ class Background(Generic[Result]):
             raise self._error
         return self._results[0]
 
+    @property
+    def progress(self) -> Message:
+        """How many runs have ended, and what is being done."""
+        if not self.library:
+            return message("Running ...")
+        if not self.probe:
+            return message(
+                "Running ... {done} done, loading {library}", done=self.done, library=self.library
+            )
+        last = f"{self.library}: {self.probe}"
+        return message("Running ... {done} done, {last}", done=self.done, last=last)
+
     def _call(self) -> None:
         from harness.runs.isolated import watching  # slow to import
 
@@ -81,7 +96,7 @@ class Background(Generic[Result]):
         self.first = first
 
     def _count(self, library: str, probe: str) -> None:
-        self.done, self.last = self.done + 1, f"{library}: {probe}"
+        self.done, self.library, self.probe = self.done + bool(probe), library, probe
 
 
 @dataclass(frozen=True)
@@ -226,18 +241,18 @@ class Session:
             while background.is_running():
                 if first and background.first is not None:
                     return background.first
-                if background.done:
-                    line = console.say(
-                        "Running ... {done} done, {last}",
-                        done=str(background.done),
-                        last=background.last,
-                    )
-                    status.update(line)
+                status.update(console.say(background.progress))
         return background.result()
 
     def run(self, function: Callable[[], Result]) -> Result:
         """Return what the function returns; on a terminal, show how many of its runs are done."""
         return function() if self.json else self.wait(Background(lambda _: function()))
+
+    def each(self, items: Iterable[Result]) -> Iterator[Result]:
+        """Yield the items; until the next one comes, show on a terminal how many runs are done."""
+        iterator = iter(items)
+        while item := self.run(lambda: list(islice(iterator, 1))):
+            yield item[0]
 
     def show(self, report: object, **details: object) -> None:
         """Print a report: as JSON, or with the renderer of its kind."""
