@@ -154,6 +154,8 @@ class Report(msgspec.Struct, frozen=True):
     """Where it hides, in the page's words."""
     invariant: str = ""
     """The last assertion of the page's invariant."""
+    blind_to: list[str] = []
+    """The silently wrong probes on which that assertion holds, if it can be evaluated on probes."""
     questions: list[QuestionReport] = []
     """The page's questions, if its own probes ran on the reference engine without a variant."""
     in_place: list[InPlaceRun] = []

@@ -1,7 +1,11 @@
-"""The report on one run (outcome, verdicts, evidence), and on what a page claims about all."""
+"""The report on one run (outcome, verdicts, evidence), and on what a page claims about all.
+
+Also to which runs the page's assertion is blind.
+"""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from harness.answer_key.divergence import first_divergence
@@ -13,7 +17,7 @@ from harness.core.report import ClaimReport, RunReport
 from harness.core.rounding import margin
 from harness.core.run import Array, Digest, Run, TraceStep
 from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
-from harness.experiment.baseline import CleanRun
+from harness.experiment.baseline import CleanRun, Pair
 from harness.pages.page import Page
 
 
@@ -205,3 +209,59 @@ def _compare_claim(name: str, claim: str, runs: Sequence[RunReport]) -> ClaimRep
     agrees = bool(catches) == (claim == "caught_by")
     silent = message("silent on every probe")
     return ClaimReport(name, claim, agrees, catches[0] if catches else silent)
+
+
+# ----- What the page's assertion cannot see -----
+
+
+def blind_probes(
+    assertion: str, broken: Mapping[Pair, Run], clean: Mapping[Pair, Run], silent: Collection[Pair]
+) -> list[str]:
+    """Return the probes with silent runs on which an assertion about any leaf holds all the same.
+
+    It is about any leaf if it compares nothing but gradients, shapes and dtypes of leaves, like
+    `assert x.grad.shape == x.shape`: then it is evaluated for every leaf of a run for which it
+    holds on the unbroken engine. Other assertions are about the program of the page's invariant,
+    and not about its probes; then nothing is returned, and neither are probes that keep a log.
+    """
+    holds = dict[str, bool]()
+    for pair in silent:
+        probe, leaves = pair[0], broken[pair].leaves
+        checked = [name for name in leaves if _holds(assertion, clean[pair], name)]
+        if checked:
+            all_hold = all(_holds(assertion, broken[pair], name) for name in checked)
+            holds[probe] = holds.get(probe, True) and all_hold
+    return [probe for probe, blind in holds.items() if blind]
+
+
+def _holds(assertion: str, run: Run, leaf: str) -> bool:
+    """Whether an assertion holds if each name in it stands for this leaf of the run."""
+    (statement,) = ast.parse(assertion).body
+    match statement:
+        case ast.Assert(test=ast.Compare(left=left, ops=[operator], comparators=[right])):
+            try:
+                first, second = _value(left, run, leaf), _value(right, run, leaf)
+            except LookupError:
+                return False
+            match operator, second:
+                case ast.Eq(), _:
+                    return first == second
+                case ast.IsNot(), None:
+                    return first is not None
+    return False
+
+
+def _value(node: ast.expr, run: Run, leaf: str) -> object:
+    """Return a shape, a dtype, a gradient or None; raises LookupError for anything else."""
+    match node:
+        case ast.Constant(value=None):
+            return None
+        case ast.Tuple(elts=items):
+            return tuple(_value(item, run, leaf) for item in items)
+        case ast.Attribute(value=ast.Name(), attr="grad"):
+            return run.gradients[leaf]
+        case ast.Attribute(value=owner, attr="shape" | "dtype" as name):
+            array = run.leaves[leaf] if isinstance(owner, ast.Name) else _value(owner, run, leaf)
+            if isinstance(array, Array):
+                return getattr(array, name)
+    raise LookupError

@@ -22,7 +22,13 @@ from harness.core.vocabulary import Outcome, headline
 from harness.diagnostics import Observation
 from harness.engines.engine import Engine
 from harness.experiment.baseline import Baseline, CleanRun, Pair
-from harness.experiment.description import compare_claims, describe, describe_unreached, explain
+from harness.experiment.description import (
+    blind_probes,
+    compare_claims,
+    describe,
+    describe_unreached,
+    explain,
+)
 from harness.experiment.patching import Experiment
 from harness.pages.page import Page
 from harness.pages.probe import Probe
@@ -50,6 +56,7 @@ def run_lab(
         "path": _path(runs),
         "in_place": _run_in_place(experiment, baseline, clean),
         "questions": _questions(experiment, runs, clean, judgements),
+        "blind_to": _blind_to(experiment, runs, clean, judgements),
         **experiment.page.advice,
     }
     if announce and not experiment.guards:
@@ -341,6 +348,19 @@ def _questions(
     broken = {(run.probe, run.loss): run for run in runs}
     outcomes = {pair: judgement.outcome for pair, judgement in judgements.items()}
     return [answer_question(question, broken, clean, outcomes) for question in experiment.questions]
+
+
+def _blind_to(
+    experiment: Experiment,
+    runs: Sequence[Run],
+    clean: Mapping[Pair, Run],
+    judgements: Mapping[Pair, Judgement],
+) -> list[str]:
+    """Return the probes that are silently wrong and satisfy the page's assertion."""
+    broken = {(run.probe, run.loss): run for run in runs}
+    silent = [p for p, judgement in judgements.items() if judgement.outcome == "silent-corruption"]
+    assertion = experiment.page.advice.get("invariant", "")
+    return blind_probes(assertion, broken, clean, silent) if assertion else []
 
 
 def _report(

@@ -584,13 +584,22 @@ def _advice(report: Report | TrainingReport, say: Language, label: str) -> Table
     texts = {
         "why": (say("Why"), "" if foreign else say(report.why)),
         "beware": (say("Beware"), "" if foreign else say(report.beware)),
-        "write": (say("Write"), "" if foreign else report.invariant),
+        "write": (say("Write"), "" if foreign else _assertion(report, say)),
     }
     if isinstance(report, Report) and label in ("caught", "missed"):
         caught, missed = _verdicts(report, say)
         texts |= {"caught": (say("Caught"), caught), "missed": (say("Missed"), missed)}
     title, text = texts[label]
     return _labelled(title, text, say) if text else None
+
+
+def _assertion(report: Report | TrainingReport, say: Language) -> str:
+    """Return the check to write, and the silent probes that satisfy it."""
+    blind = report.blind_to if isinstance(report, Report) else ()
+    if not blind:
+        return report.invariant
+    probes = _some(blind, say)
+    return f"{report.invariant}  {say('(blind to: {probes})', probes=probes)}"
 
 
 def _labelled(label: str, text: str, say: Language) -> Table:

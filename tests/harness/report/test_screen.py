@@ -160,6 +160,13 @@ def test_caught_counts_silent_probes_and_names_what_could_not_judge_all() -> Non
     assert row(shown(report_with(runs[2:])), "Caught") == "Caught the error itself"
 
 
+def test_the_check_to_write_says_which_silent_probes_satisfy_it() -> None:
+    runs = [run_of("p", None, "silent-corruption"), run_of("q", None, "crash")]
+    lines = shown(report_with(runs, invariant="assert a", blind_to=["p"]))
+    assert row(lines, "Write") == "Write assert a (blind to: p)"
+    assert row(shown(report_with(runs, invariant="assert a")), "Write") == "Write assert a"
+
+
 def test_the_end_says_what_to_type_next() -> None:
     lines = shown(report_with([run_of("p", None, "crash")]), following="harness break b  (2/2)")
     assert lines[-1] == "Next    harness break b  (2/2)"
