@@ -280,7 +280,7 @@ def show_outcomes(
         console.print(_table(kept, console, report))
     if rest := [row for row in shown_rows if row not in kept]:
         counts = Counter(row.run.outcome for row in rest)
-        each = ", ".join(f"{count} {_word(outcome, say)}" for outcome, count in counts.items())
+        each = ", ".join(table_word(outcome, str(n), say) for outcome, n in counts.items())
         console.print(say("{count} more, see --full: {outcomes}", count=len(rest), outcomes=each))
     for note in notes:
         console.print(note)
@@ -306,8 +306,9 @@ def show_lessons(
         if any(not (prediction.question or prediction.right) for prediction in predictions):
             score = say("{score}; a letter before a row is a prediction that missed", score=score)
         lines["you"] = _labelled(say("You"), score, say)
-    words = "silent-corruption", "disguised-correct", "crash"
-    word = next((w for w in words if any(run.outcome == w for run in report.runs)), "outcomes")
+    outcomes = {run.outcome for run in report.runs}
+    words = (table_word(outcome, "", ENGLISH) for outcome in WORDS if outcome in outcomes)
+    word = next(words, "outcome").strip().lower()  # in English, which any language accepts
     more = [
         say("--full  the whole report    harness explain {word}", word=word),
         say("harness show {page}  the page", page=report.break_),
@@ -469,7 +470,8 @@ def _table(rows: Sequence[_Row], console: Screen, report: Report) -> Text:
         say("input"),
         shortened(engine.name, MOST_OF_A_NAME),
     ]
-    headings += [say("with grad +=")] if in_place else []
+    heading = say(NARROW_HEADING if console.width < NARROW else IN_PLACE_HEADING)
+    headings += [heading] if in_place else []
     widths = [
         max(len(heading), *(row[column].cell_len for row in cells))
         for column, heading in enumerate(headings)
@@ -497,6 +499,11 @@ def _line(cells: Sequence[Text], widths: Sequence[int]) -> Text:
     return line
 
 
+NARROW = 70
+"""Below this width, headings are short."""
+
+IN_PLACE_HEADING, NARROW_HEADING = "with grad +=", "grad +="
+
 MOST_OF_A_NAME = 12
 """The most characters to show of an engine's name."""
 
@@ -512,13 +519,22 @@ LEAST_OF_AN_INPUT = 14
 
 def _cell(outcome: Outcome, say: Language) -> Text:
     sign, style = STYLES[outcome]
-    return Text(f"{sign} {_word(outcome, say)}", style)
+    return Text(table_word(outcome, sign, say), style)
 
 
-def _word(outcome: Outcome, say: Language) -> str:
-    """Return an outcome as one word that fits a column."""
-    words = {"silent-corruption": say("SILENT"), "disguised-correct": say("hidden")}
-    return words.get(outcome, say(outcome))
+WORDS: dict[Outcome, str] = {
+    "silent-corruption": "{mark} SILENT",
+    "disguised-correct": "{mark} hidden",
+    "crash": "{mark} crash",
+}
+"""Outcomes in one word, which fits a column, after a sign or a number."""
+
+
+def table_word(outcome: Outcome, mark: str, say: Language) -> str:
+    """Return an outcome as the table shows it, after a sign or a number."""
+    if outcome in WORDS:
+        return say(WORDS[outcome], mark=mark)
+    return f"{mark} {say(outcome)}"
 
 
 def _result(run: RunReport, say: Language, width: int, *, required: bool) -> Text:
