@@ -264,7 +264,7 @@ class Session:
             show(self.console, report, **details)
 
     def show_next(self, page: Page) -> None:
-        """If the page is on the track, print the command for the page that follows it."""
+        """If the page is on the track, print the command for what follows it."""
         if not self.json and (following := self.following(page)):
             self.console.print(self.console.say("Next on the track: {command}", command=following))
 
@@ -277,10 +277,12 @@ class Session:
         return self.console.say("track: page {number}/{count}", number=number, count=len(track))
 
     def following(self, page: Page) -> str:
-        """Return the command for the page that follows on the track; empty if there is none."""
+        """Return the command for what follows on the track; empty for a page that is not on it."""
         track = list(self.catalogue.track)
-        if page.id not in track[:-1]:
+        if page.id not in track:
             return ""
+        if page.id == track[-1]:
+            return f"harness start  ({self.console.say('what comes after the track')})"
         number = track.index(page.id) + 1
         following = self.page(track[number])
         return f"harness {following.front.kind} {following.id}  ({number + 1}/{len(track)})"

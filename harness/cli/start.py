@@ -54,7 +54,7 @@ def _run(session: Session, page_id: str) -> None:
     except typer.Exit:
         pass
     idea = session.catalogue.track[page_id]
-    console.print(Text.assemble((say("The idea of this page"), "bold"), f"  {say(idea)}"))
+    console.print(Text.assemble(("\n" + say("The idea of this page"), "bold"), f"  {say(idea)}"))
 
 
 def _run_break(session: Session, page_id: str) -> None:
@@ -66,13 +66,13 @@ def _run_break(session: Session, page_id: str) -> None:
 def _run_myth(session: Session, page_id: str) -> None:
     from harness.cli.myth import myth
 
-    myth(page_id, breaks=_folders(session))
+    myth(page_id, lang=session.lang, breaks=_folders(session))
 
 
 def _show_exercise(session: Session, page_id: str) -> None:
     from harness.cli.exercise import exercise
 
-    exercise(page_id, breaks=_folders(session))
+    exercise(page_id, lang=session.lang, breaks=_folders(session))
 
 
 _COMMANDS = {"break": _run_break, "myth": _run_myth, "exercise": _show_exercise}

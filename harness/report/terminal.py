@@ -111,7 +111,7 @@ def show_first_words(
     console.print()
     show_first_section(console, page)
     if changes := page.diffs("minigrad"):
-        _show_code(console, "\n".join(change.text.rstrip() for change in changes))
+        show_code(console, "\n".join(change.text.rstrip() for change in changes), "diff")
 
 
 def show_first_section(console: Console, page: Page) -> None:
@@ -122,10 +122,27 @@ def show_first_section(console: Console, page: Page) -> None:
 
 def show_section(console: Console, heading: str, markdown: str) -> None:
     """Print a section: its heading, and its Markdown indented."""
+    console.print(Text(heading, "bold"))
+    console.print(Padding(_markdown(markdown), (0, 0, 1, 2)))
+
+
+def _markdown(text: str) -> RenderableType:
+    """Return Markdown as it is shown; of a link to a file only the text, since nothing opens it."""
     from rich.markdown import Markdown  # slow to import, and not needed by most commands
 
-    console.print(Text(heading, "bold"))
-    console.print(Padding(Markdown(markdown), (0, 0, 1, 2)))
+    shown = Markdown(text)
+    for token in shown.parsed:
+        kept, closed = [], set[int]()
+        for child in token.children or ():
+            to_file = not str(child.attrs.get("href", "https:")).startswith(("https:", "http:"))
+            if child.type == "link_open" and to_file:
+                closed.add(child.level)
+            elif child.type == "link_close" and child.level in closed:
+                closed.discard(child.level)
+            else:
+                kept.append(child)
+        token.children = kept if token.children is not None else None
+    return shown
 
 
 def show_diff(console: Screen, diff: str, sites: Sequence[SiteReport]) -> None:
@@ -134,17 +151,49 @@ def show_diff(console: Screen, diff: str, sites: Sequence[SiteReport]) -> None:
         where = scope or console.say("the module")
         line = console.say("{file}, line {lines}, in {scope}:", file=file, lines=lines, scope=where)
         console.print(Text(line))
-    _show_code(console, diff)
+    show_code(console, diff, "diff")
 
 
-def _show_code(console: Console, diff: str) -> None:
-    if console.is_terminal:
-        from rich.syntax import Syntax  # slow to import, and not needed for pipes
+CONTINUED = "↪ "
+"""The mark before the rest of a line of code that is wider than the window."""
 
-        code = Syntax(diff.rstrip(), "diff", theme="ansi_dark", background_color="default")
-        console.print(Padding(code, (0, 0, 1, 0)))
-    else:
-        console.print(diff, soft_wrap=True)
+
+def show_code(console: Console, code: str, lexer: str, indent: int = 0) -> None:
+    """Print code and an empty line: in colour on a terminal, where marks show wrapped lines."""
+    if not console.is_terminal:
+        console.print(Text(textwrap.indent(code.rstrip(), " " * indent)), soft_wrap=True)
+        console.print()
+        return
+    from rich.syntax import Syntax  # slow to import, and not needed for pipes
+
+    text = Syntax(code, lexer, theme="ansi_dark", background_color="default").highlight(code)
+    text.rstrip()
+    mark = encodable(console, CONTINUED, "> ")
+    for line in text.split("\n"):
+        cuts = _cuts(line.plain, console.width - indent, len(mark))
+        for number, part in enumerate(line.divide(cuts)):
+            console.print(Text(" " * indent + mark * bool(number)).append_text(part))
+    console.print()
+
+
+def _cuts(line: str, width: int, mark: int) -> list[int]:
+    """Return where to cut a line of code, after a space if possible; a mark is before the rest."""
+    cuts, start, room = [], 0, max(width, 2 * mark)
+    while len(line) - start > room:
+        space = line.rfind(" ", start + room // 2, start + room)
+        start = space + 1 if space >= 0 else start + room
+        room = max(width, 2 * mark) - mark
+        cuts.append(start)
+    return cuts
+
+
+def encodable(console: Console, text: str, instead: str) -> str:
+    """Return the text if the console's encoding has its characters, and otherwise the other one."""
+    try:
+        text.encode(console.encoding)
+    except UnicodeEncodeError:
+        return instead
+    return text
 
 
 def places(sites: Sequence[SiteReport]) -> Iterator[tuple[str, str, str]]:
@@ -776,8 +825,6 @@ def _comparison(report: Report, say: Language) -> Text:
 
 def show_page(console: Screen, page: Page, *, translated: bool = False) -> None:
     """Print a whole page; if the language is not English, say if it is not translated."""
-    from rich.markdown import Markdown  # slow to import
-
     say, front = console.say, page.front
     about = say(
         "{page}  {kind}, {family}, level {level}",
@@ -789,4 +836,4 @@ def show_page(console: Screen, page: Page, *, translated: bool = False) -> None:
     console.print(Text(about, "dim"))
     if say.code != ENGLISH.code and not translated:
         console.print(Text(say("This page is not translated."), "dim"))
-    console.print(Markdown(page.body))
+    console.print(_markdown(page.body))

@@ -401,3 +401,18 @@ def test_the_options_of_an_exercise_exclude_each_other(tmp_path: Path) -> None:
     both = harness("exercise", "squares-only", str(file), "--hint")
     assert both.returncode == 2
     assert "FILE and --hint cannot be combined" in both.stderr
+
+
+def test_after_the_last_page_of_the_track_the_next_command_is_named() -> None:
+    session = Session()
+    first, last = CATALOGUE.page(TRACK[0]), CATALOGUE.page(TRACK[-1])
+    assert session.following(first).startswith(f"harness break {TRACK[1]}  (2/")
+    assert session.following(last) == "harness start  (what comes after the track)"
+    assert session.following(CATALOGUE.page("sub-sign")) == ""
+
+
+def test_the_track_is_in_one_language() -> None:
+    read(*TRACK[:2], *TRACK[3:])
+    done = dialogue(["start", "--lang", "es"], [CTRL_D])
+    assert "El programa" in done.lines
+    assert "The program" not in done.lines
