@@ -29,6 +29,21 @@ class EngineReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """The variant of minigrad whose expected outcomes it is compared with."""
 
 
+class Numbers(msgspec.Struct, frozen=True):
+    """The numbers of a small array, or of a series, to be drawn."""
+
+    shape: tuple[int, ...]
+    values: list[float]
+    """In the order of rows; null in JSON for a number that is not finite."""
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """What the broken engine gives, beside what is correct."""
+
+    actual: Numbers
+    expected: Numbers
+
+
 class RunReport(msgspec.Struct, frozen=True):
     """What the break did to one probe under one loss, and which diagnostics caught it.
 
@@ -67,6 +82,10 @@ class RunReport(msgspec.Struct, frozen=True):
     after a time limit."""
     declined: dict[str, Message] = {}
     """The diagnostics that looked at this run but could not judge it, with the reason."""
+    array: Comparison | None = None
+    """The array that differs, if it has at most two axes of at most eight entries."""
+    losses: Comparison | None = None
+    """The loss at the steps of a training run that is silently wrong, at most 64 of them."""
 
 
 class ClaimReport(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from harness.answer_key.fingerprint import fingerprint
 from harness.answer_key.outcome import Judgement, stage_of
 from harness.core.errors import PageError
 from harness.core.message import Message, joined, message
-from harness.core.report import ClaimReport, RunReport
+from harness.core.report import ClaimReport, Comparison, Numbers, RunReport
 from harness.core.rounding import margin
 from harness.core.run import Array, Digest, Run, TraceStep
 from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
@@ -101,20 +101,24 @@ def _margins(caught: Mapping[str, Alarm], clean: Mapping[str, Verdict]) -> dict[
 
 
 def explain(
+    run: Run,
     judgement: Judgement,
     key: CleanRun,
     broken: Sequence[TraceStep] | None,
     clean: Sequence[TraceStep] | None,
     constants: Collection[float] = (),
-) -> dict[str, Message | None]:
-    """Return what a wrong array looks like, and where the backward walk first went wrong.
+) -> dict[str, Message | Comparison | None]:
+    """Return what a wrong array looks like, where the backward walk first went wrong, and pictures.
 
     The keys are fields of `RunReport`. `broken` and `clean` are the recorded walks, if any.
     `constants` are those of the probe and the patch: one may be the cause of a wrong factor.
     """
-    evidence: dict[str, Message | None] = {}
+    evidence: dict[str, Message | Comparison | None] = {}
     leaves = key.run.leaves
+    if judgement.outcome == "silent-corruption":
+        evidence["losses"] = _losses(run, key.run)
     if judgement.arrays:
+        evidence["array"] = _small(judgement.arrays)
         actual, expected = (array.numpy() for array in judgement.arrays)
         constants = {*constants, *_few_values(leaves)}
         evidence["fingerprint"] = fingerprint(
@@ -124,6 +128,38 @@ def explain(
         divergence = first_divergence(broken, clean, _leaf_names(clean, leaves))
         evidence |= {"first_divergence": divergence} if divergence else {}
     return evidence
+
+
+LONGEST_AXIS, MOST_STEPS = 8, 64
+"""The longest axis of an array that is drawn, and the most steps of a series."""
+
+
+def _small(arrays: tuple[Array, Array]) -> Comparison | None:
+    """Return the actual and the expected array, if both are small, real and flat enough."""
+    both = [array.numpy() for array in arrays]
+    if max(a.size for a in both) < 2:  # the evidence already says it all
+        return None
+    for array in both:
+        fits = array.ndim <= 2 and array.size and max(array.shape, default=1) <= LONGEST_AXIS
+        if not fits or array.dtype.kind == "c":
+            return None
+    actual, expected = (Numbers(a.shape, a.astype(float).ravel().tolist()) for a in both)
+    return Comparison(actual, expected)
+
+
+def _losses(run: Run, clean: Run) -> Comparison | None:
+    """Return the losses of both logs at the same steps; None if there are not at least two."""
+    series = [
+        [float(step["loss"].numpy()) for step in log if "loss" in step and not step["loss"].shape]
+        for log in (run.log, clean.log)
+    ]
+    length = min(map(len, series))
+    if length < 2:
+        return None
+    count = min(length, MOST_STEPS)
+    steps = [round(i * (length - 1) / (count - 1)) for i in range(count)]
+    actual, expected = (Numbers((count,), [losses[step] for step in steps]) for losses in series)
+    return Comparison(actual, expected)
 
 
 def _sizes(leaves: Mapping[str, Array]) -> dict[Message, int]:

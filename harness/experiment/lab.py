@@ -76,7 +76,7 @@ def run_lab(
         runs = [run for run in runs if run.probe in names]
     reports = _describe_all(experiment, baseline, runs, judgements, keys)
     if baseline.explain:
-        reports = _explain_all(experiment, baseline, reports, judgements, keys)
+        reports = _explain_all(experiment, baseline, reports, runs, judgements, keys)
     report = _report(experiment, baseline, reports, time.perf_counter() - start)
     return msgspec.structs.replace(report, **known)
 
@@ -303,6 +303,7 @@ def _explain_all(
     experiment: Experiment,
     baseline: Baseline,
     reports: Sequence[RunReport],
+    runs: Sequence[Run],
     judgements: Mapping[Pair, Judgement],
     keys: Mapping[Pair, CleanRun],
 ) -> list[RunReport]:
@@ -311,11 +312,11 @@ def _explain_all(
     broken = baseline.traces(experiment.broken, wrong)
     clean = baseline.traces(experiment.clean.without_sites(), wrong)
     explained = []
-    for report in reports:
+    for report, run in zip(reports, runs, strict=True):
         pair = (report.probe, report.loss)
         constants = experiment.probe(report.probe).numbers | experiment.numbers
         evidence = explain(
-            judgements[pair], keys[pair], broken.get(pair), clean.get(pair), constants
+            run, judgements[pair], keys[pair], broken.get(pair), clean.get(pair), constants
         )
         explained.append(msgspec.structs.replace(report, **evidence))
     return explained

@@ -59,6 +59,7 @@ RENDERERS = [
     ROOT / "report" / "training.py",
     ROOT / "report" / "listing.py",
     ROOT / "report" / "myth.py",
+    ROOT / "report" / "pictures.py",
     ROOT / "report" / "exercise.py",
     ROOT / "report" / "glossary" / "__init__.py",
     ROOT / "cli" / "app.py",
