@@ -168,12 +168,18 @@ def show_code(console: Console, code: str, lexer: str, indent: int = 0) -> None:
 
     text = Syntax(code, lexer, theme="ansi_dark", background_color="default").highlight(code)
     text.rstrip()
-    mark = encodable(console, CONTINUED, "> ")
     for line in text.split("\n"):
-        cuts = _cuts(line.plain, console.width - indent, len(mark))
-        for number, part in enumerate(line.divide(cuts)):
-            console.print(Text(" " * indent + mark * bool(number)).append_text(part))
+        for part in _wrapped(console, line, indent):
+            console.print(part)
     console.print()
+
+
+def _wrapped(console: Console, line: Text, indent: int) -> Iterator[Text]:
+    """Yield a line of code as lines that fit the window, with a mark before the rest of it."""
+    mark = encodable(console, CONTINUED, "> ")
+    cuts = _cuts(line.plain, console.width - indent, len(mark))
+    for number, part in enumerate(line.divide(cuts)):
+        yield Text(" " * indent + mark * bool(number), part.style).append_text(part)
 
 
 def _cuts(line: str, width: int, mark: int) -> list[int]:
@@ -260,11 +266,19 @@ class _Row:
 
     probe: str
     losses: tuple[Loss | None, ...]
-    label: str
+    name: str
+    """What the probe computes, or its name."""
+    loss: str
+    """The loss, in a row for one of several; otherwise empty."""
     run: RunReport
     in_place: Outcome | None
     mark: str
     """What was predicted, if the prediction was wrong; "ok" if it was right."""
+
+    def label(self, width: int | None = None) -> str:
+        """Return the name and the loss; of a long name, only as much as fits the width."""
+        loss = f", {self.loss}" if self.loss else ""
+        return (shortened(self.name, width - len(loss)) if width else self.name) + loss
 
     @property
     def signature(self) -> tuple[object, ...]:
@@ -316,7 +330,7 @@ def show_outcomes(
 ) -> None:
     """Print the change, what it does to each probe, and why: the first 24 lines, with the title."""
     say = console.say
-    change = _change(report, say)
+    change = _change(console, report)
     rows = _rows(report, probes, predictions, say)
     shown_rows = [row for row in rows if row.run.outcome != "not-reached"]
     notes = [*_notes(report, rows, say), *_problems(report, say)]
@@ -359,10 +373,12 @@ def show_lessons(
     words = (table_word(outcome, "", ENGLISH) for outcome in WORDS if outcome in outcomes)
     word = next(words, "outcome").strip().lower()  # in English, which any language accepts
     more = [
-        say("--full  the whole report    harness explain {word}", word=word),
+        say("--full  the whole report"),
+        f"harness explain {word}",
         say("harness show {page}  the page", page=report.break_),
     ]
-    lines["more"] = _labelled(say("More"), "\n".join(more), say)
+    room = console.width - _label_width(say)
+    lines["more"] = _labelled(say("More"), "\n".join(_joined(more, room)), say)
     if following:
         lines["next"] = _labelled(say("Next"), following, say)
     for line in filter(None, lines.values()):
@@ -383,13 +399,14 @@ def show_advice(console: Screen, report: Report | TrainingReport) -> None:
 
 def show_change(console: Screen, change: PatchedEngine | Report) -> None:
     """Print the changed lines of the engine, and where they are."""
-    for line in _change(change, console.say):
+    for line in _change(console, change):
         console.print(line, no_wrap=True, overflow="ellipsis")
     console.print()
 
 
-def _change(report: PatchedEngine | Report, say: Language) -> list[Text]:
-    """Return the changed lines of the engine, with the places; at most about eight lines."""
+def _change(console: Screen, report: PatchedEngine | Report) -> list[Text]:
+    """Return the changed lines of the engine, with the places; few lines in a wide window."""
+    say = console.say
     blocks = changed_blocks(report.diff)
     lines: list[Text] = []
     others: list[str] = []
@@ -401,7 +418,8 @@ def _change(report: PatchedEngine | Report, say: Language) -> list[Text]:
             continue
         lines.append(Text(place))
         for row in code[:MOST_OF_A_CHANGE]:
-            lines.append(Text(f"  {row}", "red" if row.startswith("-") else "green"))
+            code_line = Text(row, "red" if row.startswith("-") else "green")
+            lines += _wrapped(console, code_line, indent=2)
         if len(code) > MOST_OF_A_CHANGE:
             more = len(code) - MOST_OF_A_CHANGE
             lines.append(Text(f"  {say('... {count} more lines, see --full', count=more)}"))
@@ -460,11 +478,11 @@ def _rows(
         alike = [runs] if len(ends) == 1 else [[run] for run in runs]
         for merged in alike:
             run, losses = merged[-1], tuple(run.loss for run in merged)
-            label = labels.get(probe, probe)
-            if len(alike) > 1:
-                label = f"{label}, {say(run.loss or '')}"
+            name = labels.get(probe, probe)
+            loss = say(run.loss or "") if len(alike) > 1 else ""
             mark = _mark(probe, losses, predictions, say)
-            rows.append(_Row(probe, losses, label, run, in_place.get((probe, run.loss)), mark))
+            outcome = in_place.get((probe, run.loss))
+            rows.append(_Row(probe, losses, name, loss, run, outcome, mark))
     return rows
 
 
@@ -508,7 +526,7 @@ def _table(rows: Sequence[_Row], console: Screen, report: Report) -> Text:
     cells = [
         [
             *([Text(row.mark)] if marked else []),
-            Text(row.label),
+            Text(row.label()),
             _cell(row.run.outcome, say),
             *([_cell(row.in_place, say) if row.in_place else Text()] if in_place else []),
         ]
@@ -526,30 +544,38 @@ def _table(rows: Sequence[_Row], console: Screen, report: Report) -> Text:
         for column, heading in enumerate(headings)
     ]
     last, label = say("what comes out"), headings.index(say("input"))
-    rest = console.width - sum(widths) - GAP * len(widths)
+    gap = 1 if console.width < NARROW else GAP
+    rest = console.width - sum(widths) - gap * len(widths)
+    cut = 0
     if rest < ENOUGH_FOR_A_RESULT:  # a narrow window
         cut = min(ENOUGH_FOR_A_RESULT - rest, max(0, widths[label] - LEAST_OF_AN_INPUT))
-        widths[label], rest = widths[label] - cut, rest + cut
+    room = rest + cut
+    results = [_result(row.run, say, room, required=not engine.foreign) for row in rows]
+    longest = max(len(last), *(result.cell_len for result in results))
+    cut = max(0, min(cut, longest - rest))  # what the results do not need
+    widths[label], rest = widths[label] - cut, rest + cut
     lines = [[*map(Text, headings), Text(last)]]
-    for row, shown in zip(rows, cells, strict=True):
-        lines.append([*shown, _result(row.run, say, rest, required=not engine.foreign)])
-    return Text("\n", no_wrap=True).join(_line(line, [*widths, max(rest, 1)]) for line in lines)
+    for row, shown, result in zip(rows, cells, results, strict=True):
+        shown[label] = Text(row.label(widths[label]))
+        lines.append([*shown, result])
+    widths.append(max(rest, 1))
+    return Text("\n", no_wrap=True).join(_line(line, widths, gap) for line in lines)
 
 
-def _line(cells: Sequence[Text], widths: Sequence[int]) -> Text:
+def _line(cells: Sequence[Text], widths: Sequence[int], gap: int) -> Text:
     """Return cells side by side, each cut or padded to its width."""
     padded = []
     for cell, width in zip(cells, widths, strict=True):
         fitted = cell.copy()
         fitted.truncate(width, overflow="ellipsis", pad=True)
         padded.append(fitted)
-    line = Text(" " * GAP).join(padded)
+    line = Text(" " * gap).join(padded)
     line.rstrip()
     return line
 
 
 NARROW = 70
-"""Below this width, headings are short."""
+"""Below this width, headings are short and columns close together."""
 
 IN_PLACE_HEADING, NARROW_HEADING = "with grad +=", "grad +="
 
@@ -595,17 +621,19 @@ def _result(run: RunReport, say: Language, width: int, *, required: bool) -> Tex
         text = say("the page says {outcome}", outcome=say(run.expected or ""))
         return Text(text, "bold red")
     hidden = run.outcome == "disguised-correct" and run.stage in ("not-infected", "not-propagated")
-    text = say(brief(run.why if hidden else run.evidence))
-    if len(text) <= width or run.outcome != "silent-corruption":
-        return Text(text)
+    texts = [say(brief(run.why if hidden else run.evidence))]
     kinds = {
-        "shape": say("wrong shape"),
-        "dtype": say("wrong dtype"),
-        "non-finite": say("NaN or infinite values"),
-        "value": say("right shape, wrong values"),
-        "state": say("wrong state"),
+        "shape": (say("wrong shape"),),
+        "dtype": (say("wrong dtype"),),
+        "non-finite": (say("NaN or infinite values"), say("not finite")),
+        "value": (say("right shape, wrong values"), say("wrong values")),
+        "state": (say("wrong state"),),
     }
-    return Text(kinds.get(run.kind or "", text))
+    if run.outcome == "silent-corruption":
+        texts += kinds.get(run.kind or "", ())
+    elif run.outcome == "disguised-correct":
+        texts.append(say("right"))
+    return Text(next((text for text in texts if len(text) <= width), texts[-1]))
 
 
 def brief(sentence: Message) -> Message:
@@ -667,10 +695,30 @@ def _assertion(report: Report | TrainingReport, say: Language) -> str:
     return f"{report.invariant}  {say('(blind to: {probes})', probes=probes)}"
 
 
-def _labelled(label: str, text: str, say: Language) -> Table:
+def _joined(parts: Sequence[str], width: int) -> list[str]:
+    """Return parts as lines, with as many in a line as fit, so that none is wrapped."""
+    lines = [parts[0]]
+    for part in parts[1:]:
+        if len(lines[-1]) + len(BETWEEN) + len(part) <= width:
+            lines[-1] += BETWEEN + part
+        else:
+            lines.append(part)
+    return lines
+
+
+BETWEEN = "    "
+"""What is between two commands in a line."""
+
+
+def _label_width(say: Language) -> int:
+    """Return the columns of a label and of the space after it."""
     labels = say("Why"), say("Beware"), say("Caught"), say("Missed"), say("Write"), say("Next")
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column(width=max(map(len, labels)), no_wrap=True)
+    return max(map(len, labels)) + GAP
+
+
+def _labelled(label: str, text: str, say: Language) -> Table:
+    table = Table(box=None, show_header=False, padding=(0, GAP, 0, 0), pad_edge=False)
+    table.add_column(width=_label_width(say) - GAP, no_wrap=True)
     table.add_column()
     table.add_row(Text(label, "bold"), Text(text))
     return table

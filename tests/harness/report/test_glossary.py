@@ -88,21 +88,20 @@ def test_every_word_of_a_report_is_explained(say: Language) -> None:
     runs = [run_of("p", None, outcome, caught_by=["shape"]) for outcome in outcomes]
     runs.append(run_of("p", None, "silent-corruption", missed_by=["dtype"]))
     prediction = Prediction("a", "p", None, "crash", "crash", right=True)
-    for width in (60, 80):
-        console = Screen(record=True, width=width, force_terminal=False)
-        console.say = say
-        advice = {"why": "w", "beware": "b", "invariant": "assert a"}
-        report = report_with(runs, in_place=in_place, **advice)
-        show_report(console, report, [], predictions=[prediction], following="harness break b")
-        lines = console.export_text().splitlines()
-        labels = [line.split("  ")[0] for line in lines if line[:1].isupper()]
-        (table,) = [line for line in lines if "minigrad  " in line]
-        words = re.split(r"\s{2,}", table.strip())
-        words += [w for line in lines for w in re.findall(r"[≠=✗~] (\S+(?: \S+)*)  ", line)]
-        assert len(set(labels)) >= 8
-        assert len(set(words)) >= 7
-        for word in {*labels, *words} - {"minigrad"}:
-            assert find_entry(word, say).text
+    console = Screen(record=True, width=80, force_terminal=False)
+    console.say = say
+    advice = {"why": "w", "beware": "b", "invariant": "assert a"}
+    report = report_with(runs, in_place=in_place, **advice)
+    show_report(console, report, [], predictions=[prediction], following="harness break b")
+    lines = console.export_text().splitlines()
+    labels = [line.split("  ")[0] for line in lines if line[:1].isupper()]
+    (table,) = [line for line in lines if "minigrad  " in line]
+    words = re.split(r"\s{2,}", table.strip())
+    words += [w for line in lines for w in re.findall(r"[≠=✗~] (\S+(?: \S+)*)  ", line)]
+    assert len(set(labels)) >= 8
+    assert len(set(words)) >= 7
+    for word in {*labels, *words} - {"minigrad"}:
+        assert find_entry(word, say).text
 
 
 @pytest.mark.parametrize(
