@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from harness.core.message import Message
+from harness.core.message import EMPTY, Message
 from harness.core.vocabulary import Loss, Outcome, Stage
 
 
@@ -82,10 +82,18 @@ class RunReport(msgspec.Struct, frozen=True):
     after a time limit."""
     declined: dict[str, Message] = {}
     """The diagnostics that looked at this run but could not judge it, with the reason."""
+    inside: Message = EMPTY
+    """Why a right result is right although the changed code ran, also if a diagnostic noticed the
+    break; empty if it was not computed."""
     array: Comparison | None = None
     """The array that differs, if it has at most two axes of at most eight entries."""
     losses: Comparison | None = None
     """The loss at the steps of a training run that is silently wrong, at most 64 of them."""
+
+    @property
+    def reason(self) -> Message:
+        """What shows the outcome, or why a right result is right."""
+        return self.evidence if self.inside == EMPTY else self.inside
 
 
 class ClaimReport(msgspec.Struct, frozen=True):

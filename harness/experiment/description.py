@@ -12,7 +12,7 @@ from harness.answer_key.divergence import first_divergence
 from harness.answer_key.fingerprint import fingerprint
 from harness.answer_key.outcome import Judgement, stage_of
 from harness.core.errors import PageError
-from harness.core.message import Message, joined, message
+from harness.core.message import EMPTY, Message, joined, message
 from harness.core.report import ClaimReport, Comparison, Numbers, RunReport
 from harness.core.rounding import margin
 from harness.core.run import Array, Digest, Run, TraceStep
@@ -60,6 +60,9 @@ def describe(
         verdicts = {}
     caught = {name: v for name, v in alarms.items() if not isinstance(key.verdicts[name], Alarm)}
     stage, why = stage_of(judgement.outcome, run.trail, trail, list(caught), cancelled=cancelled)
+    inside = EMPTY
+    if judgement.outcome == "disguised-correct":
+        _, inside = stage_of(judgement.outcome, run.trail, trail, (), cancelled=cancelled)
     return RunReport(
         probe=run.probe,
         loss=run.loss,
@@ -68,6 +71,7 @@ def describe(
         evidence=judgement.evidence,
         stage=stage,
         why=why,
+        inside=inside,
         fingerprint=None,
         first_divergence=judgement.first_divergence,
         better_than_correct=judgement.better_than_correct,

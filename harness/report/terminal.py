@@ -620,8 +620,7 @@ def _result(run: RunReport, say: Language, width: int, *, required: bool) -> Tex
     if run.agrees is False and required:
         text = say("the page says {outcome}", outcome=say(run.expected or ""))
         return Text(text, "bold red")
-    hidden = run.outcome == "disguised-correct" and run.stage in ("not-infected", "not-propagated")
-    texts = [say(brief(run.why if hidden else run.evidence))]
+    texts = [say(brief(run.reason))]
     kinds = {
         "shape": (say("wrong shape"),),
         "dtype": (say("wrong dtype"),),
