@@ -12,6 +12,14 @@ nox.options.default_venv_backend = "none"
 nox.options.sessions = ["lint", "types", "imports", "tests"]
 nox.options.error_on_external_run = False
 
+CALLERS = (
+    *("core", "pages", "report", "cli/test_cli.py", "learn/test_database.py", "runs/test_cache.py"),
+    *("matrix/test_command.py", "matrix/test_cover.py", "training/test_statistics.py"),
+    *("patch/test_patch_application.py", "patch/test_patch_portable.py"),
+    "patch/test_patch_statements.py",
+)
+"""The tests of the code that calls the libraries whose lowest versions are tested."""
+
 
 @nox.session
 def lint(session: nox.Session) -> None:
@@ -55,10 +63,10 @@ def lowest(session: nox.Session) -> None:
     session.run("harness", "break", "skip-unbroadcast", "--no-predict", silent=True)
     session.run("harness", "check", "skip-unbroadcast")
     session.run("harness", "matrix", "skip-unbroadcast", silent=True)
-    rooms = ("core", "engines", "matrix", "pages", "patch", "report", "cli/test_cli.py")
+    tests = [f"tests/harness/{place}" for place in CALLERS]
     # The browser is the same for all versions.
     options = ("--ignore=tests/harness/report/html/test_browser.py", *session.posargs)
-    session.run("pytest", *(f"tests/harness/{room}" for room in rooms), *options)
+    session.run("pytest", *tests, *options)
 
 
 @nox.session

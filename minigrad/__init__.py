@@ -5,12 +5,13 @@ Read `types`, then `tensor`, which is the core, then `broadcasting` and `element
 the rest. There are no circular imports.
 """
 
-from minigrad import checkpoint, data, losses, metrics, nn, optim
+from minigrad import checkpoint, data, losses, metrics, models, nn, optim
 from minigrad.broadcasting import unbroadcast
 from minigrad.functions import (
     cat,
     concatenate,
     einsum,
+    fake_quantize_per_tensor_affine,
     gelu,
     grad,
     maximum,
@@ -32,12 +33,14 @@ __all__ = [
     "concatenate",
     "data",
     "einsum",
+    "fake_quantize_per_tensor_affine",
     "gelu",
     "grad",
     "losses",
     "maximum",
     "metrics",
     "minimum",
+    "models",
     "nn",
     "no_grad",
     "optim",

@@ -69,6 +69,21 @@ def gelu(input: Tensor, approximate: Literal["none", "tanh"] = "none") -> Tensor
     return apply(elementwise.gelu_tanh if approximate == "tanh" else elementwise.gelu, input)
 
 
+def fake_quantize_per_tensor_affine(
+    input: Tensor, scale: float, zero_point: int, quant_min: int, quant_max: int
+) -> Tensor:
+    """Round to multiples of `scale`, of which there are `quant_max - quant_min + 1`.
+
+    The integers are `quant_min` to `quant_max`, and `zero_point` stands for 0. The slope is 1
+    inside the range, where the true one is 0, and 0 outside. Source: Bengio et al., Estimating or
+    Propagating Gradients Through Stochastic Neurons for Conditional Computation, 2013.
+    """
+    low, high = quant_min - zero_point, quant_max - zero_point
+    x = (input / scale).clamp(low - 0.5, high + 0.5)
+    steps = np.clip(np.round(x.data), low, high)
+    return (x + (steps - x.data)) * scale
+
+
 def grad(
     output: Tensor,
     inputs: Tensor | Sequence[Tensor],

@@ -37,6 +37,34 @@ def gather(a: Array, axis: int, index: Array) -> Recorded:
     return getitem(a, tuple(places))
 
 
+def index_add(a: Array, source: Array, axis: int, index: Array) -> Recorded:
+    """`a` with the slices of `source` along `axis` added to those that `index` names, one each.
+
+    A slice that is named several times gets the sum. Raises ValueError if the shapes do not fit.
+    """
+    places: tuple[Any, ...] = (*(slice(None),) * (axis % a.ndim), index)
+    value = a.copy()
+    np.add.at(value, places, source)
+
+    def vjp(g: Array) -> Cotangents:
+        return g, g[places]
+
+    return value, vjp
+
+
+def sort(a: Array, axis: int, order: Array) -> Recorded:
+    """The elements along `axis` in an `order`: the value's element `i` is `a`'s `order[i]`.
+
+    `order` is a permutation along the axis, from `argsort`; the cotangents go back by its inverse.
+    """
+
+    def vjp(g: Array) -> Cotangents:
+        inverse = order.argsort(axis)
+        return (np.take_along_axis(g, inverse, axis),)
+
+    return np.take_along_axis(a, order, axis), vjp
+
+
 def _may_repeat(index: tuple[Any, ...]) -> bool:
     """Whether an element can be picked twice: by arrays of integers; not by slices and masks."""
     return any(np.ndim(part) > 0 and np.asarray(part).dtype != np.bool_ for part in index)

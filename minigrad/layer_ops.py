@@ -98,6 +98,36 @@ def conv2d(x: Array, weight: Array, stride: int, padding: int) -> Recorded:
     return value, vjp
 
 
+def avg_pool2d(x: Array, kernel: int, stride: int, padding: int, counted: bool) -> Recorded:
+    """The mean of each window: (batch, channels, height, width) -> (..., height', width').
+
+    `height' = (height + 2 * padding - kernel) // stride + 1`. The zeros of the padding count as
+    elements only if they are `counted`. Raises ValueError for a kernel larger than the padded
+    image.
+    """
+    frame = ((padding, padding), (padding, padding))
+    padded = np.pad(x, ((0, 0), (0, 0), *frame))
+    inside = np.pad(np.full(x.shape[2:], 1, x.dtype), frame, constant_values=counted)
+
+    def windows(image: Array) -> Array:
+        shape = (kernel, kernel)
+        return sliding_window_view(image, shape, (-2, -1))[..., ::stride, ::stride, :, :]
+
+    count = windows(inside).sum((-2, -1))
+
+    def vjp(g: Array) -> Cotangents:
+        share = g / count
+        dpadded = np.zeros(padded.shape, g.dtype)
+        height, width = share.shape[2:]
+        for i, j in np.ndindex(kernel, kernel):  # the windows overlap, but not in the same (i, j)
+            rows = slice(i, i + stride * height, stride)
+            dpadded[:, :, rows, j : j + stride * width : stride] += share
+        bottom, right = padding + x.shape[2], padding + x.shape[3]
+        return (dpadded[:, :, padding:bottom, padding:right],)
+
+    return windows(padded).sum((-2, -1)) / count, vjp
+
+
 def max_pool2d(x: Array, kernel: int, stride: int) -> Recorded:
     """The largest value in each window: (batch, channels, height, width) -> (..., height', width').
 

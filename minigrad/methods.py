@@ -134,6 +134,14 @@ class Methods:
 
     amax, amin = max, min
 
+    def cumsum(self, dim: int) -> Self:
+        """The sums of the elements so far, along an axis."""
+        return self._apply(reductions.cumsum, axis=dim)
+
+    def cumprod(self, dim: int) -> Self:
+        """The products of the elements so far, along an axis."""
+        return self._apply(reductions.cumprod, axis=dim)
+
     # ----- Scores and probabilities -----
 
     def logsumexp(self, dim: Axis, keepdim: bool = False) -> Self:
@@ -209,6 +217,15 @@ class Methods:
     def gather(self, dim: int, index: Methods | Array) -> Self:
         """One element along axis `dim` for each integer in `index`."""
         return self._apply(indexing.gather, axis=dim, index=np.array(index))
+
+    def index_add(self, dim: int, index: Methods | Array, source: Self | Constant) -> Self:
+        """The tensor plus the slices of `source`, each in the place along `dim` in `index`."""
+        return self._apply(indexing.index_add, self, source, axis=dim, index=np.array(index))
+
+    def sort(self, dim: int = -1) -> tuple[Self, Array]:
+        """The elements in ascending order along an axis, ties as they were, and their indices."""
+        order = self.data.argsort(dim, kind="stable")
+        return self._apply(indexing.sort, axis=dim, order=order), order
 
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
         """Split along an axis into pieces of `split_size`, the last perhaps shorter, or as listed.

@@ -24,6 +24,9 @@ class Optimizer:
     remembers: ClassVar[tuple[str, ...]] = ()
     """The attributes that hold its state: lists with one array for each parameter."""
 
+    step: Callable[[], None]
+    """What a subclass does with the gradients."""
+
     def __init__(self, parameters: Iterable[Tensor], lr: float) -> None:
         """`lr` is the learning rate, the same for all parameters. Raises ValueError for none."""
         self.parameters = list(parameters)
@@ -206,6 +209,47 @@ def scaled_backward(loss: Tensor, parameters: Iterable[Tensor], scale: float = 1
             gradient = scaled / scale
             before = parameter.grad
             parameter.grad = gradient if before is None else before + gradient
+
+
+class GradScaler:
+    """A loss scale that adapts: halved after an overflow, doubled after many steps without one.
+
+    The order is `scale(loss).backward()`, `unscale_`, any clipping, `step`, `update`, as in
+    `torch.amp.GradScaler`. Source: as for `scaled_backward`.
+    """
+
+    def __init__(self, init_scale: float = 2.0**16, growth_interval: int = 2000) -> None:
+        self.factor, self.growth_interval = float(init_scale), growth_interval
+        self.steps, self.unscaled, self.overflowed = 0, False, False
+
+    def scale(self, loss: Tensor) -> Tensor:
+        """Return the loss times the scale."""
+        return loss * self.factor
+
+    def unscale_(self, optimizer: Optimizer) -> None:
+        """Divide the gradients by the scale, once between two updates, and look for overflows."""
+        if self.unscaled:
+            return
+        self.unscaled = True
+        for parameter in optimizer.parameters:
+            if parameter.grad is not None:
+                parameter.grad = parameter.grad / self.factor
+                self.overflowed = self.overflowed or not np.isfinite(parameter.grad).all()
+
+    def step(self, optimizer: Optimizer) -> None:
+        """Let the optimizer move, unless a gradient is infinite or NaN."""
+        self.unscale_(optimizer)
+        if not self.overflowed:
+            optimizer.step()
+
+    def update(self) -> None:
+        """Set the scale of the next step."""
+        self.steps = 0 if self.overflowed else self.steps + 1
+        if self.overflowed:
+            self.factor /= 2
+        elif self.steps == self.growth_interval:
+            self.factor, self.steps = self.factor * 2, 0
+        self.unscaled = self.overflowed = False
 
 
 # ----- Schedules: from the number of steps taken to a factor for the learning rate -----

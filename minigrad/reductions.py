@@ -1,6 +1,7 @@
 """Ops that reduce an array over one axis, several, or (`axis=None`) all of them.
 
-In the backward pass, the cotangent regains the reduced axes and is broadcast to the operand.
+In the backward pass, the cotangent regains the reduced axes and is broadcast to the operand. Ops
+that accumulate along an axis keep it.
 """
 # ruff: noqa: A001 - an op has its field's name, and no builtin of that name is used here
 
@@ -103,6 +104,40 @@ def min(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
         return (kept * tied / tied.sum(axes, keepdims=True),)
 
     return value if keepdims else value.squeeze(axes), vjp
+
+
+# ----- Along one axis, which stays -----
+
+
+def cumsum(a: Array, axis: int) -> Recorded:
+    """Sum of each element and of those before it.
+
+    An element is in the sums from its own place on, so the cotangents are summed from the end.
+    """
+
+    def vjp(g: Array) -> Cotangents:
+        return (np.flip(np.flip(g, axis).cumsum(axis), axis),)
+
+    return a.cumsum(axis), vjp
+
+
+def cumprod(a: Array, axis: int) -> Recorded:
+    """Product of each element and of those before it.
+
+    Nothing is divided by `a`, which may be 0: the slope is the product before an element times a
+    sum over the products after it, built from the end as in Horner's scheme.
+    """
+
+    def vjp(g: Array) -> Cotangents:
+        elements, upstream = np.moveaxis(a, axis, 0), np.moveaxis(g, axis, 0)
+        before = np.ones_like(elements)
+        before[1:] = elements[:-1].cumprod(0)
+        after = upstream.copy()
+        for i in range(len(elements) - 1, 0, -1):
+            after[i - 1] += elements[i] * after[i]
+        return (np.moveaxis(before * after, 0, axis),)
+
+    return a.cumprod(axis), vjp
 
 
 def reduced_axes(a: Array, axis: Axis) -> tuple[int, ...]:

@@ -62,6 +62,7 @@ def test_bias(lib):
     (x + b).sum().backward()
     assert (b.grad == 2.0).all()
 
+
 def test_tanh(lib):
     x = lib.tensor([-2.0], requires_grad=True)
     y = x.tanh()

@@ -38,6 +38,21 @@ def max_pool_tiles(lib, x=(1, 1, 4, 4)):
     return lib.nn.MaxPool2d(2)(x)
 
 
+def avg_pool_tiles(lib, x=(1, 1, 4, 4)):
+    """The means of 2x2 windows that tile the image."""
+    return lib.nn.AvgPool2d(2)(x)
+
+
+def avg_pool_padded(lib, x=(2, 1, 3, 4)):
+    """The means of overlapping 3x3 windows, without the zeros of the padding."""
+    return lib.nn.AvgPool2d(3, stride=1, padding=1, count_include_pad=False)(x)
+
+
+def avg_pool_counted(lib, x=(1, 1, 5, 4)):
+    """The means of 3x3 windows with a stride of 2, in which the zeros of the padding count."""
+    return lib.nn.AvgPool2d(3, stride=2, padding=1)(x)
+
+
 def _conv2d(lib, x, w, **options):
     """A convolution with the kernels `w` and without a bias."""
     if hasattr(lib, "manual_seed"):  # PyTorch

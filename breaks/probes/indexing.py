@@ -39,3 +39,26 @@ def gather_twice(lib, a=(2, 3)):
 def row_among_others(a=(3, 2)):
     """A row added to the array it comes from: indexing is one of two paths to the leaf."""
     return a + a[0]
+
+
+# ----- The other way: to places that an index names -----
+
+
+def index_add_distinct(lib, a=(3, 2), b=(2, 2)):
+    """Two rows added to rows 2 and 0 of another array."""
+    return a.index_add(0, lib.tensor([2, 0]), b)
+
+
+def index_add_repeated(lib, a=(3, 2), b=(4, 2)):
+    """Three rows added to row 2 and one to row 0, as messages to the nodes of a graph."""
+    return a.index_add(0, lib.tensor([2, 0, 2, 2]), b)
+
+
+def index_add_columns(lib, a=(2, 3), b=(2, 2)):
+    """Both columns of one array added to column 1 of another."""
+    return a.index_add(-1, lib.tensor([1, 1]), b)
+
+
+def sort(a=[[2.0, 2.0], [3.0, 1.0], [4.0, 4.0], [1.0, 3.0]]):
+    """Columns in ascending order: one goes round in a circle of four, the other swaps in pairs."""
+    return a.sort(0)[0]

@@ -163,3 +163,21 @@ def train_softmax(lib):
         weight.grad = None
         loss.backward()
         weight.data = weight.data - 0.5 * weight.grad
+
+
+# ----- Along one axis, which stays -----
+
+
+def cumulative_sums(a=(2, 3)):
+    """The sums so far, along each axis."""
+    return a.cumsum(1) * a.cumsum(0)
+
+
+def cumulative_products(a=[[2.0, -0.5, 3.0], [0.5, 4.0, -1.5]]):
+    """The products so far, along each axis; no element is 0."""
+    return a.cumprod(1) + a.cumprod(0)
+
+
+def cumulative_product_with_zero(a=[2.0, 0.0, -3.0, 0.5]):
+    """The products so far of numbers of which the second is 0."""
+    return a.cumprod(0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -41,10 +41,15 @@ from harness.pages.front_matter import (
 )
 from harness.pages.page import Page
 from harness.pages.probe import Probe
+from harness.sandbox.hosts import close_hosts
+from harness.sandbox.pool import available_cores, map_in_parallel
 from harness.training.record import TrainingReport
 
 CheckItem = Finding | Report | TrainingReport
 """A finding, or a report that a check made."""
+
+PAGES_A_PROCESS = 8
+"""With fewer pages, another process takes longer to start than it saves."""
 
 CHECKS: Mapping[type[PageFront], Callable[[Page, Context], Iterator[CheckItem]]] = {
     Break: check_probed_page,
@@ -110,9 +115,12 @@ def check_pages(
         folders = ", ".join(map(str, only))
         remedy = "`harness new` writes a page; --training checks those that need many seeds"
         raise UsageError(message("no page to check in {folders}", folders=folders), remedy)
-    if not training:
-        _prepare_baseline(context, [page for page in catalogue.pages[0] if page.id in pages])
-    yield from (check_page(page_id, context) for page_id in sorted(pages))
+    if training:  # these run their seeds in parallel
+        yield from (check_page(page_id, context) for page_id in sorted(pages))
+        return
+    _prepare_baseline(context, [page for page in catalogue.pages[0] if page.id in pages])
+    with contextlib.closing(_check_in_parallel(sorted(pages), context)) as checks:
+        yield from checks
     yield from (_check_orphans(page_id, context) for page_id in sorted(orphans))
 
 
@@ -130,6 +138,30 @@ def _prepare_baseline(context: Context, pages: Sequence[Page]) -> None:
     unique = [namesakes[0] for namesakes in probes.values() if len(namesakes) == 1]
     context.baseline.complete(context.engine, unique)
     prepare_invariants(pages, context)
+
+
+def _check_in_parallel(ids: Sequence[str], context: Context) -> Generator[PageCheck, None, None]:
+    """Check pages in as many processes as there are cores, and yield the checks in order.
+
+    The processes are forked once the baseline is complete, so that none of them repeats it.
+    """
+    processes = min(available_cores(), len(ids) // PAGES_A_PROCESS)
+    if processes > 1:
+        close_hosts()  # a forked process cannot use them
+    _INHERITED.append(context)
+    try:
+        with contextlib.closing(map_in_parallel(_check_inherited, ids, processes)) as checks:
+            yield from checks
+    finally:
+        _INHERITED.pop()
+
+
+_INHERITED: list[Context] = []
+"""The context that forked processes inherit, since it cannot be sent."""
+
+
+def _check_inherited(page_id: str) -> PageCheck:
+    return check_page(page_id, _INHERITED[-1])
 
 
 def check_page(page_id: str, context: Context) -> PageCheck:

@@ -15,6 +15,7 @@ from pathlib import Path
 from harness.check.draft import Draft, DraftHunk
 from harness.check.proposals import Observed, ask_rows, claim_rows, expect_rows, observe
 from harness.check.sections import optional_sections, sections_of
+from harness.core import write_new
 from harness.core.errors import BreaklabError, DoesNotApply, HunkError, UsageError, as_message
 from harness.core.message import message
 from harness.core.vocabulary import PageKind
@@ -47,8 +48,7 @@ def write_page(draft: Draft, folder: Path, context: Context) -> tuple[Path, Brea
     draft = replace(draft, engine=context.engine.name if context.engine.foreign else None)
     path = folder / draft.family / f"{draft.id}.md"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("x", encoding="utf-8") as file:
-        file.write(_page(draft, None))
+    write_new(path, _page(draft, None), as_message("choose another id"))
     if draft.kind in UNPATCHED or not any(hunk.before for hunk in draft.hunks):
         return path, None
     try:

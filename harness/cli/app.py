@@ -43,6 +43,8 @@ COMMANDS = {
     "break": "break_:break_engine",
     "myth": "myth:myth",
     "exercise": "exercise:exercise",
+    "fix": "fix:fix",
+    "watch": "watch:watch",
     "check": "check:check",
     "new": "new:new_page",
     "matrix": "matrix:show_kill_matrix",
@@ -50,6 +52,7 @@ COMMANDS = {
     "html": "html:html",
     "grade": "grade:grade",
     "explain": "explain:explain",
+    "hunt": "hunt:hunt",
 }
 """The function of each command, as `module:function` below `harness.cli`."""
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 
-def _complete_id(incomplete: str) -> list[str]:
+def complete_id(incomplete: str) -> list[str]:
     """Return the ids that begin with what was typed, for the shell's completion."""
     from harness.pages.catalogue import open_catalogue
 
@@ -20,7 +20,7 @@ PageId = Annotated[
     typer.Argument(
         metavar="ID",
         help="The id of a page; `harness list` shows them.",
-        autocompletion=_complete_id,
+        autocompletion=complete_id,
     ),
 ]
 Breaks = Annotated[

@@ -67,16 +67,24 @@ def _show(session: Session) -> int:
 
 
 def _summary(way: Way) -> dict[str, object]:
+    from harness.learn.hunt.game import hunts_in
     from harness.learn.next_steps import next_steps
 
     progress = way.progress
+    ended = [hunt for hunt in hunts_in(progress.events) if hunt.answer]
     return {
         "schema": 1,
         "track": {"done": way.done, "pages": len(way.track), "next": way.next_id},
         "done": sorted(progress.done),
+        "repaired": sorted(progress.repaired),
         "predictions": {"count": len(progress.predictions), "right": progress.right},
         "calibration": progress.calibration,
         "self_test": {"before": progress.score("before"), "after": progress.score("after")},
+        "hunts": {
+            "ended": len(ended),
+            "solved": sum(hunt.is_solved for hunt in ended),
+            "scores": [hunt.score for hunt in ended],
+        },
         "next": [step.command for step in next_steps(way)],
     }
 

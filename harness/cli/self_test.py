@@ -94,7 +94,7 @@ def _ask(session: Session, phase: Phase, page: str, context: Context) -> bool:
     try:
         question = session.wait(running)
     except BreaklabError as error:
-        complain(error)
+        complain(error, session.language)
         right = None
     else:
         right = _judge(session, typed, question)

@@ -50,7 +50,7 @@ def _run(session: Session, page_id: str) -> None:
     try:
         _COMMANDS[session.page(page_id).front.kind](session, page_id)
     except BreaklabError as error:
-        complain(error)
+        complain(error, session.language)
     except typer.Exit:
         pass
     idea = session.catalogue.track[page_id]
@@ -66,13 +66,13 @@ def _run_break(session: Session, page_id: str) -> None:
 def _run_myth(session: Session, page_id: str) -> None:
     from harness.cli.myth import myth
 
-    myth(page_id, lang=session.lang, breaks=_folders(session))
+    myth(page_id, breaks=_folders(session), lang=session.lang)
 
 
 def _show_exercise(session: Session, page_id: str) -> None:
     from harness.cli.exercise import exercise
 
-    exercise(page_id, lang=session.lang, breaks=_folders(session))
+    exercise(page_id, breaks=_folders(session), lang=session.lang)
 
 
 _COMMANDS = {"break": _run_break, "myth": _run_myth, "exercise": _show_exercise}

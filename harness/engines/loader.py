@@ -13,7 +13,7 @@ import linecache
 import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 
@@ -80,7 +80,12 @@ def compile_files(
 
 
 class _MemoryFinder(importlib.abc.MetaPathFinder):
-    """Finds only the modules whose text was passed in."""
+    """Finds the modules whose text was passed in.
+
+    Other modules of the same packages, such as compiled ones, are looked for in the folder of their
+    package and nowhere else: the finder of an editable installation would return the installed
+    package's.
+    """
 
     def __init__(
         self,
@@ -92,9 +97,10 @@ class _MemoryFinder(importlib.abc.MetaPathFinder):
     ) -> None:
         self.root, self.sources, self.sites, self.hooks = root, sources, sites, hooks
         self.compiled = compiled or {}
+        self.tops = {file.partition("/")[0] for file in sources if "/" in file}
 
     def find_spec(
-        self, name: str, _path: object = None, _target: ModuleType | None = None
+        self, name: str, path: Sequence[str] | None = None, _target: ModuleType | None = None
     ) -> ModuleSpec | None:
         stem = name.replace(".", "/")
         for file, is_package in ((f"{stem}/__init__.py", True), (f"{stem}.py", False)):
@@ -109,7 +115,12 @@ class _MemoryFinder(importlib.abc.MetaPathFinder):
             spec = ModuleSpec(name, None, is_package=True)
             spec.submodule_search_locations = [str(self.root / stem)]
             return spec
-        return None
+        if path is None or name.partition(".")[0] not in self.tops:
+            return None
+        found = PathFinder.find_spec(name, path)
+        if found is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return found
 
     def code(self, file: str) -> CodeType:
         text, path = self.sources[file], str(self.root / file)

@@ -26,7 +26,7 @@ from harness.engines import SETTINGS
 from harness.engines.engine import LARGEST, read_source
 from harness.patch.side import quiet_parse
 
-_RESERVED = {"harness", "msgspec", "numpy"}
+RESERVED = {"harness", "msgspec", "numpy"}
 """Packages that the child process needs: an engine of the same name would replace them."""
 
 _IGNORED_FOLDERS = {"test", "tests", "__pycache__", "node_modules", "venv", "site-packages"}
@@ -132,7 +132,7 @@ def _by_name(engine: str, settings: Settings, base: Path) -> Target:
     else:
         root, module = _of_module(place, engine, base)
     top = module.partition(".")[0]
-    if top in _RESERVED or (top in sys.stdlib_module_names and top in sys.modules):
+    if top in RESERVED or (top in sys.stdlib_module_names and top in sys.modules):
         raise EnvironmentProblem(
             message(
                 "the engine `{engine}` would be imported as `{top}`, in place of a module that "
@@ -387,7 +387,7 @@ def _siblings(paths: Iterable[Path], root: Path, top: str) -> set[str]:
     for path in paths:
         with contextlib.suppress(PageError, SyntaxError, UnicodeDecodeError):
             modules |= set(_IMPORT.findall(read_source(path)))
-    excluded = _RESERVED | {top, ""}
+    excluded = RESERVED | {top, ""}
     found = {m for m in modules if (t := m.partition(".")[0]) not in excluded and _is_in(root, t)}
     allowed = _may_be_imported(root, top) if found else None
     return {m for m in found if allowed is None or m.partition(".")[0] in allowed}
@@ -427,7 +427,7 @@ def _reachable(root: Path, module: str, allowed: set[str] | None) -> set[Path]:
     while pending:
         name = pending.pop()
         top = name.partition(".")[0]
-        if top in _RESERVED or (allowed is not None and top not in allowed):
+        if top in RESERVED or (allowed is not None and top not in allowed):
             continue
         path = _file_of(root, name)
         if path is None or path in reached or path.stat().st_size > LARGEST:

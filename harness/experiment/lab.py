@@ -51,6 +51,8 @@ def run_lab(
     clean = baseline.clean_runs(experiment.clean, experiment.probes)
     experiment = _repeatable(experiment, baseline)
     runs = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
+    if experiment.rewritten:
+        runs = [msgspec.structs.replace(run, reached=[0]) for run in runs]
     judgements = _judge_all(experiment, runs, clean)
     known = {
         "path": _path(runs),
@@ -261,7 +263,8 @@ def _describe_all(
 ) -> list[RunReport]:
     """Return the report on every run, with what the page states."""
     disguised = _probes_with(experiment, judgements, {"disguised-correct"})
-    trails = baseline.trails(experiment.unpatched, () if baseline.select else disguised)
+    without_trails = baseline.select or experiment.rewritten
+    trails = baseline.trails(experiment.unpatched, () if without_trails else disguised)
     own = {(run.probe, run.loss): run.trail for run in runs}
     cancelled = _cancelled(experiment, baseline, own, trails)
     reports = []
@@ -369,7 +372,8 @@ def _report(
 ) -> Report:
     names = [diagnostic.name for diagnostic in baseline.diagnostics]
     foreign = experiment.foreign  # a page makes claims only about its own engine
-    claims = [] if foreign else compare_claims(experiment.page, experiment.variant, names, runs)
+    unclaimed = foreign or experiment.rewritten or not names
+    claims = [] if unclaimed else compare_claims(experiment.page, experiment.variant, names, runs)
     partial = None
     if foreign:
         from harness.experiment.branches import partial_change

@@ -82,6 +82,9 @@ class Experiment(PatchedEngine):
     """The page's questions, which are about its own probes on our engine without a variant."""
     in_place: Page | None = None
     """The variant that adds gradients in place, if the break is to be run on it as well."""
+    rewritten: bool = False
+    """Whether `broken` was written by a person, so that anything may differ from the clean engine:
+    then every run counts as reaching the change, and the page's claims do not apply."""
 
     @cached_property
     def _by_name(self) -> dict[str, Probe]:

@@ -1,1 +1,1 @@
-"""Learning: progress, the track and what follows it, the self-test, exercises as lessons."""
+"""Learning: progress, the track, the self-test, exercises, repairs, hunts, watched files."""

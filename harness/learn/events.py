@@ -18,9 +18,15 @@ PageName = Annotated[str, msgspec.Meta(pattern=r"\A[a-z0-9]+(-[a-z0-9]+)*\Z", ma
 LONGEST = 1000
 """Characters of a text."""
 
+LARGEST_SEED = 2**53 - 1
+"""Every program that reads JSON can represent it."""
+
 Text = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00-\x1f\x7f]*\Z", max_length=LONGEST)]
 Phase = Literal["before", "after"]
 """Whether a question of the self-test is asked before the track or after it."""
+
+PlaceFound = Literal["line", "function", "no"]
+"""Whether an answer in a hunt names the changed line, only its function, or neither."""
 
 
 def now() -> datetime:
@@ -65,6 +71,13 @@ class Attempt(Event, frozen=True, kw_only=True, tag="attempt"):
     killed: bool
 
 
+class Fix(Event, frozen=True, kw_only=True, tag="fix"):
+    """A scratch copy of a break that was checked after something was changed in it."""
+
+    page: PageName
+    right: bool
+
+
 class Hint(Event, frozen=True, kw_only=True, tag="hint"):
     """A hint that was shown; the steps count from 1."""
 
@@ -89,7 +102,55 @@ class TestAnswer(Event, frozen=True, kw_only=True, tag="answer"):
     right: bool | None
 
 
-AnyEvent = Prediction | Finished | Attempt | Hint | Draw | TestAnswer
+class HuntKey(msgspec.Struct, frozen=True):
+    """Which hunt it is; the bug follows from it, and is stored nowhere."""
+
+    seed: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_SEED)]
+    level: Annotated[int, msgspec.Meta(ge=1, le=3)]
+    engine: Text
+    """The engine's name."""
+    logs: bool
+    """Whether only training logs can be bought."""
+    pool: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{12}\Z")]
+    """A digest of the bugs that it may be about."""
+
+
+class HuntBegun(Event, frozen=True, kw_only=True, tag="hunt"):
+    """A hunt that was begun."""
+
+    hunt: HuntKey
+
+
+class ClueBought(Event, frozen=True, kw_only=True, tag="clue"):
+    """A clue that was bought in a hunt, and its cost in forward passes."""
+
+    hunt: HuntKey
+    clue: Text
+    passes: Annotated[float, msgspec.Meta(ge=0)]
+
+
+class HuntAnswer(Event, frozen=True, kw_only=True, tag="hunt-answer"):
+    """The answer that ended a hunt, and whether it was right."""
+
+    hunt: HuntKey
+    family: bool
+    place: PlaceFound
+    cheapest: Annotated[float, msgspec.Meta(gt=0)]
+    """The cost of the cheapest clues that tell the family, in forward passes."""
+
+
+AnyEvent = (
+    Prediction
+    | Finished
+    | Attempt
+    | Fix
+    | Hint
+    | Draw
+    | TestAnswer
+    | HuntBegun
+    | ClueBought
+    | HuntAnswer
+)
 
 
 def encode(event: AnyEvent) -> bytes:

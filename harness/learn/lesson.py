@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from textwrap import wrap
 
-from harness.core.errors import UsageError
+from harness.core import write_new
 from harness.core.message import Message, message, verbatim
 from harness.pages.front_matter import Exercise
 from harness.pages.page import Page
@@ -47,14 +47,10 @@ def write_start(page: Page, task: str, path: Path) -> None:
     Raises UsageError if the file exists.
     """
     text = _TEMPLATE.format(head=_comment(page.title, task), page=page.id, file=path)
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        remedy = message(
-            "choose another name, or run `harness exercise {page} {path}`", page=page.id, path=path
-        )
-        raise UsageError(message("{path} already exists", path=path), remedy) from None
+    remedy = message(
+        "choose another name, or run `harness exercise {page} {path}`", page=page.id, path=path
+    )
+    write_new(path, text, remedy)
 
 
 def _comment(title: str, task: str) -> str:

@@ -56,4 +56,7 @@ def _after_the_track(way: Way) -> Iterator[Step]:
     if exercises := len(way.todo("exercise")):
         why = message("{count} exercises to solve", count=exercises)
         yield Step("harness list --todo --kind exercise", why)
+    if page := way.next_repair:
+        yield Step(f"harness fix {page}", message("repair a bug in your own editor"))
+    yield Step("harness hunt", message("find a hidden bug with as few clues as you can"))
     yield Step("harness doctor FILE.py:CLASS", message("look for bugs in your own engine"))

@@ -16,6 +16,7 @@ from harness.learn.events import (
     Attempt,
     Draw,
     Finished,
+    Fix,
     Hint,
     Phase,
     Prediction,
@@ -54,9 +55,14 @@ class Progress:
 
     @cached_property
     def done(self) -> frozenset[str]:
-        """The ids of the pages that were read to the end, and of the exercises that were solved."""
-        pages = {event.page for event in self._of(Finished)}
+        """The ids of the pages that were read to the end, and of what was solved or repaired."""
+        pages = {event.page for event in self._of(Finished)} | self.repaired
         return frozenset(pages | {event.exercise for event in self._of(Attempt) if event.killed})
+
+    @cached_property
+    def repaired(self) -> frozenset[str]:
+        """The ids of the breaks that were repaired."""
+        return frozenset(event.page for event in self._of(Fix) if event.right)
 
     @cached_property
     def predictions(self) -> tuple[Prediction, ...]:

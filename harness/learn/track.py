@@ -10,6 +10,7 @@ from functools import cached_property
 from harness.core.vocabulary import PageKind
 from harness.learn.progress import Progress
 from harness.pages.catalogue import Catalogue
+from harness.pages.front_matter import Break
 from harness.pages.page import Page
 
 DEEPER = 2
@@ -52,6 +53,16 @@ class Way:
         it is None."""
         start = 0 if page_id is None else self.track.index(page_id) + 1
         return (page for page in self.track[start:] if page not in self.progress.done)
+
+    @property
+    def next_repair(self) -> str | None:
+        """The first break on the track that has not been repaired; None at its end."""
+        left = (page for page in self.track if page not in self.progress.repaired)
+        return next((page for page in left if self._is_repairable(page)), None)
+
+    def _is_repairable(self, page_id: str) -> bool:
+        """Whether probes show the break."""
+        return isinstance(self.catalogue.page(page_id).front, Break)
 
     @property
     def is_read(self) -> bool:

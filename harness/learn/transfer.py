@@ -7,8 +7,8 @@ from typing import Annotated
 
 import msgspec
 
-from harness.core import read_text
-from harness.core.errors import PageError, UsageError
+from harness.core import read_text, write_new
+from harness.core.errors import PageError, as_message
 from harness.core.message import message
 from harness.learn.events import AnyEvent
 
@@ -32,12 +32,7 @@ class _Header(msgspec.Struct):
 def write_export(events: tuple[AnyEvent, ...], path: Path) -> None:
     """Write the events to a new file. Raises UsageError if it exists."""
     text = msgspec.json.format(msgspec.json.encode(Export(SCHEMA, events)), indent=1)
-    try:
-        with path.open("xb") as file:
-            file.write(text + b"\n")
-    except FileExistsError:
-        remedy = "choose another name, or remove the file"
-        raise UsageError(message("{path} already exists", path=path), remedy) from None
+    write_new(path, text + b"\n", as_message("choose another name, or remove the file"))
 
 
 def read_export(path: Path) -> tuple[AnyEvent, ...]:

@@ -50,6 +50,10 @@ DTYPES = ("float64", "float32", "float16", "int64", "int32")
 """The dtypes that a leaf may be annotated with, as `np.float32`."""
 
 
+SHOWN = 50
+"""The most characters to show of a line that is not Python: it has to fit a narrow window."""
+
+
 @dataclass(frozen=True)
 class Leaf:
     """A named input that requires a gradient: drawn with a shape, or with fixed values."""
@@ -205,18 +209,43 @@ def parse_python(text: str, path: str, line: int, what: str) -> ast.Module:
             warnings.simplefilter("ignore")  # about "\d" in a string
             return ast.parse(text)
     except (SyntaxError, ValueError) as error:
-        at = line + (getattr(error, "lineno", 1) or 1) - 1
-        problem, remedy = (
-            message("the {what} is not Python: {error}", what=as_message(what), error=error),
-            "correct the code at that line",
-        )
-        raise PageError(path, at, problem, remedy) from None
+        raise not_python(error, text, path, line, what) from None
     except (RecursionError, MemoryError):  # which one is raised depends on the code
         problem, remedy = (
             message("the {what} is nested too deeply to be read", what=as_message(what)),
             "write it with less nesting",
         )
         raise PageError(path, line, problem, remedy) from None
+
+
+def not_python(
+    error: SyntaxError | ValueError, text: str, path: str, line: int, what: str
+) -> PageError:
+    """Return the error about a text that is not Python: the line, with a caret if it is known.
+
+    The arguments after the error are those of `parse_python`.
+    """
+    at, reason = getattr(error, "lineno", None) or 1, getattr(error, "msg", str(error))
+    lines = text.split("\n")
+    code = _with_caret(lines[min(at, len(lines)) - 1], getattr(error, "offset", None))
+    problem = message(
+        "the {what} is not Python: {error}\n{code}",
+        what=as_message(what),
+        error=reason,
+        code=code,
+    )
+    return PageError(path, line + at - 1, problem, "correct the code at that line")
+
+
+def _with_caret(code: str, column: int | None) -> str:
+    """Return a line of code, with a caret below the column (1-based) if it is known."""
+    line = code.rstrip()
+    start = len(line) - len(line.lstrip())
+    if not column:
+        return f"    {line[start:][:SHOWN]}"
+    caret = max(column - 1, start)
+    start = max(start, caret - SHOWN + 1)
+    return f"    {line[start:][:SHOWN]}\n    {' ' * (caret - start)}^"
 
 
 def _read_probe(function: ast.FunctionDef, text: str, path: str, line: int) -> Probe:

@@ -1,8 +1,4 @@
-"""A break in a notebook: the page of the lab, with a text form beside it.
-
-from harness.report.notebook import show_break
-show_break("skip-unbroadcast")
-"""
+"""A break in a notebook: the page of the lab, with a text form beside it."""
 
 from __future__ import annotations
 

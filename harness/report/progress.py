@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from harness.learn.hunt.game import hunts_in
 from harness.learn.next_steps import Step, next_steps
 from harness.learn.progress import Calibration, Progress, TestScore
 from harness.learn.track import Way
@@ -59,8 +60,18 @@ def show_progress(console: Screen, way: Way) -> None:
         say("Myths"): _of(*way.count("myth"), say),
         say("Exercises"): _of(*way.count("exercise"), say),
     }
+    if progress.repaired:
+        rows[say("Repairs")] = str(len(progress.repaired))
     if test := _self_test(progress, say):
         rows[say("Self-test")] = test
+    if ended := [hunt for hunt in hunts_in(progress.events) if hunt.answer]:
+        solved = sum(hunt.is_solved for hunt in ended)
+        rows[say("Hunts")] = say(
+            "{solved} of {count} solved; best score {score}",
+            solved=solved,
+            count=len(ended),
+            score=max(hunt.score for hunt in ended),
+        )
     rows[say("Predictions")] = say(
         "{right} of {count} right; the first about each run counts",
         right=progress.right,

@@ -4,10 +4,12 @@ from minigrad.nn import initialisers
 from minigrad.nn.attention import MultiHeadAttention, causal_mask, sinusoidal_positions
 from minigrad.nn.layers import (
     GELU,
+    AvgPool2d,
     Conv2d,
     Dropout,
     Embedding,
     Linear,
+    LowRankAdapter,
     LSTMCell,
     MaxPool2d,
     ReLU,
@@ -19,6 +21,7 @@ from minigrad.nn.normalisation import BatchNorm1d, LayerNorm, RMSNorm
 
 __all__ = [
     "GELU",
+    "AvgPool2d",
     "BatchNorm1d",
     "Conv2d",
     "Dropout",
@@ -26,6 +29,7 @@ __all__ = [
     "LSTMCell",
     "LayerNorm",
     "Linear",
+    "LowRankAdapter",
     "MaxPool2d",
     "Module",
     "MultiHeadAttention",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from minigrad import layer_ops
-from minigrad.functions import gelu
+from minigrad.functions import gelu, where
 from minigrad.nn.initialisers import uniform_fan_in
 from minigrad.nn.module import Module
 from minigrad.tensor import Tensor, apply
@@ -47,23 +47,60 @@ class Linear(Module):
         return apply(layer_ops.linear, x, self.weight, self.bias, wanted=wanted)
 
 
+class LowRankAdapter(Module):
+    """A frozen linear layer plus a trained product of two thin matrices, `up @ down`, scaled.
+
+    `down` has shape (rank, in_features) and starts as a linear layer's weight does; `up` has shape
+    (out_features, rank) and starts at 0, so that the output is that of `base` at first. Both have
+    `base`'s dtype. Source: Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, 2021.
+    """
+
+    def __init__(
+        self, base: Linear, rank: int, alpha: float = 1.0, *, rng: np.random.Generator
+    ) -> None:
+        """Freeze `base`, and draw `down` from `rng`."""
+        for parameter in base.parameters():
+            parameter.requires_grad = False
+        rows, columns = base.weight.shape
+        down, dtype = uniform_fan_in((rank, columns), columns, rng=rng), base.weight.dtype
+        self.base, self.scale = base, alpha / rank
+        self.down = Tensor(down, requires_grad=True, dtype=dtype)
+        self.up = Tensor(np.zeros((rows, rank)), requires_grad=True, dtype=dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., in_features) -> (..., out_features)."""
+        output: Tensor = self.base(x) + x @ self.down.T @ self.up.T * self.scale
+        return output
+
+    def merge(self) -> None:
+        """Add the product to the weight of `base`, and set `up` to 0: the output is the same."""
+        update = self.up.data @ self.down.data * self.scale
+        self.base.weight.data = self.base.weight.data + update
+        self.up.data = np.zeros_like(self.up.data)
+
+
 class Embedding(Module):
     """A learned vector for each of `count` symbols: integers (...) -> (..., features).
 
-    `weight` has shape (count, features) and starts standard normal, as in `torch.nn.Embedding`.
+    `weight` has shape (count, features) and starts standard normal, as in `torch.nn.Embedding`. The
+    vector of the symbol `padding_idx` starts at 0 and gets no gradient.
     """
 
     def __init__(
         self,
         count: int,
         features: int,
+        padding_idx: int | None = None,
         *,
         rng: np.random.Generator,
         dtype: DTypeLike = np.float64,
     ) -> None:
         """Draw the vectors from `rng`."""
         weight = rng.standard_normal((count, features))
+        if padding_idx is not None:
+            weight[padding_idx] = 0
         self.weight = Tensor(weight, requires_grad=True, dtype=dtype)
+        self.padding_idx = padding_idx
 
     def forward(self, symbols: Tensor | Array) -> Tensor:
         """Look up the vectors. Raises IndexError for a symbol outside 0 ... count - 1."""
@@ -73,7 +110,11 @@ class Embedding(Module):
                 f"symbols from {symbols.min()} to {symbols.max()}, but only 0 to {count - 1} have "
                 "a vector"
             )
-        return self.weight[symbols]
+        vectors = self.weight[symbols]
+        if self.padding_idx is not None:
+            padding = (symbols == self.padding_idx % count)[..., None]
+            vectors = where(padding, vectors.detach(), vectors)
+        return vectors
 
 
 class Conv2d(Module):
@@ -121,6 +162,29 @@ class MaxPool2d(Module):
     def forward(self, x: Tensor) -> Tensor:
         """Pool the last two axes."""
         return apply(layer_ops.max_pool2d, x, kernel=self.kernel, stride=self.stride)
+
+
+class AvgPool2d(Module):
+    """The mean of each window: (n, channels, h, w) -> (n, channels, h', w').
+
+    `h' = (h + 2 * padding - kernel) // stride + 1`, where `stride` is `kernel` unless it is given.
+    The zeros of the padding are part of the mean only if `count_include_pad`, as in PyTorch.
+    """
+
+    def __init__(
+        self,
+        kernel: int,
+        stride: int | None = None,
+        padding: int = 0,
+        count_include_pad: bool = True,
+    ) -> None:
+        self.kernel, self.stride = kernel, stride or kernel
+        self.padding, self.count_include_pad = padding, count_include_pad
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Pool the last two axes."""
+        options = {"kernel": self.kernel, "stride": self.stride, "padding": self.padding}
+        return apply(layer_ops.avg_pool2d, x, **options, counted=self.count_include_pad)
 
 
 class Dropout(Module):

@@ -19,7 +19,17 @@ Shape = tuple[int, ...]
 
 def all_cases() -> list[Case]:
     """Return the cases of all ops."""
-    groups = (_binary, _where, _unary, _kinks, _matmul, _einsum, _reductions, _scores)
+    groups = (
+        _binary,
+        _where,
+        _unary,
+        _kinks,
+        _matmul,
+        _einsum,
+        _reductions,
+        _along_an_axis,
+        _scores,
+    )
     groups += (_movement, _joining, _indexing, _layers, _losses, _images)
     return [case for group in groups for case in group()]
 
@@ -259,6 +269,41 @@ def _reductions() -> Iterator[Case]:
         yield _case(f"{name} beside its operand", lambda a, f=program: a * f(a), (2, 3))
 
 
+CUMULATED: list[tuple[Shape, int]] = [
+    *[((4,), 0), ((1,), 0), ((2, 3), 0), ((2, 3), 1), ((3, 3), -1), ((2, 3, 2), 1), ((0, 3), 0)],
+]
+"""Shapes, and the axis along which their elements are accumulated or sorted."""
+
+WITH_ZEROS = [[[2.0, 0.0, -1.5], [0.0, 3.0, 0.0]], [[0.0, 0.0, 1.0], [1.5, 2.0, 0.0]]]
+
+
+def _along_an_axis() -> Iterator[Case]:
+    for shape, axis in CUMULATED:
+        leaf = _fixed(shape)
+        for name in ("cumsum", "cumprod"):
+            yield _case(f"{name} {shape} {axis}", methodcaller(name, axis), leaf)
+        distinct = np.random.default_rng(0).permutation(math.prod(shape)).reshape(shape) / 2
+        yield _case(f"sort {shape} {axis}", lambda a, d=axis: a.sort(d)[0], distinct)
+    for zeros, axis in product(WITH_ZEROS, (0, 1)):
+        yield _case(f"cumprod of zeros {zeros} {axis}", methodcaller("cumprod", axis), zeros)
+    yield _case("cumprod beside its operand", lambda a: a + a.cumprod(0), (3,))
+    for shape, axis, places, length in [
+        *[((4,), 0, [3, 1], 2), ((3, 2), 0, [2, 0, 2], 3), ((2, 3), 1, [1], 1)],
+        *[((2, 3), -1, [1, 1, 1], 3), ((2, 3, 2), -2, [2, 0], 2), ((3, 3), 1, [2, 0, 1], 3)],
+    ]:
+        source = list(shape)
+        source[axis] = length
+        index = np.array(places)
+        name, program = f"index_add {shape} {axis} {places}", _index_added(axis, index)
+        yield _case(name, program, shape, tuple(source))
+        constant = methodcaller("index_add", axis, index, _fixed(tuple(source)))
+        yield _case(f"{name}, constant source", constant, shape)
+
+
+def _index_added(axis: int, index: Array) -> Program:
+    return lambda a, source: a.index_add(axis, index, source)
+
+
 def _scores() -> Iterator[Case]:
     for shape, axis in REDUCED:
         for keep in (False, True):
@@ -436,6 +481,21 @@ def _images() -> Iterator[Case]:
     ]:
         name = f"max_pool2d {image} {kernel} {stride}"
         yield _case(name, lib.nn.MaxPool2d(kernel, stride), image)
+    for image, kernel, stride, padding, counted in [
+        *[
+            ((1, 1, 4, 4), 2, 2, 0, True),
+            ((2, 2, 4, 5), 2, 1, 0, True),
+            ((1, 2, 5, 4), 3, 2, 1, True),
+        ],
+        *[((2, 1, 5, 6), 2, 3, 0, True), ((1, 1, 3, 3), 1, 1, 0, True)],
+        *[
+            ((1, 1, 3, 3), 3, 1, 1, False),
+            ((2, 2, 5, 4), 3, 2, 1, False),
+            ((1, 1, 4, 6), 2, 2, 1, False),
+        ],
+    ]:
+        name = f"avg_pool2d {image} {kernel} {stride} {padding} {counted}"
+        yield _case(name, lib.nn.AvgPool2d(kernel, stride, padding, counted), image)
 
 
 def _convolution(stride: int, padding: int) -> Program:

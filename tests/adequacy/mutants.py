@@ -69,9 +69,13 @@ def find_rules(root: Path) -> list[Rule]:
     return sorted(rules, key=lambda rule: (rule.function, rule.path))
 
 
+LATER = ("avg_pool2d", "cumprod", "cumsum", "index_add", "sort")
+"""The ops that came with probes of their own, after the rules were set aside."""
+
+
 def set_aside(rules: Sequence[Rule]) -> list[Rule]:
     """Return every third rule in the order of the names: no probe was designed on these."""
-    return list(rules[2::3])
+    return [rule for rule in rules if rule.function not in LATER][2::3]
 
 
 def mutants(root: Path, rule: Rule) -> list[Mutant]:

@@ -138,7 +138,6 @@ def copied(*, few: bool) -> Iterator[Place]:
             **{key: text for key, text in os.environ.items() if not key.startswith("PYTHON")},
             **ONE_THREAD,
             "COLUMNS": "80",
-            "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
             "XDG_CACHE_HOME": str(folder / "cache"),
         }
         yield Place(folder, environment)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.benchmarks.suites import ROOT
 
-SELECTION = "skip-unbroadcast,unbroadcast-mean,sub-sign,tape-gradient-in-target-shape"
+SELECTION = "skip-unbroadcast,tape-gradient-in-target-shape"
 
 
 @pytest.mark.slow

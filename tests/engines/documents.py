@@ -69,10 +69,12 @@ def examine(listed: Listed, catalogue: Catalogue, bench: Baseline) -> str:
     return report_of(diagnose(listed.target, catalogue, bench), listed.target)
 
 
-def try_breaks(listed: Listed, catalogue: Catalogue, bench: Baseline) -> list[Report]:
-    """What every break comes to in an engine."""
+def try_breaks(
+    listed: Listed, catalogue: Catalogue, bench: Baseline, names: Sequence[str] = ()
+) -> list[Report]:
+    """What breaks come to in an engine; all of them by default."""
     engine = explore(listed.target, bench.cache, catalogue.conventions).engine
-    return list(compare_pages(breaks_for(catalogue), OpenContext(catalogue, engine, bench)))
+    return list(compare_pages(breaks_for(catalogue, names), OpenContext(catalogue, engine, bench)))
 
 
 def write_table(tried: dict[Listed, list[Report]]) -> str:

@@ -22,23 +22,12 @@ def bench() -> Baseline:
     return Baseline(open_cache(), diagnostics=())
 
 
-OF_THE_DEFAULT_TIER = ("micrograd",)
-"""The smallest of the engines; the others are repetitions."""
-
-EACH_ENGINE = pytest.mark.parametrize(
-    "listed",
-    [
-        pytest.param(
-            listed,
-            id=listed.module,
-            marks=[] if listed.module in OF_THE_DEFAULT_TIER else [pytest.mark.slow],
-        )
-        for listed in ENGINES
-    ],
-)
+OF_THE_DEFAULT_TIER = "micrograd"
+"""The smallest of the engines."""
 
 
-@EACH_ENGINE
+@pytest.mark.slow
+@pytest.mark.parametrize("listed", ENGINES, ids=lambda listed: listed.module)
 def test_the_doctor_says_what_is_committed(listed: Listed) -> None:
     pytest.importorskip(listed.module)
     committed = (DOCS / "engines" / f"{listed.module}.txt").read_text(encoding="utf-8")
@@ -55,14 +44,15 @@ def test_the_table_is_the_committed_one() -> None:
     assert _steady(write_table(tried)) == _steady(committed)
 
 
-@EACH_ENGINE
-def test_breaks_come_to_what_is_committed(listed: Listed) -> None:
-    """A column of the committed table; a break that is not in it has no run in any engine."""
+def test_some_breaks_come_to_what_is_committed() -> None:
+    """In a column of the table."""
+    (listed,) = (listed for listed in ENGINES if listed.module == OF_THE_DEFAULT_TIER)
     pytest.importorskip(listed.module)
-    reports = try_breaks(listed, open_catalogue([]), bench())
-    column = _rows(write_table({listed: reports}))
     committed = _rows((DOCS / "engines.md").read_text(encoding="utf-8"), ENGINES.index(listed))
-    assert column == {name: cell for name, cell in committed.items() if cell != "-"}
+    some = [name for name, cell in committed.items() if cell != "-"][::2]
+    reports = try_breaks(listed, open_catalogue([]), bench(), [name.strip("`") for name in some])
+    assert len(some) > 5
+    assert _rows(write_table({listed: reports})) == {name: committed[name] for name in some}
 
 
 def _settled(report: str) -> str:

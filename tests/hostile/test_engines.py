@@ -8,7 +8,8 @@ the sample must not run without them.
 Every sample stops by itself, so that a guard that fails does not take the machine along. Each is
 always run in a forked child with namespaces of its own, unless it has to wait for a limit that
 another sample reaches in the same way (`SLOW`); of the other ways, the default tier has one
-sample of each kind without namespaces and two in a fresh interpreter, `pytest -m ""` all of them.
+sample of each kind without namespaces and two in a fresh interpreter. `pytest -m ""` runs each of
+them in a fork with and without namespaces, and in a fresh interpreter without, if it may.
 """
 
 import ast
@@ -83,12 +84,15 @@ def _case(sample: str, way: str, world: str) -> Any:
     )
 
 
-CASES = [
-    _case(sample, way, world)
-    for sample in SAMPLES
-    for way in ("forked", "spawned")
-    for world in ("own", "shared")
-]
+def _ways(sample: str) -> Iterator[tuple[str, str]]:
+    yield from (("forked", "own"), ("forked", "shared"))
+    if settings(sample).get("SHARED", ()) is not None:
+        yield "spawned", "shared"
+    if settings(sample).get("SHARED", ()) is None or ("spawned", "own", sample) in IN_OTHER_WAYS:
+        yield "spawned", "own"
+
+
+CASES = [_case(sample, *way) for sample in SAMPLES for way in _ways(sample)]
 
 PROBES = (HERE / "parts" / "canary.py").read_text(encoding="utf-8")
 

@@ -143,6 +143,20 @@ COMPUTING: dict[str, Case] = {
     "min 0, ties, keepdim": (lambda a: a.amin(0, keepdim=True), TIES),
     "min (0, -1)": (lambda a: a.amin((0, -1)), (2, 4, 3)),
     "min, not finite": (lambda a: a.amin(), NOT_FINITE),
+    # ----- With a slope that is not the true one -----
+    "fake_quantize": (
+        lambda a: of(a).fake_quantize_per_tensor_affine(a, 0.25, 1, -2, 4),
+        np.array([-9.0, -0.8, -0.7, 0.0, 0.1, 0.3, 0.8, 0.9, 5.0]),
+    ),
+    # ----- Along one axis -----
+    "cumsum": (lambda a: a.cumsum(0), (4, 3)),
+    "cumsum -1": (lambda a: a.cumsum(dim=-1), (2, 3, 4)),
+    "cumsum, empty": (lambda a: a.cumsum(0), (0, 3)),
+    "cumprod": (lambda a: a.cumprod(0), (4, 3)),
+    "cumprod -1": (lambda a: a.cumprod(dim=-1), (2, 3, 4)),
+    "cumprod, a zero": (lambda a: a.cumprod(0), np.array([2.0, 0.0, -3.0, 0.5])),
+    "cumprod, two zeros": (lambda a: a.cumprod(1), np.array([[0.0, 2.0, 0.0], [1.5, 0.0, 0.0]])),
+    "cumprod, empty": (lambda a: a.cumprod(0), (0, 3)),
     # ----- Scores and probabilities -----
     "logsumexp": (lambda a: a.logsumexp(0), (3,)),
     "logsumexp 1, keepdim": (lambda a: a.logsumexp(1, keepdim=True), (2, 4, 3)),

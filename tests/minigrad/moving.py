@@ -1,6 +1,7 @@
 """Ops that move and pick elements: one line a case, as in `computing`."""
 
 import numpy as np
+import torch
 
 from tests.minigrad.against_torch import Case, functional, of
 from tests.minigrad.computing import TIES, TURNED
@@ -69,5 +70,14 @@ MOVING: dict[str, Case] = {
     "gather": (lambda a: a.gather(1, of(a).tensor([[0, 2, 2], [1, 1, 1]])), (2, 3)),
     "gather 0": (lambda a: a.gather(0, of(a).tensor([[1, 0, 1]])), (2, 3)),
     "gather, shorter": (lambda a: a.gather(-1, of(a).tensor([[2], [0]])), (4, 3)),
+    "index_add": (lambda a, b: a.index_add(0, of(a).tensor([2, 0, 2]), b), (3, 2), (3, 2)),
+    "index_add -1": (lambda a, b: a.index_add(-1, of(a).tensor([1, 1]), b), (2, 3), (2, 2)),
+    "index_add, nothing": (lambda a, b: a.index_add(1, of(a).tensor([0]), b)[:0], (2, 3), (2, 1)),
+    "sort": (lambda a: a.sort()[0], (4, 3)),
+    "sort 0": (lambda a: a.sort(0)[0], (5, 2)),
+    "sort, ties": (
+        lambda a: a.sort(dim=1, stable=True)[0] if of(a) is torch else a.sort(1)[0],
+        TIES,
+    ),
     "getitem, pairs": (lambda a: a[REPEATED, [0, 1, 0, 0]], (3, 2)),
 }

@@ -53,6 +53,27 @@ class TorchAttention(torch.nn.Module):
         return output.transpose(0, 1)
 
 
+class TorchAdapter(torch.nn.Module):
+    """A frozen layer, drawn as ours is, and two factors scaled by alpha / rank."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        base = nn.Linear(3, 4, rng=rng())
+        assert base.bias is not None
+        self.down = torch.nn.Parameter(torch.zeros(2, 3))
+        self.up = torch.nn.Parameter(torch.zeros(4, 2))
+        self.weight, self.bias = base.weight.data, base.bias.data
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weight, bias = (torch.from_numpy(part).to(x.dtype) for part in (self.weight, self.bias))
+        return x @ weight.T + bias + x @ self.down.T @ self.up.T * (6 / 2)
+
+
+def adapter(dtype: Any) -> nn.Module:
+    base = nn.Linear(3, 4, rng=rng(), dtype=dtype)
+    return moved(nn.LowRankAdapter(base, 2, 6, rng=rng(1)))
+
+
 class TorchResidual(torch.nn.Sequential):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + super().forward(x)
@@ -128,6 +149,9 @@ CASES: dict[str, Case] = {
     "Linear, square": drawn("Linear", 3, 3, on=normal(4, 3)),
     "Linear, no bias": drawn("Linear", 3, 2, False, on=normal(2, 5, 3)),
     "Embedding": drawn("Embedding", 4, 3, on=SYMBOLS),
+    "Embedding, padding": drawn("Embedding", 4, 3, 3, on=SYMBOLS),
+    "Embedding, padding 0": drawn("Embedding", 4, 3, 0, on=SYMBOLS),
+    "Embedding, padding from the end": drawn("Embedding", 4, 3, -1, on=SYMBOLS),
     "Conv2d": drawn("Conv2d", 2, 3, 3, on=normal(2, 2, 6, 7)),
     "Conv2d, padded": drawn("Conv2d", 2, 3, 3, 1, 1, on=normal(2, 2, 5, 4)),
     "Conv2d, strides that leave a rest": drawn("Conv2d", 2, 3, 2, 3, on=normal(2, 2, 7, 6)),
@@ -138,6 +162,15 @@ CASES: dict[str, Case] = {
     "MaxPool2d, overlapping": plain("MaxPool2d", 3, 1, on=normal(2, 3, 5, 6)),
     "MaxPool2d, gaps": plain("MaxPool2d", 2, 3, on=normal(1, 1, 7, 8)),
     "MaxPool2d, ties": plain("MaxPool2d", 2, 1, on=TIES),
+    "AvgPool2d": plain("AvgPool2d", 2, on=normal(2, 3, 6, 5)),
+    "AvgPool2d, overlapping": plain("AvgPool2d", 3, 1, 1, on=normal(2, 3, 5, 6)),
+    "AvgPool2d, strided and padded": plain("AvgPool2d", 3, 2, 1, on=normal(1, 2, 6, 7)),
+    "AvgPool2d, padding not counted": (
+        lambda _: nn.AvgPool2d(3, 2, 1, count_include_pad=False),
+        lambda: torch.nn.AvgPool2d(3, 2, 1, count_include_pad=False),
+        normal(2, 2, 5, 6),
+    ),
+    "LowRankAdapter": (adapter, TorchAdapter, normal(5, 3)),
     "Dropout": DROPOUT,
     "Dropout, eval": evaluated((DROPOUT[0], lambda: torch.nn.Dropout(0.3), DROPOUT[2])),
     "LSTMCell": (
@@ -202,6 +235,7 @@ def test_every_public_name_is_exported_and_every_op_used() -> None:
     modules = (nn.module, nn.layers, nn.normalisation, nn.attention)
     assert set(nn.__all__) == {"initialisers"}.union(*map(public_names, modules))
     assert public_names(layer_ops) == {
+        "avg_pool2d",
         "conv2d",
         "cross_entropy",
         "dropout",
@@ -268,6 +302,37 @@ def test_a_causal_output_does_not_depend_on_what_comes_later() -> None:
 def test_attention_survives_large_scores() -> None:
     layer = nn.MultiHeadAttention(4, 1, rng=rng())
     assert np.isfinite(layer(Tensor(1e4 * normal(1, 3, 4))).data).all()
+
+
+def test_a_cached_sequence_continues_as_if_it_were_whole() -> None:
+    layer = nn.MultiHeadAttention(4, 2, causal=True, rng=rng())
+    x, cache = Tensor(normal(2, 6, 4)), dict[str, Tensor]()
+    parts = [layer(x[:, start:end], cache).data for start, end in ((0, 3), (3, 4), (4, 6))]
+    np.testing.assert_allclose(np.concatenate(parts, 1), layer(x).data, 1e-12)
+    np.testing.assert_allclose(cache["k"].shape, (2, 2, 6, 2))
+
+
+def test_positions_can_start_later() -> None:
+    whole = nn.sinusoidal_positions(7, 4)
+    np.testing.assert_array_equal(nn.sinusoidal_positions(3, 4, start=4), whole[4:])
+
+
+def test_the_padding_vector_starts_at_zero() -> None:
+    assert not nn.Embedding(4, 3, 0, rng=rng()).weight.data[0].any()
+    assert nn.Embedding(4, 3, rng=rng()).weight.data.all()
+
+
+def test_an_adapter_starts_as_its_base_and_merges_into_it() -> None:
+    base, x = nn.Linear(3, 4, rng=rng()), Tensor(normal(5, 3))
+    layer, before = nn.LowRankAdapter(base, 2, 6, rng=rng(1)), base(x).data
+    np.testing.assert_array_equal(layer(x).data, before)
+    assert [name for name, _ in layer.named_parameters()] == ["down", "up"]
+    layer.up.data = normal(4, 2)
+    adapted = layer(x).data
+    for _ in range(2):
+        layer.merge()
+        np.testing.assert_allclose(layer(x).data, adapted, 1e-12)
+    np.testing.assert_allclose(base(x).data, adapted, 1e-12)
 
 
 def test_the_causal_mask_is_torchs() -> None:

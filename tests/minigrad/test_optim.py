@@ -71,6 +71,7 @@ def test_the_default_learning_rates_are_torchs() -> None:
 def test_every_public_name_has_a_case() -> None:
     optimizers = {kind for kind, _ in CASES.values()} | {"Optimizer"}
     others = {"clip_grad_norm_", "accumulate_gradients", "scaled_backward", "Scheduler"}
+    others |= {"GradScaler"}
     assert public_names(optim) == optimizers | others | SCHEDULES
 
 
@@ -341,3 +342,32 @@ def test_the_options_have_torchs_names() -> None:
         ours = list(inspect.signature(getattr(optim, kind)).parameters)[1:]
         theirs = inspect.signature(getattr(torch.optim, kind)).parameters
         assert set(ours) <= set(theirs)
+
+
+# ----- The loss scaler -----
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of infinite gradients
+def test_a_scaler_takes_the_steps_of_torch_and_skips_those_that_overflow() -> None:
+    (mine, *_), (other, *_) = twins(np.float32)
+    scaler = optim.GradScaler(init_scale=2.0**10, growth_interval=3)
+    twin_scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=3)
+    optimizer, twin = optim.SGD([mine], lr=0.1), torch.optim.SGD([other], lr=0.1)
+    other.requires_grad_()
+    for step in range(12):
+        factor = 1e38 if step in (2, 3, 9) else 1.0
+        optimizer.zero_grad()
+        twin.zero_grad()
+        scaler.scale((mine * mine).sum() * factor).backward()
+        twin_scaler.scale((other * other).sum() * factor).backward()
+        if step % 2:
+            scaler.unscale_(optimizer)
+            twin_scaler.unscale_(twin)
+            optim.clip_grad_norm_([mine], 0.5)
+            torch.nn.utils.clip_grad_norm_([other], 0.5)
+        scaler.step(optimizer)
+        twin_scaler.step(twin)
+        scaler.update()
+        twin_scaler.update()
+        assert scaler.factor == twin_scaler.get_scale(), step
+        compare(f"step {step}", mine.data, other.detach().numpy())

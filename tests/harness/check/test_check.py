@@ -2,15 +2,17 @@
 
 import dataclasses
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import breaks
 from harness.check import expectations as observed
-from harness.check import patches
+from harness.check import pages, patches
 from harness.check.expectations import survivors
 from harness.check.pages import PageCheck, check_page, check_pages
 from harness.check.patches import check_uniqueness
@@ -19,7 +21,7 @@ from harness.core.finding import Finding
 from harness.core.report import Report
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
-from harness.experiment.context import OpenContext
+from harness.experiment.context import Context, OpenContext
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.runs import oracles
 from harness.runs.cache import open_cache
@@ -466,6 +468,32 @@ def test_translations_are_checked_with_their_page_and_orphans_alone(tmp_path: Pa
     *_, orphan = check_pages(context_of(catalogue))
     assert "a translation of `log-slope-two`, which does not exist" in told(orphan)[0]
     assert "log-slope-one" in orphan.findings[0].remedy
+
+
+def test_many_pages_are_checked_by_forks_with_the_findings_of_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_page(tmp_path, spoilt('"crash", "shape"', '"gradcheck"'))
+    write_page(tmp_path, SOUND.replace("log-slope-one", "another"), "another.md")
+    original, main = pages.check_page, os.getpid()
+
+    def with_process(page_id: str, context: Context) -> PageCheck:
+        check = original(page_id, context)
+        return msgspec.structs.replace(check, seconds=0, path=f"{check.path} {os.getpid() == main}")
+
+    def check_by(pages_a_process: int) -> list[PageCheck]:
+        monkeypatch.setattr(pages, "PAGES_A_PROCESS", pages_a_process)
+        context = context_of(open_catalogue([tmp_path]))
+        return list(check_pages(context, only=[tmp_path]))
+
+    monkeypatch.setattr(pages, "check_page", with_process)
+    monkeypatch.setattr(pages, "available_cores", lambda: 2)
+    alone, together = check_by(8), check_by(1)
+    assert [check.page for check in together] == ["another", "log-slope-one"]
+    assert [check.path.endswith("True") for check in alone + together] == [True] * 2 + [False] * 2
+    assert [check.findings for check in alone] == [check.findings for check in together]
+    assert any("says missed by gradcheck" in problem for problem in told(together[1]))
+    assert [len(check.reports) for check in together] == [1, 1]
 
 
 # ----- The command -----

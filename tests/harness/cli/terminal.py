@@ -10,7 +10,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
@@ -33,9 +33,6 @@ _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\]8;[^\x1b]*\x1b\\|\r")
 
 _PROGRESS = re.compile(r"\x1b\[\?25l.*?\x1b\[\?25h(\s*\x1b\[1A\x1b\[2K)?", re.S)
 """What is shown while the cursor is hidden, a sign that a command is at work; it is erased."""
-
-PROMPTS = (b"> ", b": ")
-"""How prompts end."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +60,9 @@ class Dialogue:
 
 def dialogue(
     arguments: Sequence[str],
-    keys: Sequence[str] = (),
+    keys: Sequence[str | Callable[[], object]] = (),
     *,
+    prompts: tuple[str, ...] = ("> ", ": "),
     columns: int = 80,
     rows: int = 24,
     program: Sequence[str] = ("-m", "harness"),
@@ -73,7 +71,9 @@ def dialogue(
 ) -> Dialogue:
     """Run `harness ARGUMENTS`, and press the next keys at each prompt.
 
-    `program` is how Python runs the command; an empty variable of the environment is unset.
+    A function in place of keys is called at that moment. `prompts` are the ends of the output at
+    which keys are pressed. `program` is how Python runs the command; an empty variable of the
+    environment is unset.
     """
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -89,14 +89,21 @@ def dialogue(
             stdin=slave,
             stdout=slave,
             stderr=slave,
+            env=dict(os.environ),  # without what only C knows: readline sets COLUMNS
         )
     os.close(slave)
-    shown = _drive(process, master, list(keys))
+    ends = tuple(prompt.replace("\n", "\r\n").encode() for prompt in prompts)
+    shown = _drive(process, master, list(keys), ends)
     os.close(master)
     return Dialogue(process.wait(), shown.replace("\r\n", "\n"))
 
 
-def _drive(process: subprocess.Popen[bytes], master: int, keys: list[str]) -> str:
+def _drive(
+    process: subprocess.Popen[bytes],
+    master: int,
+    keys: list[str | Callable[[], object]],
+    prompts: tuple[bytes, ...],
+) -> str:
     data, start, deadline = b"", 0, time.monotonic() + PATIENCE
     pressed, at = "", 0.0
     while time.monotonic() < deadline:
@@ -105,9 +112,13 @@ def _drive(process: subprocess.Popen[bytes], master: int, keys: list[str]) -> st
                 data += os.read(master, 65536)
             except OSError:  # the other side is closed
                 break
-        elif keys and data[start:].endswith(PROMPTS):
-            start, pressed, at = len(data), keys.pop(0), time.monotonic()
-            os.write(master, pressed.encode())
+        elif keys and data[start:].endswith(prompts):
+            start, key, at = len(data), keys.pop(0), time.monotonic()
+            pressed = key if isinstance(key, str) else ""
+            if isinstance(key, str):
+                os.write(master, key.encode())
+            else:
+                key()
         elif pressed and len(data) == start and time.monotonic() > at + LOST:
             # The prompt was printed, but the terminal was not yet read: a Ctrl-D is lost then.
             at = time.monotonic()

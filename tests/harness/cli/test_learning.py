@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli import start
 from harness.cli.recording import record_break
 from harness.cli.session import Session
+from harness.core.errors import UsageError
+from harness.core.message import message
 from harness.learn.events import AnyEvent, Attempt, Finished, Prediction, TestAnswer
 from harness.learn.journal import open_journal
 from tests.harness.bundled import CATALOGUE, bundled_pages
@@ -175,12 +178,12 @@ def test_an_export_is_imported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     record(*new)
     file = str(tmp_path / "mine.json")
     written = harness("progress", "--export", file).stdout
-    assert "".join(written.split()) == "".join(f"6 events written to {file}".split())  # it wraps
+    assert "".join(written.split()) == "".join(f"10 events written to {file}".split())  # it wraps
     assert harness("progress", "--export", file).returncode == 2
     monkeypatch.setenv("BREAKLAB_DATA", str(tmp_path / "another"))
     record(new[0])
-    assert harness("progress", "--import", file).stdout == "5 events added; 1 were already there\n"
-    assert harness("progress", "--import", file).stdout == "0 events added; 6 were already there\n"
+    assert harness("progress", "--import", file).stdout == "9 events added; 1 were already there\n"
+    assert harness("progress", "--import", file).stdout == "0 events added; 10 were already there\n"
     assert list(events()) == new
 
 
@@ -274,6 +277,27 @@ def test_the_track_ends_with_what_comes_after_it() -> None:
     assert "You have done the whole track." in done.lines
     assert "harness list --todo --kind break --level 2" in done.shown
     assert any(isinstance(event, Finished) and event.page == myth for event in events()[-1:])
+
+
+def test_the_track_keeps_the_language_of_the_option() -> None:
+    myth = next(page for page in TRACK if CATALOGUE.page(page).front.kind == "myth")
+    read(*(page for page in TRACK if page != myth))
+    done = dialogue(["start", "--lang", "es"])
+    assert done.status == 0
+    assert f"{myth}, un mito" in done.shown
+
+
+def test_an_error_on_the_track_is_in_the_language_of_the_option(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_session: Session, page: str) -> None:
+        raise UsageError(message("{path} already exists", path=page), "choose another id")
+
+    session = Session(lang="es")
+    myth = next(page for page in TRACK if CATALOGUE.page(page).front.kind == "myth")
+    monkeypatch.setitem(start._COMMANDS, "myth", refuse)
+    start._run(session, myth)
+    assert f"harness: {myth} ya existe\n  solución: elige otro id" in capsys.readouterr().err
 
 
 def test_the_self_test_is_asked_before_the_track_and_after_it() -> None:
@@ -409,10 +433,3 @@ def test_after_the_last_page_of_the_track_the_next_command_is_named() -> None:
     assert session.following(first).startswith(f"harness break {TRACK[1]}  (2/")
     assert session.following(last) == "harness start  (what comes after the track)"
     assert session.following(CATALOGUE.page("sub-sign")) == ""
-
-
-def test_the_track_is_in_one_language() -> None:
-    read(*TRACK[:2], *TRACK[3:])
-    done = dialogue(["start", "--lang", "es"], [CTRL_D])
-    assert "El programa" in done.lines
-    assert "The program" not in done.lines

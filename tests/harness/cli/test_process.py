@@ -28,11 +28,15 @@ COMMANDS = {
     "exercise": ("equal-factors",),
     "check": ("np-sum-flattens",),
     "explain": ("cotangent",),
+    "fix": ("np-sum-flattens",),
+    "watch": ("nowhere",),
     "start": (),
     "progress": (),
     "matrix": ("no-such-break",),
     "doctor": ("tiny.py:Tensor",),
+    "html": ("np-sum-flattens",),
     "new": ("mine", "--family", "f"),
+    "hunt": ("--seed", "3"),
     "grade": ("suite.py", "--select", "sub-sign", "--correct", "tanh-by-expm1"),
 }
 
@@ -49,7 +53,11 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_does_the_same_in_a_process_of_its_own(command: str, folder: Path) -> None:
-    pages = [] if command in ("doctor", "explain", "new") else ["--breaks", str(folder / "pages")]
+    pages = (
+        []
+        if command in ("doctor", "explain", "new", "watch")
+        else ["--breaks", str(folder / "pages")]
+    )
     arguments = (command, *COMMANDS[command], *pages)
     actual = harness_process(*arguments, cwd=folder)
     for path in folder.rglob("mine.md"):

@@ -1,6 +1,8 @@
 """Loading an engine from memory: its text, its tracebacks, and the marks of executed sites."""
 
 import sys
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
 from pathlib import Path
 
 import msgspec
@@ -109,3 +111,27 @@ def test_a_package_beside_the_engine_is_loaded_from_memory_too(
         sources = {"surely_mine.py": "from surely_rules import x\n"}
         module = load("surely_mine", tmp_path, sources | {"surely_rules.py": f"x = {value}\n"})
         assert module.x == value
+
+
+def test_a_module_that_is_missing_in_a_package_is_not_found_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The finder of an editable installation finds a package's modules by their full name."""
+    (tmp_path / "elsewhere.py").write_text("x = 1\n", encoding="utf-8")
+
+    class Editable:
+        @staticmethod
+        def find_spec(name: str, *_: object) -> ModuleSpec | None:
+            place = tmp_path / "elsewhere.py"
+            return spec_from_file_location(name, place) if name == "twin.other" else None
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Editable])
+    sources = {"twin/__init__.py": "from twin import other\n"}
+    with pytest.raises(ImportError, match="cannot import name 'other'"):
+        load("twin", tmp_path, sources)
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'twin\.other'"):
+        load("twin", tmp_path, {"twin/__init__.py": "import twin.other\n"})
+    own = tmp_path / "own"
+    (own / "twin").mkdir(parents=True)
+    (own / "twin" / "other.py").write_text("own = True\n", encoding="utf-8")
+    assert load("twin", own, sources).other.own

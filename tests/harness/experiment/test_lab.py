@@ -221,6 +221,27 @@ def test_a_claim_about_no_diagnostic_is_a_mistake_of_the_page(
         lab(tmp_path, engine)
 
 
+def test_claims_are_not_compared_if_no_diagnostic_was_run(tmp_path: Path, engine: Engine) -> None:
+    page(tmp_path, HALF, keys='[diagnostics]\ncaught_by = ["gradcheck"]')
+    catalogue = Catalogue((tmp_path,))
+    experiment = prepare(catalogue.page("a"), catalogue, engine, probes=["square"])
+    assert run_lab(experiment, Baseline(Cache(None), ())).claims == []
+
+
+def test_every_run_of_a_rewritten_engine_is_judged(tmp_path: Path, engine: Engine) -> None:
+    page(tmp_path, HALF, keys='[diagnostics]\ncaught_by = ["gradcheck"]')
+    catalogue = Catalogue((tmp_path,))
+    experiment = prepare(catalogue.page("a"), catalogue, engine, probes=["square"])
+    for text, outcome in [
+        (engine.sources["tiny.py"], "disguised-correct"),
+        (experiment.broken.sources["tiny.py"], "silent-corruption"),
+    ]:
+        copy = tiny_engine(text)
+        report = run_lab(replace(experiment, broken=copy, rewritten=True), Baseline(Cache(None)))
+        assert [run.outcome for run in report.runs] == [outcome] * 2
+        assert report.claims == []
+
+
 def test_a_pinned_number_of_sites_is_held(tmp_path: Path, engine: Engine) -> None:
     page(tmp_path, HALF, keys="sites = 2")
     with pytest.raises(HunkError, match="states 2 sites, but 1 matched"):

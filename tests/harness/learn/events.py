@@ -3,9 +3,24 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from harness.learn.events import AnyEvent, Attempt, Draw, Finished, Hint, Prediction, TestAnswer
+from harness.learn.events import (
+    AnyEvent,
+    Attempt,
+    ClueBought,
+    Draw,
+    Finished,
+    Fix,
+    Hint,
+    HuntAnswer,
+    HuntBegun,
+    HuntKey,
+    Prediction,
+    TestAnswer,
+)
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+
+HUNT = HuntKey(3, 1, "minigrad", logs=False, pool="0123456789ab")
 
 
 def prediction(predicted: str, actual: str, page: str = "sub-sign", **rest: Any) -> Prediction:
@@ -16,8 +31,8 @@ def prediction(predicted: str, actual: str, page: str = "sub-sign", **rest: Any)
 
 
 def one_of_each_kind() -> list[AnyEvent]:
-    """Six events, from the oldest to the newest."""
-    times = [START + timedelta(seconds=second) for second in range(6)]
+    """Ten events, from the oldest to the newest."""
+    times = [START + timedelta(seconds=second) for second in range(10)]
     return [
         prediction("crash", "silent-corruption", time=times[0]),
         Finished(page="sub-sign", time=times[1]),
@@ -25,4 +40,8 @@ def one_of_each_kind() -> list[AnyEvent]:
         Hint(exercise="only-trees", step=1, time=times[3]),
         Draw(before=("sub-sign",), after=("abs-grad-no-sign",), time=times[4]),
         TestAnswer(phase="before", page="sub-sign", right=None, time=times[5]),
+        HuntBegun(hunt=HUNT, time=times[6]),
+        ClueBought(hunt=HUNT, clue="shape:add-scalar", passes=6, time=times[7]),
+        HuntAnswer(hunt=HUNT, family=True, place="no", cheapest=3, time=times[8]),
+        Fix(page="sub-sign", right=False, time=times[9]),
     ]

@@ -101,7 +101,7 @@ def test_two_terminals_cannot_both_create_the_file(
 
     monkeypatch.setattr(progress_file, "PATIENCE", 0.0)
     monkeypatch.setattr(progress_file, "_create", create_late)
-    assert database.add(one_of_each_kind()) == 6
+    assert database.add(one_of_each_kind()) == 10
 
 
 def with_version(database: ProgressDatabase, version: int) -> bytes:
@@ -161,7 +161,7 @@ def test_a_reset_leaves_a_file_that_works(database: ProgressDatabase) -> None:
     database.add(one_of_each_kind())
     database.clear()
     assert database.read() == []
-    assert database.add(one_of_each_kind()) == 6
+    assert database.add(one_of_each_kind()) == 10
 
 
 def test_a_folder_that_cannot_be_made_costs_one_line(

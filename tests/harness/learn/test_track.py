@@ -1,6 +1,6 @@
 """The track: where a learner is, and what comes next."""
 
-from harness.learn.events import AnyEvent, Attempt, Draw, Finished, TestAnswer
+from harness.learn.events import AnyEvent, Attempt, Draw, Finished, Fix, TestAnswer
 from harness.learn.next_steps import next_steps
 from harness.learn.progress import Progress
 from harness.learn.track import Misses, Way
@@ -53,8 +53,21 @@ def test_after_the_track_come_the_families_with_wrong_predictions() -> None:
         "harness list --todo --family op-formulas",
         "harness list --todo --kind break --level 2",
         "harness list --todo --kind exercise",
+        "harness fix mul-swapped-operands",
+        "harness hunt",
         "harness doctor FILE.py:CLASS",
     ]
+
+
+def test_the_breaks_of_the_track_are_offered_for_repair_one_after_the_other() -> None:
+    breaks = [page for page in TRACK if CATALOGUE.page(page).front.kind == "break"]
+    assert way().next_repair == breaks[0]
+    first, second = (Fix(page=page, right=True) for page in breaks[:2])
+    assert way(first).next_repair == breaks[1]
+    assert way(first, second).next_repair == breaks[2]
+    assert way(first).done == 1
+    assert way(Fix(page=breaks[0], right=False)).next_repair == breaks[0]
+    assert way(*(Fix(page=page, right=True) for page in breaks)).next_repair is None
 
 
 def test_exercises_that_are_left_do_not_hide_what_comes_after_the_track() -> None:

@@ -17,7 +17,8 @@ def test_what_is_exported_is_imported(tmp_path: Path) -> None:
     table = msgspec.json.decode((tmp_path / "mine.json").read_bytes())
     assert table["schema"] == 1
     assert [event["kind"] for event in table["events"]] == [
-        *("prediction", "finished", "attempt", "hint", "draw", "answer")
+        *("prediction", "finished", "attempt", "hint", "draw", "answer"),
+        *("hunt", "clue", "hunt-answer", "fix"),
     ]
 
 

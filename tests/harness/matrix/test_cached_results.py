@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -9,6 +10,8 @@ import pytest
 
 from harness.core.errors import EnvironmentProblem
 from harness.core.report import Report
+from harness.engines import engine as engine_module
+from harness.experiment import baseline as bench
 from harness.experiment.baseline import Baseline
 from harness.experiment.patching import Experiment
 from harness.matrix import evaluate, verdict
@@ -19,12 +22,12 @@ from harness.matrix.evaluation import Evaluation
 from harness.matrix.plan import choose, plan_matrix
 from harness.matrix.records import Matrix
 from harness.matrix.verdict import judge_matrix
+from harness.pages import catalogue as catalogue_module
 from harness.pages.catalogue import Catalogue
 from harness.runs import cache
 from harness.runs.cache import Cache
 from tests.harness.command import harness
 from tests.harness.matrix.tiny import BY_HAND, DIAGNOSTICS, ENGINE, SQUARE, page, write_pages
-from tests.harness.sound_page import SOUND
 from tests.harness.tiny import tiny_engine
 
 
@@ -188,9 +191,11 @@ def test_an_unchanged_matrix_needs_no_evaluation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A changed page, or a changed committed matrix, is judged again."""
-    file = tmp_path / "log-slope-one.md"
-    file.write_text(SOUND, encoding="utf-8")
-    command = "matrix", "log-slope-one", "--breaks", str(tmp_path), "--json"
+    pages = write_pages(tmp_path / "pages")
+    monkeypatch.setattr(catalogue_module, "open_catalogue", lambda _: Catalogue(pages.roots))
+    monkeypatch.setattr(engine_module, "find_engine", lambda: tiny_engine(ENGINE))
+    monkeypatch.setattr(bench, "Baseline", partial(Baseline, diagnostics=DIAGNOSTICS))
+    command = "matrix", "half", "--json"
     first = harness(*command)
 
     def judged(*_: object, **__: object) -> NoReturn:
@@ -200,9 +205,10 @@ def test_an_unchanged_matrix_needs_no_evaluation(
     again = harness(*command)
     assert (again.returncode, again.stderr) == (first.returncode, first.stderr)
     assert json.loads(again.stdout) | {"seconds": 0} == json.loads(first.stdout) | {"seconds": 0}
-    (tmp_path / "matrix.toml").write_text("", encoding="utf-8")
+    (tmp_path / "pages" / "matrix.toml").write_text("", encoding="utf-8")
     assert harness(*command).returncode == 3
-    (tmp_path / "matrix.toml").unlink()
+    (tmp_path / "pages" / "matrix.toml").unlink()
     assert harness(*command).returncode == first.returncode
-    file.write_text(SOUND + "\n", encoding="utf-8")
+    page = tmp_path / "pages" / "half.md"
+    page.write_text(page.read_text(encoding="utf-8") + "\n", encoding="utf-8")
     assert harness(*command).returncode == 3

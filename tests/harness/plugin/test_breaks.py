@@ -172,14 +172,16 @@ def test_sarif_has_each_break_that_gets_through_at_its_line(result: Result) -> N
 
 
 def test_the_workers_of_xdist_share_the_breaks(result: Result, tmp_path: Path) -> None:
-    shared = run(tmp_path, f"--breaks={SELECTION}", "-n", "2")
+    selection = ("sub-sign", "unbroadcast-mean", "tape-gradient-in-target-shape")
+    shared = run(tmp_path, f"--breaks={','.join(selection)}", "-n", "2")
     assert shared.status == 0
-    assert shared.fates == result.fates
+    assert shared.fates == {name: result.fates[name] for name in selection}
     assert shared.report["tests"] == 5
 
 
 def test_all_tests_that_fail_are_listed_on_request(tmp_path: Path) -> None:
-    every = run(tmp_path, "--breaks=sub-sign", "--breaks-all")
+    every = run(tmp_path, "--breaks=sub-sign", "--breaks-all", "--breaks-min-score=100")
+    assert every.status == 0
     (entry,) = every.report["breaks"]
     assert sorted(entry["by"]) == _SUBTRACTING
 
@@ -191,7 +193,6 @@ def test_a_false_claim_and_a_low_score_fail_the_run(tmp_path: Path) -> None:
     assert claimed.report["claims"] == {
         f"test_small.py::test_sub[{n}]": ["unbroadcast-mean"] for n in (1, 3)
     }
-    assert run(tmp_path, "--breaks=sub-sign", "--breaks-min-score=100").status == 0
     low = run(tmp_path, "--breaks=sub-sign,tanh-uses-input", "--breaks-min-score=51")
     assert low.status == 1
 

@@ -70,10 +70,11 @@ RENDERERS = [
     ROOT / "cli" / "session.py",
     ROOT / "report" / "progress.py",
     *(ROOT / "report" / "html").glob("*.py"),
-    *(
-        ROOT / "cli" / f"{name}.py"
-        for name in ("exercise", "html", "list", "progress", "self_test", "start", "welcome")
-    ),
+    ROOT / "report" / "hunt.py",
+    ROOT / "cli" / "hunt.py",
+    ROOT / "report" / "repair.py",
+    *(ROOT / "cli" / f"{name}.py" for name in ("exercise", "fix", "html", "list", "progress")),
+    *(ROOT / "cli" / f"{name}.py" for name in ("self_test", "start", "watch", "welcome")),
 ]
 
 TEMPLATES = list((ROOT / "report" / "html" / "templates").iterdir())

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from harness.engines.engine import find_engine
 from harness.pages.catalogue import Catalogue, open_catalogue
-from harness.runs.cache import Cache
+from harness.runs.cache import open_cache
 from harness.training.experiment import TrainingExperiment, prepare_training
 from harness.training.lab import run_training
 from harness.training.record import MetricReport, TrainingReport
@@ -98,7 +98,7 @@ def experiment(catalogue: Catalogue, page_id: str = "moved") -> TrainingExperime
 
 
 def report_on(catalogue: Catalogue, seeds: range = range(20)) -> TrainingReport:
-    return run_training(experiment(catalogue), Cache(None), seeds)
+    return run_training(experiment(catalogue), open_cache(), seeds)
 
 
 def metric(report: TrainingReport, name: str) -> MetricReport:

@@ -14,7 +14,7 @@ from harness.experiment import baseline as bench_module
 from harness.experiment.context import OpenContext
 from harness.matrix.plan import choose
 from harness.pages.catalogue import Catalogue, open_catalogue
-from harness.runs.cache import Cache
+from harness.runs.cache import Cache, open_cache
 from harness.sandbox.limits import Limits
 from harness.training import experiment as experiment_module
 from harness.training import trials
@@ -35,8 +35,14 @@ from tests.harness.training.made import (
 pytest.importorskip("scipy.stats")
 
 
+@pytest.fixture(autouse=True)
+def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Starting another process takes longer than all runs of these recipes."""
+    monkeypatch.setattr(trials, "available_cores", lambda: 1)
+
+
 def context_of(catalogue: Catalogue) -> OpenContext:
-    return OpenContext(catalogue, find_engine(), bench_module.Baseline(Cache(None)))
+    return OpenContext(catalogue, find_engine(), bench_module.Baseline(open_cache()))
 
 
 def checked(folder: Path, diff: str = SHIFT, expect: str = UP, **more: str) -> PageCheck:
@@ -134,10 +140,10 @@ def test_the_break_can_be_put_into_a_variant_of_the_engine(tmp_path: Path) -> No
 def test_the_same_seeds_give_the_same_report_from_any_number_of_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    catalogue = write_page(tmp_path)
-    several = report_on(catalogue)
-    monkeypatch.setattr(trials, "available_cores", lambda: 1)
-    assert report_on(catalogue).metrics == several.metrics
+    prepared = experiment(write_page(tmp_path))
+    one = run_training(prepared, Cache(None))
+    monkeypatch.setattr(trials, "available_cores", lambda: 3)
+    assert run_training(prepared, Cache(None)).metrics == one.metrics
 
 
 def test_cached_runs_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,22 +359,16 @@ def test_the_check_of_all_pages_runs_one_tier_or_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     catalogue = write_page(tmp_path)
-    asked: list[str] = []
-
-    def note(page_id: str, *_: object) -> PageCheck:
-        asked.append(page_id)
-        return PageCheck(page_id, "", [], [], 0)
-
-    monkeypatch.setattr("harness.check.pages.check_page", note)
+    monkeypatch.setattr(
+        "harness.check.pages.check_page", lambda name, _: PageCheck(name, "", [], [], 0)
+    )
     monkeypatch.setattr("harness.check.pages._prepare_baseline", lambda *_: None)
-    list(check_pages(context_of(catalogue), training=True))
-    many = set(asked)
-    asked.clear()
-    list(check_pages(context_of(catalogue)))
+    many = {check.page for check in check_pages(context_of(catalogue), training=True)}
+    others = {check.page for check in check_pages(context_of(catalogue))}
     assert "moved" in many
-    assert "skip-unbroadcast" in asked
-    assert not many & set(asked)
-    assert many | set(asked) >= catalogue.files.keys()
+    assert "skip-unbroadcast" in others
+    assert not many & others
+    assert many | others >= catalogue.files.keys()
 
 
 def test_the_matrix_leaves_the_tier_out(tmp_path: Path) -> None:

@@ -1,0 +1,93 @@
+"""`harness watch`: on saving a file, run what it is for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from harness.cli.options import Lang
+from harness.cli.session import Session
+from harness.sandbox.signals import Terminated
+
+IN_A_LANGUAGE = ("fix", "exercise")
+"""The commands with an option `--lang`."""
+
+
+def watch(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PATH]...",
+            help="Folders, files, or an engine such as `tensor.py:Tensor`; by default this folder.",
+        ),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="End after the first run, with its exit status.")
+    ] = False,
+    lang: Lang = None,
+) -> int:
+    """On saving a page, an exercise, a copy or an engine, run what checks it; Ctrl-C ends."""
+    from harness.learn.watch import changed, commands, snapshot, wait_for_change, watched
+
+    console = Session(lang=lang).console
+    say, places = console.say, [watched(path) for path in paths or ["."]]
+    files = snapshot(places)
+    console.print(say("Files watched: {count}. Ctrl-C ends.", count=len(files)))
+    while True:
+        now = wait_for_change(places, files)
+        saved, files = changed(files, now), now
+        found = commands(saved, places)
+        if not found:
+            names = ", ".join(map(str, saved))
+            console.print(say("{files}: nothing to run", files=names), soft_wrap=True)
+            continue
+        statuses = []
+        for command in found:
+            arguments = list(command.arguments)
+            console.print()
+            console.rule(Text(_now() + "  harness " + " ".join(arguments)), align="left")
+            if lang and arguments[0] in IN_A_LANGUAGE:
+                arguments += ["--lang", lang]
+            start = time.monotonic()
+            statuses.append(run_child(arguments))
+            seconds = f"{time.monotonic() - start:.1f}"
+            result = say("all is well ({seconds} s)", seconds=seconds)
+            if statuses[-1]:
+                status = statuses[-1]
+                result = say("exit status {status} ({seconds} s)", status=status, seconds=seconds)
+            console.rule(Text(f"{_now()}  {result}"), align="left")
+        if once:
+            return max(statuses)
+
+
+def run_child(arguments: Sequence[str]) -> int:
+    """Run a command in a process of its own, and return its exit status.
+
+    It does not get the terminal's Ctrl-C: this process ends it, so that only one of both says so.
+    """
+    sys.stdout.flush()
+    path = os.pathsep.join(entry or os.curdir for entry in sys.path)
+    child = subprocess.Popen(
+        [sys.executable, "-P", "-m", "harness", *arguments],
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": path},
+        start_new_session=True,
+    )
+    try:
+        return child.wait()
+    except Terminated as request:
+        child.terminate()
+        # Before it is ready, it ends without a word.
+        request.reported = child.wait() > 0
+        raise
+
+
+def _now() -> str:
+    return time.strftime("%H:%M:%S")

@@ -1,0 +1,270 @@
+"""The bugs that a hunt may be about: those whose family can be found with what can be bought.
+
+This is computed from the committed matrices, which say what every diagnostic says of every break on
+every shared probe. A bug is left out if nothing that can be bought shows it, or if all of that says
+the same of a bug of another family.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from harness.diagnostics import DIAGNOSTICS
+from harness.diagnostics.crash import CRASH
+from harness.matrix.catches import Pair
+from harness.matrix.committed import committed_file, read_committed
+from harness.matrix.plan import size_of
+from harness.pages.catalogue import Catalogue
+from harness.pages.front_matter import Break
+from harness.pages.probe import Probe
+
+LOG, GRADIENTS = "log", "grads"
+"""The clues that are not verdicts: the log of a training, and the gradients of a probe, each beside
+that of the correct engine."""
+
+SHOWN_BY_A_LOG = ("crash", "trajectory", "loss-falls")
+"""The diagnostics whose verdict can be read off a log beside the correct one."""
+
+
+@dataclass(frozen=True)
+class Clue:
+    """Something to buy: the verdict of a diagnostic on a probe, a log, or gradients."""
+
+    kind: str
+    """A diagnostic, LOG or GRADIENTS."""
+    probe: str
+    passes: float
+    """The cost in forward passes, for all losses of the probe."""
+    shows: frozenset[Pair] = frozenset()
+    """The verdicts that it shows, as pairs of a probe and a diagnostic; none if it needs a library,
+    so that no hunt depends on what is installed."""
+
+    @property
+    def name(self) -> str:
+        """What to type to buy it."""
+        return f"{self.kind}:{self.probe}"
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A bug, and the diagnostics that raise an alarm on it, each with a shared probe."""
+
+    id: str
+    family: str
+    level: int
+    caught: frozenset[Pair]
+    """Pairs of a probe and a diagnostic."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The bugs of a level that can be found, and what can be bought."""
+
+    suspects: tuple[Suspect, ...]
+    clues: Mapping[str, Clue]
+    """By name."""
+
+    @property
+    def digest(self) -> str:
+        """A short digest: in another pool, a seed may stand for another bug."""
+        facts = sorted((item.id, item.family, sorted(item.caught)) for item in self.suspects)
+        return hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
+
+    def ranked(self, seed: int) -> list[Suspect]:
+        """Return the bugs in an order that depends on the seed: the first that fits is hunted."""
+
+        def draw(suspect: Suspect) -> bytes:
+            return hashlib.sha256(f"{seed}:{suspect.id}".encode()).digest()
+
+        return sorted(self.suspects, key=draw)
+
+    def cheapest(self, suspect: Suspect) -> list[Clue]:
+        """Return the cheapest clues that tell the family of a bug in the pool."""
+        return cheapest(suspect, self.suspects, self._telling)
+
+    @cached_property
+    def _telling(self) -> list[Clue]:
+        """The clues that tell bugs of the pool apart; of those that tell the same, the cheapest."""
+        cheapest_first = sorted(self.clues.values(), key=lambda clue: (clue.passes, clue.name))
+        telling: dict[tuple[int, ...], Clue] = {}
+        for clue in cheapest_first:
+            labels: dict[frozenset[Pair], int] = {}
+            parts = tuple(
+                labels.setdefault(suspect.caught & clue.shows, len(labels))
+                for suspect in self.suspects
+            )
+            if len(labels) > 1:
+                telling.setdefault(parts, clue)
+        return list(telling.values())
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What an engine of another design allows: the breaks that apply, and the probes that run."""
+
+    breaks: frozenset[str]
+    probes: frozenset[str]
+
+
+def pool_of(
+    catalogue: Catalogue, level: int, *, logs: bool = False, scope: Scope | None = None
+) -> Pool:
+    """Return the bugs of a level that can be found, with logs alone if that is wanted.
+
+    Raises PageError for a committed matrix that cannot be read.
+    """
+    every = all_suspects(catalogue)
+    # A diagnostic may be unable to judge a probe: then a verdict that is always the same says no
+    # more than none.
+    alarms = frozenset[Pair]().union(*(suspect.caught for suspect in every))
+    clues = {
+        name: replace(clue, shows=clue.shows & alarms)
+        for name, clue in clues_for(catalogue.shared_probes, logs=logs).items()
+        if scope is None or clue.probe in scope.probes
+    }
+    suspects = [
+        suspect
+        for suspect in every
+        if suspect.level == level and (scope is None or suspect.id in scope.breaks)
+    ]
+    return Pool(tuple(solvable(suspects, clues.values())), clues)
+
+
+def clues_for(probes: Mapping[str, Probe], *, logs: bool = False) -> dict[str, Clue]:
+    """Return everything that can be bought, by name; only logs if that is wanted.
+
+    The correct engine's log and gradients cost as much as those of the broken one.
+    """
+    clues = [clue for probe in probes.values() for clue in _clues_on(probe)]
+    return {clue.name: clue for clue in clues if clue.kind == LOG or not logs}
+
+
+def _clues_on(probe: Probe) -> Iterable[Clue]:
+    size = size_of(probe).elements
+    for item in DIAGNOSTICS:
+        if probe.kind in item.kinds:
+            pairs = frozenset() if item.library else frozenset([(probe.name, item.name)])
+            yield Clue(item.name, probe.name, item.passes(size) * len(probe.losses), pairs)
+    twice = 2 * CRASH.passes(size)
+    if probe.refused:  # there is nothing to show beside it
+        return
+    if probe.kind == "steps":
+        shown = frozenset((probe.name, name) for name in SHOWN_BY_A_LOG)
+        yield Clue(LOG, probe.name, twice, shown)
+    if probe.kind == "gradient":
+        yield Clue(GRADIENTS, probe.name, twice)
+
+
+def all_suspects(catalogue: Catalogue) -> list[Suspect]:
+    """Return the breaks of minigrad that are in a committed matrix.
+
+    Raises PageError for a committed matrix that cannot be read.
+    """
+    tables = (read_committed(committed_file(root, None)) for root in catalogue.roots)
+    rows = {name: row for table in tables if table for name, row in table.items()}
+    shared = catalogue.shared_probes
+    return [
+        Suspect(
+            id=page.id,
+            family=page.front.family,
+            level=page.front.level,
+            caught=frozenset(
+                (probe, name)
+                for name, probes in rows[page.id].caught_by.items()
+                for probe in probes
+                if probe in shared
+            ),
+        )
+        for page in catalogue.pages[0]
+        if page.id in rows and isinstance(page.front, Break)
+    ]
+
+
+def solvable(suspects: Iterable[Suspect], clues: Iterable[Clue]) -> list[Suspect]:
+    """Return the bugs that some clue shows, and that the clues tell from every other family.
+
+    There are none if all would be of one family.
+    """
+    readable = frozenset[Pair]().union(*(clue.shows for clue in clues))
+    families: dict[frozenset[Pair], set[str]] = defaultdict(set)
+    suspects = list(suspects)
+    for suspect in suspects:
+        families[suspect.caught & readable].add(suspect.family)
+    pool = [
+        suspect
+        for suspect in suspects
+        if (seen := suspect.caught & readable) and len(families[seen]) == 1
+    ]
+    return pool if len({suspect.family for suspect in pool}) > 1 else []
+
+
+# ----- The cheapest clues that suffice -----
+
+
+def cheapest(suspect: Suspect, pool: Collection[Suspect], clues: Iterable[Clue]) -> list[Clue]:
+    """Return the cheapest clues whose verdicts no bug of another family in the pool shares.
+
+    Exact (branch and bound): a minimum-cost set cover of the bugs to rule out. Raises ValueError if
+    no clues suffice: the pool is not solvable.
+    """
+    rivals = [other for other in pool if other.family != suspect.family]
+    sets = _useful([(_ruled_out(clue, suspect, rivals), clue) for clue in clues if clue.shows])
+    everything = (1 << len(rivals)) - 1
+    best = _greedy(sets, everything)
+    limit = sum(clue.passes for clue in best)
+    rarest = sorted(
+        (1 << k for k in range(len(rivals))),
+        key=lambda bit: sum(bool(mask & bit) for mask, _ in sets),
+    )
+
+    def search(left: int, chosen: list[Clue], passes: float) -> None:
+        nonlocal best, limit
+        if not left:
+            best, limit = chosen, passes
+            return
+        bit = next(bit for bit in rarest if left & bit)
+        rate = max((mask & left).bit_count() / clue.passes for mask, clue in sets)
+        if passes + left.bit_count() / rate >= limit:
+            return
+        for mask, clue in sets:
+            if mask & bit and passes + clue.passes < limit:
+                search(left & ~mask, [*chosen, clue], passes + clue.passes)
+
+    search(everything, [], 0.0)
+    return best
+
+
+def _ruled_out(clue: Clue, suspect: Suspect, rivals: Sequence[Suspect]) -> int:
+    """Return a bit for each rival of which the clue says something else."""
+    seen = suspect.caught & clue.shows
+    return sum(1 << k for k, rival in enumerate(rivals) if rival.caught & clue.shows != seen)
+
+
+def _useful(sets: Iterable[tuple[int, Clue]]) -> list[tuple[int, Clue]]:
+    """Return the sets that are not inside another one that costs no more, cheapest first."""
+    kept: list[tuple[int, Clue]] = []
+    order = sorted(sets, key=lambda pair: (pair[1].passes, -pair[0].bit_count(), pair[1].name))
+    for mask, clue in order:
+        if mask and not any(mask | other == other for other, _ in kept):
+            kept.append((mask, clue))
+    return kept
+
+
+def _greedy(sets: Sequence[tuple[int, Clue]], left: int) -> list[Clue]:
+    """Return a cover: always take the clue that rules out most bugs per pass."""
+    chosen = []
+    while left:
+        mask, clue = max(
+            sets,
+            key=lambda pair: (pair[0] & left).bit_count() / pair[1].passes,
+            default=(0, None),
+        )
+        if clue is None or not mask & left:
+            raise ValueError("a bug of another family looks the same")
+        chosen.append(clue)
+        left &= ~mask
+    return chosen

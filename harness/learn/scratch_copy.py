@@ -1,0 +1,183 @@
+"""The scratch copy of a broken engine: a folder of files that a learner repairs.
+
+Beside the engine's files it holds `fix.toml`, which says what the copy was made from. The copy is
+loaded from its own files, and the engine that it was made from is only ever read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tokenize
+import tomllib
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path
+
+import msgspec
+
+from harness.core import read_text, require_utf8
+from harness.core.errors import PageError, UsageError
+from harness.core.message import message
+from harness.engines.engine import Engine, read_source
+from harness.engines.location import RESERVED
+from harness.pages.probe import not_python, parse_python
+
+INFO = "fix.toml"
+"""The file that says what a copy was made from."""
+
+MAKE_ONE = "`harness fix ID` makes one; `harness list --kind break` shows the ids"
+
+_HEAD = (
+    "# A scratch copy of an engine with a bug, made by `harness fix`. Repair the Python files.\n"
+)
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """What a copy was made from."""
+
+    page: str
+    engine: str
+    """The engine as for `--engine`; empty for minigrad."""
+    base: str
+    """The folder from which the engine and the pages were named."""
+    breaks: tuple[str, ...]
+    """Folders with more pages."""
+    digest: str
+    """Of the unbroken engine's files."""
+
+
+@dataclass(frozen=True)
+class ScratchCopy:
+    """A folder with a copy, and what it was made from."""
+
+    folder: Path
+    origin: Origin
+
+    @property
+    def text(self) -> str:
+        """The text of its `fix.toml`."""
+        values = msgspec.to_builtins(self.origin).items()
+        return _HEAD + "".join(f"{name} = {json.dumps(value)}\n" for name, value in values)
+
+    def write(self, sources: Mapping[str, str]) -> None:
+        """Create the folder with these files.
+
+        Nothing is left of a folder that cannot be written completely. Raises FileExistsError if
+        there is anything at its path; `require_place` looks before anything is computed.
+        """
+        self.folder.mkdir(parents=True)
+        try:
+            for file, text in sources.items():
+                path = self.folder / file
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(_encoded(text))
+            (self.folder / INFO).write_text(self.text, encoding="utf-8")
+        except OSError:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
+
+    def set_aside(self) -> Path | None:
+        """Rename the folder if there is one, and return its new path."""
+        number = 1
+        if not os.path.lexists(self.folder):
+            return None
+        while os.path.lexists(aside := self.folder.with_name(f"{self.folder.name}.{number}")):
+            number += 1
+        return self.folder.rename(aside)
+
+    def read(self) -> dict[str, str]:
+        """Return the Python files of the copy, those that the learner added too.
+
+        Raises PageError, with the line, for a file that is not Python.
+        """
+        paths = (path for path in sorted(self.folder.rglob("*.py")) if self._is_source(path))
+        return {path.relative_to(self.folder).as_posix(): _read(path) for path in paths}
+
+    def engine(self, clean: Engine, sources: Mapping[str, str]) -> Engine:
+        """Return the copy as an engine that is called as the unbroken one is."""
+        root = self.folder.resolve()
+        return replace(clean, root=root, sources=dict(sources), sites=(), base={})
+
+    def _is_source(self, path: Path) -> bool:
+        parts = path.relative_to(self.folder).parts
+        hidden = any(part.startswith(".") or part == "__pycache__" for part in parts)
+        # One of these would be imported in place of a module that the harness itself needs.
+        return not hidden and parts[0].removesuffix(".py") not in RESERVED
+
+
+def open_copy(folder: Path) -> ScratchCopy:
+    """Return the copy in a folder.
+
+    Raises UsageError if there is none, PageError if its `fix.toml` cannot be read.
+    """
+    path = folder / INFO
+    if not os.path.lexists(path):
+        raise UsageError(message("{folder} has no scratch copy", folder=folder), MAKE_ONE)
+    text = read_text(path)
+    try:
+        return ScratchCopy(folder, msgspec.convert(tomllib.loads(text), Origin))
+    except (ValueError, RecursionError) as error:
+        problem = message("it does not say what the copy was made from: {error}", error=error)
+        remedy = "move the folder away, and run `harness fix ID` again"
+        raise PageError(str(path), 1, problem, remedy) from None
+
+
+def require_place(folder: Path, page: str, *, again: bool) -> None:
+    """Raise UsageError if a copy cannot be made there: the folder exists.
+
+    With `again` it may, if it holds a copy. Raises PageError for a path that is not UTF-8.
+    """
+    require_utf8(folder.absolute())
+    if not os.path.lexists(folder):
+        return
+    if again:
+        open_copy(folder)
+        return
+    remedy = message(
+        "`harness fix {page} --check` checks the copy in it; --again starts over, and keeps the "
+        "old copy beside the new one",
+        page=page,
+    )
+    raise UsageError(message("{path} already exists", path=folder), remedy)
+
+
+def nearest_copy(start: Path) -> Path | None:
+    """Return the folder, or the nearest one above it, that holds a copy; None without one."""
+    return next(
+        (folder for folder in (start, *start.parents) if os.path.lexists(folder / INFO)), None
+    )
+
+
+def digest_of(engine: Engine) -> str:
+    """Return a digest of an engine's files."""
+    return hashlib.sha256(msgspec.json.encode(sorted(engine.sources.items()))).hexdigest()
+
+
+def _encoded(text: str) -> bytes:
+    """Return a file's text in the encoding that it declares."""
+    encoding, _ = tokenize.detect_encoding(BytesIO(text.encode()).readline)
+    return text.encode(encoding)
+
+
+def _read(path: Path) -> str:
+    """Return a Python file's text. Raises PageError if it cannot be compiled."""
+    try:
+        text = read_source(path)
+        parse_python(text, str(path), 1, "file")
+    except UnicodeDecodeError as error:
+        problem = message("it is not UTF-8 text: {reason}", reason=error.reason)
+        raise PageError(str(path), 1, problem, "save it as UTF-8 text") from None
+    except SyntaxError as error:  # an encoding that does not exist
+        raise not_python(error, "", str(path), 1, "file") from None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text, str(path), "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:  # such as `return` outside a function
+        raise not_python(error, text, str(path), 1, "file") from None
+    return text
