@@ -343,7 +343,7 @@ def test_on_a_terminal_missing_arguments_are_prompted_for(tmp_path: Path) -> Non
         "add-new-axis, add-scalar",
     ]
     keys = [f"{answer}\n" for answer in answers]
-    shown = dialogue(["new", "mine", "--breaks", str(tmp_path)], keys).shown
+    shown = dialogue(["new", "mine", "--breaks", str(tmp_path)], keys, prompts=(": ",)).shown
     page = read_page(tmp_path / "broadcasting" / "mine.md")
     assert "Kind (break, variant, myth, exercise) [break]:" in shown
     assert (page.front.kind, page.front.level) == ("break", 2)

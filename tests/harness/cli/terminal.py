@@ -62,7 +62,7 @@ def dialogue(
     arguments: Sequence[str],
     keys: Sequence[str | Callable[[], object]] = (),
     *,
-    prompts: tuple[str, ...] = ("> ", ": "),
+    prompts: tuple[str, ...] = ("> ", "yes: "),
     columns: int = 80,
     rows: int = 24,
     program: Sequence[str] = ("-m", "harness"),
