@@ -1,51 +1,43 @@
 """Makes the README's picture from a real run in a real terminal of 80 columns.
 
-    python tests/readme_picture.py
+    python -m tests.readme_picture
 
-It runs the command in a pseudo-terminal and draws what came out, colours included.
+It runs the first command of the README as for someone who has just installed breaklab: with an
+empty cache, and without HIPS autograd, which that command does not install. It types predictions,
+and draws the last screen, colours included.
 """
 
-import os
-import pty
 import re
-import sys
+import tempfile
 from io import StringIO
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-PICTURE = Path(__file__).parent.parent / "docs" / "skip-unbroadcast.svg"
-COMMAND = ["break", "skip-unbroadcast", "--no-predict"]
-PROGRESS = r"\x1b\[\?25l.*?\x1b\[\?25h(\s*\x1b\[1A\x1b\[2K)?"
-"""What is shown while the cursor is hidden; it is erased at the end."""
+from tests.harness.cli.terminal import dialogue
 
-
-def run_in_terminal(arguments: list[str]) -> str:
-    """What the command writes to a terminal of 80 columns."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.environ.update(COLUMNS="80", LINES="40", TERM="xterm-256color")
-        os.environ.pop("NO_COLOR", None)
-        os.execv(sys.executable, [sys.executable, "-m", "harness", *arguments])
-    output = b""
-    try:
-        while chunk := os.read(terminal, 65536):
-            output += chunk
-    except OSError:  # how Linux says that the other side has gone
-        pass
-    os.waitpid(pid, 0)
-    return output.decode().replace("\r\n", "\n")
+PICTURE = Path(__file__).parents[1] / "docs" / "first-break.svg"
+COMMAND = ["break", "mul-swapped-operands"]
+ANSWERS = ("s", "s", "d", "s", "1 2 3 4", "n")
+WITHOUT_AUTOGRAD = (
+    "import sys; sys.modules['autograd'] = None; from harness.cli import main; main()"
+)
 
 
 def main() -> None:
     """Draw the picture."""
-    shown = re.sub(PROGRESS, "", run_in_terminal(COMMAND), flags=re.S)
+    keys = [f"{answer}\n" for answer in ANSWERS]
+    program = ("-c", WITHOUT_AUTOGRAD)
+    with tempfile.TemporaryDirectory() as empty:
+        folders = {"XDG_CACHE_HOME": empty, "BREAKLAB_DATA": f"{empty}/data"}
+        done = dialogue(COMMAND, keys, program=program, NO_COLOR="", **folders)
+    shown = Text.from_ansi(done.lasting.replace("\r", ""))
+    start = shown.plain.rindex("\n", 0, shown.plain.rindex("track: page")) + 1
     console = Console(record=True, width=80, file=StringIO(), force_terminal=True)
-    console.print(Text.from_ansi(f"$ harness {' '.join(COMMAND[:2])}\n\n{shown}".rstrip()))
-    svg = console.export_svg(title="harness break skip-unbroadcast")
+    console.print(shown[start:], end="")
+    svg = console.export_svg(title=f"harness {' '.join(COMMAND)}")
     svg = re.sub(r"@font-face\s*\{.*?\}", "", svg, flags=re.S)  # no fonts from elsewhere
-    PICTURE.parent.mkdir(exist_ok=True)
     PICTURE.write_text(svg, encoding="utf-8")
     print(PICTURE)
 

@@ -12,6 +12,8 @@ LibCST.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -59,6 +61,7 @@ def main() -> None:
     """Run the command line, and end the process with its exit status."""
     # The arrays are small: NumPy's threads would mostly wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    atexit.register(gc.freeze)  # or Python searches the syntax trees for cycles after the last word
     traceback = "--traceback" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--traceback"]
     called = arguments[0] if arguments and arguments[0] in COMMANDS else None

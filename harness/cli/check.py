@@ -34,12 +34,13 @@ def check(
     json: Json = False,
 ) -> int:
     """Check that pages are true, on the engine and on every variant that they name."""
-    from harness.check.pages import check_pages
-    from harness.core.finding import worst
-    from harness.report.findings import show_left_out, show_summary
-
     start = time.perf_counter()
     session = Session([*(breaks or ()), *(only or ())], engine, json=json)
+    with session.busy():
+        from harness.check.pages import check_pages
+        from harness.core.finding import worst
+        from harness.report.findings import show_left_out, show_summary
+
     if pages and only:
         remedy = "leave --only out, and name its folder with --breaks"
         raise UsageError(
@@ -53,7 +54,8 @@ def check(
     if session.engine.foreign and not training:
         return _check_on_engine(session, pages or (), only or ())
     checks: list[PageCheck] = []
-    for checked in check_pages(session, pages or (), training=training, only=only or ()):
+    checking = check_pages(session, pages or (), training=training, only=only or ())
+    for checked in session.each(checking):
         checks.append(checked)
         if not json:
             session.show(checked)
@@ -102,8 +104,8 @@ def _check_on_engine(session: Session, ids: Sequence[str], only: Sequence[Path])
     chosen = [catalogue.page(page_id) for page_id in ids] or catalogue.valid_pages()
     own = [page.id for page in chosen if page.is_about(name) and page.id in inside]
     checks: list[PageCheck] = []
-    for page_id in own:
-        checks.append(check_page(page_id, session))
+    for checked in session.each(check_page(page_id, session) for page_id in own):
+        checks.append(checked)
         if not session.json:
             session.show(checks[-1])
     others = [page_id for page_id in ids if page_id not in own]
@@ -141,7 +143,7 @@ def _compare(
     findings: list[Finding] = []
     baseline = Baseline(session.cache, diagnostics=())  # not needed for outcomes
     context = OpenContext(session.catalogue, session.engine, baseline)
-    for page, report in zip(pages, compare_pages(pages, context), strict=True):
+    for page, report in zip(pages, session.each(compare_pages(pages, context)), strict=True):
         reports.append(report)
         new = list(check_on_engine(page, report, named=page.id in ids))
         findings += new

@@ -14,12 +14,13 @@ def diff(
     json: Json = False,
 ) -> int:
     """Show what a page changes in the engine's own code."""
-    from harness.check.runner import prepare_page
-    from harness.report.terminal import show_diff
-
     session = Session(breaks, engine, on, json=json)
     broken = session.page(page)
-    experiment = prepare_page(broken, session.context_for(broken), session.variant)
+    with session.busy():
+        from harness.check.runner import prepare_page
+        from harness.report.terminal import show_diff
+
+        experiment = prepare_page(broken, session.context_for(broken), session.variant)
     if json:
         sites, text = experiment.sites, experiment.diff
         print_json({"schema": 1, "break": page, "sites": sites, "diff": text})

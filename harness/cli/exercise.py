@@ -55,10 +55,11 @@ def exercise(
 
 def _judge(session: Session, task: Page, file: Path | None, hints: bool) -> int:
     """Show the suite and the task, or judge the file."""
-    from harness.check.runner import run_page
-    from harness.grade.exercise import ExerciseReport
-    from harness.grade.submission import read_submission
-    from harness.grade.suite_file import is_suite_file
+    with session.busy():
+        from harness.check.runner import run_page
+        from harness.grade.exercise import ExerciseReport
+        from harness.grade.submission import read_submission
+        from harness.grade.suite_file import is_suite_file
 
     suite = file if file is not None and is_suite_file(file) else None
     probes = read_submission(file) if file and not suite else ()

@@ -10,9 +10,6 @@ from harness.core.message import message
 
 def myth(page: PageId, lang: Lang = None, breaks: Breaks = None, json: Json = False) -> int:
     """Read a claim from teaching material, and run the program that tests it."""
-    from harness.check.runner import run_page
-    from harness.experiment.myth import MythReport, find_exhibit, missing_library
-
     session = Session(breaks, lang=lang, json=json)
     claim = session.page(page, "myth")
     shown = session.translated(claim)
@@ -20,6 +17,10 @@ def myth(page: PageId, lang: Lang = None, breaks: Breaks = None, json: Json = Fa
         from harness.report.myth import show_claim
 
         show_claim(session.console, shown, claim)
+    with session.busy():
+        from harness.check.runner import run_page
+        from harness.experiment.myth import MythReport, find_exhibit, missing_library
+
     report = session.run(lambda: run_page(claim, session))
     assert isinstance(report, MythReport)
     session.show(report, page=shown, original=claim)

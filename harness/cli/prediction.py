@@ -250,8 +250,7 @@ def _reason(item: _Item, run: RunReport, report: Report, say: Language) -> str:
     because = next((q.because for q in report.questions if asked and q.question == asked), "")
     if because or (item.others and run.outcome == "silent-corruption"):
         return say(because)
-    hidden = run.stage in ("not-infected", "not-propagated")
-    return say(run.why if hidden else run.evidence)
+    return say(run.reason)
 
 
 def _answered_question(

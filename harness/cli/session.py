@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -48,8 +49,10 @@ class Background(Generic[Result]):
         """The first version of the result, if the function has given one."""
         self.done = 0
         """The number of runs that have ended."""
-        self.last = ""
-        """The library and the probe of the last one."""
+        self.library = ""
+        """The library that is being loaded, or in which the last run ended."""
+        self.probe = ""
+        """The probe of the last run; empty while the library is being loaded."""
         self._function = function
         self._results: list[Result] = []
         self._error: BaseException | None = None
@@ -68,6 +71,18 @@ class Background(Generic[Result]):
             raise self._error
         return self._results[0]
 
+    @property
+    def progress(self) -> Message:
+        """How many runs have ended, and what is being done."""
+        if not self.library:
+            return message("Running ...")
+        if not self.probe:
+            return message(
+                "Running ... {done} done, loading {library}", done=self.done, library=self.library
+            )
+        last = f"{self.library}: {self.probe}"
+        return message("Running ... {done} done, {last}", done=self.done, last=last)
+
     def _call(self) -> None:
         from harness.runs.isolated import watching  # slow to import
 
@@ -81,7 +96,7 @@ class Background(Generic[Result]):
         self.first = first
 
     def _count(self, library: str, probe: str) -> None:
-        self.done, self.last = self.done + 1, f"{library}: {probe}"
+        self.done, self.library, self.probe = self.done + bool(probe), library, probe
 
 
 @dataclass(frozen=True)
@@ -226,18 +241,18 @@ class Session:
             while background.is_running():
                 if first and background.first is not None:
                     return background.first
-                if background.done:
-                    line = console.say(
-                        "Running ... {done} done, {last}",
-                        done=str(background.done),
-                        last=background.last,
-                    )
-                    status.update(line)
+                status.update(console.say(background.progress))
         return background.result()
 
     def run(self, function: Callable[[], Result]) -> Result:
         """Return what the function returns; on a terminal, show how many of its runs are done."""
         return function() if self.json else self.wait(Background(lambda _: function()))
+
+    def each(self, items: Iterable[Result]) -> Iterator[Result]:
+        """Yield the items; until the next one comes, show on a terminal how many runs are done."""
+        iterator = iter(items)
+        while item := self.run(lambda: list(islice(iterator, 1))):
+            yield item[0]
 
     def show(self, report: object, **details: object) -> None:
         """Print a report: as JSON, or with the renderer of its kind."""
@@ -249,7 +264,7 @@ class Session:
             show(self.console, report, **details)
 
     def show_next(self, page: Page) -> None:
-        """If the page is on the track, print the command for the page that follows it."""
+        """If the page is on the track, print the command for what follows it."""
         if not self.json and (following := self.following(page)):
             self.console.print(self.console.say("Next on the track: {command}", command=following))
 
@@ -262,10 +277,12 @@ class Session:
         return self.console.say("track: page {number}/{count}", number=number, count=len(track))
 
     def following(self, page: Page) -> str:
-        """Return the command for the page that follows on the track; empty if there is none."""
+        """Return the command for what follows on the track; empty for a page that is not on it."""
         track = list(self.catalogue.track)
-        if page.id not in track[:-1]:
+        if page.id not in track:
             return ""
+        if page.id == track[-1]:
+            return f"harness start  ({self.console.say('what comes after the track')})"
         number = track.index(page.id) + 1
         following = self.page(track[number])
         return f"harness {following.front.kind} {following.id}  ({number + 1}/{len(track)})"

@@ -54,7 +54,7 @@ def _run(session: Session, page_id: str) -> None:
     except typer.Exit:
         pass
     idea = session.catalogue.track[page_id]
-    console.print(Text.assemble((say("The idea of this page"), "bold"), f"  {say(idea)}"))
+    console.print(Text.assemble(("\n" + say("The idea of this page"), "bold"), f"  {say(idea)}"))
 
 
 def _run_break(session: Session, page_id: str) -> None:

@@ -7,7 +7,7 @@ template with the same fields, so translations are looked up, never guessed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, reduce
 from typing import Any
 
@@ -87,26 +87,26 @@ EMPTY = verbatim("")
 
 def joined(messages: Iterable[Message]) -> Message:
     """Return several messages as one, separated by semicolons."""
-    several = list(messages)
-    return reduce(lambda a, b: message("{first}; {next}", first=a, next=b), several or [EMPTY])
+    return _fold(lambda a, b: message("{first}; {next}", first=a, next=b), messages)
 
 
 def lines(messages: Iterable[Message]) -> Message:
     """Return several messages as one, each on a line of its own."""
-    several = list(messages)
-    return reduce(lambda a, b: message("{first}\n{next}", first=a, next=b), several or [EMPTY])
+    return _fold(lambda a, b: message("{first}\n{next}", first=a, next=b), messages)
 
 
 def all_of(messages: Iterable[Message]) -> Message:
     """Return several messages as one, with "and" between them."""
-    several = list(messages)
-    return reduce(lambda a, b: message("{first} and {last}", first=a, last=b), several or [EMPTY])
+    return _fold(lambda a, b: message("{first} and {last}", first=a, last=b), messages)
 
 
 def either(messages: Iterable[Message]) -> Message:
     """Return several messages as one, with "or" between them."""
-    several = list(messages)
-    return reduce(lambda a, b: message("{first} or {next}", first=a, next=b), several or [EMPTY])
+    return _fold(lambda a, b: message("{first} or {next}", first=a, next=b), messages)
+
+
+def _fold(join: Callable[[Message, Message], Message], messages: Iterable[Message]) -> Message:
+    return reduce(join, list(messages) or [EMPTY])
 
 
 @lru_cache(maxsize=1024)

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from harness.core.message import Message
+from harness.core.message import EMPTY, Message
 from harness.core.vocabulary import Loss, Outcome, Stage
 
 
@@ -27,6 +27,21 @@ class EngineReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the page is about another engine: then its statements are compared, not required."""
     like: str | None = None
     """The variant of minigrad whose expected outcomes it is compared with."""
+
+
+class Numbers(msgspec.Struct, frozen=True):
+    """The numbers of a small array, or of a series, to be drawn."""
+
+    shape: tuple[int, ...]
+    values: list[float]
+    """In the order of rows; null in JSON for a number that is not finite."""
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """What the broken engine gives, beside what is correct."""
+
+    actual: Numbers
+    expected: Numbers
 
 
 class RunReport(msgspec.Struct, frozen=True):
@@ -67,6 +82,18 @@ class RunReport(msgspec.Struct, frozen=True):
     after a time limit."""
     declined: dict[str, Message] = {}
     """The diagnostics that looked at this run but could not judge it, with the reason."""
+    inside: Message = EMPTY
+    """Why a right result is right although the changed code ran, also if a diagnostic noticed the
+    break; empty if it was not computed."""
+    array: Comparison | None = None
+    """The array that differs, if it has at most two axes of at most eight entries."""
+    losses: Comparison | None = None
+    """The loss at the steps of a training run that is silently wrong, at most 64 of them."""
+
+    @property
+    def reason(self) -> Message:
+        """What shows the outcome, or why a right result is right."""
+        return self.evidence if self.inside == EMPTY else self.inside
 
 
 class ClaimReport(msgspec.Struct, frozen=True):
@@ -154,6 +181,8 @@ class Report(msgspec.Struct, frozen=True):
     """Where it hides, in the page's words."""
     invariant: str = ""
     """The last assertion of the page's invariant."""
+    blind_to: list[str] = []
+    """The silently wrong probes on which that assertion holds, if it can be evaluated on probes."""
     questions: list[QuestionReport] = []
     """The page's questions, if its own probes ran on the reference engine without a variant."""
     in_place: list[InPlaceRun] = []

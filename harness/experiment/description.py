@@ -1,19 +1,23 @@
-"""The report on one run (outcome, verdicts, evidence), and on what a page claims about all."""
+"""The report on one run (outcome, verdicts, evidence), and on what a page claims about all.
+
+Also to which runs the page's assertion is blind.
+"""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from harness.answer_key.divergence import first_divergence
 from harness.answer_key.fingerprint import fingerprint
 from harness.answer_key.outcome import Judgement, stage_of
 from harness.core.errors import PageError
-from harness.core.message import Message, joined, message
-from harness.core.report import ClaimReport, RunReport
+from harness.core.message import EMPTY, Message, joined, message
+from harness.core.report import ClaimReport, Comparison, Numbers, RunReport
 from harness.core.rounding import margin
 from harness.core.run import Array, Digest, Run, TraceStep
 from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
-from harness.experiment.baseline import CleanRun
+from harness.experiment.baseline import CleanRun, Pair
 from harness.pages.page import Page
 
 
@@ -56,6 +60,9 @@ def describe(
         verdicts = {}
     caught = {name: v for name, v in alarms.items() if not isinstance(key.verdicts[name], Alarm)}
     stage, why = stage_of(judgement.outcome, run.trail, trail, list(caught), cancelled=cancelled)
+    inside = EMPTY
+    if judgement.outcome == "disguised-correct":
+        _, inside = stage_of(judgement.outcome, run.trail, trail, (), cancelled=cancelled)
     return RunReport(
         probe=run.probe,
         loss=run.loss,
@@ -64,6 +71,7 @@ def describe(
         evidence=judgement.evidence,
         stage=stage,
         why=why,
+        inside=inside,
         fingerprint=None,
         first_divergence=judgement.first_divergence,
         better_than_correct=judgement.better_than_correct,
@@ -97,20 +105,24 @@ def _margins(caught: Mapping[str, Alarm], clean: Mapping[str, Verdict]) -> dict[
 
 
 def explain(
+    run: Run,
     judgement: Judgement,
     key: CleanRun,
     broken: Sequence[TraceStep] | None,
     clean: Sequence[TraceStep] | None,
     constants: Collection[float] = (),
-) -> dict[str, Message | None]:
-    """Return what a wrong array looks like, and where the backward walk first went wrong.
+) -> dict[str, Message | Comparison | None]:
+    """Return what a wrong array looks like, where the backward walk first went wrong, and pictures.
 
     The keys are fields of `RunReport`. `broken` and `clean` are the recorded walks, if any.
     `constants` are those of the probe and the patch: one may be the cause of a wrong factor.
     """
-    evidence: dict[str, Message | None] = {}
+    evidence: dict[str, Message | Comparison | None] = {}
     leaves = key.run.leaves
+    if judgement.outcome == "silent-corruption":
+        evidence["losses"] = _losses(run, key.run)
     if judgement.arrays:
+        evidence["array"] = _small(judgement.arrays)
         actual, expected = (array.numpy() for array in judgement.arrays)
         constants = {*constants, *_few_values(leaves)}
         evidence["fingerprint"] = fingerprint(
@@ -120,6 +132,38 @@ def explain(
         divergence = first_divergence(broken, clean, _leaf_names(clean, leaves))
         evidence |= {"first_divergence": divergence} if divergence else {}
     return evidence
+
+
+LONGEST_AXIS, MOST_STEPS = 8, 64
+"""The longest axis of an array that is drawn, and the most steps of a series."""
+
+
+def _small(arrays: tuple[Array, Array]) -> Comparison | None:
+    """Return the actual and the expected array, if both are small, real and flat enough."""
+    both = [array.numpy() for array in arrays]
+    if max(a.size for a in both) < 2:  # the evidence already says it all
+        return None
+    for array in both:
+        fits = array.ndim <= 2 and array.size and max(array.shape, default=1) <= LONGEST_AXIS
+        if not fits or array.dtype.kind == "c":
+            return None
+    actual, expected = (Numbers(a.shape, a.astype(float).ravel().tolist()) for a in both)
+    return Comparison(actual, expected)
+
+
+def _losses(run: Run, clean: Run) -> Comparison | None:
+    """Return the losses of both logs at the same steps; None if there are not at least two."""
+    series = [
+        [float(step["loss"].numpy()) for step in log if "loss" in step and not step["loss"].shape]
+        for log in (run.log, clean.log)
+    ]
+    length = min(map(len, series))
+    if length < 2:
+        return None
+    count = min(length, MOST_STEPS)
+    steps = [round(i * (length - 1) / (count - 1)) for i in range(count)]
+    actual, expected = (Numbers((count,), [losses[step] for step in steps]) for losses in series)
+    return Comparison(actual, expected)
 
 
 def _sizes(leaves: Mapping[str, Array]) -> dict[Message, int]:
@@ -205,3 +249,59 @@ def _compare_claim(name: str, claim: str, runs: Sequence[RunReport]) -> ClaimRep
     agrees = bool(catches) == (claim == "caught_by")
     silent = message("silent on every probe")
     return ClaimReport(name, claim, agrees, catches[0] if catches else silent)
+
+
+# ----- What the page's assertion cannot see -----
+
+
+def blind_probes(
+    assertion: str, broken: Mapping[Pair, Run], clean: Mapping[Pair, Run], silent: Collection[Pair]
+) -> list[str]:
+    """Return the probes with silent runs on which an assertion about any leaf holds all the same.
+
+    It is about any leaf if it compares nothing but gradients, shapes and dtypes of leaves, like
+    `assert x.grad.shape == x.shape`: then it is evaluated for every leaf of a run for which it
+    holds on the unbroken engine. Other assertions are about the program of the page's invariant,
+    and not about its probes; then nothing is returned, and neither are probes that keep a log.
+    """
+    holds = dict[str, bool]()
+    for pair in silent:
+        probe, leaves = pair[0], broken[pair].leaves
+        checked = [name for name in leaves if _holds(assertion, clean[pair], name)]
+        if checked:
+            all_hold = all(_holds(assertion, broken[pair], name) for name in checked)
+            holds[probe] = holds.get(probe, True) and all_hold
+    return [probe for probe, blind in holds.items() if blind]
+
+
+def _holds(assertion: str, run: Run, leaf: str) -> bool:
+    """Whether an assertion holds if each name in it stands for this leaf of the run."""
+    (statement,) = ast.parse(assertion).body
+    match statement:
+        case ast.Assert(test=ast.Compare(left=left, ops=[operator], comparators=[right])):
+            try:
+                first, second = _value(left, run, leaf), _value(right, run, leaf)
+            except LookupError:
+                return False
+            match operator, second:
+                case ast.Eq(), _:
+                    return first == second
+                case ast.IsNot(), None:
+                    return first is not None
+    return False
+
+
+def _value(node: ast.expr, run: Run, leaf: str) -> object:
+    """Return a shape, a dtype, a gradient or None; raises LookupError for anything else."""
+    match node:
+        case ast.Constant(value=None):
+            return None
+        case ast.Tuple(elts=items):
+            return tuple(_value(item, run, leaf) for item in items)
+        case ast.Attribute(value=ast.Name(), attr="grad"):
+            return run.gradients[leaf]
+        case ast.Attribute(value=owner, attr="shape" | "dtype" as name):
+            array = run.leaves[leaf] if isinstance(owner, ast.Name) else _value(owner, run, leaf)
+            if isinstance(array, Array):
+                return getattr(array, name)
+    raise LookupError

@@ -22,7 +22,13 @@ from harness.core.vocabulary import Outcome, headline
 from harness.diagnostics import Observation
 from harness.engines.engine import Engine
 from harness.experiment.baseline import Baseline, CleanRun, Pair
-from harness.experiment.description import compare_claims, describe, describe_unreached, explain
+from harness.experiment.description import (
+    blind_probes,
+    compare_claims,
+    describe,
+    describe_unreached,
+    explain,
+)
 from harness.experiment.patching import Experiment
 from harness.pages.page import Page
 from harness.pages.probe import Probe
@@ -52,6 +58,7 @@ def run_lab(
         "path": _path(runs),
         "in_place": _run_in_place(experiment, baseline, clean),
         "questions": _questions(experiment, runs, clean, judgements),
+        "blind_to": _blind_to(experiment, runs, clean, judgements),
         **experiment.page.advice,
     }
     if announce and not experiment.guards:
@@ -71,7 +78,7 @@ def run_lab(
         runs = [run for run in runs if run.probe in names]
     reports = _describe_all(experiment, baseline, runs, judgements, keys)
     if baseline.explain:
-        reports = _explain_all(experiment, baseline, reports, judgements, keys)
+        reports = _explain_all(experiment, baseline, reports, runs, judgements, keys)
     report = _report(experiment, baseline, reports, time.perf_counter() - start)
     return msgspec.structs.replace(report, **known)
 
@@ -299,6 +306,7 @@ def _explain_all(
     experiment: Experiment,
     baseline: Baseline,
     reports: Sequence[RunReport],
+    runs: Sequence[Run],
     judgements: Mapping[Pair, Judgement],
     keys: Mapping[Pair, CleanRun],
 ) -> list[RunReport]:
@@ -307,11 +315,11 @@ def _explain_all(
     broken = baseline.traces(experiment.broken, wrong)
     clean = baseline.traces(experiment.clean.without_sites(), wrong)
     explained = []
-    for report in reports:
+    for report, run in zip(reports, runs, strict=True):
         pair = (report.probe, report.loss)
         constants = experiment.probe(report.probe).numbers | experiment.numbers
         evidence = explain(
-            judgements[pair], keys[pair], broken.get(pair), clean.get(pair), constants
+            run, judgements[pair], keys[pair], broken.get(pair), clean.get(pair), constants
         )
         explained.append(msgspec.structs.replace(report, **evidence))
     return explained
@@ -344,6 +352,19 @@ def _questions(
     broken = {(run.probe, run.loss): run for run in runs}
     outcomes = {pair: judgement.outcome for pair, judgement in judgements.items()}
     return [answer_question(question, broken, clean, outcomes) for question in experiment.questions]
+
+
+def _blind_to(
+    experiment: Experiment,
+    runs: Sequence[Run],
+    clean: Mapping[Pair, Run],
+    judgements: Mapping[Pair, Judgement],
+) -> list[str]:
+    """Return the probes that are silently wrong and satisfy the page's assertion."""
+    broken = {(run.probe, run.loss): run for run in runs}
+    silent = [p for p, judgement in judgements.items() if judgement.outcome == "silent-corruption"]
+    assertion = experiment.page.advice.get("invariant", "")
+    return blind_probes(assertion, broken, clean, silent) if assertion else []
 
 
 def _report(

@@ -22,6 +22,37 @@ from harness.pages.page import Page
 START, END = "<!-- made by python -m harness.report.documents -->\n", "<!-- end -->\n"
 
 
+CHECKS = {
+    "crash": "it crashes",
+    "shape": "a gradient has another shape than its leaf",
+    "loss-falls": "the loss does not fall",
+    "directional": "one directional derivative differs from a finite difference",
+    "torch": "PyTorch gives another result",
+}
+"""The checks that the README compares, in words, from the one that everybody has."""
+
+FAMILIES = {"broadcasting": "broadcasting bugs", "op-formulas": "wrong formulas of ops"}
+"""The families that the README names, in words."""
+
+
+def shares_of_checks() -> str:
+    """Return the share of breaks that some checks notice with any shared probe, by family."""
+    committed = read_committed(committed_file(Path("breaks"), None)) or {}
+    pages = [page for page in open_catalogue().valid_pages() if page.id in committed]
+    groups = [
+        (words, [page.id for page in pages if page.front.family == family])
+        for family, words in FAMILIES.items()
+    ]
+    groups.append(("bugs of all kinds", [page.id for page in pages if page.front.kind == "break"]))
+    head = ("the check", *(f"{len(ids)} {words}" for words, ids in groups))
+    rows = []
+    for name, words in CHECKS.items():
+        counts = [sum(name in committed[page].caught_by for page in ids) for _, ids in groups]
+        shares = (f"{n / len(ids):.0%}" for n, (_, ids) in zip(counts, groups, strict=True))
+        rows.append((words, *(share.replace("%", " %") for share in shares)))
+    return _table(head, rows)
+
+
 def diagnostics_table() -> str:
     """Return the table of diagnostics: what each sees, what it is blind to, and its cost."""
     head = ("diagnostic", "sees", "blind to", "cost")
@@ -140,6 +171,7 @@ DOCUMENTS: dict[Path, Callable[[], str]] = {
     Path("docs/diagnostics.md"): diagnostics_table,
     Path("docs/catalogue.md"): catalogue_index,
     Path("docs/course.md"): course,
+    Path("README.md"): shares_of_checks,
 }
 """The function that makes the text between the markers, by file."""
 

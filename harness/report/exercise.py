@@ -85,7 +85,9 @@ def _show_suite(console: Screen, report: ExerciseReport) -> None:
     for name in report.kills:
         tests = [test.test for test in report.suite if not test.on[name].passes]
         verdict = _verdict(say("With {name}", name=name), not tests, say)
-        console.print(verdict, Text(", ".join(tests), "dim"))
+        console.print(verdict)
+        if tests:
+            console.print(Padding(Text(", ".join(tests)), (0, 0, 0, 4)))
     console.print()
 
 

@@ -17,6 +17,7 @@ from harness.core.report import Report, RunReport
 from harness.core.vocabulary import OUTCOMES, shortened
 from harness.pages.probe import Probe
 from harness.report.language import Language
+from harness.report.pictures import curves, heat_map
 from harness.report.terminal import (
     MOST_OF_A_REASON,
     Screen,
@@ -53,23 +54,25 @@ def show_runs(console: Screen, runs: Sequence[RunReport], probes: Sequence[Probe
     """Print a table for each probe."""
     docs = {probe.name: probe.doc.splitlines()[0] for probe in probes}
     for name, group in groupby(runs, key=lambda run: run.probe):
-        console.print(_probe_table(name, docs[name], list(group), console.say))
+        console.print(_probe_table(console, name, docs[name], list(group)))
 
 
-def _probe_table(name: str, doc: str, runs: list[RunReport], say: Language) -> RenderableType:
+def _probe_table(console: Screen, name: str, doc: str, runs: list[RunReport]) -> RenderableType:
+    say = console.say
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column(width=11)
     table.add_column(ratio=1)
     for losses, run in _merge(runs, say):
         table.add_row(losses, _headline(run, say))
-        for label, text in _rows(run, say):
+        for label, text in _rows(console, run):
             table.add_row(label, text)
     head = Text(name, "bold"), Padding(Text(say(doc)), (0, 0, 0, 2))
     return Group(*head, Padding(table, (0, 0, 1, 2)))
 
 
-def _rows(run: RunReport, say: Language) -> Iterator[tuple[str, Text]]:
+def _rows(console: Screen, run: RunReport) -> Iterator[tuple[str, Text]]:
     """Yield the rows of a run below its headline, each with its label."""
+    say = console.say
     yield "", Text(say(run.evidence))
     if run.stage and run.stage not in ("revealed", "not-reached"):
         yield "", Text(say(run.why))
@@ -77,6 +80,7 @@ def _rows(run: RunReport, say: Language) -> Iterator[tuple[str, Text]]:
         yield say("looks like"), Text(say(run.fingerprint))
     if run.first_divergence and run.loss:  # in a log, the evidence says at which step
         yield say("first seen"), Text(say(run.first_divergence))
+    yield from (("", picture) for picture in _pictures(console, run))
     if run.caught_by:
         yield say("caught by"), Text(", ".join(run.caught_by), "green")
     if finite := [f"{margin:.0f}" for margin in sorted(run.margins.values()) if margin < math.inf]:
@@ -97,6 +101,19 @@ def _rows(run: RunReport, say: Language) -> Iterator[tuple[str, Text]]:
             alarm=alarm,
         )
         yield say("not a catch"), Text(also)
+
+
+LABELS = 14
+"""The columns to the left of a picture."""
+
+
+def _pictures(console: Screen, run: RunReport) -> Iterator[Text]:
+    """Yield the array that differs as a heat map, and the losses of a training run as lines."""
+    width = console.width - LABELS
+    if run.array:
+        yield heat_map(console, run.array, width)
+    if run.losses:
+        yield curves(console, run.losses, width)
 
 
 def _declined(reasons: Mapping[str, Message], say: Language) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from rich.padding import Padding
-from rich.syntax import Syntax
 from rich.text import Text
 
 from harness.experiment.myth import MythReport
 from harness.pages.page import Page
-from harness.report.terminal import Screen, show_section
+from harness.report.terminal import Screen, show_code, show_section
 
 STYLES = {"-": "red", "+": "green", " ": ""}
 
@@ -23,11 +21,7 @@ def show_claim(console: Screen, page: Page, original: Page) -> None:
 def show_myth(console: Screen, report: MythReport, *, page: Page, original: Page) -> None:
     """Print what follows the claim."""
     console.print(Text(console.say("The program"), "bold"))
-    if console.is_terminal:
-        code = Syntax(report.program.rstrip(), "python", theme="ansi_dark")
-        console.print(Padding(code, (0, 0, 1, 2)))
-    else:
-        _show_rows(console, report.program.splitlines())
+    show_code(console, report.program, "python", indent=2)
     _show_printed(console, report)
     for heading in ("What happens", "When it would be true", "Lesson"):
         _show_section(console, heading, page, original)
@@ -44,7 +38,7 @@ def _show_printed(console: Screen, report: MythReport) -> None:
         heading = Text.assemble(
             (say("What it printed"), "bold"), (say(", as the page says"), "green")
         )
-        console.print(heading, Text(f"{report.seconds:.2f} s", "dim"))
+        console.print(heading)
         _show_rows(console, stated)
     else:
         line = say("Not as the page says: - the page, + what it printed")

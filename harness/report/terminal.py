@@ -111,7 +111,7 @@ def show_first_words(
     console.print()
     show_first_section(console, page)
     if changes := page.diffs("minigrad"):
-        _show_code(console, "\n".join(change.text.rstrip() for change in changes))
+        show_code(console, "\n".join(change.text.rstrip() for change in changes), "diff")
 
 
 def show_first_section(console: Console, page: Page) -> None:
@@ -122,10 +122,27 @@ def show_first_section(console: Console, page: Page) -> None:
 
 def show_section(console: Console, heading: str, markdown: str) -> None:
     """Print a section: its heading, and its Markdown indented."""
+    console.print(Text(heading, "bold"))
+    console.print(Padding(_markdown(markdown), (0, 0, 1, 2)))
+
+
+def _markdown(text: str) -> RenderableType:
+    """Return Markdown as it is shown; of a link to a file only the text, since nothing opens it."""
     from rich.markdown import Markdown  # slow to import, and not needed by most commands
 
-    console.print(Text(heading, "bold"))
-    console.print(Padding(Markdown(markdown), (0, 0, 1, 2)))
+    shown = Markdown(text)
+    for token in shown.parsed:
+        kept, closed = [], set[int]()
+        for child in token.children or ():
+            to_file = not str(child.attrs.get("href", "https:")).startswith(("https:", "http:"))
+            if child.type == "link_open" and to_file:
+                closed.add(child.level)
+            elif child.type == "link_close" and child.level in closed:
+                closed.discard(child.level)
+            else:
+                kept.append(child)
+        token.children = kept if token.children is not None else None
+    return shown
 
 
 def show_diff(console: Screen, diff: str, sites: Sequence[SiteReport]) -> None:
@@ -134,17 +151,55 @@ def show_diff(console: Screen, diff: str, sites: Sequence[SiteReport]) -> None:
         where = scope or console.say("the module")
         line = console.say("{file}, line {lines}, in {scope}:", file=file, lines=lines, scope=where)
         console.print(Text(line))
-    _show_code(console, diff)
+    show_code(console, diff, "diff")
 
 
-def _show_code(console: Console, diff: str) -> None:
-    if console.is_terminal:
-        from rich.syntax import Syntax  # slow to import, and not needed for pipes
+CONTINUED = "↪ "
+"""The mark before the rest of a line of code that is wider than the window."""
 
-        code = Syntax(diff.rstrip(), "diff", theme="ansi_dark", background_color="default")
-        console.print(Padding(code, (0, 0, 1, 0)))
-    else:
-        console.print(diff, soft_wrap=True)
+
+def show_code(console: Console, code: str, lexer: str, indent: int = 0) -> None:
+    """Print code and an empty line: in colour on a terminal, where marks show wrapped lines."""
+    if not console.is_terminal:
+        console.print(Text(textwrap.indent(code.rstrip(), " " * indent)), soft_wrap=True)
+        console.print()
+        return
+    from rich.syntax import Syntax  # slow to import, and not needed for pipes
+
+    text = Syntax(code, lexer, theme="ansi_dark", background_color="default").highlight(code)
+    text.rstrip()
+    for line in text.split("\n"):
+        for part in _wrapped(console, line, indent):
+            console.print(part)
+    console.print()
+
+
+def _wrapped(console: Console, line: Text, indent: int) -> Iterator[Text]:
+    """Yield a line of code as lines that fit the window, with a mark before the rest of it."""
+    mark = encodable(console, CONTINUED, "> ")
+    cuts = _cuts(line.plain, console.width - indent, len(mark))
+    for number, part in enumerate(line.divide(cuts)):
+        yield Text(" " * indent + mark * bool(number), part.style).append_text(part)
+
+
+def _cuts(line: str, width: int, mark: int) -> list[int]:
+    """Return where to cut a line of code, after a space if possible; a mark is before the rest."""
+    cuts, start, room = [], 0, max(width, 2 * mark)
+    while len(line) - start > room:
+        space = line.rfind(" ", start + room // 2, start + room)
+        start = space + 1 if space >= 0 else start + room
+        room = max(width, 2 * mark) - mark
+        cuts.append(start)
+    return cuts
+
+
+def encodable(console: Console, text: str, instead: str) -> str:
+    """Return the text if the console's encoding has its characters, and otherwise the other one."""
+    try:
+        text.encode(console.encoding)
+    except UnicodeEncodeError:
+        return instead
+    return text
 
 
 def places(sites: Sequence[SiteReport]) -> Iterator[tuple[str, str, str]]:
@@ -211,11 +266,19 @@ class _Row:
 
     probe: str
     losses: tuple[Loss | None, ...]
-    label: str
+    name: str
+    """What the probe computes, or its name."""
+    loss: str
+    """The loss, in a row for one of several; otherwise empty."""
     run: RunReport
     in_place: Outcome | None
     mark: str
     """What was predicted, if the prediction was wrong; "ok" if it was right."""
+
+    def label(self, width: int | None = None) -> str:
+        """Return the name and the loss; of a long name, only as much as fits the width."""
+        loss = f", {self.loss}" if self.loss else ""
+        return (shortened(self.name, width - len(loss)) if width else self.name) + loss
 
     @property
     def signature(self) -> tuple[object, ...]:
@@ -267,7 +330,7 @@ def show_outcomes(
 ) -> None:
     """Print the change, what it does to each probe, and why: the first 24 lines, with the title."""
     say = console.say
-    change = _change(report, say)
+    change = _change(console, report)
     rows = _rows(report, probes, predictions, say)
     shown_rows = [row for row in rows if row.run.outcome != "not-reached"]
     notes = [*_notes(report, rows, say), *_problems(report, say)]
@@ -280,7 +343,7 @@ def show_outcomes(
         console.print(_table(kept, console, report))
     if rest := [row for row in shown_rows if row not in kept]:
         counts = Counter(row.run.outcome for row in rest)
-        each = ", ".join(f"{count} {_word(outcome, say)}" for outcome, count in counts.items())
+        each = ", ".join(table_word(outcome, str(n), say) for outcome, n in counts.items())
         console.print(say("{count} more, see --full: {outcomes}", count=len(rest), outcomes=each))
     for note in notes:
         console.print(note)
@@ -306,13 +369,16 @@ def show_lessons(
         if any(not (prediction.question or prediction.right) for prediction in predictions):
             score = say("{score}; a letter before a row is a prediction that missed", score=score)
         lines["you"] = _labelled(say("You"), score, say)
-    words = "silent-corruption", "disguised-correct", "crash"
-    word = next((w for w in words if any(run.outcome == w for run in report.runs)), "outcomes")
+    outcomes = {run.outcome for run in report.runs}
+    words = (table_word(outcome, "", ENGLISH) for outcome in WORDS if outcome in outcomes)
+    word = next(words, "outcome").strip().lower()  # in English, which any language accepts
     more = [
-        say("--full  the whole report    harness explain {word}", word=word),
+        say("--full  the whole report"),
+        f"harness explain {word}",
         say("harness show {page}  the page", page=report.break_),
     ]
-    lines["more"] = _labelled(say("More"), "\n".join(more), say)
+    room = console.width - _label_width(say)
+    lines["more"] = _labelled(say("More"), "\n".join(_joined(more, room)), say)
     if following:
         lines["next"] = _labelled(say("Next"), following, say)
     for line in filter(None, lines.values()):
@@ -333,13 +399,14 @@ def show_advice(console: Screen, report: Report | TrainingReport) -> None:
 
 def show_change(console: Screen, change: PatchedEngine | Report) -> None:
     """Print the changed lines of the engine, and where they are."""
-    for line in _change(change, console.say):
+    for line in _change(console, change):
         console.print(line, no_wrap=True, overflow="ellipsis")
     console.print()
 
 
-def _change(report: PatchedEngine | Report, say: Language) -> list[Text]:
-    """Return the changed lines of the engine, with the places; at most about eight lines."""
+def _change(console: Screen, report: PatchedEngine | Report) -> list[Text]:
+    """Return the changed lines of the engine, with the places; few lines in a wide window."""
+    say = console.say
     blocks = changed_blocks(report.diff)
     lines: list[Text] = []
     others: list[str] = []
@@ -351,7 +418,8 @@ def _change(report: PatchedEngine | Report, say: Language) -> list[Text]:
             continue
         lines.append(Text(place))
         for row in code[:MOST_OF_A_CHANGE]:
-            lines.append(Text(f"  {row}", "red" if row.startswith("-") else "green"))
+            code_line = Text(row, "red" if row.startswith("-") else "green")
+            lines += _wrapped(console, code_line, indent=2)
         if len(code) > MOST_OF_A_CHANGE:
             more = len(code) - MOST_OF_A_CHANGE
             lines.append(Text(f"  {say('... {count} more lines, see --full', count=more)}"))
@@ -410,11 +478,11 @@ def _rows(
         alike = [runs] if len(ends) == 1 else [[run] for run in runs]
         for merged in alike:
             run, losses = merged[-1], tuple(run.loss for run in merged)
-            label = labels.get(probe, probe)
-            if len(alike) > 1:
-                label = f"{label}, {say(run.loss or '')}"
+            name = labels.get(probe, probe)
+            loss = say(run.loss or "") if len(alike) > 1 else ""
             mark = _mark(probe, losses, predictions, say)
-            rows.append(_Row(probe, losses, label, run, in_place.get((probe, run.loss)), mark))
+            outcome = in_place.get((probe, run.loss))
+            rows.append(_Row(probe, losses, name, loss, run, outcome, mark))
     return rows
 
 
@@ -458,7 +526,7 @@ def _table(rows: Sequence[_Row], console: Screen, report: Report) -> Text:
     cells = [
         [
             *([Text(row.mark)] if marked else []),
-            Text(row.label),
+            Text(row.label()),
             _cell(row.run.outcome, say),
             *([_cell(row.in_place, say) if row.in_place else Text()] if in_place else []),
         ]
@@ -469,33 +537,47 @@ def _table(rows: Sequence[_Row], console: Screen, report: Report) -> Text:
         say("input"),
         shortened(engine.name, MOST_OF_A_NAME),
     ]
-    headings += [say("with grad +=")] if in_place else []
+    heading = say(NARROW_HEADING if console.width < NARROW else IN_PLACE_HEADING)
+    headings += [heading] if in_place else []
     widths = [
         max(len(heading), *(row[column].cell_len for row in cells))
         for column, heading in enumerate(headings)
     ]
     last, label = say("what comes out"), headings.index(say("input"))
-    rest = console.width - sum(widths) - GAP * len(widths)
+    gap = 1 if console.width < NARROW else GAP
+    rest = console.width - sum(widths) - gap * len(widths)
+    cut = 0
     if rest < ENOUGH_FOR_A_RESULT:  # a narrow window
         cut = min(ENOUGH_FOR_A_RESULT - rest, max(0, widths[label] - LEAST_OF_AN_INPUT))
-        widths[label], rest = widths[label] - cut, rest + cut
+    room = rest + cut
+    results = [_result(row.run, say, room, required=not engine.foreign) for row in rows]
+    longest = max(len(last), *(result.cell_len for result in results))
+    cut = max(0, min(cut, longest - rest))  # what the results do not need
+    widths[label], rest = widths[label] - cut, rest + cut
     lines = [[*map(Text, headings), Text(last)]]
-    for row, shown in zip(rows, cells, strict=True):
-        lines.append([*shown, _result(row.run, say, rest, required=not engine.foreign)])
-    return Text("\n", no_wrap=True).join(_line(line, [*widths, max(rest, 1)]) for line in lines)
+    for row, shown, result in zip(rows, cells, results, strict=True):
+        shown[label] = Text(row.label(widths[label]))
+        lines.append([*shown, result])
+    widths.append(max(rest, 1))
+    return Text("\n", no_wrap=True).join(_line(line, widths, gap) for line in lines)
 
 
-def _line(cells: Sequence[Text], widths: Sequence[int]) -> Text:
+def _line(cells: Sequence[Text], widths: Sequence[int], gap: int) -> Text:
     """Return cells side by side, each cut or padded to its width."""
     padded = []
     for cell, width in zip(cells, widths, strict=True):
         fitted = cell.copy()
         fitted.truncate(width, overflow="ellipsis", pad=True)
         padded.append(fitted)
-    line = Text(" " * GAP).join(padded)
+    line = Text(" " * gap).join(padded)
     line.rstrip()
     return line
 
+
+NARROW = 70
+"""Below this width, headings are short and columns close together."""
+
+IN_PLACE_HEADING, NARROW_HEADING = "with grad +=", "grad +="
 
 MOST_OF_A_NAME = 12
 """The most characters to show of an engine's name."""
@@ -512,13 +594,22 @@ LEAST_OF_AN_INPUT = 14
 
 def _cell(outcome: Outcome, say: Language) -> Text:
     sign, style = STYLES[outcome]
-    return Text(f"{sign} {_word(outcome, say)}", style)
+    return Text(table_word(outcome, sign, say), style)
 
 
-def _word(outcome: Outcome, say: Language) -> str:
-    """Return an outcome as one word that fits a column."""
-    words = {"silent-corruption": say("SILENT"), "disguised-correct": say("hidden")}
-    return words.get(outcome, say(outcome))
+WORDS: dict[Outcome, str] = {
+    "silent-corruption": "{mark} SILENT",
+    "disguised-correct": "{mark} hidden",
+    "crash": "{mark} crash",
+}
+"""Outcomes in one word, which fits a column, after a sign or a number."""
+
+
+def table_word(outcome: Outcome, mark: str, say: Language) -> str:
+    """Return an outcome as the table shows it, after a sign or a number."""
+    if outcome in WORDS:
+        return say(WORDS[outcome], mark=mark)
+    return f"{mark} {say(outcome)}"
 
 
 def _result(run: RunReport, say: Language, width: int, *, required: bool) -> Text:
@@ -529,18 +620,19 @@ def _result(run: RunReport, say: Language, width: int, *, required: bool) -> Tex
     if run.agrees is False and required:
         text = say("the page says {outcome}", outcome=say(run.expected or ""))
         return Text(text, "bold red")
-    hidden = run.outcome == "disguised-correct" and run.stage in ("not-infected", "not-propagated")
-    text = say(brief(run.why if hidden else run.evidence))
-    if len(text) <= width or run.outcome != "silent-corruption":
-        return Text(text)
+    texts = [say(brief(run.reason))]
     kinds = {
-        "shape": say("wrong shape"),
-        "dtype": say("wrong dtype"),
-        "non-finite": say("NaN or infinite values"),
-        "value": say("right shape, wrong values"),
-        "state": say("wrong state"),
+        "shape": (say("wrong shape"),),
+        "dtype": (say("wrong dtype"),),
+        "non-finite": (say("NaN or infinite values"), say("not finite")),
+        "value": (say("right shape, wrong values"), say("wrong values")),
+        "state": (say("wrong state"),),
     }
-    return Text(kinds.get(run.kind or "", text))
+    if run.outcome == "silent-corruption":
+        texts += kinds.get(run.kind or "", ())
+    elif run.outcome == "disguised-correct":
+        texts.append(say("right"))
+    return Text(next((text for text in texts if len(text) <= width), texts[-1]))
 
 
 def brief(sentence: Message) -> Message:
@@ -584,7 +676,7 @@ def _advice(report: Report | TrainingReport, say: Language, label: str) -> Table
     texts = {
         "why": (say("Why"), "" if foreign else say(report.why)),
         "beware": (say("Beware"), "" if foreign else say(report.beware)),
-        "write": (say("Write"), "" if foreign else report.invariant),
+        "write": (say("Write"), "" if foreign else _assertion(report, say)),
     }
     if isinstance(report, Report) and label in ("caught", "missed"):
         caught, missed = _verdicts(report, say)
@@ -593,10 +685,39 @@ def _advice(report: Report | TrainingReport, say: Language, label: str) -> Table
     return _labelled(title, text, say) if text else None
 
 
-def _labelled(label: str, text: str, say: Language) -> Table:
+def _assertion(report: Report | TrainingReport, say: Language) -> str:
+    """Return the check to write, and the silent probes that satisfy it."""
+    blind = report.blind_to if isinstance(report, Report) else ()
+    if not blind:
+        return report.invariant
+    probes = _some(blind, say)
+    return f"{report.invariant}  {say('(blind to: {probes})', probes=probes)}"
+
+
+def _joined(parts: Sequence[str], width: int) -> list[str]:
+    """Return parts as lines, with as many in a line as fit, so that none is wrapped."""
+    lines = [parts[0]]
+    for part in parts[1:]:
+        if len(lines[-1]) + len(BETWEEN) + len(part) <= width:
+            lines[-1] += BETWEEN + part
+        else:
+            lines.append(part)
+    return lines
+
+
+BETWEEN = "    "
+"""What is between two commands in a line."""
+
+
+def _label_width(say: Language) -> int:
+    """Return the columns of a label and of the space after it."""
     labels = say("Why"), say("Beware"), say("Caught"), say("Missed"), say("Write"), say("Next")
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column(width=max(map(len, labels)), no_wrap=True)
+    return max(map(len, labels)) + GAP
+
+
+def _labelled(label: str, text: str, say: Language) -> Table:
+    table = Table(box=None, show_header=False, padding=(0, GAP, 0, 0), pad_edge=False)
+    table.add_column(width=_label_width(say) - GAP, no_wrap=True)
     table.add_column()
     table.add_row(Text(label, "bold"), Text(text))
     return table
@@ -751,8 +872,6 @@ def _comparison(report: Report, say: Language) -> Text:
 
 def show_page(console: Screen, page: Page, *, translated: bool = False) -> None:
     """Print a whole page; if the language is not English, say if it is not translated."""
-    from rich.markdown import Markdown  # slow to import
-
     say, front = console.say, page.front
     about = say(
         "{page}  {kind}, {family}, level {level}",
@@ -764,4 +883,4 @@ def show_page(console: Screen, page: Page, *, translated: bool = False) -> None:
     console.print(Text(about, "dim"))
     if say.code != ENGLISH.code and not translated:
         console.print(Text(say("This page is not translated."), "dim"))
-    console.print(Markdown(page.body))
+    console.print(_markdown(page.body))

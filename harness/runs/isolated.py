@@ -49,14 +49,15 @@ MOST_LATE = {"TimeLimit": 2, "ProcessorTimeLimit": 10}
 Result = TypeVar("Result")
 
 Progress = Callable[[str, str], None]
-"""A function that is called with the library and the probe of each run that has ended."""
+"""A function that is called with the library and the probe of each run that has ended, and with
+the library and an empty text before it is loaded."""
 
 _progress: ContextVar[Progress | None] = ContextVar("progress", default=None)
 
 
 @contextlib.contextmanager
 def watching(progress: Progress) -> Iterator[None]:
-    """Call `progress` after each run that ends in this context."""
+    """Call `progress` for each library that is loaded, and each run that ends, in this context."""
     token = _progress.set(progress)
     try:
         yield
@@ -227,6 +228,7 @@ def _collect_runs(job: Job, worker: Worker) -> tuple[list[Run], Failure | None]:
     run is omitted, and repeated in a new child, unless it reached a time limit. A child that does
     not fork serves only runs that may share a process.
     """
+    _report_progress(job)
     answer = _request(worker, job.limits)
     if not isinstance(answer, EngineLoaded) or answer.failure:
         reported = answer.failure if isinstance(answer, EngineLoaded) else None
@@ -248,9 +250,13 @@ def _collect_runs(job: Job, worker: Worker) -> tuple[list[Run], Failure | None]:
                 runs.append(Run(probe.name, loss, failure=failure))
             return runs, failure
         runs.append(answer)
-        if progress := _progress.get():
-            progress(job.dialect.module, probe.name)
+        _report_progress(job, probe.name)
     return runs, None
+
+
+def _report_progress(job: Job, probe: str = "") -> None:
+    if progress := _progress.get():
+        progress(job.dialect.distribution or job.dialect.module, probe)
 
 
 def _collect_output(limits: Limits, worker: Worker) -> Printout:

@@ -1,16 +1,9 @@
 """Running the command line: in this process, or as a user does in a process of its own."""
 
-import fcntl
 import io
 import os
-import pty
-import re
-import select
-import struct
 import subprocess
 import sys
-import termios
-import time
 import traceback
 from pathlib import Path
 from unittest import mock
@@ -73,49 +66,3 @@ def _text(stream: io.TextIOWrapper) -> str:
     stream.flush()
     assert isinstance(stream.buffer, io.BytesIO)
     return stream.buffer.getvalue().decode("utf-8")
-
-
-def plain(shown: str) -> str:
-    """What a terminal shows, without the sequences that colour it or move the cursor."""
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
-
-
-def on_a_terminal(
-    arguments: list[str],
-    answers: list[str],
-    prompt: str = ":",
-    *,
-    columns: int = 80,
-    status: int = 0,
-    **environment: str,
-) -> str:
-    """What `harness ARGUMENTS` shows when its terminal is given one answer a question."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    unset = ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG", "COLUMNS", "LINES")
-    inherited = {name: value for name, value in os.environ.items() if name not in unset}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "harness", *arguments],
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        env=inherited | {"TERM": "xterm-256color"} | environment,
-        start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C is a signal
-    )
-    os.close(slave)
-    shown, waiting, deadline = "", list(answers), time.monotonic() + 600
-    while time.monotonic() < deadline:
-        if select.select([master], [], [], 0.1)[0]:
-            try:
-                shown += os.read(master, 4096).decode()
-            except OSError:  # the other side is closed: that is how a terminal ends
-                break
-        if waiting and shown.rstrip(" ").endswith(prompt) and not shown.endswith("\n"):
-            os.write(master, (waiting.pop(0) + "\n").encode())
-            shown += "\n"
-        elif process.poll() is not None:
-            break
-    assert process.wait(600) == status, shown
-    os.close(master)
-    return shown

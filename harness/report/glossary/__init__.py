@@ -1,4 +1,4 @@
-"""The glossary: outcomes, stages, diagnostics and terms, a screen each.
+"""The glossary: outcomes, stages, terms, the parts of a report and diagnostics, a screen each.
 
 The diagnostics describe themselves; the other entries are in `en.toml`, and in another language's
 file as far as they are translated.
@@ -21,9 +21,15 @@ from harness.core.errors import UsageError, as_message
 from harness.diagnostics import DIAGNOSTICS, Diagnostic
 from harness.pages.catalogue import unknown
 from harness.report.language import ENGLISH, Language
-from harness.report.terminal import Screen
+from harness.report.terminal import (
+    IN_PLACE_HEADING,
+    NARROW_HEADING,
+    WORDS,
+    Screen,
+    table_word,
+)
 
-Group = Literal["outcomes", "stages", "terms", "diagnostics"]
+Group = Literal["outcomes", "stages", "terms", "report", "diagnostics"]
 GROUPS: tuple[Group, ...] = get_args(Group)
 
 
@@ -60,6 +66,10 @@ def find_entry(word: str, say: Language = ENGLISH) -> Entry:
     entries = read_glossary(say)
     by_word = {_plain(_name(entry, say)): term for term, entry in entries.items()}
     by_word |= {_plain(term): term for term in entries}
+    for language in (say, ENGLISH):
+        for outcome in WORDS:
+            by_word.setdefault(_plain(table_word(outcome, "", language)), outcome)
+    by_word[_plain(say(NARROW_HEADING))] = IN_PLACE_HEADING
     if _plain(word) not in by_word:
         raise _unknown(word, by_word)
     return entries[by_word[_plain(word)]]

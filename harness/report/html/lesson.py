@@ -122,7 +122,6 @@ class Lesson:
         sources = {probe.name: probe for probe in self.recorded.probes}
         for run in _worst(self.report.runs):
             other = in_place.get((run.probe, run.loss))
-            hidden = run.outcome == "disguised-correct"
             rows.append(
                 Row(
                     probe=run.probe,
@@ -131,7 +130,7 @@ class Lesson:
                     sign=STYLES[run.outcome][0],
                     word=self.say(run.outcome),
                     in_place=f"{STYLES[other][0]} {self.say(other)}" if other else "",
-                    result=self.say(brief(run.why if hidden else run.evidence)),
+                    result=self.say(brief(run.reason)),
                     reason=self.say(run.evidence),
                     code=_code(sources.get(run.probe)),
                     asked=run.outcome in PREDICTED,

@@ -21,7 +21,8 @@ from harness.pages.invariant import invariant_of
 from harness.pages.page import Page, read_page
 from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
-from tests.harness.command import harness, on_a_terminal
+from tests.harness.cli.terminal import dialogue
+from tests.harness.command import harness
 
 pytestmark = pytest.mark.usefixtures("without_oracles")
 
@@ -341,7 +342,8 @@ def test_on_a_terminal_missing_arguments_are_prompted_for(tmp_path: Path) -> Non
         "add",
         "add-new-axis, add-scalar",
     ]
-    shown = on_a_terminal(["new", "mine", "--breaks", str(tmp_path)], answers)
+    keys = [f"{answer}\n" for answer in answers]
+    shown = dialogue(["new", "mine", "--breaks", str(tmp_path)], keys, prompts=(": ",)).shown
     page = read_page(tmp_path / "broadcasting" / "mine.md")
     assert "Kind (break, variant, myth, exercise) [break]:" in shown
     assert (page.front.kind, page.front.level) == ("break", 2)

@@ -12,6 +12,7 @@ import termios
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from unittest import mock
 
 CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\n"
@@ -27,8 +28,11 @@ _LAUNCH = (
 )
 
 
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
-"""What moves the cursor, such as the sign that a command is running."""
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\]8;[^\x1b]*\x1b\\|\r")
+"""What colours text, links it or moves the cursor."""
+
+_PROGRESS = re.compile(r"\x1b\[\?25l.*?\x1b\[\?25h(\s*\x1b\[1A\x1b\[2K)?", re.S)
+"""What is shown while the cursor is hidden, a sign that a command is at work; it is erased."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,18 @@ class Dialogue:
 
     @property
     def lines(self) -> list[str]:
-        """The lines of the screen, without line ends and without spaces at their end."""
-        return [line.rstrip() for line in _CONTROL.sub("", self.shown).splitlines()]
+        """The lines that stay on the screen, without spaces at their end."""
+        return [line.rstrip() for line in _CONTROL.sub("", self.lasting).splitlines()]
+
+    @property
+    def text(self) -> str:
+        """The lines as one text."""
+        return "\n".join(self.lines)
+
+    @property
+    def lasting(self) -> str:
+        """What stays on the terminal, with colours: no signs that a command is at work."""
+        return _PROGRESS.sub("", self.shown)
 
 
 def dialogue(
@@ -51,20 +65,27 @@ def dialogue(
     prompts: tuple[str, ...] = ("> ", "yes: "),
     columns: int = 80,
     rows: int = 24,
+    program: Sequence[str] = ("-m", "harness"),
+    cwd: Path | None = None,
     **environment: str,
 ) -> Dialogue:
-    """Run `harness ARGUMENTS`, and press the next keys at each prompt, which ends with `> `.
+    """Run `harness ARGUMENTS`, and press the next keys at each prompt.
 
-    A function in place of keys is called at that moment. `prompts` may be other ends of the output.
+    A function in place of keys is called at that moment. `prompts` are the ends of the output at
+    which keys are pressed. `program` is how Python runs the command; an empty variable of the
+    environment is unset.
     """
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     with mock.patch.dict(os.environ):
         for name in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG", "COLUMNS", "LINES"):
             os.environ.pop(name, None)
-        os.environ.update({"NO_COLOR": "1", "TERM": "xterm"} | environment)
+        os.environ.update({"NO_COLOR": "1", "TERM": "xterm-256color"} | environment)
+        for name in (name for name, value in environment.items() if not value):
+            del os.environ[name]
         process = subprocess.Popen(
-            [sys.executable, "-c", _LAUNCH, "-m", "harness", *arguments],
+            [sys.executable, "-c", _LAUNCH, *program, *arguments],
+            cwd=cwd,
             stdin=slave,
             stdout=slave,
             stderr=slave,

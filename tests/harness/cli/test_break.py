@@ -7,7 +7,8 @@ import pytest
 from harness.runs.cache import open_cache
 from harness.runs.oracles import LIBRARIES, run_on_library
 from tests.harness.bundled import CATALOGUE
-from tests.harness.command import harness, on_a_terminal, plain
+from tests.harness.cli.terminal import CTRL_C, CTRL_D, dialogue
+from tests.harness.command import harness
 
 TRACK = [name for name in CATALOGUE.track if CATALOGUE.page(name).front.kind == "break"]
 LABELS = {"en": ("Why", "Beware"), "es": ("Por qué", "Cuidado")}
@@ -49,14 +50,9 @@ def test_the_report_of_each_page_of_the_track_fits_a_screen(page: str, lang: str
 def test_a_learner_predicts_and_then_sees_one_screen(
     columns: int, lang: str, words: tuple[str, ...]
 ) -> None:
-    shown = on_a_terminal(
-        ["break", "skip-unbroadcast", "--lang", lang],
-        ["crash", "nonsense", "?", "silent-corruption", "1", "\x04"],
-        prompt=">",
-        columns=columns,
-        NO_COLOR="1",
-    )
-    text = plain(shown)
+    keys = ["crash\n", "nonsense\n", "?\n", "silent-corruption\n", "1\n", CTRL_D]
+    done = dialogue(["break", "skip-unbroadcast", "--lang", lang], keys, columns=columns)
+    text = done.text
     assert [word for word in words if word not in text] == []
     assert "def add_new_axis(a=(3,), b=(4, 3)):" in text
     report = text[text.index("9/13") :].splitlines()
@@ -65,21 +61,22 @@ def test_a_learner_predicts_and_then_sees_one_screen(
     assert "minigrad/elementwise.py:24 add.vjp" in text
 
 
-@pytest.mark.parametrize(("key", "status"), [("\x03", 130), ("\x04", 0)])
+@pytest.mark.parametrize(("key", "status"), [(CTRL_C, 130), (CTRL_D, 0)])
 def test_ctrl_c_and_ctrl_d_at_a_prompt_end_with_a_line(key: str, status: int) -> None:
-    shown = on_a_terminal(["break", "sum-no-expand"], [key], prompt=">", status=status)
+    done = dialogue(["break", "sum-no-expand"], [key])
+    assert done.status == status
     line = "harness: stopped" if status else "The other questions are skipped."
-    assert line in shown
-    assert "Traceback" not in shown
+    assert line in done.shown
+    assert "Traceback" not in done.shown
 
 
 def test_without_questions_a_terminal_gets_the_report_alone() -> None:
-    shown = on_a_terminal(["break", "sum-no-expand", "--no-predict"], [])
-    lines = plain(shown).split("\r\n")
-    assert "predict?" not in shown
-    assert lines[0].endswith("track: page 8/13")
-    assert "\x1b[2m" not in shown  # dim, and yellow, cannot be read on a light terminal
-    assert "\x1b[33m" not in shown
+    done = dialogue(["break", "sum-no-expand", "--no-predict"], NO_COLOR="")
+    assert "predict?" not in done.shown
+    assert done.lines[0].endswith("track: page 8/13")
+    assert "\x1b[1m" in done.shown
+    assert "\x1b[2m" not in done.shown  # dim, and yellow, cannot be read on a light terminal
+    assert "\x1b[33m" not in done.shown
 
 
 def test_full_is_the_whole_report() -> None:

@@ -425,3 +425,11 @@ def test_the_options_of_an_exercise_exclude_each_other(tmp_path: Path) -> None:
     both = harness("exercise", "squares-only", str(file), "--hint")
     assert both.returncode == 2
     assert "FILE and --hint cannot be combined" in both.stderr
+
+
+def test_after_the_last_page_of_the_track_the_next_command_is_named() -> None:
+    session = Session()
+    first, last = CATALOGUE.page(TRACK[0]), CATALOGUE.page(TRACK[-1])
+    assert session.following(first).startswith(f"harness break {TRACK[1]}  (2/")
+    assert session.following(last) == "harness start  (what comes after the track)"
+    assert session.following(CATALOGUE.page("sub-sign")) == ""

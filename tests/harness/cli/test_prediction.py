@@ -77,7 +77,7 @@ def test_each_prediction_is_answered_at_once_with_the_reason() -> None:
     wrong = run_of("mul-inside", "weighted", "silent-corruption")
     agreeing = message("it ran, but on this input both formulas agree")
     hidden = [
-        run_of("square", loss, "disguised-correct", stage="not-infected", why=agreeing)
+        run_of("square", loss, "disguised-correct", stage="not-infected", inside=agreeing)
         for loss in LOSSES
     ]
     predictions, lines = predicted(

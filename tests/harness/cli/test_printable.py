@@ -17,7 +17,8 @@ from harness.cli.app import VisibleStream
 from harness.core.vocabulary import visible
 from harness.report.json import to_json
 from harness.report.terminal import open_console
-from tests.harness.command import harness, on_a_terminal
+from tests.harness.cli.terminal import dialogue
+from tests.harness.command import harness
 from tests.harness.sound_page import SOUND, write_page
 
 HOSTILE = "\x1b]0;title\x07\x1b[31m\r\x9b31m\x7f\u061c\u200b\u200d\u200f\u202e\u2066\u2028\ufeff"
@@ -140,7 +141,7 @@ def test_no_command_prints_what_controls_a_terminal(command: str, folder: Path) 
 
 
 def test_on_a_terminal_only_the_console_adds_escape_sequences(folder: Path) -> None:
-    shown = on_a_terminal(["list", "--probes", "--breaks", str(folder)], [])
+    shown = dialogue(["list", "--probes", "--breaks", str(folder)], NO_COLOR="").shown
     assert "\x1b[1m" in shown
     assert "\\x1b]0;title" in shown
     assert not controls(shown) & set(HOSTILE) - {*"\x1b\r"}

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from harness.cli.app import COMMANDS as ALL
-from tests.harness.command import Completed, harness, harness_process, on_a_terminal, plain
+from tests.harness.cli.terminal import dialogue
+from tests.harness.command import Completed, harness, harness_process
 from tests.harness.matrix.tiny import ENGINE as TINY
 from tests.harness.sound_exercise import SOUND_EXERCISE
 from tests.harness.sound_myth import SOUND_MYTH
@@ -136,7 +137,7 @@ def test_too_few_files_are_one_message_with_status_3(number: int) -> None:
 
 def test_on_a_terminal_the_hypothesis_comes_first_and_the_runs_wait_for_nobody() -> None:
     command = ["break", "skip-unbroadcast", "--probe", "add-new-axis", "--no-cache"]
-    shown = plain(on_a_terminal(command, ["s"], prompt=">"))
+    shown = dialogue(command, ["s\n"]).text
     title, hypothesis, change, place = (
         shown.index(words)
         for words in ("Skip the unbroadcast", "Hypothesis", "+$g", "minigrad/elementwise.py:24")

@@ -11,7 +11,8 @@ from harness.core.report import EngineReport, QuestionReport
 from harness.pages.probe import Probe
 from harness.report.language import open_language
 from harness.report.terminal import Screen, show_report
-from tests.harness.command import harness, on_a_terminal, plain
+from tests.harness.cli.terminal import dialogue
+from tests.harness.command import harness
 from tests.harness.proven_page import proven
 from tests.harness.reports import report_of
 from tests.harness.sound_page import write_page
@@ -93,7 +94,7 @@ def test_an_outcome_may_be_typed_in_spanish() -> None:
 def test_the_questions_come_before_the_report(tmp_path: Path) -> None:
     write_page(tmp_path, proven())
     command = ["break", "log-slope-one", "--breaks", str(tmp_path)]
-    text = plain(on_a_terminal(command, ["s", "1", "d"], prompt=">"))
+    text = dialogue(command, ["s\n", "1\n", "d\n"]).text
     places = [
         text.index(words)
         for words in ("What do you predict?", "What is a.grad[0]?", "right: 1", "Why ", "Caught ")

@@ -1,11 +1,13 @@
 """The session of a command: everything is opened once, and nothing is kept without a cache."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness.cli.session import Session
+from harness.cli.session import Background, Session
 from harness.core.errors import UsageError
+from tests.harness.cli.terminal import dialogue
 from tests.harness.command import harness
 from tests.harness.engines.texts import SOUND, written
 
@@ -38,3 +40,36 @@ def test_a_whole_training_runs_on_minigrad_and_no_engine_can_be_named() -> None:
         session.context_for(session.page("labels-noisy"))
     plain = session.page("sub-sign")
     assert session.context_for(plain) is session
+
+
+def test_what_runs_in_the_background_says_what_it_is_doing() -> None:
+    steps = Background(lambda _: 0)
+    assert str(steps.progress) == "Running ..."
+    steps._count("torch", "")
+    assert str(steps.progress) == "Running ... 0 done, loading torch"
+    steps._count("torch", "add")
+    assert str(steps.progress) == "Running ... 1 done, torch: add"
+
+
+def test_items_are_yielded_one_by_one_each_as_soon_as_it_is_there() -> None:
+    made: list[int] = []
+
+    def items() -> Iterator[int]:
+        for item in range(3):
+            made.append(item)
+            yield item
+
+    for item in Session(cached=False).each(items()):
+        assert made == list(range(item + 1))
+    assert made == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("command", "sign"),
+    [
+        (["diff", "sub-sign"], "Reading the engine ..."),
+        (["check", "allclose-compares-shapes"], "Running ..."),
+    ],
+)
+def test_on_a_terminal_a_sign_says_that_a_command_is_at_work(command: list[str], sign: str) -> None:
+    assert sign in dialogue(command).shown

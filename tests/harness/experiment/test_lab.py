@@ -359,3 +359,16 @@ def test_a_break_without_a_site_in_the_variant_has_no_in_place_outcomes(tmp_path
         catalogue.page("mul-ignore-upstream"), catalogue, find_engine(), variant=catalogue.in_place
     )
     assert with_in_place(on, catalogue).in_place is None
+
+
+def test_the_first_report_gives_the_reasons_that_the_last_one_gives() -> None:
+    """Also where a diagnostic notices the break although the result is right."""
+    early: list[Report] = []
+    experiment = prepare(
+        CATALOGUE.page("mul-ignore-upstream"), CATALOGUE, find_engine(), probes=["mul"]
+    )
+    diagnostics = [item for item in DIAGNOSTICS if item.name in ("metamorphic", "directional")]
+    last = run_lab(experiment, Baseline(open_cache(), diagnostics), early.append)
+    assert [run.reason for run in early[0].runs] == [run.reason for run in last.runs]
+    assert last.runs[0].stage == "revealed"
+    assert str(last.runs[0].reason) == "it ran, but on this input both formulas agree"

@@ -1,5 +1,7 @@
 """The documents that are made: what is committed is what the code and the catalogue say today."""
 
+import html
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,9 @@ from harness.report.documents import (
     with_text,
 )
 from tests.harness.bundled import CATALOGUE, bundled_pages
+from tests.harness.cli.terminal import dialogue
+from tests.harness.command import harness
+from tests.track_transcript import ANSWERS, answers, transcript
 
 ROOT = Path(__file__).parents[3]
 
@@ -59,11 +64,43 @@ def test_only_what_stands_between_the_markers_is_replaced() -> None:
         with_text("before and after\n", "new\n")
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/seeds.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/commands.md", "docs/seeds.md"])
 def test_every_link_leads_somewhere(document: str) -> None:
     links = _links(document)
-    assert len(links) > 10
+    assert len(links) >= 4
     assert [link for link in links if not link.exists()] == []
+
+
+@pytest.mark.usefixtures("without_oracles")
+def test_the_picture_in_the_readme_is_what_its_command_prints() -> None:
+    """Except for what the oracles say; whitespace is not compared."""
+    readme, svg = _text("README.md"), _text("docs/first-break.svg")
+    (command,) = re.findall(r"\.venv/bin/harness (break [\w-]+)$", readme, re.M)
+    picture = "".join(html.unescape(re.sub(r"<[^>]*>", "", svg)).split())
+    lines = harness(*command.split(), "--no-cache").stdout.splitlines()
+    verdicts = [i for i, line in enumerate(lines) if line.startswith(("Caught", "Write"))]
+    shown = lines[: verdicts[0]] + lines[verdicts[1] :]
+    assert len(shown) > 15
+    missing = [line for line in shown if "".join(line.split()) not in picture]
+    assert [line for line in missing if "Not installed" not in line] == []
+
+
+def test_the_transcript_answers_every_page_of_the_track() -> None:
+    assert tuple(ANSWERS) == tuple(CATALOGUE.track)
+    text = _text("docs/track.md")
+    assert [page for page in ANSWERS if page not in text] == []
+    assert "Traceback" not in text
+
+
+@pytest.mark.slow
+def test_the_transcript_is_what_a_page_shows_today() -> None:
+    page = "mul-swapped-operands"
+    done = dialogue(["break", page], answers(page))
+    shown, document = (
+        "\n".join(line for line in text.splitlines() if not line.startswith("  >"))
+        for text in (transcript(done), _text("docs/track.md"))
+    )  # a terminal may echo a key twice
+    assert shown in document, "run: python -m tests.track_transcript"
 
 
 def test_every_page_about_a_claim_of_a_seed_is_in_their_table() -> None:
@@ -74,7 +111,9 @@ def test_every_page_about_a_claim_of_a_seed_is_in_their_table() -> None:
 
 def _links(document: str) -> list[Path]:
     """Return the files that a document of the repository links to."""
-    path = ROOT / document
-    parts = path.read_text(encoding="utf-8").split("](")[1:]
-    links = [part.partition(")")[0] for part in parts]
-    return [path.parent / link for link in links if not link.startswith("https://")]
+    links = [part.partition(")")[0] for part in _text(document).split("](")[1:]]
+    return [(ROOT / document).parent / link for link in links if not link.startswith("https://")]
+
+
+def _text(document: str) -> str:
+    return (ROOT / document).read_text(encoding="utf-8")

@@ -1,17 +1,22 @@
 """The glossary: every word of the vocabulary has an entry, which fits on a screen."""
 
 import json
+import re
 from typing import get_args
 
 import pytest
 
 from harness.core.errors import UsageError
+from harness.core.message import verbatim
+from harness.core.report import InPlaceRun, Prediction
 from harness.core.vocabulary import OUTCOMES, Loss, PageKind, Stage
 from harness.diagnostics import DIAGNOSTICS
 from harness.report.glossary import GROUPS, find_entry, read_glossary, show_entry
-from harness.report.language import open_language
-from harness.report.terminal import Screen
+from harness.report.language import ENGLISH as ENGLISH_LANGUAGE
+from harness.report.language import Language, open_language
+from harness.report.terminal import Screen, show_report
 from tests.harness.command import harness
+from tests.harness.reports import report_with, run_of
 
 ENGLISH = read_glossary()
 SPANISH = read_glossary(open_language("es"))
@@ -73,6 +78,46 @@ def test_a_word_may_be_written_in_several_ways(word: str) -> None:
 def test_a_word_is_found_in_spanish_too() -> None:
     assert find_entry("fallo con error", open_language("es")).term == "crash"
     assert find_entry("crash", open_language("es")).text.startswith("La ejecución")
+
+
+@pytest.mark.parametrize("say", [ENGLISH_LANGUAGE, open_language("es")], ids=["en", "es"])
+def test_every_word_of_a_report_is_explained(say: Language) -> None:
+    """Labels, headings and outcomes, as the report prints them in this language."""
+    in_place = [InPlaceRun("p", None, "crash", verbatim("no"))]
+    outcomes = "silent-corruption", "disguised-correct", "crash", "convention"
+    runs = [run_of("p", None, outcome, caught_by=["shape"]) for outcome in outcomes]
+    runs.append(run_of("p", None, "silent-corruption", missed_by=["dtype"]))
+    prediction = Prediction("a", "p", None, "crash", "crash", right=True)
+    console = Screen(record=True, width=80, force_terminal=False)
+    console.say = say
+    advice = {"why": "w", "beware": "b", "invariant": "assert a"}
+    report = report_with(runs, in_place=in_place, **advice)
+    show_report(console, report, [], predictions=[prediction], following="harness break b")
+    lines = console.export_text().splitlines()
+    labels = [line.split("  ")[0] for line in lines if line[:1].isupper()]
+    (table,) = [line for line in lines if "minigrad  " in line]
+    words = re.split(r"\s{2,}", table.strip())
+    words += [w for line in lines for w in re.findall(r"[≠=✗~] (\S+(?: \S+)*)  ", line)]
+    assert len(set(labels)) >= 8
+    assert len(set(words)) >= 7
+    for word in {*labels, *words} - {"minigrad"}:
+        assert find_entry(word, say).text
+
+
+@pytest.mark.parametrize(
+    ("word", "code", "starts"),
+    [
+        ("silent", "en", "In the table of a report, SILENT stands for"),
+        ("hidden", "en", "The changed code ran"),
+        ("hidden", "es", "El código cambiado"),
+        ("SILENCIO", "es", "La ejecución termina"),
+        ("silent", "es", "En la tabla de un informe"),
+        ("error", "es", "La ejecución termina con una excepción"),
+        ("grad +=", "en", "A column of the report"),
+    ],
+)
+def test_the_words_of_the_table_are_found(word: str, code: str, starts: str) -> None:
+    assert find_entry(word, open_language(code)).text.startswith(starts)
 
 
 def test_an_unknown_word_names_the_nearest() -> None:

@@ -29,7 +29,7 @@ from harness.pages.page import Page
 from harness.report.glossary import GROUPS, read_glossary
 from harness.report.language import ENGLISH, VARIABLES, open_language, read_translations
 from harness.report.listing import PLURALS
-from harness.report.terminal import BRIEF
+from harness.report.terminal import BRIEF, IN_PLACE_HEADING, NARROW_HEADING, WORDS
 from harness.runs.cache import open_cache
 from harness.runs.oracles import LIBRARIES, run_on_library
 from harness.training.experiment import Crash
@@ -59,6 +59,7 @@ RENDERERS = [
     ROOT / "report" / "training.py",
     ROOT / "report" / "listing.py",
     ROOT / "report" / "myth.py",
+    ROOT / "report" / "pictures.py",
     ROOT / "report" / "exercise.py",
     ROOT / "report" / "glossary" / "__init__.py",
     ROOT / "cli" / "app.py",
@@ -85,6 +86,8 @@ VOCABULARY = {
     *KINDS,
     *GROUPS,
     *BRIEF.values(),
+    *WORDS.values(),
+    *(IN_PLACE_HEADING, NARROW_HEADING),
     "guard-lost",
     *(kind.noun for kind in KINDS_OF_PAGES),
     *_REMEDIES.values(),

@@ -160,6 +160,13 @@ def test_caught_counts_silent_probes_and_names_what_could_not_judge_all() -> Non
     assert row(shown(report_with(runs[2:])), "Caught") == "Caught the error itself"
 
 
+def test_the_check_to_write_says_which_silent_probes_satisfy_it() -> None:
+    runs = [run_of("p", None, "silent-corruption"), run_of("q", None, "crash")]
+    lines = shown(report_with(runs, invariant="assert a", blind_to=["p"]))
+    assert row(lines, "Write") == "Write assert a (blind to: p)"
+    assert row(shown(report_with(runs, invariant="assert a")), "Write") == "Write assert a"
+
+
 def test_the_end_says_what_to_type_next() -> None:
     lines = shown(report_with([run_of("p", None, "crash")]), following="harness break b  (2/2)")
     assert lines[-1] == "Next    harness break b  (2/2)"
@@ -203,6 +210,40 @@ def test_no_line_is_wider_than_the_window(width: int) -> None:
     lines = shown(report_with(runs, in_place=in_place), width=width)
     assert max(map(len, lines)) <= width
     assert len([line for line in lines if "≠ SILENT" in line]) >= 1
+
+
+def test_a_narrow_table_cuts_names_before_losses_and_results() -> None:
+    wrong = message(
+        "{array} is {actual}, expected {expected} ({count} of {size} entries are wrong)",
+        array="a.grad[0, 1]", actual="1", expected="2", count="6", size="9",
+    )  # fmt: skip
+    name = "a-probe-with-a-long-name"
+    runs = [
+        run_of(name, "uniform", "disguised-correct", evidence=message("right at every step")),
+        run_of(name, "weighted", "silent-corruption", kind="value", evidence=wrong),
+    ]
+    in_place = [InPlaceRun(name, loss, "crash", verbatim("no")) for loss in LOSSES]
+    lines = shown(report_with(runs, in_place=in_place), width=60)
+    assert row(lines, "= hidden") == "a-probe-with-…, uniform = hidden ✗ crash right at every step"
+    assert row(lines, "≠ SILENT").endswith("…, weighted ≠ SILENT ✗ crash 6 of 9 values wrong")
+    assert "grad +=" in row(lines, "input")
+    assert "with grad +=" not in row(lines, "input")
+
+
+def test_a_changed_line_that_is_too_wide_is_wrapped_with_a_mark() -> None:
+    diff = f"--- a/e.py\n+++ b/e.py\n@@ -1 +1 @@\n-return {'first, ' * 9}last\n+return last\n"
+    lines = shown(report_with([run_of("p", None, "crash")], diff=diff, sites=[]), width=60)
+    assert lines[1].startswith("  - return first")
+    assert lines[2] == "  ↪ first, first, last"
+    assert lines[3] == "  + return last"
+
+
+def test_commands_are_not_wrapped() -> None:
+    report = report_with([run_of("p", None, "silent-corruption")], break_="a-break-with-a-long-id")
+    for width in (40, 60, 80):
+        lines = shown(report, width=width)
+        assert len([line for line in lines if "harness explain silent" in line]) == 1
+        assert len([line for line in lines if "--full  the whole report" in line]) == 1
 
 
 def test_a_probe_is_named_by_what_it_computes_unless_another_computes_the_same() -> None:

@@ -1,13 +1,14 @@
 """The terminal: every outcome shown, with a sign, within 80 columns."""
 
-from typing import get_args
+from io import BytesIO, TextIOWrapper
+from typing import Any, get_args
 
 from harness.core.message import verbatim
 from harness.core.report import ClaimReport
 from harness.core.vocabulary import LOSSES, Outcome
 from harness.pages.probe import Probe
 from harness.report.full import show_full
-from harness.report.terminal import STYLES, Screen, outcome_text
+from harness.report.terminal import STYLES, Screen, outcome_text, show_code, show_section
 from tests.harness.reports import report_of, report_with, run_of
 
 
@@ -116,3 +117,30 @@ def test_a_diagnostic_with_nothing_to_look_at_is_named_and_one_that_was_asked_is
     second = run_of("q", None, "crash", skipped={"mode": "no layer"}, caught_by=["shape"])
     text = shown(report_with([first, second]), "p", "q")
     assert "Not applicable here: mode\n" in text
+
+
+def on_screen(width: int, **details: Any) -> Screen:
+    return Screen(record=True, width=width, force_terminal=True, color_system=None, **details)
+
+
+def test_code_that_is_wider_than_the_window_is_wrapped_with_a_mark() -> None:
+    console = on_screen(20)
+    show_code(console, "def f(first, second):\n    return 'abcdefghijklmnopqrstuvwxyz'\n", "python")
+    assert [line.rstrip() for line in console.export_text().splitlines()] == [
+        *("def f(first,", "↪ second):", "    return", "↪ 'abcdefghijklmnopq", "↪ rstuvwxyz'", "")
+    ]
+
+
+def test_the_mark_is_one_that_the_terminal_can_show() -> None:
+    console = on_screen(20, file=TextIOWrapper(BytesIO(), "ascii"))
+    show_code(console, "return first_thing + second_thing", "python")
+    assert "\n> + second_thing" in console.export_text()
+
+
+def test_of_a_link_to_a_page_only_its_text_is_shown() -> None:
+    console = Screen(width=80, force_terminal=True, color_system="standard")
+    with console.capture() as shown:
+        show_section(console, "See", "[a page](../a/page.md) and [a site](https://example.org)")
+    assert "a page and " in shown.get()
+    assert "page.md" not in shown.get()
+    assert "https://example.org" in shown.get()

@@ -34,7 +34,7 @@ def test_a_foreign_forward_pass_that_fails_is_run_with_one_loss(alone: bool, end
         "        out = Ten", "        assert self.data.size == 1\n        out = Ten"
     )
     names: list[str] = []
-    with watching(lambda _, probe: names.append(probe)):
+    with watching(lambda _, probe: names.append(probe) if probe else None):
         runs = run_isolated(msgspec.structs.replace(tiny_job(refusing), alone=alone))
     assert [(run.probe, run.loss) for run in runs] == [
         *(("square", "uniform"), ("square", "weighted")),
@@ -45,6 +45,14 @@ def test_a_foreign_forward_pass_that_fails_is_run_with_one_loss(alone: bool, end
         *("AssertionError", "AssertionError", None, None, None)
     ]
     assert len(names) == ended
+
+
+def test_a_library_is_announced_before_it_is_loaded() -> None:
+    told: list[tuple[str, str]] = []
+    with watching(lambda library, probe: told.append((library, probe))):
+        run_isolated(tiny_job(TINY))
+    names = ["", *("square",) * 2, *("square-again",) * 2, "steps"]
+    assert told == [("tiny", name) for name in names]
 
 
 def backward_that(does: str) -> str:

@@ -1,0 +1,114 @@
+"""Pictures of numbers in plain characters: a small array as a heat map, a series as a line.
+
+They need no colour, and only ASCII if the terminal's encoding has nothing else. The report says the
+same in words beside them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from rich.text import Text
+
+from harness.core.report import Comparison, Numbers
+from harness.report.terminal import Screen, encodable
+
+SHADES, ASCII_SHADES = "·░▒▓█", ".-+*#"
+"""From zero to the largest number of both arrays."""
+
+BARS, ASCII_BARS = "▁▂▃▄▅▆▇█", "_.-~=+*#"
+"""From the lowest to the highest number of both series."""
+
+VISIBLE = 1e-5
+"""Entries differ visibly if they do by more than this share of the largest number."""
+
+GAP = "    "
+
+
+def heat_map(console: Screen, arrays: Comparison, width: int) -> Text:
+    """Return the expected and the actual array side by side, or one below the other.
+
+    Each entry is its sign and a shade for its size. If the shapes are equal, a third panel marks
+    the entries that differ.
+    """
+    say, expected, actual = console.say, arrays.expected, arrays.actual
+    finite = [abs(v) for v in (*expected.values, *actual.values) if math.isfinite(v)]
+    largest = max(finite, default=0.0)
+    shades = encodable(console, SHADES, ASCII_SHADES)
+    panels = [
+        _panel(say("expected {shape}", shape=expected.shape), expected, largest, shades),
+        _panel(say("broken {shape}", shape=actual.shape), actual, largest, shades),
+    ]
+    if expected.shape == actual.shape:
+        pairs = zip(expected.values, actual.values, strict=True)
+        marks = ["." if _is_same(pair, largest) else "x" for pair in pairs]
+        panels.append([say("x: differs"), *_rows(marks, actual.shape)])
+    scale = say("{shade} is {largest}", shade=shades[-1], largest=f"{largest:.3g}")
+    return Text("\n".join([*_beside(panels, width), scale]), no_wrap=True)
+
+
+def curves(console: Screen, losses: Comparison, width: int) -> Text:
+    """Return both series as lines of bars with one scale, each with its first and last number."""
+    say, bars = console.say, encodable(console, BARS, ASCII_BARS)
+    series = {say("correct"): losses.expected.values, say("broken"): losses.actual.values}
+    finite = [v for values in series.values() for v in values if math.isfinite(v)]
+    low, high = min(finite, default=0.0), max(finite, default=0.0)
+    label = max(map(len, series))
+    lines = []
+    for name, values in series.items():
+        ends = say("{first} to {last}", first=f"{values[0]:.3g}", last=f"{values[-1]:.3g}")
+        room = max(1, width - label - len(ends) - 4)
+        shown = values[:: math.ceil(len(values) / room)]
+        line = "".join(_bar(value, low, high, bars) for value in shown)
+        lines.append(f"{name:{label}}  {line}  {ends}")
+    return Text("\n".join(lines), no_wrap=True)
+
+
+def _panel(title: str, numbers: Numbers, largest: float, shades: str) -> list[str]:
+    cells = [_cell(value, largest, shades) for value in numbers.values]
+    return [title, *_rows(cells, numbers.shape)]
+
+
+def _cell(value: float, largest: float, shades: str) -> str:
+    if not math.isfinite(value):
+        return f"{value:+}" if math.isinf(value) else "nan"
+    if not value or not largest:
+        return f" {shades[0]}"
+    level = 1 + min(int(abs(value) / largest * (len(shades) - 1)), len(shades) - 2)
+    return f"{'-' if value < 0 else '+'}{shades[level]}"
+
+
+def _rows(cells: Sequence[str], shape: tuple[int, ...]) -> Iterator[str]:
+    columns = shape[-1] if shape else 1
+    width = max(map(len, cells))
+    for start in range(0, len(cells), columns):
+        yield " ".join(f"{cell:>{width}}" for cell in cells[start : start + columns])
+
+
+def _is_same(pair: tuple[float, float], largest: float) -> bool:
+    expected, actual = pair
+    if not (math.isfinite(expected) and math.isfinite(actual)):
+        return expected == actual or (math.isnan(expected) and math.isnan(actual))
+    return abs(expected - actual) <= VISIBLE * largest
+
+
+def _beside(panels: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """Yield the lines of panels side by side, those that do not fit below the others."""
+    widths = [max(map(len, panel)) for panel in panels]
+    first = 1
+    while first < len(panels) and sum(widths[: first + 1]) + first * len(GAP) <= width:
+        first += 1
+    for row in range(max(map(len, panels[:first]))):
+        cells = (panel[row] if row < len(panel) else "" for panel in panels[:first])
+        line = GAP.join(f"{cell:{w}}" for cell, w in zip(cells, widths, strict=False))
+        yield line.rstrip()
+    if rest := panels[first:]:
+        yield from _beside(rest, width)
+
+
+def _bar(value: float, low: float, high: float, bars: str) -> str:
+    if not math.isfinite(value):
+        return "?"
+    share = (value - low) / (high - low) if high > low else 0.0
+    return bars[min(int(share * len(bars)), len(bars) - 1)]
