@@ -68,7 +68,7 @@ UNTOUCHED = {
     "nn/initialisers.py::xavier_uniform": "a break changes `he_uniform` in the same way",
     "nn/initialisers.py::zeros": "there is nothing to get wrong",
     "nn/layers.py::AvgPool2d.forward": CALLS,
-    "nn/layers.py::LowRankAdapter.forward": "a product and a sum, as in `merge`, which a break changes",
+    "nn/layers.py::LowRankAdapter.forward": "a product and a sum, as in `merge`",
     "nn/layers.py::MaxPool2d.forward": CALLS,
     "nn/layers.py::ReLU.forward": CALLS,
     "nn/layers.py::Sigmoid.forward": CALLS,
