@@ -44,7 +44,14 @@ from harness.grade.protocol import (
     encode_event,
     split_events,
 )
-from harness.grade.running import Outcomes, Record, Recording, exception_text, fix_hypothesis
+from harness.grade.running import (
+    Outcomes,
+    Record,
+    Recording,
+    exception_text,
+    fix_hypothesis,
+    stop_at_the_first_example,
+)
 from harness.runs.recorder import Recorder
 from harness.sandbox.child import Line, Work
 from harness.sandbox.frames import Frame, write_all
@@ -293,6 +300,8 @@ def _run_tests(suite: _Suite, run: Run, pipe: int) -> None:
     for position, index in enumerate(run.tests):
         item = suite.items[index]
         following = run.tests[position + 1 : position + 2]
+        if run.stop:
+            stop_at_the_first_example(item)
         recorder.clear()
         start = time.perf_counter()
         with recording.of(item) if run.record else contextlib.nullcontext(Record()) as record:

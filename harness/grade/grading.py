@@ -263,19 +263,13 @@ class _Grading:
         self.killers[mutant.page.id] = killer
         if killer is not None:
             self.kills[killer] += 1
-        front = mutant.page.front
         by = [killer] if killer is not None else trial.recognising if trial else []
-        return BreakResult(
-            break_=mutant.page.id,
-            family=front.family,
-            level=front.level,
-            fate=fate,
+        return mutant.result(
+            fate,
             by=list(map(self.name, by)),
             reached_by=list(map(self.name, trial.reaching)) if trial else [],
             path=trial.path if trial and trial.reaching else None,
-            seconds=round(time.perf_counter() - start, 4),
-            file=mutant.files.file,
-            line=mutant.files.line,
+            seconds=time.perf_counter() - start,
         )
 
     # ----- Stages -----
