@@ -1,15 +1,15 @@
 """`pytest --breaks` against the plain ways to run a test suite on every break.
 
-    python -m tests.benchmarks.suites                        # all suites on the breaks of level 1
-    python -m tests.benchmarks.suites --breaks all           # the whole catalogue, 15 minutes
+    python -m tests.benchmarks.suites                        # all suites, 5 minutes
+    python -m tests.benchmarks.suites --compare-all          # every verdict compared, 15 minutes
     python -m tests.benchmarks.suites course --breaks family:broadcasting
     python -m tests.benchmarks.suites course --grade         # `harness grade`, too
 
 For each suite, the processor time per break, in milliseconds:
 
-    fresh      `python -m pytest` in a new process that loads the broken engine (a sample of breaks)
+    fresh      `python -m pytest` in a new process that loads the broken engine (7 of the breaks)
     reimport   a process that has imported pytest and NumPy forks, imports the broken engine,
-               collects the tests and runs them until one fails
+               collects the tests and runs them until one fails (24 of the breaks, or all)
     breaks     `pytest --breaks`; the run without a break is subtracted
     bare       the least that `breaks` could take: only the tests that it has to run, without a
                break and in a process that has run them before
@@ -29,7 +29,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -52,8 +52,8 @@ from harness.plugin.reloading import run_reloaded
 from harness.runs.cache import open_cache
 from tests.suites import ROOT, SUITES, Suite
 
-SAMPLE = 6
-"""The number of breaks that are run in a fresh process, evenly spaced."""
+FRESH, REIMPORTED = 7, 24
+"""The numbers of breaks that are run in a fresh process, or imported again; evenly spaced."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ class Comparison:
 
     suite: str
     breaks: int
+    compared: int
+    """The breaks that were imported again, too."""
     killed: int
     reloaded: int
     """The breaks that cannot be swapped."""
@@ -72,32 +74,38 @@ class Comparison:
     differences: dict[str, str]
 
 
-def compare(suite: Suite, selection: str) -> Comparison:
+def compare(suite: Suite, selection: str, *, every: bool = False) -> Comparison:
     """Measure the designs on one suite, and compare their verdicts."""
     engine = find_engine()
     chosen = mutants(select(open_catalogue(), selection), engine, open_cache())
     chosen = [mutant for mutant in chosen if mutant.files.codes]
-    sample = chosen[:: max(1, len(chosen) // SAMPLE)]
-    fresh = _children_time(lambda: [_fresh(suite, mutant, engine) for mutant in sample])
-    killed, reimport = _reimported(suite, chosen, engine)
+    few = _sample(chosen, FRESH)
+    fresh = _children_time(lambda: [_fresh(suite, mutant, engine) for mutant in few])
+    imported = chosen if every else _sample(chosen, REIMPORTED)
+    verdicts, reimport = _reimported(suite, imported, engine)
     entries, ours = _ours(suite, selection)
     fates = {entry["break"]: entry["fate"] for entry in entries}
     differences = {
         mutant.page.id: f"{fates[mutant.page.id]}, reimported: {verdict}"
-        for mutant, verdict in zip(chosen, killed, strict=True)
+        for mutant, verdict in zip(imported, verdicts, strict=True)
         if (fates[mutant.page.id] == "killed") != (verdict == "killed")
     }
     return Comparison(
         suite=suite.name,
         breaks=len(chosen),
-        killed=killed.count("killed"),
+        compared=len(imported),
+        killed=sum(fate == "killed" for fate in fates.values()),
         reloaded=sum(entry["path"] == "reloaded" for entry in entries),
-        fresh=1000 * fresh / len(sample),
-        reimport=1000 * reimport / len(chosen),
+        fresh=1000 * fresh / len(few),
+        reimport=1000 * reimport / len(imported),
         ours=1000 * ours / len(chosen),
         bare=1000 * _bare(entries, _seconds_of_tests(suite)) / len(chosen),
         differences=differences,
     )
+
+
+def _sample(chosen: Sequence[Mutant], number: int) -> Sequence[Mutant]:
+    return chosen[:: max(1, len(chosen) // number)]
 
 
 def _children_time(function: Callable[[], object]) -> float:
@@ -243,17 +251,18 @@ class _Timed(Processes):
 
 def _descendants() -> float:
     """Return the processor time of all processes that this one has started."""
-    times: dict[int, tuple[int, int]] = {}
+    ticks: dict[int, int] = {}
+    children: defaultdict[int, list[int]] = defaultdict(list)
     for file in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            fields = file.read_text().rpartition(")")[2].split()
-            times[int(file.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
-    own, total = {os.getpid()}, 0
-    for process in sorted(times):
-        if times[process][0] in own:
-            own.add(process)
-            total += times[process][1]
-    return total / os.sysconf("SC_CLK_TCK")
+            _, parent, *fields = file.read_text().rpartition(")")[2].split()
+            process = int(file.parent.name)
+            ticks[process] = sum(map(int, fields[9:13]))  # with the children that it waited for
+            children[int(parent)].append(process)
+    own = [os.getpid()]
+    for process in own:
+        own += children[process]
+    return sum(ticks[process] for process in own) / os.sysconf("SC_CLK_TCK")
 
 
 # ----- The table -----
@@ -266,13 +275,17 @@ def main() -> int:
     )
     names = [suite.name for suite in SUITES]
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(names))
-    parser.add_argument("--breaks", default="level:1", help="as for pytest; `all` for all")
+    parser.add_argument("--breaks", default="all", help="as for pytest")
+    parser.add_argument("--compare-all", action="store_true", help="compare every verdict")
     parser.add_argument("--grade", action="store_true", help="measure `harness grade`, too")
     options = parser.parse_args()
     chosen = [suite for suite in SUITES if suite.name in (options.suites or names)]
     for library in ("numpy", "numpy.testing", "unittest"):
         importlib.import_module(library)
-    disagree = [_show_comparison(compare(suite, options.breaks)) for suite in chosen]
+    disagree = [
+        _show_comparison(compare(suite, options.breaks, every=options.compare_all))
+        for suite in chosen
+    ]
     if options.grade:
         _show_grading(chosen, options.breaks)
     return int(any(disagree))
@@ -282,8 +295,9 @@ def _show_comparison(row: Comparison) -> bool:
     """Print a row; return whether the designs disagree."""
     print(
         f"{row.suite:10} {row.breaks} breaks, {row.killed} killed, {row.reloaded} reloaded, "
-        f"{len(row.differences)} differences | ms per break: fresh {row.fresh:.0f}, "
-        f"reimport {row.reimport:.0f}, breaks {row.ours:.1f}, bare {row.bare:.1f} | "
+        f"{len(row.differences)} of {row.compared} verdicts differ | ms per break: "
+        f"fresh {row.fresh:.0f}, reimport {row.reimport:.0f}, "
+        f"breaks {row.ours:.1f}, bare {row.bare:.1f} | "
         f"1/{row.fresh / row.ours:.0f} of fresh, 1/{row.reimport / row.ours:.0f} of reimport",
         flush=True,
     )

@@ -1,12 +1,16 @@
-"""Running tests of a suite: what Hypothesis does there."""
+"""Running tests of a suite: what Hypothesis and xdist do there."""
 
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from harness.grade.running import stop_at_the_first_example
+from harness.grade.running import be_silent, stop_at_the_first_example
+from harness.sandbox.fork import can_fork, compute_in_fork
 
 
 def test_hypothesis_is_not_imported_before_a_suite_does_it_and_then_draws_the_same() -> None:
@@ -73,3 +77,21 @@ def test_other_tests_and_settings_are_left_alone() -> None:
     stop_at_the_first_example(_Item(chosen))  # type: ignore[arg-type]
     found = vars(chosen)["_hypothesis_internal_use_settings"]
     assert (found.max_examples, found.phases) == (7, (Phase.explicit, Phase.generate))
+
+
+class _Worker:
+    def sendevent(self) -> None: ...
+
+
+@pytest.mark.skipif(not can_fork(), reason="this process cannot be forked")
+def test_a_fork_sends_nothing_in_the_name_of_a_worker_of_xdist() -> None:
+    manager = pytest.PytestPluginManager()
+    manager.register(_Worker(), "worker")
+    manager.register(_Tests(), "other")
+    config: Any = SimpleNamespace(pluginmanager=manager, option=SimpleNamespace())
+
+    def work() -> bytes:
+        be_silent(config)
+        return bytes([manager.hasplugin("worker"), manager.hasplugin("other")])
+
+    assert compute_in_fork(work) == bytes([False, True])
