@@ -52,6 +52,7 @@ from harness.grade.running import (
     discard_output,
     exception_text,
     fix_hypothesis,
+    stop_at_the_first_example,
 )
 from harness.runs.recorder import Recorder
 from harness.sandbox.child import Line, Work
@@ -329,6 +330,8 @@ def _run_tests(suite: _Suite, run: Run, pipe: int) -> None:
     for position, index in enumerate(run.tests):
         item = suite.items[index]
         following = run.tests[position + 1 : position + 2]
+        if run.stop:
+            stop_at_the_first_example(item)
         recorder.clear()
         start = time.perf_counter()
         with recording.of(item) if run.record else contextlib.nullcontext(Record()) as record:

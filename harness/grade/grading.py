@@ -250,33 +250,20 @@ class _Grading:
 
     def _judge(self, mutant: Mutant) -> BreakResult:
         start = time.perf_counter()
-        front, files = mutant.page.front, mutant.files
-        result = BreakResult(
-            break_=mutant.page.id,
-            family=front.family,
-            level=front.level,
-            fate="does-not-apply",
-            by=[],
-            reached_by=[],
-            path=None,
-            seconds=0.0,
-            file=files.file,
-            line=files.line,
+        if not mutant.files.codes:
+            return mutant.result("does-not-apply")
+        runner = _SuiteRunner(self, mutant)
+        verdict = judge(runner, self.random, self.plan.rounds)
+        self._note(mutant, verdict)
+        result = mutant.result(
+            _fate(verdict, runner.reaching),
+            by=list(map(self.name, verdict.killers or verdict.recognising)),
+            reached_by=list(map(self.name, runner.reaching)),
+            path=runner.path if runner.reaching else None,
+            seconds=time.perf_counter() - start,
         )
-        if files.codes:
-            runner = _SuiteRunner(self, mutant)
-            verdict = judge(runner, self.random, self.plan.rounds)
-            self._note(mutant, verdict)
-            result = msgspec.structs.replace(
-                result,
-                fate=_fate(verdict, runner.reaching),
-                by=list(map(self.name, verdict.killers or verdict.recognising)),
-                reached_by=list(map(self.name, runner.reaching)),
-                path=runner.path if runner.reaching else None,
-                ended={self.name(test): how for test, how in runner.ended.items()},
-            )
-        seconds = round(time.perf_counter() - start, 4)
-        return msgspec.structs.replace(result, seconds=seconds)
+        ended = {self.name(test): how for test, how in runner.ended.items()}
+        return msgspec.structs.replace(result, ended=ended)
 
     def _note(self, mutant: Mutant, verdict: Verdict[int]) -> None:
         """Note which tests kill, and which do not count any more. Raises NotGradable."""

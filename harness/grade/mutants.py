@@ -6,9 +6,10 @@ few tests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import CodeType
+from typing import Literal
 
 import msgspec
 
@@ -17,6 +18,7 @@ from harness.core.message import message
 from harness.engines.engine import Engine
 from harness.engines.loader import compile_files
 from harness.grade.protocol import Codes, pack, unpack
+from harness.grade.suite import BreakResult, Fate
 from harness.pages.catalogue import Catalogue, nearest
 from harness.pages.front_matter import Break
 from harness.pages.page import Page
@@ -50,6 +52,29 @@ class Mutant:
     def codes(self) -> dict[str, CodeType]:
         """The compiled files that it changes."""
         return unpack(self.files.codes)
+
+    def result(
+        self,
+        fate: Fate,
+        *,
+        by: Sequence[str] = (),
+        reached_by: Sequence[str] = (),
+        path: Literal["swapped", "reloaded"] | None = None,
+        seconds: float = 0.0,
+    ) -> BreakResult:
+        """Return what became of the break."""
+        return BreakResult(
+            break_=self.page.id,
+            family=self.page.front.family,
+            level=self.page.front.level,
+            fate=fate,
+            by=list(by),
+            reached_by=list(reached_by),
+            path=path,
+            seconds=round(seconds, 4),
+            file=self.files.file,
+            line=self.files.line,
+        )
 
     def sources_in(self, engine: Engine) -> dict[str, str]:
         """Return all files of the engine with the break."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from pathlib import Path
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any, Literal
 
 import pytest
@@ -24,6 +27,7 @@ def failing(items: Sequence[pytest.Item], order: Sequence[int], *, stop: bool) -
     outcomes = Outcomes()
     items[0].config.pluginmanager.register(outcomes)
     for position, index in enumerate(order):
+        stop_at_the_first_example(items[index])
         following = order[position + 1] if position + 1 < len(order) else None
         outcomes.run(items[index], None if following is None else items[following])
         if outcomes.result == "failed":
@@ -115,14 +119,55 @@ def _fixtures(item: pytest.Item) -> Iterator[Any]:
 
 
 def fix_hypothesis() -> None:
-    """Let Hypothesis draw the same examples in every run."""
-    with suppress(ImportError):
-        from hypothesis import settings
+    """Let Hypothesis draw the same examples in every run, as soon as it is imported."""
+    if "hypothesis" in sys.modules:
+        _load_profile()
+    else:
+        sys.meta_path.insert(0, _ProfileLoader())
 
-        settings.register_profile(
-            "breaklab", settings.default, derandomize=True, database=None, deadline=None
-        )
-        settings.load_profile("breaklab")
+
+def _load_profile() -> None:
+    from hypothesis import settings  # importing it takes longer than many suites
+
+    settings.register_profile(
+        "breaklab", settings.default, derandomize=True, database=None, deadline=None
+    )
+    settings.load_profile("breaklab")
+
+
+class _ProfileLoader(MetaPathFinder, Loader):
+    """Waits for the import of Hypothesis, and then loads the profile."""
+
+    def find_spec(
+        self, name: str, _path: object = None, _target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != "hypothesis":
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(name)
+        if spec is not None and spec.loader is not None:
+            self.loader, spec.loader = spec.loader, self
+        return spec
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__loader__ = module.__spec__.loader = self.loader
+        self.loader.exec_module(module)
+        _load_profile()
+
+
+def stop_at_the_first_example(item: pytest.Item) -> None:
+    """Let Hypothesis report the first example that fails, without looking for a simpler one."""
+    function = getattr(item, "obj", None)
+    function = getattr(function, "__func__", function)
+    chosen = getattr(function, _SETTINGS, None)
+    if chosen is not None:
+        phases = [phase for phase in chosen.phases if phase.name not in ("shrink", "explain")]
+        setattr(function, _SETTINGS, type(chosen)(chosen, phases=phases))
+
+
+_SETTINGS = "_hypothesis_internal_use_settings"
+"""The attribute of a test with its settings, which the pytest plugin of Hypothesis uses, too."""
 
 
 def discard_output() -> None:
@@ -134,8 +179,11 @@ def discard_output() -> None:
 
 
 def be_silent(config: pytest.Config) -> None:
-    """Discard everything that is printed, and restart pytest's capture."""
-    config.option.tbstyle = "native"  # nobody reads it, and this is the fastest
+    """In a fork: discard everything that is printed, restart pytest's capture, leave xdist."""
+    for plugin in config.pluginmanager.get_plugins():
+        if hasattr(plugin, "sendevent"):  # a worker of xdist, which would send events in our name
+            config.pluginmanager.unregister(plugin)
+    config.option.tbstyle = "value"  # nobody reads it, and this is the fastest
     config.option.usepdb = False
     capture = config.pluginmanager.getplugin("capturemanager")
     if capture is not None:

@@ -15,8 +15,9 @@ import os
 import pickle
 import signal
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any, NoReturn
@@ -28,6 +29,8 @@ from harness.engines.swapping import Functions, Pair
 from harness.grade.code import Code
 from harness.grade.mutants import Mutant
 from harness.grade.running import be_silent, failing
+from harness.sandbox.fork import compute_in_fork
+from harness.sandbox.supervision import die_with_parent
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,7 @@ class _Server:
 def _serve(server: _Server, connection: Connection) -> NoReturn:
     """Answer requests until the connection is closed."""
     with contextlib.suppress(BaseException):
+        die_with_parent()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # pytest's process ends this one
         server.functions = server.code.functions(server.called)
         gc.freeze()  # otherwise a collection in a fork would copy every page
@@ -178,57 +182,43 @@ def _answer(server: _Server, request: Request) -> Outcome:
         if (reach.numbers is None or changed & reach.numbers)
         and (request.only is None or index in request.only)
     ]
-    return _in_fork(server, request, pairs, reached) if reached else Outcome()
-
-
-def _in_fork(
-    server: _Server, request: Request, pairs: Sequence[Pair], reached: Sequence[int]
-) -> Outcome:
-    start = time.perf_counter()
+    if not reached:
+        return Outcome()
     limit = PATIENCE + 20 * sum(reach.seconds for reach in server.tests.reach.values())
-    ours, theirs = Pipe(duplex=False)
-    pid = os.fork()
-    if pid == 0:
-        _work(server, request, pairs, reached, theirs)
-    theirs.close()
-    outcome = Outcome(problem=f"not done after {limit:.0f} seconds")
-    if ours.poll(limit):
-        try:
-            outcome = ours.recv()
-        except (EOFError, pickle.UnpicklingError):
-            outcome = Outcome(problem="the process that ran the tests ended early")
-    with contextlib.suppress(OSError):
-        os.killpg(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    ours.close()
-    return Outcome(
-        outcome.reached,
-        outcome.failed,
-        outcome.problem,
-        outcome.reload,
-        time.perf_counter() - start,
-    )
+    return outcome_in_fork(partial(_run, server, request, pairs, reached), limit)
+
+
+def outcome_in_fork(work: Callable[[], Outcome], limit: float) -> Outcome:
+    """Return the outcome of tests that are run in a fork of this process."""
+    start = time.perf_counter()
+    data = compute_in_fork(partial(_pickled, work), seconds=limit)
+    seconds = time.perf_counter() - start
+    if data is not None:
+        outcome: Outcome = pickle.loads(data)
+    elif seconds >= limit:
+        outcome = Outcome(problem=f"not done after {limit:.0f} seconds")
+    else:
+        outcome = Outcome(problem="the process that ran the tests ended early")
+    return replace(outcome, seconds=seconds)
 
 
 # ----- In the fork -----
 
 
-def _work(
-    server: _Server,
-    request: Request,
-    pairs: Sequence[Pair],
-    reached: Sequence[int],
-    connection: Connection,
-) -> NoReturn:
-    """Run the tests on the break, send the outcome, and end."""
+def _pickled(work: Callable[[], Outcome]) -> bytes:
+    os.setpgid(0, 0)  # the processes that the tests start end with the fork
     try:
-        os.setpgid(0, 0)
-        connection.send(Outcome(reached, _failed(server, request, pairs, reached)))
+        outcome = work()
     except BaseException as error:  # a broken engine may raise anything, anywhere
-        with contextlib.suppress(BaseException):
-            connection.send(Outcome(problem=f"{type(error).__name__}: {error}"[:300]))
-    finally:
-        os._exit(0)
+        outcome = Outcome(problem=f"{type(error).__name__}: {error}"[:300])
+    return pickle.dumps(outcome)
+
+
+def _run(
+    server: _Server, request: Request, pairs: Sequence[Pair], reached: Sequence[int]
+) -> Outcome:
+    """Run the tests on the break."""
+    return Outcome(reached, _failed(server, request, pairs, reached))
 
 
 def _failed(

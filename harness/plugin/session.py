@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import sysconfig
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from _pytest.assertion.rewrite import AssertionRewritingHook
 
 from harness.core.errors import BreaklabError, EnvironmentProblem, UsageError
 from harness.engines.engine import Engine, find_engine
 from harness.grade.calls import CALLS
 from harness.grade.code import Code
+from harness.grade.feedback import disclose
 from harness.grade.mutants import Mutant, mutants, select
 from harness.grade.running import Recording, fix_hypothesis
 from harness.grade.suite import BreakResult, Fate, SuiteReport
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.pages.page import Page
-from harness.plugin.reloading import RunFailed, run_reloaded, same_options
+from harness.plugin.reloads import Reloads
 from harness.plugin.runners import Outcome, Reach, Request, Runner, run_all
 from harness.plugin.sharing import REPORT, Meeting, group_of, merged
+from harness.plugin.zygote import Zygote, imports_engine
 from harness.runs.cache import Cache, open_cache
+from harness.sandbox.pool import available_cores
+
+if TYPE_CHECKING:
+    from harness.report.grading import Format
 
 MARKER = "kills"
+
+FORMATS: tuple[Format, ...] = ("json", "junit", "sarif")
+"""The formats of the files that the options name."""
 
 
 def register(config: pytest.Config) -> None:
@@ -68,19 +77,18 @@ class BreaksSession:
         self.group.begin()
         self.runners: list[Runner] = []
         self.modules: frozenset[str] = frozenset()
-        """The modules that are loaded when the runners are forked."""
+        """The modules that are loaded when the collection begins."""
         self.items: Sequence[pytest.Item] = ()
         self.collected: dict[int, CodeType] = {}
         """What has been called when the collection ends."""
         self.calls: dict[str, Collection[CodeType] | None] = {}
         """What each test calls, by its id; None if it is not known."""
         self.recording = Recording()
-        config.pluginmanager.register(self.recording)
+        config.pluginmanager.register(self.recording, "breaklab-recording")
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.passed: set[str] = set()
         self.report: SuiteReport | None = None
-        self.reloads: str | None = None
-        """Why a fresh process cannot run the tests without a break; None if it was not tried."""
+        self.reloads = Reloads(config, self.engine, None)
         self.unwritten: list[str] = []
         """The problems of result files that could not be written."""
         fix_hypothesis()
@@ -97,12 +105,20 @@ class BreaksSession:
 
     # ----- The suite without a break -----
 
-    @pytest.hookimpl(hookwrapper=True)
-    def pytest_collection(self) -> Generator[None, None, None]:
-        """Note what has been called when the collection ends."""
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_collection(self, session: pytest.Session) -> Generator[None, None, None]:
+        """Fork the zygote; after the collection, note what has been called."""
+        if self._needs_zygote(session):
+            self.reloads.zygote = Zygote(session, self.code)
+        self.modules = frozenset(sys.modules)
         yield
         self.collected = {id(code): code for code in CALLS.take()}
         CALLS.stop()
+
+    def _needs_zygote(self, session: pytest.Session) -> bool:
+        """Whether this process will run breaks, and has not imported the engine yet."""
+        runs = not self.config.pluginmanager.hasplugin("breaklab-meeting")
+        return runs and not session.config.option.collectonly and not imports_engine(self.code)
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, Any, None]:
@@ -110,9 +126,8 @@ class BreaksSession:
         self.items = session.items
         if session.items and not session.config.option.collectonly and not session.testsfailed:
             self._check_engine()
-            self.modules = frozenset(sys.modules)
             called = list(self.collected.values())
-            number = 1 if self.group.workers > 1 else _processors()
+            number = 1 if self.group.workers > 1 else available_cores()
             self.runners = [Runner(self.items, self.code, called) for _ in range(number)]
         outcome = yield
         try:
@@ -121,6 +136,7 @@ class BreaksSession:
         finally:
             for runner in self.runners:
                 runner.end()
+            self.reloads.end()
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, None, None]:
@@ -156,7 +172,7 @@ class BreaksSession:
     def _evaluate(self, session: pytest.Session) -> SuiteReport:
         start = time.perf_counter()
         reach = {name: self._reach(name) for name in self.passed}
-        own = _Observed(_reason(session), reach, _libraries(self.modules))
+        own = _Observed(_reason(session), reach, _libraries(self.modules, self.code))
         observed: list[_Observed] = self.group.exchange(own)
         tests = {name: reach for one in observed for name, reach in one.reach.items()}
         reason = next((one.reason for one in observed if one.reason), "")
@@ -170,6 +186,8 @@ class BreaksSession:
             libraries = list(dict.fromkeys(name for one in observed for name in one.libraries))
             for runner in self.runners:
                 runner.start(by_index, collected, libraries)
+            passing = {self.items[index].nodeid: index for index in by_index}
+            self.reloads.start(passing, sum(self.seconds.values()), libraries)
             results = self._results(mutants(self.pages, self.engine, self.cache))
             claims = self._false_claims() if self.group.claim("claims") else {}
         return SuiteReport(
@@ -204,59 +222,29 @@ class BreaksSession:
 
         for mutant in chosen:
             if not mutant.files.codes and self.group.claim(mutant.page.id):
-                results[mutant.page.id] = _result(mutant, Outcome(), "does-not-apply", self.items)
+                results[mutant.page.id] = mutant.result("does-not-apply")
         for mutant, outcome in run_all(self.runners, requests()):
             kills.update(outcome.failed)
             if outcome.reload:
                 again.append(mutant)
                 continue
-            results[mutant.page.id] = _result(mutant, outcome, _fate(outcome), self.items)
+            results[mutant.page.id] = self._result(mutant, outcome)
             self._show_progress(len(results), len(chosen))
         for mutant in again:
-            results[mutant.page.id] = self._reloaded(mutant)
+            outcome = replace(self.reloads.run(mutant.files, stop=stop), reload=True)
+            results[mutant.page.id] = self._result(mutant, outcome)
             self._show_progress(len(results), len(chosen))
         return [results[page] for mutant in chosen if (page := mutant.page.id) in results]
 
-    def _reloaded(self, mutant: Mutant, only: Sequence[str] | None = None) -> BreakResult:
-        """Run the tests that pass in a fresh process that loads the broken engine."""
-        start = time.perf_counter()
-        try:
-            failed, problem = self._run_reloaded(mutant.sources_in(self.engine), only)
-        except RunFailed:
-            self._check_reloading()
-            failed, problem = [], "the tests cannot be collected"
-        fate: Fate = "killed" if failed or problem else "survived"
-        return BreakResult(
-            break_=mutant.page.id,
-            family=mutant.page.front.family,
-            level=mutant.page.front.level,
-            fate=fate,
-            by=failed or ([problem] if problem else []),
-            reached_by=[],
-            path="reloaded",
-            seconds=round(time.perf_counter() - start, 3),
-            file=mutant.files.file,
-            line=mutant.files.line,
+    def _result(self, mutant: Mutant, outcome: Outcome) -> BreakResult:
+        by = [self.items[index].nodeid for index in outcome.failed]
+        return mutant.result(
+            _fate(outcome),
+            by=by or ([outcome.problem] if outcome.problem else []),
+            reached_by=[self.items[index].nodeid for index in outcome.reached],
+            path="reloaded" if outcome.reload else "swapped" if outcome.reached else None,
+            seconds=outcome.seconds,
         )
-
-    def _run_reloaded(
-        self, sources: Mapping[str, str], only: Sequence[str] | None = None
-    ) -> tuple[list[str], str]:
-        names = [item.nodeid for item in self.items if item.nodeid in self.passed]
-        arguments = [*same_options(self.config), *(names if only is None else only)]
-        limit = 60 + 20 * sum(self.seconds.values())
-        return run_reloaded(self.engine.root, sources, arguments, Path(self.config.rootpath), limit)
-
-    def _check_reloading(self) -> None:
-        """Raise UsageError if a fresh process cannot run the tests without a break either."""
-        if self.reloads is None:
-            try:
-                self._run_reloaded(self.engine.sources)
-                self.reloads = ""
-            except RunFailed as error:
-                self.reloads = str(error)
-        if self.reloads:
-            raise pytest.UsageError(f"the tests do not run in a fresh process: {self.reloads}")
 
     def _false_claims(self) -> dict[str, list[str]]:
         """Return the breaks that a test claims to kill, and does not kill alone."""
@@ -281,7 +269,8 @@ class BreaksSession:
         request = Request(mutant, (), frozenset({index}))
         ((_, outcome),) = run_all(self.runners[:1], iter([(mutant, request)]))
         if outcome.reload:
-            return self._reloaded(mutant, [self.items[index].nodeid]).fate == "killed"
+            outcome = self.reloads.run(mutant.files, {self.items[index].nodeid: index})
+            return bool(outcome.failed or outcome.problem)
         return bool(outcome.failed)
 
     # ----- What is shown -----
@@ -309,16 +298,15 @@ class BreaksSession:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _write_files(self, report: SuiteReport) -> None:
-        from harness.report.suite import write_json, write_junit
+        from harness.report.files import write
+        from harness.report.grading import render
 
-        for option, write in (
-            ("breaks_json", write_json),
-            ("breaks_junit", write_junit),
-            ("breaks_sarif", self._write_sarif),
-        ):
-            if file := self.config.getoption(option):
+        titles = {page.id: page.title for page in self.pages}
+        grade = disclose(report, titles=titles, root=self.engine.root)
+        for form in FORMATS:
+            if file := self.config.getoption(f"breaks_{form}"):
                 try:
-                    write(report, Path(file))
+                    write(render(grade, form), Path(file))
                 except EnvironmentProblem as error:  # pytest would show a traceback
                     self.unwritten.append(str(error))
 
@@ -331,19 +319,15 @@ class BreaksSession:
         """Print the score, the survivors, the next command, and which files were not written."""
         if self.report is None:
             return
-        from harness.report.suite import lines
+        from harness.report.grading import text
 
         terminalreporter.section("breaks")
-        for line in lines(self.report, self.config.getoption("verbose")):
+        verbose = self.config.getoption("verbose")
+        grade = disclose(self.report)
+        for line in text.lines(grade, verbose, width=sys.maxsize, option="-v"):
             terminalreporter.write_line(line)
         for problem in self.unwritten:
             terminalreporter.write_line(f"ERROR: {problem}", red=True)
-
-    def _write_sarif(self, report: SuiteReport, file: Path) -> None:
-        from harness.report.suite import write_sarif
-
-        titles = {page.id: page.title for page in self.pages}
-        write_sarif(report, file, titles, self.engine.root)
 
 
 def _engine(name: str | None, catalogue: Catalogue, cache: Cache) -> Engine:
@@ -363,42 +347,24 @@ def _reason(session: pytest.Session) -> str:
     return ""
 
 
-def _libraries(before: Collection[str]) -> list[str]:
-    """Return the installed modules that have been imported since, in the order of their imports."""
+def _libraries(before: Collection[str], code: Code) -> list[str]:
+    """Return the installed modules that have been imported since, in the order of their imports.
+
+    A module that pytest has rewritten is left out: it is to be rewritten there, too.
+    """
     paths = sysconfig.get_paths()
     folders = tuple(paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib"))
-    new = [(name, module) for name, module in list(sys.modules.items()) if name not in before]
-    return [name for name, module in new if (_file_of(module) or "").startswith(folders)]
-
-
-def _file_of(module: object) -> str | None:
-    return getattr(module, "__file__", None)
+    return [
+        name
+        for name, module in list(sys.modules.items())
+        if name not in before
+        and (file := getattr(module, "__file__", None) or "").startswith(folders)
+        and file not in code.paths
+        and not isinstance(getattr(module, "__loader__", None), AssertionRewritingHook)
+    ]
 
 
 def _fate(outcome: Outcome) -> Fate:
     if outcome.failed or outcome.problem:
         return "killed"
-    return "survived" if outcome.reached else "not-reached"
-
-
-def _result(
-    mutant: Mutant, outcome: Outcome, fate: Fate, items: Sequence[pytest.Item]
-) -> BreakResult:
-    front, files = mutant.page.front, mutant.files
-    by = [items[index].nodeid for index in outcome.failed]
-    return BreakResult(
-        break_=mutant.page.id,
-        family=front.family,
-        level=front.level,
-        fate=fate,
-        by=by or ([outcome.problem] if outcome.problem else []),
-        reached_by=[items[index].nodeid for index in outcome.reached],
-        path="swapped" if outcome.reached else None,
-        seconds=round(outcome.seconds, 4),
-        file=files.file,
-        line=files.line,
-    )
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    return "survived" if outcome.reached or outcome.reload else "not-reached"

@@ -50,14 +50,14 @@ def shares_of_checks() -> str:
         counts = [sum(name in committed[page].caught_by for page in ids) for _, ids in groups]
         shares = (f"{n / len(ids):.0%}" for n, (_, ids) in zip(counts, groups, strict=True))
         rows.append((words, *(share.replace("%", " %") for share in shares)))
-    return _table(head, rows)
+    return markdown_table(head, rows)
 
 
 def diagnostics_table() -> str:
     """Return the table of diagnostics: what each sees, what it is blind to, and its cost."""
     head = ("diagnostic", "sees", "blind to", "cost")
     rows = ((f"`{item.name}`", item.sees, item.blind, item.cost) for item in DIAGNOSTICS)
-    return _table(head, rows)
+    return markdown_table(head, rows)
 
 
 def catalogue_index() -> str:
@@ -83,7 +83,7 @@ def catalogue_index() -> str:
 def _track(catalogue: Catalogue) -> str:
     steps = enumerate(catalogue.track.items(), start=1)
     rows = [(str(i), _link(catalogue, catalogue.page(page)), idea) for i, (page, idea) in steps]
-    return _table(("", "page", "the idea"), rows)
+    return markdown_table(("", "page", "the idea"), rows)
 
 
 def _breaks(catalogue: Catalogue, pages: Iterable[Page], committed: Mapping[str, Committed]) -> str:
@@ -101,7 +101,7 @@ def _breaks(catalogue: Catalogue, pages: Iterable[Page], committed: Mapping[str,
                 ", ".join(page.claims[None].missed_by),
             )
         )
-    return _table(("page", "level", "what it does", "headline", "caught by", "blind"), rows)
+    return markdown_table(("page", "level", "what it does", "headline", "caught by", "blind"), rows)
 
 
 def _trainings(catalogue: Catalogue, pages: Iterable[Page]) -> str:
@@ -111,12 +111,12 @@ def _trainings(catalogue: Catalogue, pages: Iterable[Page]) -> str:
         expected = page.front_as(TrainingBreak).expect
         moves = ", ".join(f"{metric} {move}" for metric, move in expected.items())
         rows.append((_link(catalogue, page), str(page.front.level), page.title, moves))
-    return _table(("page", "level", "what it does", "over 20 seeds"), rows)
+    return markdown_table(("page", "level", "what it does", "over 20 seeds"), rows)
 
 
 def _others(catalogue: Catalogue, pages: Iterable[Page]) -> str:
     rows = [(_link(catalogue, page), str(page.front.level), page.title) for page in pages]
-    return _table(("page", "level", "what it is"), rows)
+    return markdown_table(("page", "level", "what it is"), rows)
 
 
 def _link(catalogue: Catalogue, page: Page) -> str:
@@ -128,7 +128,8 @@ def _link(catalogue: Catalogue, page: Page) -> str:
     return " ".join(links)
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
     lines = [head, ("---",) * len(head), *rows]
     return "".join(
         f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |\n" for row in lines
@@ -163,7 +164,7 @@ def _unit(catalogue: Catalogue, number: int, name: str, unit: Unit, hunt: str) -
         for page in (*pages, *exercises)
     ]
     selection = f" `unit:{name}` selects {breaks} breaks." if breaks else ""
-    table = _table(("page", "kind", "level", "title"), rows)
+    table = markdown_table(("page", "kind", "level", "title"), rows)
     return f"## {number}. {unit.title}\n\n{unit.idea}\n\nHunt: `{hunt}`.{selection}\n\n{table}"
 
 
@@ -176,12 +177,12 @@ DOCUMENTS: dict[Path, Callable[[], str]] = {
 """The function that makes the text between the markers, by file."""
 
 
-def with_text(page: str, text: str) -> str:
+def with_text(page: str, text: str, marker: str = START) -> str:
     """Return the page with the text between its markers. Raises ValueError if it has none."""
-    before, start, rest = page.partition(START)
+    before, start, rest = page.partition(marker)
     _, end, after = rest.partition(END)
     if not (start and end):
-        raise ValueError(f"no markers {START.strip()} and {END.strip()}")
+        raise ValueError(f"no markers {marker.strip()} and {END.strip()}")
     return before + start + text + end + after
 
 

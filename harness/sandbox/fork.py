@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
 import threading
+import time
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -19,10 +21,13 @@ def can_fork() -> bool:
     return hasattr(os, "fork") and threading.active_count() == 1  # a fork has no other threads
 
 
-def compute_in_fork(work: Callable[[], bytes], cpu_seconds: float | None = None) -> bytes | None:
+def compute_in_fork(
+    work: Callable[[], bytes], cpu_seconds: float | None = None, seconds: float = math.inf
+) -> bytes | None:
     """Return what `work` returns in a fork of this process.
 
-    None if the fork ends without a result, for example after `cpu_seconds` of processor time.
+    None if the fork ends without a result, for example after `cpu_seconds` of processor time, or
+    has none after `seconds`. Afterwards, the fork and the process group that it leads are killed.
     """
     results, pipe = os.pipe()
     child = os.fork()
@@ -30,7 +35,7 @@ def compute_in_fork(work: Callable[[], bytes], cpu_seconds: float | None = None)
         os.close(results)
         _work(work, pipe, cpu_seconds)
     os.close(pipe)
-    fork = _Fork(child, results)
+    fork = _Fork(child, results, time.monotonic() + seconds)
     try:
         head = fork.read(4)
         length = int.from_bytes(head, "big")
@@ -58,11 +63,11 @@ def _work(work: Callable[[], bytes], pipe: int, cpu_seconds: float | None) -> No
 class _Fork:
     """A fork of this process, and the pipe that it writes to."""
 
-    def __init__(self, pid: int, pipe: int) -> None:
-        self._pid, self._pipe, self._ended = pid, pipe, False
+    def __init__(self, pid: int, pipe: int, end: float) -> None:
+        self._pid, self._pipe, self._end, self._ended = pid, pipe, end, False
 
     def read(self, count: int) -> bytes:
-        """Read until there are `count` bytes, or the fork has ended; its children may go on."""
+        """Read until there are `count` bytes, or the fork or its time has ended."""
         data = b""
         while len(data) < count:
             if select.select([self._pipe], [], [], 0 if self._ended else 0.05)[0]:
@@ -70,14 +75,16 @@ class _Fork:
                 if not piece:
                     break
                 data += piece
-            elif self._ended:
+            elif self._ended or time.monotonic() > self._end:
                 break
             else:
                 self._ended = os.waitpid(self._pid, os.WNOHANG)[0] != 0
         return data
 
     def end(self) -> None:
-        """Kill the fork, if it has not ended."""
+        """Kill the fork, if it has not ended, and the processes in its own group, if it has one."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._pid, signal.SIGKILL)
         if not self._ended:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)

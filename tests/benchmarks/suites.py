@@ -1,48 +1,59 @@
 """`pytest --breaks` against the plain ways to run a test suite on every break.
 
-    python -m tests.benchmarks.suites                    # all suites, about 10 minutes
-    python -m tests.benchmarks.suites tests/suites/course.py --breaks family:broadcasting
+    python -m tests.benchmarks.suites                        # all suites, 5 minutes
+    python -m tests.benchmarks.suites --compare-all          # every verdict compared, 15 minutes
+    python -m tests.benchmarks.suites course --breaks family:broadcasting
+    python -m tests.benchmarks.suites course --grade         # `harness grade`, too
 
-For each suite, the processor time per break of three designs, measured in one run:
+For each suite, the processor time per break, in milliseconds:
 
-    fresh      `python -m pytest` in a new process that loads the broken engine (a sample of breaks)
+    fresh      `python -m pytest` in a new process that loads the broken engine (7 of the breaks)
     reimport   a process that has imported pytest and NumPy forks, imports the broken engine,
-               collects the tests and runs them until one fails
+               collects the tests and runs them until one fails (24 of the breaks, or all)
     breaks     `pytest --breaks`; the run without a break is subtracted
+    bare       the least that `breaks` could take: only the tests that it has to run, without a
+               break and in a process that has run them before
 
-and whether `breaks` and `reimport` agree on which breaks are killed.
+and whether `breaks` and `reimport` agree on which breaks are killed. With `--grade`, the processor
+time of `harness grade` for all correct engines, and for the breaks and for their twins, per break.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import json
 import os
 import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
+from unittest.mock import patch
 
 import pytest
 
 from harness.engines.engine import Engine, find_engine
 from harness.engines.loader import find_in_memory
+from harness.grade import grading
 from harness.grade.mutants import Mutant, mutants, select
+from harness.grade.plan import GradingPlan, plan_grading
+from harness.grade.processes import Observed, Processes
+from harness.grade.protocol import Codes
 from harness.grade.running import fix_hypothesis
 from harness.pages.catalogue import open_catalogue
 from harness.plugin.reloading import run_reloaded
 from harness.runs.cache import open_cache
-from tests.suites import PLUGIN
+from tests.suites import ROOT, SUITES, Suite
 
-ROOT = Path(__file__).parents[2]
-SUITES = tuple(sorted(map(str, (ROOT / "tests/suites").glob("[a-z]*.py"))))
-SAMPLE = 4
-"""The number of breaks that are run in a fresh process."""
+FRESH, REIMPORTED = 7, 24
+"""The numbers of breaks that are run in a fresh process, or imported again; evenly spaced."""
 
 
 @dataclass(frozen=True)
@@ -51,40 +62,55 @@ class Comparison:
 
     suite: str
     breaks: int
+    compared: int
+    """The breaks that were imported again, too."""
     killed: int
+    reloaded: int
+    """The breaks that cannot be swapped."""
     fresh: float
     reimport: float
     ours: float
+    bare: float
     differences: dict[str, str]
 
 
-def compare(suite: str, selection: str) -> Comparison:
+def compare(suite: Suite, selection: str, *, every: bool = False) -> Comparison:
     """Measure the designs on one suite, and compare their verdicts."""
     engine = find_engine()
     chosen = mutants(select(open_catalogue(), selection), engine, open_cache())
     chosen = [mutant for mutant in chosen if mutant.files.codes]
-    fresh = _processor_time(lambda: [_fresh(suite, mutant, engine) for mutant in chosen[:SAMPLE]])
-    killed, reimport = _reimported(suite, chosen, engine)
-    fates, ours = _ours(suite, selection)
+    few = _sample(chosen, FRESH)
+    fresh = _children_time(lambda: [_fresh(suite, mutant, engine) for mutant in few])
+    imported = chosen if every else _sample(chosen, REIMPORTED)
+    verdicts, reimport = _reimported(suite, imported, engine)
+    entries, ours = _ours(suite, selection)
+    fates = {entry["break"]: entry["fate"] for entry in entries}
     differences = {
         mutant.page.id: f"{fates[mutant.page.id]}, reimported: {verdict}"
-        for mutant, verdict in zip(chosen, killed, strict=True)
+        for mutant, verdict in zip(imported, verdicts, strict=True)
         if (fates[mutant.page.id] == "killed") != (verdict == "killed")
     }
     return Comparison(
-        suite=Path(suite).stem,
+        suite=suite.name,
         breaks=len(chosen),
-        killed=killed.count("killed"),
-        fresh=1000 * fresh / min(SAMPLE, len(chosen)),
-        reimport=1000 * reimport / len(chosen),
+        compared=len(imported),
+        killed=sum(fate == "killed" for fate in fates.values()),
+        reloaded=sum(entry["path"] == "reloaded" for entry in entries),
+        fresh=1000 * fresh / len(few),
+        reimport=1000 * reimport / len(imported),
         ours=1000 * ours / len(chosen),
+        bare=1000 * _bare(entries, _seconds_of_tests(suite)) / len(chosen),
         differences=differences,
     )
 
 
-def _processor_time(function: object) -> float:
+def _sample(chosen: Sequence[Mutant], number: int) -> Sequence[Mutant]:
+    return chosen[:: max(1, len(chosen) // number)]
+
+
+def _children_time(function: Callable[[], object]) -> float:
+    """Return the processor time of the processes that a function starts and waits for."""
     before = _children()
-    assert callable(function)
     function()
     return _children() - before
 
@@ -94,12 +120,17 @@ def _children() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _fresh(suite: str, mutant: Mutant, engine: Engine) -> None:
-    root, sources = engine.root, mutant.sources_in(engine)
-    run_reloaded(root, sources, [*_PLUGIN, suite], ROOT, limit=600)
+# ----- A fresh process -----
 
 
-def _reimported(suite: str, chosen: Sequence[Mutant], engine: Engine) -> tuple[list[str], float]:
+def _fresh(suite: Suite, mutant: Mutant, engine: Engine) -> None:
+    run_reloaded(engine.root, mutant.sources_in(engine), suite.arguments, ROOT, limit=600)
+
+
+# ----- Fork and import -----
+
+
+def _reimported(suite: Suite, chosen: Sequence[Mutant], engine: Engine) -> tuple[list[str], float]:
     """Return the verdict on each break, and the processor time of all."""
     verdicts = []
     before = _children()
@@ -112,14 +143,14 @@ def _reimported(suite: str, chosen: Sequence[Mutant], engine: Engine) -> tuple[l
     return verdicts, _children() - before
 
 
-def _import_and_run(suite: str, mutant: Mutant, engine: Engine) -> NoReturn:
+def _import_and_run(suite: Suite, mutant: Mutant, engine: Engine) -> NoReturn:
     with contextlib.suppress(BaseException):
         nowhere = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):
             os.dup2(nowhere, number)
         fix_hypothesis()
         patched = _Patched(engine.root, mutant.sources_in(engine))
-        os._exit(int(pytest.main([suite, *_PLAIN, "-x", "--tb=no"], plugins=[patched])))
+        os._exit(int(pytest.main([*suite.arguments, "-x", "--tb=no"], plugins=[patched])))
     os._exit(70)
 
 
@@ -135,27 +166,106 @@ class _Patched:
         find_in_memory(self.root, self.sources)
 
 
-_OWN = ("-c", os.devnull, f"--rootdir={ROOT}", "--noconftest")
-_PLAIN = ("-q", *_OWN, "-p", "no:cacheprovider", "-p", "no:xdist")
-_PLUGIN = (*_OWN, *PLUGIN)
+# ----- pytest --breaks -----
 
 
-def _ours(suite: str, selection: str) -> tuple[dict[str, str], float]:
-    """Return the fate of each break, and the processor time beside that of the suite itself."""
+def _ours(suite: Suite, selection: str) -> tuple[list[dict[str, Any]], float]:
+    """Return the result of each break, and the processor time beside that of the suite itself."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        command = [sys.executable, "-m", "pytest", suite, *_PLAIN, *PLUGIN]
         options = [f"--breaks={selection}", f"--breaks-json={report}"]
-        run = [*command, *options]
-        subprocess.run(run, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)  # fills the cache
-        whole = _processor_time(
-            lambda: subprocess.run(run, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-        )
-        alone = _processor_time(
-            lambda: subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-        )
-        entries = json.loads(report.read_text())["breaks"]
-    return {entry["break"]: entry["fate"] for entry in entries}, whole - alone
+        _pytest([*suite.arguments, *options])  # fills the cache
+        whole = _children_time(lambda: _pytest([*suite.arguments, *options]))
+        alone = _children_time(lambda: _pytest(suite.arguments))
+        entries: list[dict[str, Any]] = json.loads(report.read_text())["breaks"]
+    return entries, whole - alone
+
+
+def _pytest(arguments: Sequence[str], **environment: str) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "pytest", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+# ----- The tests alone -----
+
+
+def _seconds_of_tests(suite: Suite) -> dict[str, float]:
+    """Return the processor time of each test without a break, with its fixtures."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "seconds.json"
+        plugin = ("-p", "tests.benchmarks.seconds_of_tests")
+        _pytest([*plugin, *suite.arguments], SECONDS_OF_TESTS=str(file))
+        seconds: dict[str, float] = json.loads(file.read_text())
+    return seconds
+
+
+def _bare(entries: Sequence[Mapping[str, Any]], seconds: Mapping[str, float]) -> float:
+    """Return how long the tests take that kill a break, or that reach it and do not."""
+    total = 0.0
+    for entry in entries:
+        needed = entry["by"] or entry["reached_by"]
+        if not needed and entry["path"] == "reloaded":
+            needed = list(seconds)
+        total += sum(seconds.get(test, 0.0) for test in needed)
+    return total
+
+
+# ----- harness grade -----
+
+
+def graded(suite: Suite, plan: GradingPlan) -> tuple[Counter[str], str]:
+    """Return the processor seconds of grading, by what was run, and why there was no grade."""
+    seconds: Counter[str] = Counter()
+    (path,) = suite.paths
+    with patch.object(grading, "Processes", partial(_Timed, seconds)):
+        report = grading.grade_suite(ROOT / path, plan)
+    return seconds, report.reason
+
+
+class _Timed(Processes):
+    """Adds up the processor time of correct engines, breaks and twins."""
+
+    def __init__(self, seconds: Counter[str], *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.spent = seconds
+
+    def observe(self, changed: Codes, *arguments: Any, **options: Any) -> Observed:
+        """Run tests, and note what they take."""
+        before = _descendants()
+        try:
+            return super().observe(changed, *arguments, **options)
+        finally:
+            self.spent[self._kind(changed)] += _descendants() - before
+
+    def _kind(self, changed: Codes) -> str:
+        pairs = self.plan._pairs.values()
+        if any(changed is pair.twin for pair in pairs):
+            return "twins"
+        return "breaks" if any(changed is pair.broken for pair in pairs) else "correct engines"
+
+
+def _descendants() -> float:
+    """Return the processor time of all processes that this one has started."""
+    ticks: dict[int, int] = {}
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            _, parent, *fields = file.read_text().rpartition(")")[2].split()
+            process = int(file.parent.name)
+            ticks[process] = sum(map(int, fields[9:13]))  # with the children that it waited for
+            children[int(parent)].append(process)
+    own = [os.getpid()]
+    for process in own:
+        own += children[process]
+    return sum(ticks[process] for process in own) / os.sysconf("SC_CLK_TCK")
+
+
+# ----- The table -----
 
 
 def main() -> int:
@@ -163,25 +273,54 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("suites", nargs="*", default=SUITES)
+    names = [suite.name for suite in SUITES]
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(names))
     parser.add_argument("--breaks", default="all", help="as for pytest")
+    parser.add_argument("--compare-all", action="store_true", help="compare every verdict")
+    parser.add_argument("--grade", action="store_true", help="measure `harness grade`, too")
     options = parser.parse_args()
-    disagree = False
-    print("suite        breaks killed | ms per break: fresh reimport breaks | ratios | differences")
-    for suite in options.suites:
-        if Path(suite).stem == "__init__":
-            continue
-        row = compare(str(Path(suite).resolve()), options.breaks)
+    chosen = [suite for suite in SUITES if suite.name in (options.suites or names)]
+    for library in ("numpy", "numpy.testing", "unittest"):
+        importlib.import_module(library)
+    disagree = [
+        _show_comparison(compare(suite, options.breaks, every=options.compare_all))
+        for suite in chosen
+    ]
+    if options.grade:
+        _show_grading(chosen, options.breaks)
+    return int(any(disagree))
+
+
+def _show_comparison(row: Comparison) -> bool:
+    """Print a row; return whether the designs disagree."""
+    print(
+        f"{row.suite:10} {row.breaks} breaks, {row.killed} killed, {row.reloaded} reloaded, "
+        f"{len(row.differences)} of {row.compared} verdicts differ | ms per break: "
+        f"fresh {row.fresh:.0f}, reimport {row.reimport:.0f}, "
+        f"breaks {row.ours:.1f}, bare {row.bare:.1f} | "
+        f"1/{row.fresh / row.ours:.0f} of fresh, 1/{row.reimport / row.ours:.0f} of reimport",
+        flush=True,
+    )
+    for name, difference in row.differences.items():
+        print(f"    {name}: {difference}")
+    return bool(row.differences)
+
+
+def _show_grading(chosen: Sequence[Suite], selection: str) -> None:
+    plan = plan_grading(
+        open_catalogue(), find_engine(), open_cache(), selection=selection, stages=False
+    )
+    for suite in chosen:
+        if len(suite.paths) > 1:
+            continue  # its folder has other suites
+        seconds, reason = graded(suite, plan)
+        number = sum(bool(mutant.files.codes) for mutant in plan.breaks)
         print(
-            f"{row.suite:12} {row.breaks:6} {row.killed:6} | {row.fresh:19.0f} {row.reimport:8.0f} "
-            f"{row.ours:6.1f} | 1/{row.fresh / row.ours:.0f} 1/{row.reimport / row.ours:.0f} | "
-            f"{len(row.differences)}",
+            f"{suite.name:10} harness grade: correct engines {seconds['correct engines']:.1f} s, "
+            f"breaks {1000 * seconds['breaks'] / number:.1f} ms each, "
+            f"twins {1000 * seconds['twins'] / number:.1f} ms each {reason}",
             flush=True,
         )
-        for name, difference in row.differences.items():
-            print(f"    {name}: {difference}")
-        disagree |= bool(row.differences)
-    return int(disagree)
 
 
 if __name__ == "__main__":

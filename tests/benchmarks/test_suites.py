@@ -1,11 +1,13 @@
-"""A break that is swapped is judged like one that is imported."""
+"""The suites in `tests/suites`: the benchmark, and the table in the documentation."""
 
 import subprocess
 import sys
 
 import pytest
 
-from tests.benchmarks.suites import ROOT
+from harness.report.documents import END
+from tests.suites import ROOT, SUITES
+from tests.suites.documents import DOCUMENT, START, column, results_of
 
 SELECTION = "skip-unbroadcast,tape-gradient-in-target-shape"
 
@@ -13,8 +15,23 @@ SELECTION = "skip-unbroadcast,tape-gradient-in-target-shape"
 @pytest.mark.slow
 def test_swapped_breaks_are_judged_like_imported_ones() -> None:
     """In a process of its own: this one has imported the unbroken engine."""
-    suite = ROOT / "tests/suites/course.py"
-    command = [sys.executable, "-m", "tests.benchmarks.suites", str(suite), "--breaks", SELECTION]
+    command = [sys.executable, "-m", "tests.benchmarks.suites", "course", "--breaks", SELECTION]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"
-    assert suite.stem in done.stdout
+    assert "course " in done.stdout
+
+
+@pytest.mark.slow
+def test_the_documented_table_is_what_a_run_gives() -> None:
+    """One suite on one family; `python -m tests.suites.documents` makes all of it."""
+    (suite,) = (suite for suite in SUITES if suite.name == "course")
+    cells = column(results_of(suite, "family:broadcasting"))
+    made = DOCUMENT.read_text(encoding="utf-8").partition(START)[2].partition(END)[0]
+    table = [
+        [cell.strip(" `") for cell in line.split("|")[1:-1]]
+        for line in made.splitlines()
+        if line.startswith("|")
+    ]
+    place = table[0].index(suite.name)
+    committed = {row[0]: row[place] for row in table}
+    assert cells["broadcasting"] == committed["broadcasting"], "run: -m tests.suites.documents"

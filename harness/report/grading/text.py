@@ -98,7 +98,7 @@ def _named(grade: Grade, verbose: int, option: str) -> Iterator[str]:
     if absent := fates["does-not-apply"]:
         yield f"No site in this engine: {absent}"
     if reloaded := sum(shown.path == "reloaded" for shown in breaks):
-        yield f"Run in a fresh process, since the code cannot be replaced: {reloaded}"
+        yield f"Run with the engine imported again, since the code cannot be replaced: {reloaded}"
     for test, names in (grade.claims or {}).items():
         yield f"{test} does not kill {', '.join(names)}, although its mark says so"
     if lost := [shown for shown in breaks if shown.fate not in ("killed", "does-not-apply")]:

@@ -96,7 +96,7 @@ def test_a_test_reaches_what_its_fixtures_call(result: Result) -> None:
     assert names == ["test_only_the_fixture_is_asked_for", "test_mul"]
 
 
-def test_what_cannot_be_swapped_is_run_in_a_fresh_process(result: Result) -> None:
+def test_what_cannot_be_swapped_is_imported_again(result: Result) -> None:
     paths = {entry["break"]: entry["path"] for entry in result.report["breaks"]}
     assert paths.pop("tape-gradient-in-target-shape") == "reloaded"
     assert paths.pop("tanh-uses-input") is None
@@ -219,6 +219,68 @@ def test_a_results_file_that_cannot_be_written_is_one_message(tmp_path: Path) ->
     assert wrong.fates == {"sub-sign": "killed"}
 
 
+RELOADED = """
+import os
+import numpy as np
+from minigrad import losses, tensor
+
+
+def test_fixture(number):
+    assert tensor(number).item() == 7.0
+
+
+def test_far_scores(request):
+    scores = tensor(np.array([710.0]), requires_grad=True)
+    losses.binary_cross_entropy_with_logits(scores, np.array([1.0])).backward()
+    assert np.isfinite(scores.grad).all()
+"""
+
+CONFTEST = """
+import os
+import pytest
+{imports}
+with open("loads", "a") as file:
+    file.write("loaded\\n")
+
+
+@pytest.fixture
+def number():
+    return 7.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("imports", "loads"),
+    [("", 1), pytest.param("import minigrad", 3, marks=pytest.mark.slow)],
+    ids=["zygote", "fresh processes"],
+)
+def test_the_engine_is_imported_again_with_the_users_configuration(
+    imports: str, loads: int, tmp_path: Path
+) -> None:
+    (tmp_path / "conftest.py").write_text(CONFTEST.format(imports=imports))
+    breaks = "--breaks=where-single-guard,tape-gradient-in-target-shape"
+    ended = run(tmp_path, breaks, suite=RELOADED)
+    assert ended.fates == {
+        "where-single-guard": "killed",
+        "tape-gradient-in-target-shape": "survived",
+    }
+    entries = {entry["break"]: entry for entry in ended.report["breaks"]}
+    assert entries["where-single-guard"]["by"] == ["test_small.py::test_far_scores"]
+    assert {entry["path"] for entry in entries.values()} == {"reloaded"}
+    assert len((tmp_path / "loads").read_text().splitlines()) == loads
+
+
+def test_a_failure_that_the_zygote_has_without_a_break_kills_nothing(tmp_path: Path) -> None:
+    """The test fails in every fork; fresh processes are used instead."""
+    (tmp_path / "conftest.py").write_text(
+        CONFTEST.format(imports="import os; PROCESS = os.getpid()").replace("7.0", "PROCESS")
+    )
+    suite = RELOADED.replace("== 7.0", "== os.getpid()").replace("[710.0]", "[1.0]")
+    ended = run(tmp_path, "--breaks=tape-gradient-in-target-shape", suite=suite)
+    assert ended.fates == {"tape-gradient-in-target-shape": "survived"}
+    assert len((tmp_path / "loads").read_text().splitlines()) == 2
+
+
 @pytest.mark.parametrize(
     ("condition", "status", "message"),
     [
@@ -244,6 +306,7 @@ def test_a_fresh_process_that_cannot_collect_the_tests(
     def test_exp():
         assert tensor(0.0).exp().item() == 1.0
     """
+    (tmp_path / "conftest.py").write_text("import minigrad")  # so that there is no zygote
     ended = run(tmp_path, "--breaks=tape-gradient-in-target-shape", suite=suite)
     assert (ended.status, "INTERNALERROR" in ended.text) == (status, False)
     assert message in ended.text

@@ -1,6 +1,7 @@
 """Computing in a fork of this process."""
 
 import os
+import signal
 
 import pytest
 
@@ -36,6 +37,21 @@ def test_too_much_processor_time_ends_it() -> None:
             pass
 
     assert compute_in_fork(work, cpu_seconds=0.05) is None
+
+
+def test_after_its_time_the_fork_and_its_group_are_killed() -> None:
+    read, write = os.pipe()
+
+    def work() -> bytes:
+        os.setpgid(0, 0)
+        os.fork()
+        signal.pause()
+        return b""
+
+    assert compute_in_fork(work, seconds=0.2) is None
+    os.close(write)
+    assert os.read(read, 1) == b""  # nobody holds the other end any more
+    os.close(read)
 
 
 def test_a_result_that_is_too_large_is_refused() -> None:

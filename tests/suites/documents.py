@@ -1,0 +1,80 @@
+"""The table of what the suites in `tests/suites` see, in docs/grading.md.
+
+    python -m tests.suites.documents        # runs all suites on the whole catalogue, 3 minutes
+
+A test compares a part of it with what a run gives.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.report.documents import markdown_table, with_text
+from tests.suites import ROOT, SUITES, Suite
+
+DOCUMENT = ROOT / "docs/grading.md"
+START = "<!-- made by python -m tests.suites.documents -->\n"
+
+Results = list[dict[str, Any]]
+"""The entries `breaks` of a report."""
+
+
+def results_of(suite: Suite, selection: str = "all") -> Results:
+    """Run `pytest --breaks`, and return what became of each break."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        options = [f"--breaks={selection}", f"--breaks-json={report}"]
+        command = [sys.executable, "-m", "pytest", *suite.arguments, *options]
+        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        results: Results = json.loads(report.read_text(encoding="utf-8"))["breaks"]
+    return results
+
+
+def column(results: Results) -> dict[str, str]:
+    """Return the cells of a suite: killed of reached for each family, and the sums."""
+    families = sorted({result["family"] for result in results})
+    cells = {family: _killed(r for r in results if r["family"] == family) for family in families}
+    number = sum(result["fate"] != "does-not-apply" for result in results)
+    killed = sum(result["fate"] == "killed" for result in results)
+    return {
+        **cells,
+        "**all families**": _killed(results),
+        "not reached": str(sum(result["fate"] == "not-reached" for result in results)),
+        "score": f"{100 * killed / number:.1f} %",
+    }
+
+
+def _killed(results: Iterable[Mapping[str, Any]]) -> str:
+    fates = [result["fate"] for result in results]
+    reached = sum(fate in ("killed", "survived") for fate in fates)
+    return f"{fates.count('killed')} of {reached}" if reached else "-"
+
+
+def suites_table(columns: Mapping[Suite, Mapping[str, str]]) -> str:
+    """Return the list of the suites, and the table."""
+    styles = "".join(f"- `{suite.name}`: {suite.style}\n" for suite in columns)
+    names = next(iter(columns.values()))
+    rows = [[name, *(cells[name] for cells in columns.values())] for name in names]
+    return (
+        f"{styles}\n{markdown_table(['family', *(f'`{suite.name}`' for suite in columns)], rows)}"
+    )
+
+
+def main() -> None:
+    """Update the document."""
+    columns = {}
+    for suite in SUITES:
+        columns[suite] = column(results_of(suite))
+        print(suite.name, columns[suite]["score"], file=sys.stderr)
+    page = DOCUMENT.read_text(encoding="utf-8")
+    DOCUMENT.write_text(with_text(page, suites_table(columns), START), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
