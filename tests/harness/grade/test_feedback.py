@@ -47,7 +47,13 @@ def outputs(suite: SuiteReport, feedback: Feedback, **details: Any) -> dict[Form
     """What each format shows; SARIF only if it accepts the feedback."""
     grade = disclose(suite, feedback, **details)
     forms = [form for form in FORMATS if form != "sarif" or feedback == "names"]
-    return {form: render(grade, form) for form in forms}
+    shown = {form: render(grade, form) for form in forms}
+    shown["html"] = MARKUP.sub(" ", shown["html"])
+    return shown
+
+
+MARKUP = re.compile(r"<(style|script)>.*?</\1>|<[^>]*>", re.S)
+"""Of HTML, what is not shown as text."""
 
 
 SECRETS = {text for page in BREAKS for text in (page.id, page.title, page.front.family)}
@@ -159,6 +165,7 @@ def test_formats_for_students_hide_the_breaks_by_default() -> None:
     assert {form: default_feedback(form) for form in FORMATS} == {
         "text": "names",
         "json": "names",
+        "html": "names",
         "junit": "names",
         "gradescope": "stage",
         "prairielearn": "stage",
