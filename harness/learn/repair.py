@@ -178,7 +178,7 @@ def _files_of(experiment: Experiment) -> list[str]:
 def _require_probes(page: Page) -> None:
     """Raise UsageError for a page that is not a break that probes show."""
     if isinstance(page.front, TrainingBreak):
-        problem = message("only whole trainings show `{page}`, and no probe does", page=page.id)
+        problem = message("`{page}` shows only in whole training runs, not on probes", page=page.id)
         raise UsageError(problem, ANOTHER)
     if not isinstance(page.front, Break):
         raise page.unlike(Break)

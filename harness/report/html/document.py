@@ -93,8 +93,8 @@ def _words(say: Language) -> dict[str, str]:
         "step": say("step {n} of {total}"),
         "values": say("values"),
         "gradients": say("gradients"),
-        "here": say("Yes, here they part."),
-        "other": say("They part elsewhere: at the place marked in red."),
+        "here": say("Yes, this is where they first differ."),
+        "other": say("No, they first differ at the place marked in red."),
         "done": say("done"),
     }
 
