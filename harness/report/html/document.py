@@ -85,7 +85,7 @@ def _glossary(say: Language) -> dict[str, str]:
 
 
 def _words(say: Language) -> dict[str, str]:
-    """Return what the script says; the fields of a sentence stay in it."""
+    """Return the texts that the script shows, with their fields not yet filled."""
     return {
         "right": say("right"),
         "wrong": say("wrong"),
