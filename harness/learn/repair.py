@@ -1,6 +1,6 @@
 """Judging a repair: the copy against the unbroken engine, on more than the break's own page.
 
-The lab runs the copy as it runs any broken engine, with all diagnostics. The first round of probes
+The copy is run like any broken engine, with all diagnostics. The first round of probes
 in which something differs is the last one.
 """
 
@@ -257,7 +257,7 @@ def _is_rounding(
 
 
 def _without_state(run: Run) -> Run:
-    """Return the run, of whose log only the losses remain if it has any."""
+    """Return the run, with only the losses of its log if it has a log."""
     if not all("loss" in entry for entry in run.log):
         return run
     log = [{"loss": entry["loss"]} for entry in run.log]
