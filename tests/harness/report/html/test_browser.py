@@ -132,7 +132,7 @@ def test_a_page_can_be_used_with_the_keyboard_alone(browser: Any, file: Path) ->
         assert (visible_steps(page, "clean"), visible_steps(page, "broken")) == (4, 3)
         page.locator(".stage:visible .clean [data-node]").first.focus()
         page.keyboard.press("Enter")
-        assert "part" in page.locator(".stage:visible .verdict").inner_text()
+        assert "they first differ" in page.locator(".stage:visible .verdict").inner_text()
         page.keyboard.press("ArrowLeft")
         assert page.url.endswith("/step=3")
 
