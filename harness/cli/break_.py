@@ -211,7 +211,8 @@ def _prepare(
     if isinstance(page.front, TrainingBreak):
         if probes:
             raise UsageError(
-                message("`{page}` has no probes: it is a whole training", page=page.id), "--seeds N"
+                message("`{page}` has no probes: it changes a whole training run", page=page.id),
+                "--seeds N",
             )
         return _prepare_training(session, page, seeds)
     if seeds is not None:

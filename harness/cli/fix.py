@@ -46,7 +46,7 @@ def fix(
     json: Json = False,
     no_cache: NoCache = False,
 ) -> int:
-    """Repair a break in a copy of the engine, with your own editor."""
+    """Repair a break in a copy of the engine, in your own editor."""
     if check and again:
         options = all_of(map(verbatim, ("--check", "--again")))
         problem = message("{options} cannot be combined", options=options)

@@ -67,7 +67,7 @@ def _chosen(session: Session, ids: Sequence[str], *, everything: bool) -> list[P
     for page in chosen:
         if not isinstance(page.front, Break):
             raise UsageError(
-                message("`{page}` has no probes: it is a whole training", page=page.id),
+                message("`{page}` has no probes: it changes a whole training run", page=page.id),
                 message("harness break {page}", page=page.id),
             )
     return chosen

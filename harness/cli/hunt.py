@@ -33,7 +33,10 @@ RANDOM_SEEDS = 1_000_000
 
 def hunt(
     seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", help="Which bug: the same one each time.")
+        int | None,
+        typer.Option(
+            "--seed", metavar="N", help="Choose the bug; the same seed hides the same bug."
+        ),
     ] = None,
     level: Annotated[
         int | None, typer.Option("--level", metavar="N", help="The level of the bug, 1 to 3.")
@@ -134,7 +137,7 @@ def _share(session: Session, wanted: _Wanted) -> int:
 
     ended = [hunt for hunt in _hunts(session) if hunt.answer and wanted.includes(hunt.key)]
     if not ended:
-        raise UsageError("no hunt has ended", "`harness hunt` begins one, or continues it")
+        raise UsageError("no hunt has ended yet", "`harness hunt` starts a hunt, or continues one")
     last = max(ended, key=lambda hunt: hunt.answer.time if hunt.answer else 0)
     if session.json:
         print_json({"schema": 1, "share": str(share_line(last))})
@@ -311,7 +314,7 @@ class _Game:
             )
             raise UsageError(message("no family `{family}`", family=family), remedy)
         if not place:
-            problem = message("`{text}` names no place", text=text.strip())
+            problem = message("`{text}` does not name a place", text=text.strip())
             raise UsageError(problem, "add the function, or FILE.py:LINE")
         return family, read_place(place, self.bug.engine)
 
@@ -406,11 +409,11 @@ def _play(game: _Game) -> int:
 
     console, say = game.session.console, game.session.console.say
     if game.hunt.answer:
-        console.print(say("You have ended this hunt; --seed N chooses another one."))
+        console.print(say("This hunt has ended; --seed N chooses another one."))
         _show_end(game)
         return _status(game.hunt)
     show_opening(console, game.hunt)
-    console.print(say("? shows what you can type."))
+    console.print(say("Type ? for help."))
     while not game.hunt.answer:
         passes = f"{game.hunt.passes:g}"
         try:
@@ -472,7 +475,7 @@ def _show_help(game: _Game, topic: str) -> None:
     else:
         topics = {report.topic_of(probe) for probe in probes.values()}
         remedy = message(
-            "{question}? alone shows what you can type",
+            "{question}type ? for help",
             question=nearest(topic, [*words, *topics, *probes]),
         )
-        raise UsageError(message("nothing is called `{name}`", name=topic), remedy)
+        raise UsageError(message("no help topic `{name}`", name=topic), remedy)

@@ -29,17 +29,17 @@ def watch(
         ),
     ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="End after the first run, with its exit status.")
+        bool, typer.Option("--once", help="Exit after the first run, with its exit status.")
     ] = False,
     lang: Lang = None,
 ) -> int:
-    """On saving a page, an exercise, a copy or an engine, run what checks it; Ctrl-C ends."""
+    """Check a page, an exercise, a copy or an engine whenever you save it; Ctrl-C stops."""
     from harness.learn.watch import changed, commands, snapshot, wait_for_change, watched
 
     console = Session(lang=lang).console
     say, places = console.say, [watched(path) for path in paths or ["."]]
     files = snapshot(places)
-    console.print(say("Files watched: {count}. Ctrl-C ends.", count=len(files)))
+    console.print(say("Files watched: {count}. Ctrl-C stops.", count=len(files)))
     while True:
         now = wait_for_change(places, files)
         saved, files = changed(files, now), now
@@ -58,7 +58,7 @@ def watch(
             start = time.monotonic()
             statuses.append(run_child(arguments))
             seconds = f"{time.monotonic() - start:.1f}"
-            result = say("all is well ({seconds} s)", seconds=seconds)
+            result = say("passed ({seconds} s)", seconds=seconds)
             if statuses[-1]:
                 status = statuses[-1]
                 result = say("exit status {status} ({seconds} s)", status=status, seconds=seconds)

@@ -1,7 +1,7 @@
 """Trials of probes: what the diagnostics say of them on a break and on its twins.
 
 A probe kills a break if a diagnostic raises an alarm on it that is not raised on the engine without
-a break. An end by a signal, a limit or an exit raises no alarm: anyone can end a process.
+a break. A process ended by a signal, a limit or an exit raises no alarm: any probe can do that.
 """
 
 from __future__ import annotations

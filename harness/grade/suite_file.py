@@ -1,6 +1,6 @@
 """A submission of tests: an exercise is the smallest grading.
 
-The file is an ordinary one for pytest: its tests import the engine, or take it as `lib`.
+The file is an ordinary pytest file: its tests import the engine, or take it as `lib`.
 """
 
 from __future__ import annotations

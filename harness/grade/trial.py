@@ -1,10 +1,9 @@
-"""Trials: does a test fail because of what a break does, or because of how its code is written?
+"""Trials: does a test fail because of what a break does, or because of how the code is written?
 
 One judge for everything that is run on breaks. A break and its twin are run in random order, in
 processes that cannot tell them apart. A test kills the break if, under every rewrite, it fails on
-the break and passes on the twin. A test that fails on the twin recognises code. What a test is, and
-how it is run, is the runner's concern: a suite has tests of pytest, an exercise may also have
-probes.
+the break and passes on the twin. A test that fails on the twin recognises code. The runner decides
+what a test is and how it is run: a suite has pytest tests, an exercise may also have probes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Judging a repair: the copy against the unbroken engine, on more than the break's own page.
 
-The lab runs the copy as it runs any broken engine, with all diagnostics. The first round of probes
+The copy is run like any broken engine, with all diagnostics. The first round of probes
 in which something differs is the last one.
 """
 
@@ -178,7 +178,7 @@ def _files_of(experiment: Experiment) -> list[str]:
 def _require_probes(page: Page) -> None:
     """Raise UsageError for a page that is not a break that probes show."""
     if isinstance(page.front, TrainingBreak):
-        problem = message("only whole trainings show `{page}`, and no probe does", page=page.id)
+        problem = message("`{page}` shows only in whole training runs, not on probes", page=page.id)
         raise UsageError(problem, ANOTHER)
     if not isinstance(page.front, Break):
         raise page.unlike(Break)
@@ -257,7 +257,7 @@ def _is_rounding(
 
 
 def _without_state(run: Run) -> Run:
-    """Return the run, of whose log only the losses remain if it has any."""
+    """Return the run, with only the losses of its log if it has a log."""
     if not all("loss" in entry for entry in run.log):
         return run
     log = [{"loss": entry["loss"]} for entry in run.log]

@@ -1,4 +1,4 @@
-"""Watching files: which have changed, and which commands have to run again because of it.
+"""Watching files: which files have changed, and which commands to run because of that.
 
 Files are polled: that needs nothing from the system, and works on network disks and in containers,
 which send no events. The pause between two looks grows with what a look costs.
@@ -23,13 +23,13 @@ SUFFIXES = (".py", ".md", ".toml")
 """The files that matter; an editor's backup and swap files have other names."""
 
 IGNORED = {"__pycache__", "node_modules", "venv", "site-packages", "build", "dist"}
-"""Folders that are not looked into, besides hidden ones."""
+"""Folders to ignore, besides hidden ones."""
 
 SHARE = 0.005
-"""The part of one core that looking may take."""
+"""The share of one core that polling may use."""
 
 SHORTEST, LONGEST = 0.3, 5.0
-"""Seconds between two looks."""
+"""The bounds of the interval between two polls, in seconds."""
 
 QUIET = 0.2
 """Seconds without a change after which a change is complete: some editors write in several steps,
@@ -136,7 +136,7 @@ class Command:
 
 
 def commands(files: Iterable[Path], places: Sequence[Watched]) -> list[Command]:
-    """Return what has to run because of these files, each command once.
+    """Return the commands to run because of these files, each one once.
 
     A file that is deleted counts for an engine and for a copy, but not for a page or an exercise.
     """
@@ -175,7 +175,7 @@ _EXERCISE = re.compile(r"^#\s*harness exercise ([a-z0-9-]+) ", re.M)
 
 
 def _exercise_of(path: Path) -> str | None:
-    """Return the exercise that a file is about: `# harness exercise ID FILE` is a line of it."""
+    """Return the id of the exercise that a file names in a line `# harness exercise ID FILE`."""
     found = _EXERCISE.search(_text(path)) if path.suffix == ".py" else None
     return found[1] if found else None
 

@@ -1,7 +1,7 @@
 """A zygote: a copy of pytest's process from before the tests and the engine were imported.
 
-For each break that cannot be swapped, it forks. The fork collects the tests with the broken engine,
-and runs them: with the user's options, plugins and `conftest.py`, since these are loaded already.
+It forks for each break whose code cannot be swapped. The fork collects the tests with the broken
+engine and runs them, with the user's options, plugins and `conftest.py`, which are already loaded.
 """
 
 from __future__ import annotations

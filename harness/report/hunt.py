@@ -59,7 +59,7 @@ def show_opening(console: Screen, hunt: Hunt) -> None:
 def show_manual(console: Screen, *, logs: bool) -> None:
     """Print what can be typed at the prompt."""
     say = console.say
-    rows = {"log PROBE": say("buy the log of a training, beside the correct one")}
+    rows = {"log PROBE": say("buy a training log, beside the correct one")}
     if not logs:
         rows = {
             "gradcheck PROBE": say("buy the verdict of a check on a probe; any check"),
@@ -71,7 +71,7 @@ def show_manual(console: Screen, *, logs: bool) -> None:
         "? checks": say("the checks and their costs; `? gradcheck` says more"),
         "? probes": say("the probes by topic; `? TOPIC` and `? PROBE` say more"),
         "? families": say("the families"),
-        "? clues": say("what you have bought, once more"),
+        "? clues": say("the clues that you have bought"),
         "q": say("stop; `harness hunt` continues"),
     }
     console.print(_rows(rows))
@@ -84,9 +84,9 @@ def show_checks(console: Screen, clues: Iterable[Clue]) -> None:
     for clue in clues:
         costs.setdefault(clue.kind, []).append(clue.passes)
     sees = {item.name: say(item.sees) for item in DIAGNOSTICS}
-    sees |= {LOG: say("a training, beside the correct one")}
+    sees |= {LOG: say("a training log, beside the correct one")}
     sees |= {GRADIENTS: say("gradients, beside the correct ones")}
-    console.print(say("In forward passes, for all losses of a probe:"))
+    console.print(say("Cost in forward passes, for all losses of a probe:"))
     rows = [(kind, _span(passes), sees[kind]) for kind, passes in costs.items()]
     console.print(_cut(rows, console.width))
 
@@ -105,7 +105,7 @@ def show_check(console: Screen, check: str) -> None:
             console.print(say("It is blind to {what}.", what=say(item.blind)))
             console.print(say("Forward passes, for each loss: {cost}.", cost=say(item.cost)))
     if check in (LOG, GRADIENTS):
-        console.print(say("It shows what the correct engine gives, and what this one gives."))
+        console.print(say("It shows the result of the correct engine, and of this one."))
 
 
 def show_topics(console: Screen, probes: Iterable[Probe]) -> None:
@@ -143,7 +143,7 @@ def show_evidence(console: Screen, evidence: Evidence) -> None:
     for line in _checks(evidence.checks, say):
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
     if evidence.failure != EMPTY:
-        failure = say("it ends in an error: {failure}", failure=evidence.failure)
+        failure = say("the run fails: {failure}", failure=evidence.failure)
         console.print(Padding(Text(failure), (0, 0, 0, 2), expand=False))
     for curve in evidence.curves:
         console.print(Padding(_curve(curve, say, console.width - 2), (0, 0, 0, 2), expand=False))
@@ -249,7 +249,7 @@ def _gradient(gradient: Gradient, say: Language, width: int) -> Text:
     if not gradient.differs:
         return Text.assemble((f"{gradient.leaf}.grad", "bold"), f": {say('as it should be')}")
     text = Text.assemble((f"{gradient.leaf}.grad", "bold"))
-    labels = {say("due"): gradient.expected, say("got"): gradient.actual}
+    labels = {say("expected"): gradient.expected, say("got"): gradient.actual}
     wide = max(map(len, labels))
     for label, array in labels.items():
         shape = say("none") if array is None else str(array.shape)
@@ -285,7 +285,7 @@ def show_end(console: Screen, hunt: Hunt, bug: HiddenBug, cheapest: Sequence[Clu
     show_change(console, bug.experiment)
     console.print(
         say(
-            "Score {score}: {passes} passes; {cheapest} would do ({clues}).",
+            "Score {score}: {passes} passes; {cheapest} would have been enough ({clues}).",
             score=hunt.score,
             passes=f"{hunt.passes:g}",
             cheapest=f"{answer.cheapest:g}",
@@ -293,7 +293,7 @@ def show_end(console: Screen, hunt: Hunt, bug: HiddenBug, cheapest: Sequence[Clu
         )
     )
     console.print(
-        say("(100, less 10 for each doubling of the cheapest; half for the family alone.)")
+        say("(100 for the cheapest, minus 10 for each doubling; half for the family alone.)")
     )
     console.print(Text(f"\n{say(share_line(hunt))}"), soft_wrap=True)
     console.print(Text(f"{say('Next')}  harness break {bug.page.id}"), soft_wrap=True)
@@ -303,11 +303,11 @@ def _judgement(hunt: Hunt, say: Language) -> str:
     answer = hunt.answer
     assert answer is not None
     if not answer.family:
-        return say("Not solved: it is another family.")
+        return say("Not solved: wrong family.")
     return {
-        "line": say("Solved: the family and the line are right."),
-        "function": say("Solved: the family is right, and the line is near: right function."),
-        "no": say("Half solved: the family is right, the place is not."),
+        "line": say("Solved: right family, right line."),
+        "function": say("Solved: right family, right function, wrong line."),
+        "no": say("Half solved: right family, wrong place."),
     }[answer.place]
 
 

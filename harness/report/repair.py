@@ -99,15 +99,15 @@ def _show_work(console: Screen, folder: Path, files: list[str], check: str) -> N
 def _show_right(console: Screen, repair: Repair) -> None:
     say = console.say
     line = say(
-        "Repaired: right on all {count} probes that run the code, with every diagnostic.",
+        "Repaired: correct on all {count} probes that run the code, without new alarms.",
         count=repair.judged,
     )
     console.print(Text(line, "bold green"))
     if repair.diff:
-        console.print(f"\n{say('From the original to yours:')}\n")
+        console.print(f"\n{say('Changes from the original to your copy:')}\n")
         show_diff(console, repair.diff, ())
     else:
-        console.print(say("Your files are the original ones, letter for letter."))
+        console.print(say("Your files are identical to the original ones."))
     if repair.why:
         console.print()
         _show_row(console, say("Why"), Text(say(repair.why)))

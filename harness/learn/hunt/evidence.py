@@ -113,7 +113,7 @@ def scope_of(engine: Engine, catalogue: Catalogue, cache: Cache) -> Scope | None
 def hide(
     pool: Pool, seed: int, engine: Engine, catalogue: Catalogue, cache: Cache
 ) -> HiddenBug | None:
-    """Return the bug that the seed stands for, put into the engine; None if none fits.
+    """Return the bug that the seed chooses, put into the engine; None if none fits.
 
     In an engine of another design, the cheapest clues must show what they show in minigrad, so that
     the hunt can be solved there too.
@@ -127,7 +127,7 @@ def hide(
 
 
 def _fits(bug: HiddenBug, clues: Iterable[Clue]) -> bool:
-    """Whether the patch is the change that the page means, and the clues show it."""
+    """Whether the patch makes the change that the page describes, and the clues show it."""
     if misplacement(bug.experiment, Baseline(bug.cache, ())):
         return False
     return all(

@@ -77,7 +77,7 @@ def seed_of(day: datetime) -> int:
 
 
 def label_of(seed: int) -> Message:
-    """Return what a hunt is called: the day whose seed it is, or its seed."""
+    """Return the name of a hunt: its day if the seed is a date, or else its seed."""
     with suppress(ValueError):
         if seed > 19700101:
             return verbatim(date.fromisoformat(str(seed)).isoformat())

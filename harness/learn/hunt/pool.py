@@ -1,8 +1,8 @@
-"""The bugs that a hunt may be about: those whose family can be found with what can be bought.
+"""The bugs that a hunt can hide: those whose family can be found with the clues on sale.
 
-This is computed from the committed matrices, which say what every diagnostic says of every break on
-every shared probe. A bug is left out if nothing that can be bought shows it, or if all of that says
-the same of a bug of another family.
+This is computed from the committed matrices, which have the verdict of every diagnostic on every
+break and every shared probe. A bug is left out if no clue shows it, or if every clue shows the same
+for a bug of another family.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOG, GRADIENTS = "log", "grads"
 that of the correct engine."""
 
 SHOWN_BY_A_LOG = ("crash", "trajectory", "loss-falls")
-"""The diagnostics whose verdict can be read off a log beside the correct one."""
+"""The diagnostics whose verdict follows from a log and the correct one."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Pool:
 
     @property
     def digest(self) -> str:
-        """A short digest: in another pool, a seed may stand for another bug."""
+        """A short digest of the pool: in another pool, a seed may choose another bug."""
         facts = sorted((item.id, item.family, sorted(item.caught)) for item in self.suspects)
         return hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
 

@@ -83,7 +83,7 @@ def frontier(steps: Sequence[tuple[float, float, str]]) -> str:
         level = y
     return (
         f'<svg class="curves" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-label="the share of breaks that each cost catches; the table has the numbers">'
+        f'aria-label="the share of breaks caught at each cost; the table has the numbers">'
         f'<path class="axis" d="M{LEFT} 8V{HEIGHT - BELOW}H{WIDTH - RIGHT}"/>'
         f'<text class="axis" x="{LEFT - 6}" y="14">100 %</text>'
         f'<text class="axis" x="{LEFT - 6}" y="{HEIGHT - BELOW}">0 %</text>'

@@ -85,7 +85,7 @@ def _glossary(say: Language) -> dict[str, str]:
 
 
 def _words(say: Language) -> dict[str, str]:
-    """Return what the script says; the fields of a sentence stay in it."""
+    """Return the texts that the script shows, with their fields not yet filled."""
     return {
         "right": say("right"),
         "wrong": say("wrong"),
@@ -93,8 +93,8 @@ def _words(say: Language) -> dict[str, str]:
         "step": say("step {n} of {total}"),
         "values": say("values"),
         "gradients": say("gradients"),
-        "here": say("Yes, here they part."),
-        "other": say("They part elsewhere: at the place marked in red."),
+        "here": say("Yes, this is where they first differ."),
+        "other": say("No, they first differ at the place marked in red."),
         "done": say("done"),
     }
 

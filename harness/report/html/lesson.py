@@ -1,4 +1,4 @@
-"""What is shown of a page: everything in it is from a run, or from the page's text."""
+"""What is shown of a page; all of it is from a run or from the page's text."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Tiles:
-    """A gradient as it should be and as it is."""
+    """The expected and the actual gradient of a leaf."""
 
     name: str
     expected: str
@@ -76,7 +76,7 @@ class Stage:
     divergence: str
     sentences: tuple[Sequence[str], Sequence[str]]
     parts_at: int
-    """The step at which the two pictures part; -1 if they never do."""
+    """The step at which the two pictures first differ; -1 if they never do."""
     mark: str
     """The node, or the node and the operand (`2.1`), to mark."""
 
@@ -116,7 +116,7 @@ class Lesson:
 
     @cached_property
     def rows(self) -> list[Row]:
-        """A row a probe, that of its worst run."""
+        """One row for each probe: that of its worst run."""
         in_place = {(run.probe, run.loss): run.outcome for run in self.report.in_place}
         labels, rows = labels_of(self.recorded.probes), []
         sources = {probe.name: probe for probe in self.recorded.probes}
@@ -262,7 +262,7 @@ def _link_open(_: RendererHTML, tokens: Sequence[Token], index: int, *__: object
 
 
 def _worst(runs: Sequence[RunReport]) -> list[RunReport]:
-    """Return a run a probe: a wrong one if there is any."""
+    """Return one run for each probe: a wrong one if there is any."""
     chosen: dict[str, RunReport] = {}
     for run in runs:
         old = chosen.get(run.probe)

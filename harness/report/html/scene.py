@@ -77,7 +77,7 @@ class Scene:
     clean: Walk
     broken: Walk
     parting: Parting | None
-    """Where the two walks part; None if they are equal."""
+    """Where the two walks first differ; None if they are equal."""
 
     @property
     def forward(self) -> int:

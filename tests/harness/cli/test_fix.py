@@ -54,8 +54,8 @@ def test_a_break_is_repaired_in_a_terminal() -> None:
     copy.write_text(before.replace("# ", "#  ", 1), encoding="utf-8")
     right = dialogue(["fix", PAGE, "--check"])
     assert right.status == 0, right.shown
-    assert any(line.startswith("Repaired: right on all ") for line in right.lines)
-    assert "From the original to yours:" in right.lines
+    assert any(line.startswith("Repaired: correct on all ") for line in right.lines)
+    assert "Changes from the original to your copy:" in right.lines
     assert any(line.startswith("Why     ") for line in right.lines)
     assert original() == before
     assert [event.right for event in events() if isinstance(event, Fix)] == [False, True]

@@ -75,7 +75,7 @@ def test_a_hunt_in_spanish_in_a_narrow_window() -> None:
     assert f"Caza: semilla {SEED}, nivel 1" in done.lines
     assert "`nonsense` no es una pista solución: escribe una comprobación y una sonda" in shown
     assert "no hay comprobación `shap` solución: ¿querías decir `shape`?" in shown
-    assert "nada se llama `nothing-like-it`" in shown
+    assert "no hay ningún tema de ayuda `nothing-like-it`" in shown
     assert f"`{BUG.family}` no nombra ningún lugar" in shown
     assert "Pasadas: crash 6, shape 6" in shown
     assert "No resuelta: es otra familia." in done.lines
@@ -137,11 +137,11 @@ def test_a_hunt_as_json() -> None:
 def test_the_right_function_is_near_and_the_family_alone_is_half(tmp_path: Path) -> None:
     near = hunt("--answer", f"{BUG.family}:{SITE.file}:{SITE.scope}")
     assert near.returncode == 0
-    assert "the line is near: right function." in near.stdout
+    assert "right function, wrong line." in near.stdout
     elsewhere = f"{BUG.family}:topological_order"
     half = hunt("--answer", elsewhere, BREAKLAB_DATA=str(tmp_path / "another"))
     assert half.returncode == 1
-    assert "Half solved: the family is right, the place is not." in half.stdout
+    assert "Half solved: right family, wrong place." in half.stdout
     assert "Score 50: 0 passes; " in half.stdout
 
 
@@ -205,9 +205,9 @@ def test_a_hunt_in_another_engine() -> None:
         (["--seed", "3", "--buy", "gradcheck:adam"], "a probe of kind steps", "another probe"),
         (["--seed", "3", "--buy", "gradcheck"], "no probe ``", "list --probes"),
         (["--seed", "3", "--answer", "brodcasting:add"], "no family", "`broadcasting`"),
-        (["--seed", "3", "--answer", "broadcasting"], "names no place", "FILE.py:LINE"),
+        (["--seed", "3", "--answer", "broadcasting"], "does not name a place", "FILE.py:LINE"),
         (["--seed", "3", "--answer", "broadcasting:vjp"], "places are called", "add.vjp"),
-        (["--share"], "no hunt has ended", "`harness hunt` begins one"),
+        (["--share"], "no hunt has ended yet", "`harness hunt` starts a hunt"),
     ],
 )
 def test_a_mistake_is_answered_and_costs_nothing(

@@ -1,4 +1,4 @@
-"""`harness watch` in a terminal: a file is saved, something runs, Ctrl-C ends."""
+"""`harness watch` in a terminal: a file is saved, something runs, Ctrl-C stops it."""
 
 import os
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_once_ends_with_the_status_of_what_ran() -> None:
     done = dialogue(
         ["watch", "mine.py", "--once"],
         [lambda: path.write_text(f"{start}def test_(:\n", encoding="utf-8")],
-        prompts=("Ctrl-C ends.\n",),
+        prompts=("Ctrl-C stops.\n",),
     )
     assert done.status == 2
     assert "mine.py:2: the file is not Python: invalid syntax" in done.shown
@@ -58,7 +58,7 @@ def test_nothing_runs_for_other_files() -> None:
     done = dialogue(
         ["watch"],
         [lambda: os.utime("notes.py", ns=(1, 1)), CTRL_C],
-        prompts=("Ctrl-C ends.\n", "nothing to run\n"),
+        prompts=("Ctrl-C stops.\n", "nothing to run\n"),
     )
     assert (done.status, done.lines[1]) == (130, "notes.py: nothing to run")
 

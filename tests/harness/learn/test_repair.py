@@ -245,7 +245,7 @@ def test_what_cannot_be_repaired_is_refused(context: OpenContext) -> None:
     with pytest.raises(UsageError, match="is an exercise, not a break"):
         damage(CATALOGUE.page("squares-only"), ours)
     training = min(CATALOGUE.many_seeded)
-    with pytest.raises(UsageError, match="only whole trainings show"):
+    with pytest.raises(UsageError, match="shows only in whole training runs"):
         damage(CATALOGUE.page(training), ours)
     (context.catalogue.roots[0] / "half.md").write_text(
         PAGE.replace("-2 * $x\n+$x", "-2 * $x\n+($x + $x)"), encoding="utf-8"

@@ -119,7 +119,7 @@ def test_a_page_is_predicted_stepped_through_and_marked_by_clicking(
         assert (visible_steps(page, "clean"), visible_steps(page, "broken")) == (4, 3)
         assert not stage.locator(".divergence").is_visible()
         stage.locator(".broken [data-edge='2.1'] .hit").click(force=True)
-        assert stage.locator(".verdict").inner_text() == "Yes, here they part."
+        assert stage.locator(".verdict").inner_text() == "Yes, this is where they first differ."
         assert stage.locator(".divergence").is_visible()
         assert visible_steps(page, "broken") == 4
         assert page.url.endswith(f"#{FIRST}/add-inside/step=4")
@@ -132,7 +132,7 @@ def test_a_page_can_be_used_with_the_keyboard_alone(browser: Any, file: Path) ->
         assert (visible_steps(page, "clean"), visible_steps(page, "broken")) == (4, 3)
         page.locator(".stage:visible .clean [data-node]").first.focus()
         page.keyboard.press("Enter")
-        assert "part" in page.locator(".stage:visible .verdict").inner_text()
+        assert "they first differ" in page.locator(".stage:visible .verdict").inner_text()
         page.keyboard.press("ArrowLeft")
         assert page.url.endswith("/step=3")
 

@@ -53,7 +53,7 @@ def test_without_jinja_there_is_one_message(
 
 def test_only_a_break_with_probes_is_a_page(tmp_path: Path) -> None:
     out = str(tmp_path / "a.html")
-    assert "it is a whole training" in harness("html", "clip-infinite", "--out", out).stderr
+    assert "changes a whole training run" in harness("html", "clip-infinite", "--out", out).stderr
     assert "is a myth, not a break" in harness("html", "smaller-h-is-better", "--out", out).stderr
     assert "did you mean `sub-sign`" in harness("html", "sub-sing", "--out", out).stderr
 
