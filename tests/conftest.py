@@ -6,6 +6,7 @@ See `tests/README.md` for the tiers and for what is shared.
 import hashlib
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -36,6 +37,9 @@ _DATA = "BREAKLAB_DATA"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the profile, and make a home folder in the first process that all of them use."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts background commands like this, and what the tests run would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if _runs_slow(config) and not config.getoption("--hypothesis-profile"):
         settings.load_profile("full")
     if not hasattr(config, "workerinput"):

@@ -24,6 +24,7 @@ rule: it is a slice. Some rules return float64 for float32: the leaf rounds.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -175,6 +176,30 @@ def _gather(a: Traced, dim: int, index: Array) -> Traced:
     places: list[Array] = list(np.indices(np.shape(index), sparse=True))
     places[dim] = index
     return a[tuple(places)]
+
+
+def _pieces(a: Traced, dim: int) -> list[Traced]:
+    """Return the slices along an axis, each of length one."""
+    before = (slice(None),) * (dim % anp.ndim(a))
+    return [a[(*before, slice(i, i + 1))] for i in range(anp.shape(a)[dim])]
+
+
+def _cumprod(a: Traced, dim: int) -> Traced:
+    pieces = _pieces(a, dim)
+    return anp.concatenate([*accumulate(pieces, operator.mul)], dim) if pieces else a
+
+
+def _index_add(a: Traced, dim: int, index: Array, source: Traced) -> Traced:
+    """Add slice by slice, so that a slice that is infinite stays in its place."""
+    places = np.indices(anp.shape(a))[dim]
+    for place, piece in zip(np.asarray(index), _pieces(source, dim), strict=True):
+        a = a + _where(places == place, piece, 0.0)
+    return a
+
+
+def _sort(a: Traced, dim: int = -1) -> tuple[Traced, Array]:
+    order = np.argsort(getval(a), dim, kind="stable")
+    return _gather(a, dim, order), order
 
 
 def _split(a: Traced, split_size: Any, dim: int = 0) -> tuple[Traced, ...]:
@@ -331,7 +356,9 @@ class Tensor:
     expand, squeeze, flip = map(_on_tensors, (_expand, _squeeze, _flip))
     unsqueeze = _on_tensors(lambda a, dim: anp.expand_dims(a, dim))
     __getitem__ = _on_tensors(lambda a, index: a[index])
-    gather, split = _on_tensors(_gather), _on_tensors(_split)
+    gather, split, sort = map(_on_tensors, (_gather, _split, _sort))
+    cumsum = _on_tensors(lambda a, dim: anp.cumsum(a, dim))
+    cumprod, index_add = _on_tensors(_cumprod), _on_tensors(_index_add)
 
 
 # ----- Functions -----
