@@ -38,7 +38,7 @@ def gather(a: Array, axis: int, index: Array) -> Recorded:
 
 
 def index_add(a: Array, source: Array, axis: int, index: Array) -> Recorded:
-    """`a` with the slices of `source` along `axis` added to those that `index` names, one each.
+    """`a` with the slices of `source` along `axis` added to those that `index` names, in order.
 
     A slice that is named several times gets the sum. Raises ValueError if the shapes do not fit.
     """
@@ -53,7 +53,7 @@ def index_add(a: Array, source: Array, axis: int, index: Array) -> Recorded:
 
 
 def sort(a: Array, axis: int, order: Array) -> Recorded:
-    """The elements along `axis` in an `order`: the value's element `i` is `a`'s `order[i]`.
+    """The elements along `axis` in the given `order`: element `i` of the value is `a[order[i]]`.
 
     `order` is a permutation along the axis, from `argsort`; the cotangents go back by its inverse.
     """

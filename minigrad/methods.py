@@ -135,11 +135,11 @@ class Methods:
     amax, amin = max, min
 
     def cumsum(self, dim: int) -> Self:
-        """The sums of the elements so far, along an axis."""
+        """The cumulative sums along an axis."""
         return self._apply(reductions.cumsum, axis=dim)
 
     def cumprod(self, dim: int) -> Self:
-        """The products of the elements so far, along an axis."""
+        """The cumulative products along an axis."""
         return self._apply(reductions.cumprod, axis=dim)
 
     # ----- Scores and probabilities -----
@@ -219,11 +219,11 @@ class Methods:
         return self._apply(indexing.gather, axis=dim, index=np.array(index))
 
     def index_add(self, dim: int, index: Methods | Array, source: Self | Constant) -> Self:
-        """The tensor plus the slices of `source`, each in the place along `dim` in `index`."""
+        """The tensor plus the slices of `source`, added at the places in `index` along `dim`."""
         return self._apply(indexing.index_add, self, source, axis=dim, index=np.array(index))
 
     def sort(self, dim: int = -1) -> tuple[Self, Array]:
-        """The elements in ascending order along an axis, ties as they were, and their indices."""
+        """The elements in ascending order along an axis, by a stable sort, and their indices."""
         order = self.data.argsort(dim, kind="stable")
         return self._apply(indexing.sort, axis=dim, order=order), order
 

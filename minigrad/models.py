@@ -1,4 +1,4 @@
-"""What is done to a whole model: it is recomputed, averaged, or replicated."""
+"""Operations on whole models: recomputing, averaging and replicating them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from minigrad.types import Array, Cotangents, Recorded
 
 
 def checkpoint(model: Module, *inputs: Tensor) -> Tensor:
-    """`model(*inputs)` without keeping what is in between: `torch.utils.checkpoint.checkpoint`.
+    """`model(*inputs)`, keeping no intermediate results: `torch.utils.checkpoint.checkpoint`.
 
-    The backward pass computes it again, with the same random numbers; the generators and buffers
-    are afterwards as if it had not. Source: Chen et al., Training Deep Nets with Sublinear Memory
-    Cost, 2016.
+    The backward pass computes them again, with the same random numbers, and leaves the generators
+    and buffers as they were. Source: Chen et al., Training Deep Nets with Sublinear Memory Cost,
+    2016.
     """
     before = _states(model)
     parameters = model.parameters()
@@ -53,7 +53,7 @@ def _restore(model: Module, states: Sequence[Any]) -> None:
 
 @contextmanager
 def _replay(model: Module, states: Sequence[Any]) -> Iterator[None]:
-    """Inside, the generators have these states; outside, nothing of the model has changed."""
+    """Give the generators these states in the block; restore them and the buffers after it."""
     now, buffers = _states(model), model.state_dict()
     _restore(model, states)
     try:
@@ -82,7 +82,7 @@ class AveragedModel(Module):
         return self.module(*inputs)
 
     def update_parameters(self, model: Module) -> None:
-        """Move the average towards the `model`, by a share of 1 - `decay`."""
+        """Move the average towards `model` by a fraction 1 - `decay` of the difference."""
         state = model.state_dict()
         for name, average in self.module.named_parameters():
             state[name] = self.decay * average.data + (1 - self.decay) * state[name]
@@ -93,7 +93,7 @@ class AveragedModel(Module):
 
 
 def replicate(model: Module, count: int) -> list[Module]:
-    """Return `count` copies of the model, whose random generators draw different numbers."""
+    """Return `count` copies of the model whose random generators draw different numbers."""
     replicas = [copy.deepcopy(model) for _ in range(count)]
     for name, rng in model.generators().items():
         for replica, spawned in zip(replicas, rng.spawn(count), strict=True):

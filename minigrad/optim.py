@@ -237,7 +237,7 @@ class GradScaler:
                 self.overflowed = self.overflowed or not np.isfinite(parameter.grad).all()
 
     def step(self, optimizer: Optimizer) -> None:
-        """Let the optimizer move, unless a gradient is infinite or NaN."""
+        """Call `optimizer.step()`, unless a gradient is infinite or NaN."""
         self.unscale_(optimizer)
         if not self.overflowed:
             optimizer.step()

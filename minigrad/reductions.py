@@ -106,13 +106,13 @@ def min(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
     return value if keepdims else value.squeeze(axes), vjp
 
 
-# ----- Along one axis, which stays -----
+# ----- Cumulative along one axis -----
 
 
 def cumsum(a: Array, axis: int) -> Recorded:
-    """Sum of each element and of those before it.
+    """Sum of each element and those before it.
 
-    An element is in the sums from its own place on, so the cotangents are summed from the end.
+    An element is part of every sum from its place on, so the cotangents are summed from the end.
     """
 
     def vjp(g: Array) -> Cotangents:
@@ -122,7 +122,7 @@ def cumsum(a: Array, axis: int) -> Recorded:
 
 
 def cumprod(a: Array, axis: int) -> Recorded:
-    """Product of each element and of those before it.
+    """Product of each element and those before it.
 
     Nothing is divided by `a`, which may be 0: the slope is the product before an element times a
     sum over the products after it, built from the end as in Horner's scheme.
