@@ -7,7 +7,7 @@ import pytest
 
 from harness.report.documents import END
 from tests.suites import ROOT, SUITES
-from tests.suites.documents import DOCUMENT, START, column, results_of
+from tests.suite_tables import DOCUMENT, START, column, results_of
 
 SELECTION = "skip-unbroadcast,tape-gradient-in-target-shape"
 
@@ -23,7 +23,7 @@ def test_swapped_breaks_are_judged_like_imported_ones() -> None:
 
 @pytest.mark.slow
 def test_the_documented_table_is_what_a_run_gives() -> None:
-    """One suite on one family; `python -m tests.suites.documents` makes all of it."""
+    """One suite on one family; `python -m tests.suite_tables` makes all of it."""
     (suite,) = (suite for suite in SUITES if suite.name == "course")
     cells = column(results_of(suite, "family:broadcasting"))
     made = DOCUMENT.read_text(encoding="utf-8").partition(START)[2].partition(END)[0]
@@ -34,4 +34,4 @@ def test_the_documented_table_is_what_a_run_gives() -> None:
     ]
     place = table[0].index(suite.name)
     committed = {row[0]: row[place] for row in table}
-    assert cells["broadcasting"] == committed["broadcasting"], "run: -m tests.suites.documents"
+    assert cells["broadcasting"] == committed["broadcasting"], "run: -m tests.suite_tables"

@@ -27,6 +27,7 @@ PROGRAMS: dict[str, tuple[Program, tuple[tuple[int, ...], ...]]] = {
     "add column": (lambda a, b: a + b, (FULL, COLUMN)),
     "add created and stretched": (lambda a, b: a + b, (COLUMN, NEW)),
     "add two created": (lambda a, b: a + b, (ROW, (2, 4, 3))),
+    "add scalar": (lambda a, b: a + b, ((), FULL)),
     "add itself": (lambda a, b: a + b + a, (ROW, FULL)),
     "sub": (lambda a, b: a - b, (COLUMN, FULL)),
     "sub row": (lambda a, b: a - b, (FULL, ROW)),

@@ -141,6 +141,7 @@ STYLES = {
 
 _LEFT_OUT = {
     "fixed_rank": {
+        "add scalar",
         *("add row", "add created and stretched", "add two created", "add itself", "mul"),
     },
     "refusing": {"add created and stretched", "add two created"},

@@ -238,6 +238,9 @@ class Other:
     def __rsub__(self, other):
         return Tensor(other) - self
 
+    def __rtruediv__(self, other):
+        return Tensor(other) / self
+
 def rsub(a, b):
     return Sub()(b, a)
 

@@ -1,6 +1,6 @@
 """The table of what the suites in `tests/suites` see, in docs/grading.md.
 
-    python -m tests.suites.documents        # runs all suites on the whole catalogue, 3 minutes
+    python -m tests.suite_tables        # runs all suites on the whole catalogue, 3 minutes
 
 A test compares a part of it with what a run gives.
 """
@@ -19,7 +19,7 @@ from harness.report.documents import markdown_table, with_text
 from tests.suites import ROOT, SUITES, Suite
 
 DOCUMENT = ROOT / "docs/grading.md"
-START = "<!-- made by python -m tests.suites.documents -->\n"
+START = "<!-- made by python -m tests.suite_tables -->\n"
 
 Results = list[dict[str, Any]]
 """The entries `breaks` of a report."""
