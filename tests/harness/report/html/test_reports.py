@@ -51,6 +51,15 @@ def test_without_jinja_there_is_one_message(
     assert "pip install 'breaklab[html]'" in ended.stderr
 
 
+def test_every_link_within_a_file_has_its_target(tmp_path: Path) -> None:
+    file = tmp_path / "a.html"
+    assert harness("html", "skip-unbroadcast", "--out", str(file)).returncode == 0
+    page = text_of(file)
+    targets = set(re.findall(r' href="#([^"]+)"', page))
+    assert "main" in targets
+    assert targets <= set(re.findall(r' id="([^"]+)"', page))
+
+
 def test_only_a_break_with_probes_is_a_page(tmp_path: Path) -> None:
     out = str(tmp_path / "a.html")
     assert "changes a whole training run" in harness("html", "clip-infinite", "--out", out).stderr
