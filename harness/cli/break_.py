@@ -61,6 +61,10 @@ def break_engine(
     """Put a break into the engine, in memory, and see what happens, probe by probe."""
     session = Session(breaks, engine, on, lang, json, not no_cache, explain=True)
     broken = session.page(page)
+    if html:
+        from harness.cli.html import require_lessons
+
+        require_lessons([broken], html)
     asking = session.is_interactive and not no_predict
     if session.is_interactive:
         from harness.report.terminal import show_first_words

@@ -47,30 +47,37 @@ def html(
 
 
 def write_lessons(session: Session, pages: Sequence[Page], out: Path) -> None:
-    """Run pages and write them to a file. Raises EnvironmentProblem if it cannot be written."""
-    from harness.report.files import html_room, require_writable, write
+    """Run pages and write them to a file. Raises what `require_lessons` raises."""
+    from harness.report.files import write
 
-    require_writable(out)
-    html_room("document")
+    require_lessons(pages, out)
     write(session.run(lambda: _document(session, pages)), out)
 
 
+def require_lessons(pages: Sequence[Page], out: Path) -> None:
+    """Raise UsageError for a whole training, EnvironmentProblem if nothing can be written."""
+    from harness.pages.front_matter import TrainingBreak
+    from harness.report.files import html_room, require_writable
+
+    for page in pages:
+        if isinstance(page.front, TrainingBreak):
+            raise UsageError(
+                message("`{page}` has no probes: it changes a whole training run", page=page.id),
+                message("harness break {page}", page=page.id),
+            )
+    require_writable(out)
+    html_room("document")
+
+
 def _chosen(session: Session, ids: Sequence[str], *, everything: bool) -> list[Page]:
-    """Return the breaks to write. Raises UsageError for a page without probes."""
+    """Return the breaks to write."""
     from harness.pages.front_matter import Break
 
     if not ids:
         catalogue = session.catalogue
         pages = catalogue.valid_pages() if everything else map(catalogue.page, catalogue.track)
         return [page for page in pages if isinstance(page.front, Break)]
-    chosen = [session.page(page_id, "break") for page_id in dict.fromkeys(ids)]
-    for page in chosen:
-        if not isinstance(page.front, Break):
-            raise UsageError(
-                message("`{page}` has no probes: it changes a whole training run", page=page.id),
-                message("harness break {page}", page=page.id),
-            )
-    return chosen
+    return [session.page(page_id, "break") for page_id in dict.fromkeys(ids)]
 
 
 def _document(session: Session, pages: Sequence[Page]) -> str:

@@ -439,7 +439,7 @@ def _obey(game: _Game, typed: str) -> None:
     word, _, rest = typed.partition(" ")
     if not typed or typed == "?":
         show_manual(game.session.console, logs=game.key.logs)
-    elif word == "?" or typed.startswith("?"):
+    elif typed.startswith("?"):
         _show_help(game, typed.removeprefix("?").strip())
     elif word == "answer":
         game.end(*game.place(rest))
@@ -464,6 +464,8 @@ def _show_help(game: _Game, topic: str) -> None:
     elif topic == "families":
         console.print(", ".join(game.families))
     elif topic == "clues":
+        if not game.hunt.bought:
+            console.print(console.say("You have bought nothing yet."))
         for name in game.hunt.bought:
             report.show_evidence(console, game.buy(game.pool.clues[name]))
     elif topic in {clue.kind for clue in clues}:

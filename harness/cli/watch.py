@@ -68,7 +68,7 @@ def watch(
 
 
 def run_child(arguments: Sequence[str]) -> int:
-    """Run a command in a process of its own, and return its exit status.
+    """Run a command in a process of its own, and return its exit status, 128 + n for a signal.
 
     It does not get the terminal's Ctrl-C: this process ends it, so that only one of both says so.
     """
@@ -81,12 +81,13 @@ def run_child(arguments: Sequence[str]) -> int:
         start_new_session=True,
     )
     try:
-        return child.wait()
+        status = child.wait()
     except Terminated as request:
         child.terminate()
         # Before it is ready, it ends without a word.
         request.reported = child.wait() > 0
         raise
+    return status if status >= 0 else 128 - status
 
 
 def _now() -> str:

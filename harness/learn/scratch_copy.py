@@ -128,13 +128,24 @@ def open_copy(folder: Path) -> ScratchCopy:
 
 
 def require_place(folder: Path, page: str, *, again: bool) -> None:
-    """Raise UsageError if a copy cannot be made there: the folder exists.
+    """Raise UsageError if a copy cannot be made there: the folder exists, or is in another copy.
 
-    With `again` it may, if it holds a copy. Raises PageError for a path that is not UTF-8.
+    With `again` it may exist, if it holds a copy and is not the current folder, which cannot be
+    set aside under the feet of a shell. Raises PageError for a path that is not UTF-8.
     """
-    require_utf8(folder.absolute())
+    place = folder.absolute()
+    require_utf8(place)
+    around = nearest_copy(place.resolve().parent)
+    if around is None and again and Path.cwd().is_relative_to(place.resolve()):
+        around = nearest_copy(place.resolve())
+    if around is not None:
+        problem = message("{path} is inside a scratch copy", path=folder)
+        raise UsageError(problem, message("go to {folder} first", folder=around.parent))
     if not os.path.lexists(folder):
         return
+    if not os.path.lexists(folder / INFO):
+        problem = message("{path} already exists, and is not a scratch copy", path=folder)
+        raise UsageError(problem, "name a new folder with --dir")
     if again:
         open_copy(folder)
         return

@@ -161,7 +161,7 @@ def _arguments(path: Path, places: Sequence[Watched]) -> tuple[str, ...]:
     if copy is not None:
         return ("fix", "--dir", os.path.relpath(copy)) if path.name != INFO else ()
     if (page := _exercise_of(path)) is not None:
-        return ("exercise", page, str(path))
+        return ("exercise", page, _argument(path))
     if path.suffix == ".toml" and path.name != SETTINGS:
         return ()
     around = (place.engine for place in places if path.is_relative_to(place.root))
@@ -169,6 +169,12 @@ def _arguments(path: Path, places: Sequence[Watched]) -> tuple[str, ...]:
     if engine is None and (settings := nearest_settings(path.parent)):
         engine = os.path.relpath(settings)
     return () if engine is None else ("doctor", engine)
+
+
+def _argument(path: Path) -> str:
+    """Return the path as an argument, which must not look like an option."""
+    name = str(path)
+    return f"./{name}" if name.startswith("-") else name
 
 
 _EXERCISE = re.compile(r"^#\s*harness exercise ([a-z0-9-]+) ", re.M)

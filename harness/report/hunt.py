@@ -147,6 +147,8 @@ def show_evidence(console: Screen, evidence: Evidence) -> None:
         console.print(Padding(Text(failure), (0, 0, 0, 2), expand=False))
     for curve in evidence.curves:
         console.print(Padding(_curve(curve, say, console.width - 2), (0, 0, 0, 2), expand=False))
+    if evidence.gradients and evidence.loss:
+        console.print(f"  {say('{loss} loss', loss=say(evidence.loss))}:")
     for gradient in evidence.gradients:
         console.print(
             Padding(_gradient(gradient, say, console.width - 2), (0, 0, 0, 2), expand=False)
@@ -160,6 +162,7 @@ def evidence_entry(evidence: Evidence) -> dict[str, object]:
         "passes": evidence.passes,
         "checks": evidence.checks,
         "curves": evidence.curves,
+        "loss": evidence.loss,
         "gradients": [
             {
                 "leaf": item.leaf,

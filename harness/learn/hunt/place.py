@@ -16,6 +16,9 @@ from harness.pages.catalogue import nearest
 MOST_NAMES = 4
 """The number of functions with the same name to list."""
 
+MOST_DIGITS = 9
+"""The most digits of a line; Python refuses to read a number with thousands of them."""
+
 
 @dataclass(frozen=True)
 class Definition:
@@ -47,7 +50,7 @@ def read_place(text: str, engine: Engine) -> Place:
     """
     file, colon, rest = text.strip().rpartition(":")
     if colon and rest.isdecimal():
-        return _line(_file(file, engine.sources), int(rest), engine)
+        return _line(_file(file, engine.sources), rest, engine)
     files = [_file(file, engine.sources)] if colon else list(engine.sources)
     return _function(rest.removesuffix("()"), files, engine)
 
@@ -107,10 +110,11 @@ def _file(name: str, sources: Mapping[str, str]) -> str:
     raise UsageError(message("the engine has no file `{file}`", file=name), remedy)
 
 
-def _line(file: str, line: int, engine: Engine) -> Place:
+def _line(file: str, digits: str, engine: Engine) -> Place:
     lines = engine.sources[file].count("\n") + 1
+    line = int(digits) if len(digits) <= MOST_DIGITS else 0
     if not 1 <= line <= lines:
-        problem = message("{file} has no line {line}", file=file, line=line)
+        problem = message("{file} has no line {line}", file=file, line=digits)
         raise UsageError(problem, message("it has {lines} lines", lines=lines))
     around = [item for item in _definitions(file, engine) if item.first <= line <= item.last]
     return Place(file, line, around[-1] if around else None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import platform
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
@@ -19,10 +20,17 @@ from harness.report.language import ENGLISH, Language
 
 _HERE = Path(__file__).parent
 
+LINK = re.compile(r'<a href="#([^"]*)">')
+"""A link from the text of a page to another page."""
+
 
 def document(title: str, lessons: Sequence[Lesson], say: Language = ENGLISH) -> str:
-    """Return the HTML of a file with these lessons, in this order."""
-    return fill(
+    """Return the HTML of a file with these lessons, in this order.
+
+    A link of theirs to a page that is not in the file becomes plain text.
+    """
+    here = {lesson.page.id for lesson in lessons}
+    html = fill(
         "document.html",
         title,
         say,
@@ -32,6 +40,7 @@ def document(title: str, lessons: Sequence[Lesson], say: Language = ENGLISH) -> 
         words=_words(say),
         glossary=_glossary(say),
     )
+    return LINK.sub(lambda link: link[0] if link[1] in here else "<a>", html)
 
 
 def fill(template: str, title: str, say: Language = ENGLISH, **values: object) -> str:

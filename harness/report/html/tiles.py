@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,8 @@ def as_table(array: NumericArray) -> tuple[NDArray[np.float64], bool]:
     The leading axes become rows. A complex array is drawn by its real part.
     """
     numbers = np.real(widened(array)).astype(np.float64)
-    table = numbers.reshape(-1, numbers.shape[-1]) if numbers.ndim > 1 else numbers.reshape(1, -1)
+    *leading, columns = numbers.shape or (1,)
+    table = numbers.reshape(prod(leading), columns)
     return table[:MOST, :MOST], table.shape[0] > MOST or table.shape[1] > MOST
 
 
@@ -96,7 +98,7 @@ def _shade(number: float, scale: float) -> str:
 
 
 def short(number: float) -> str:
-    """Return a number in at most five characters: `-.12`, `1e+09`, `NaN`."""
+    """Return a number in a few characters: `-.12`, `1e9`, `NaN`."""
     if not np.isfinite(number):
         return {"nan": "NaN", "inf": "∞", "-inf": "-∞"}[str(number)]
     for digits in (3, 2, 1):

@@ -137,8 +137,8 @@ def test_a_mistake_in_the_syntax_is_shown_with_a_caret() -> None:
         (["squares-only"], "`squares-only` is an exercise, not a break", "`harness list`"),
         ([PAGE, "--check", "--again"], "--check and --again cannot be combined", "run one"),
         (["--again"], "--again needs the id of a break", "`harness fix ID --again`"),
-        ([PAGE, "--dir", "."], ". already exists", "--again starts over"),
-        ([PAGE, "--dir", ".", "--again"], ". has no scratch copy", "`harness fix ID` makes one"),
+        ([PAGE, "--dir", "."], ". already exists, and is not a scratch copy", "--dir"),
+        ([PAGE, "--dir", ".", "--again"], "and is not a scratch copy", "name a new folder"),
         ([PAGE, "--engine", "nope.py:T"], "no engine `nope.py:T`", "name an engine"),
     ],
 )

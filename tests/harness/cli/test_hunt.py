@@ -68,7 +68,14 @@ def test_the_guide_shows_a_hunt_as_it_is() -> None:
 
 def test_a_hunt_in_spanish_in_a_narrow_window() -> None:
     wrong = ["nonsense\n", "shap x\n", "? nothing-like-it\n", f"answer {BUG.family}\n"]
-    keys = [ENTER, *wrong, "? add-new-axis\n", f"{CHEAPEST[0]}\n", f"answer {WRONG_FAMILY} add\n"]
+    keys = [
+        ENTER,
+        *wrong,
+        "? clues\n",
+        "? add-new-axis\n",
+        f"{CHEAPEST[0]}\n",
+        f"answer {WRONG_FAMILY} add\n",
+    ]
     done = dialogue(["hunt", "--seed", str(SEED)], keys, columns=60, LANG="es_ES.UTF-8")
     assert done.status == 1, done.shown
     shown = " ".join(done.shown.split())
@@ -77,6 +84,7 @@ def test_a_hunt_in_spanish_in_a_narrow_window() -> None:
     assert "no hay comprobación `shap` solución: ¿querías decir `shape`?" in shown
     assert "no hay ningún tema de ayuda `nothing-like-it`" in shown
     assert f"`{BUG.family}` no nombra ningún lugar" in shown
+    assert "Todavía no has comprado nada." in done.lines
     assert "Pasadas: crash 6, shape 6" in shown
     assert "No resuelta: es otra familia." in done.lines
     assert "Puntuación 0: " in shown
@@ -121,6 +129,11 @@ def test_a_hunt_with_options_and_its_line_to_share() -> None:
     assert hunts == {"ended": 1, "solved": 1, "scores": [100]}
 
 
+def test_gradients_are_shown_with_the_loss_that_they_are_of() -> None:
+    shown = hunt("--buy", "grads:add-new-axis").stdout
+    assert "grads:add-new-axis: 6 passes\n  weighted loss:\n  a.grad" in shown
+
+
 def test_a_hunt_as_json() -> None:
     table = json.loads(hunt("--json", "--buy", "grads:add-new-axis", *solution()).stdout)
     assert table["hunt"] == {"seed": SEED, "level": 1, "engine": "minigrad", "logs": False}
@@ -128,6 +141,7 @@ def test_a_hunt_as_json() -> None:
     assert table["passes"] == sum(entry["passes"] for entry in table["clues"])
     a, _ = table["bought"][0]["gradients"]
     assert (a["leaf"], a["expected"]["shape"]) == ("a", [3])
+    assert table["bought"][0]["loss"] == "weighted"
     assert table["end"]["result"] == "solved"
     assert table["end"]["place"] == "line"
     assert table["end"]["bug"]["id"] == BUG.id

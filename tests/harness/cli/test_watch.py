@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli.watch import run_child
 from tests.harness.cli.terminal import CTRL_C, dialogue
 from tests.harness.command import harness
 from tests.harness.sound_myth import SOUND_MYTH
@@ -51,6 +52,16 @@ def test_once_ends_with_the_status_of_what_ran() -> None:
     assert done.status == 2
     assert "mine.py:2: the file is not Python: invalid syntax" in done.shown
     assert any("exit status 2 (" in line for line in done.lines)
+
+
+def test_a_command_that_a_signal_ends_has_the_status_of_a_shell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    command = Path("ended").absolute()
+    command.write_text("#!/bin/sh\nkill -9 $$\n", encoding="utf-8")
+    command.chmod(0o700)
+    monkeypatch.setattr("sys.executable", str(command))
+    assert run_child(["list"]) == 128 + 9
 
 
 def test_nothing_runs_for_other_files() -> None:

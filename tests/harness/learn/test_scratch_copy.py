@@ -97,10 +97,22 @@ def test_a_folder_that_exists_is_refused_with_the_remedy(copy: ScratchCopy, tmp_
     require_place(copy.folder, "half", again=True)
     require_place(tmp_path / "new", "half", again=False)
     require_place(tmp_path / "new", "half", again=True)
-    with pytest.raises(UsageError, match="has no scratch copy"):
-        require_place(tmp_path, "half", again=True)
+    for again in (False, True):
+        with pytest.raises(UsageError, match=r"is not a scratch copy\n.* --dir"):
+            require_place(tmp_path, "half", again=again)
     with pytest.raises(FileExistsError):
         copy.write({})
+
+
+@pytest.mark.parametrize("folder", ["fix-other", ".", "..", "inner/fix-half"])
+def test_a_copy_is_not_made_inside_another_one(
+    copy: ScratchCopy, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (copy.folder / "inner").mkdir(exist_ok=True)
+    monkeypatch.chdir(copy.folder / ("inner" if folder == ".." else "."))
+    with pytest.raises(UsageError, match="is inside a scratch copy") as refused:
+        require_place(Path(folder), "half", again=True)
+    assert str(refused.value.remedy) == f"go to {copy.folder.parent} first"
 
 
 def test_a_copy_that_is_set_aside_is_kept(copy: ScratchCopy) -> None:

@@ -148,6 +148,14 @@ def test_an_exercise_names_its_page(folder: Path) -> None:
     assert arguments(path) == []
 
 
+def test_a_file_whose_name_begins_as_an_option_is_a_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    write(Path("-x.py"), "# harness exercise squares-only -x.py\n")
+    assert arguments(Path("-x.py")) == [("exercise", "squares-only", "./-x.py")]
+
+
 def test_a_copy_is_checked(folder: Path) -> None:
     copy = ScratchCopy(folder / "fix-half", Origin("half", "", "/", (), ""))
     copy.write({"pkg/tiny.py": ""})

@@ -13,10 +13,12 @@ from harness.report.html.scene import make_scene
 from harness.report.html.tiles import MOST, largest, short, size_of, tile
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (3,), (1, 5), (4, 3), (2, 3, 4), (30, 40)])
+@pytest.mark.parametrize(
+    "shape", [(), (0,), (3, 0), (0, 3), (3,), (1, 5), (4, 3), (2, 3, 4), (30, 40)]
+)
 def test_a_tile_has_a_cell_for_each_number_that_it_shows(shape: tuple[int, ...]) -> None:
     array = np.ones(shape)
-    rows, columns = array.reshape(-1, shape[-1]).shape if len(shape) > 1 else (1, array.size)
+    rows, columns = (math.prod(shape[:-1]), shape[-1]) if len(shape) > 1 else (1, array.size)
     picture = tile(array, largest(array))
     assert picture.count("M") == min(rows, MOST) * min(columns, MOST)
     assert ("…" in picture) == (rows > MOST or columns > MOST)

@@ -34,9 +34,16 @@ def test_a_diagnosis_names_what_looks_wrong(tmp_path: Path) -> None:
 
 def test_nothing_runs_if_the_file_cannot_be_written(tmp_path: Path) -> None:
     nowhere = str(tmp_path / "nowhere" / "a.html")
-    for command in (("matrix", "--html"), ("doctor", "--html"), ("html", "--out")):
+    commands = (
+        ("matrix", "--html"),
+        ("doctor", "--html"),
+        ("html", "--out"),
+        ("break", "sub-sign", "--html"),
+    )
+    for command in commands:
         ended = harness(*command, nowhere)
         assert ended.returncode in (2, 3)
+        assert ended.stdout == ""
         assert "no folder" in ended.stderr or "no engine is named" in ended.stderr
 
 
@@ -51,9 +58,21 @@ def test_without_jinja_there_is_one_message(
     assert "pip install 'breaklab[html]'" in ended.stderr
 
 
+def test_every_link_within_a_file_has_its_target(tmp_path: Path) -> None:
+    file = tmp_path / "a.html"
+    assert harness("html", "skip-unbroadcast", "--out", str(file)).returncode == 0
+    page = text_of(file)
+    targets = set(re.findall(r' href="#([^"]+)"', page))
+    assert "main" in targets
+    assert targets <= set(re.findall(r' id="([^"]+)"', page))
+
+
 def test_only_a_break_with_probes_is_a_page(tmp_path: Path) -> None:
     out = str(tmp_path / "a.html")
     assert "changes a whole training run" in harness("html", "clip-infinite", "--out", out).stderr
+    refused = harness("break", "clip-infinite", "--seeds", "2", "--html", out)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "changes a whole training run" in refused.stderr
     assert "is a myth, not a break" in harness("html", "smaller-h-is-better", "--out", out).stderr
     assert "did you mean `sub-sign`" in harness("html", "sub-sing", "--out", out).stderr
 
