@@ -119,8 +119,7 @@ def _start(choices: _Choices, page_id: str, *, again: bool) -> int:
     _show_title(session, page)
     broken = session.run(lambda: damage(page, session))
     copy = ScratchCopy(folder, choices.origin(broken.experiment.clean))
-    aside = copy.set_aside() if again else None
-    copy.write(broken.experiment.broken.sources)
+    aside = copy.write(broken.experiment.broken.sources, again=again)
     if session.json:
         print_json(broken.in_folder(folder))
         return 0

@@ -6,6 +6,7 @@ loaded from its own files, and the engine that it was made from is only ever rea
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -64,24 +65,31 @@ class ScratchCopy:
         values = msgspec.to_builtins(self.origin).items()
         return _HEAD + "".join(f"{name} = {json.dumps(value)}\n" for name, value in values)
 
-    def write(self, sources: Mapping[str, str]) -> None:
-        """Create the folder with these files.
+    def write(self, sources: Mapping[str, str], *, again: bool = False) -> Path | None:
+        """Create the folder with these files; with `again`, return where the old one is now.
 
-        Nothing is left of a folder that cannot be written completely. Raises FileExistsError if
-        there is anything at its path; `require_place` looks before anything is computed.
+        It appears at its path when it is complete, so that nothing is lost if it cannot be written.
+        Raises FileExistsError if there is anything at its path and `again` is not set;
+        `require_place` looks before anything is computed.
         """
-        self.folder.mkdir(parents=True)
+        if not again and os.path.lexists(self.folder):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.folder))
+        new = self.folder.with_name(f".{self.folder.name}-{os.getpid()}")
+        new.mkdir(parents=True)
         try:
             for file, text in sources.items():
-                path = self.folder / file
+                path = new / file
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(_encoded(text))
-            (self.folder / INFO).write_text(self.text, encoding="utf-8")
-        except OSError:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            (new / INFO).write_text(self.text, encoding="utf-8")
+            aside = self._set_aside()
+            new.rename(self.folder)
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)
             raise
+        return aside
 
-    def set_aside(self) -> Path | None:
+    def _set_aside(self) -> Path | None:
         """Rename the folder if there is one, and return its new path."""
         number = 1
         if not os.path.lexists(self.folder):

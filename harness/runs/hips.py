@@ -356,7 +356,7 @@ class Tensor:
     expand, squeeze, flip = map(_on_tensors, (_expand, _squeeze, _flip))
     unsqueeze = _on_tensors(lambda a, dim: anp.expand_dims(a, dim))
     __getitem__ = _on_tensors(lambda a, index: a[index])
-    gather, split, sort = map(_on_tensors, (_gather, _split, _sort))
+    gather, split, sort = _on_tensors(_gather), _on_tensors(_split), _on_tensors(_sort)
     cumsum = _on_tensors(lambda a, dim: anp.cumsum(a, dim))
     cumprod, index_add = _on_tensors(_cumprod), _on_tensors(_index_add)
 

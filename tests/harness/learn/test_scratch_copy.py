@@ -118,19 +118,24 @@ def test_a_copy_is_not_made_inside_another_one(
 def test_a_copy_that_is_set_aside_is_kept(copy: ScratchCopy) -> None:
     (copy.folder / "tiny.py").write_text("mine = 1\n", encoding="utf-8")
     for name in ("fix-half.1", "fix-half.2"):
-        aside = copy.set_aside()
-        assert aside == copy.folder.with_name(name)
-        copy.write(FILES)
+        assert copy.write(FILES, again=True) == copy.folder.with_name(name)
     first = copy.folder.with_name("fix-half.1") / "tiny.py"
     assert first.read_text(encoding="utf-8") == "mine = 1\n"
-    assert ScratchCopy(copy.folder / "none", ORIGIN).set_aside() is None
+    assert ScratchCopy(copy.folder / "none", ORIGIN).write(FILES, again=True) is None
 
 
-def test_nothing_is_left_of_a_copy_that_cannot_be_written(tmp_path: Path) -> None:
+def test_nothing_is_left_of_a_copy_that_cannot_be_written_and_the_old_one_stays(
+    tmp_path: Path,
+) -> None:
     made = ScratchCopy(tmp_path / "fix-half", ORIGIN)
     with pytest.raises(OSError, match="name too long"):
         made.write({"a.py": "", "n" * 300: ""})
     assert list(tmp_path.iterdir()) == []
+    made.write(FILES)
+    with pytest.raises(OSError, match="name too long"):
+        made.write({"n" * 300: ""}, again=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["fix-half"]
+    assert made.read().keys() == FILES.keys()
 
 
 def test_the_nearest_copy_is_looked_for_upwards(copy: ScratchCopy, tmp_path: Path) -> None:
