@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from harness.report.documents import END
-from tests.suites import ROOT, SUITES
 from tests.suite_tables import DOCUMENT, START, column, results_of
+from tests.suites import ROOT, SUITES
 
 SELECTION = "skip-unbroadcast,tape-gradient-in-target-shape"
 
