@@ -1,6 +1,6 @@
-"""The table of what the suites in `tests/suites` see, in docs/grading.md.
+"""Tables of what the suites in `tests/suites` see: docs/grading.md, and by unit docs/course.md.
 
-    python -m tests.suite_tables        # runs all suites on the whole catalogue, 3 minutes
+    python -m tests.suite_tables        # runs all suites on the whole catalogue, 5 minutes
 
 A test compares a part of it with what a run gives.
 """
@@ -15,10 +15,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.pages.catalogue import open_catalogue
 from harness.report.documents import markdown_table, with_text
 from tests.suites import ROOT, SUITES, Suite
 
-DOCUMENT = ROOT / "docs/grading.md"
+OWN_TESTS = Suite("own", "all of minigrad's own unit tests", ("tests/minigrad", "-m", "not slow"))
+DOCUMENT, COURSE = ROOT / "docs/grading.md", ROOT / "docs/course.md"
 START = "<!-- made by python -m tests.suite_tables -->\n"
 
 Results = list[dict[str, Any]]
@@ -66,14 +68,29 @@ def suites_table(columns: Mapping[Suite, Mapping[str, str]]) -> str:
     )
 
 
+def units_table(results: Results) -> str:
+    """Return what a suite sees of the selection of each unit of the course."""
+    fates = {result["break"]: result for result in results}
+    rows = []
+    for name, unit in open_catalogue().course.items():
+        chosen = [fates[page] for page in unit.pages if page in fates]
+        if chosen:
+            missed = sum(result["fate"] == "not-reached" for result in chosen)
+            rows.append((unit.title, f"`unit:{name}`", _killed(chosen), str(missed)))
+    return markdown_table(("unit", "selection", "killed of reached", "not reached"), rows)
+
+
 def main() -> None:
-    """Update the document."""
+    """Update the documents."""
     columns = {}
     for suite in SUITES:
         columns[suite] = column(results_of(suite))
         print(suite.name, columns[suite]["score"], file=sys.stderr)
     page = DOCUMENT.read_text(encoding="utf-8")
     DOCUMENT.write_text(with_text(page, suites_table(columns), START), encoding="utf-8")
+    page = COURSE.read_text(encoding="utf-8")
+    table = units_table(results_of(OWN_TESTS))
+    COURSE.write_text(with_text(page, table, START), encoding="utf-8")
 
 
 if __name__ == "__main__":
