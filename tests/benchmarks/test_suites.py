@@ -1,12 +1,15 @@
 """The suites in `tests/suites`: the benchmark, and the table in the documentation."""
 
+import re
 import subprocess
 import sys
 
 import pytest
 
+from harness.grade.mutants import select
 from harness.report.documents import END
-from tests.suite_tables import DOCUMENT, START, column, results_of
+from tests.harness.bundled import CATALOGUE
+from tests.suite_tables import COURSE, DOCUMENT, START, column, results_of
 from tests.suites import ROOT, SUITES
 
 SELECTION = "skip-unbroadcast,tape-gradient-in-target-shape"
@@ -35,3 +38,11 @@ def test_the_documented_table_is_what_a_run_gives() -> None:
     place = table[0].index(suite.name)
     committed = {row[0]: row[place] for row in table}
     assert cells["broadcasting"] == committed["broadcasting"], "run: -m tests.suite_tables"
+
+
+def test_the_table_of_the_course_is_about_the_selections_of_its_units() -> None:
+    row = re.compile(r"^\| [^|]+ \| `(unit:\w+)` \| (\d+) of (\d+) \| (\d+) \|$", re.M)
+    rows = row.findall(COURSE.read_text(encoding="utf-8"))
+    counts = {name: int(reached) + int(missed) for name, _, reached, missed in rows}
+    units = [f"unit:{name}" for name in CATALOGUE.course if name != "seeds"]  # it has no probes
+    assert counts == {unit: len(select(CATALOGUE, unit)) for unit in units}
