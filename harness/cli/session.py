@@ -35,8 +35,37 @@ _POLL = 0.1
 would not notice them."""
 
 
+class Count:
+    """How many runs have ended, and what is being done."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.library = ""
+        """The library that is being loaded, or in which the last run ended."""
+        self.probe = ""
+        """The probe of the last run; empty while the library is being loaded."""
+
+    def add(self, library: str, probe: str) -> None:
+        """Note that a run has ended, or that a library is being loaded."""
+        self.done, self.library, self.probe = self.done + bool(probe), library, probe
+
+    @property
+    def progress(self) -> Message:
+        """Both in words."""
+        if not self.library:
+            return message("Running ...")
+        if not self.probe:
+            return message(
+                "Running ... {done} done, loading {library}", done=self.done, library=self.library
+            )
+        last = f"{self.library}: {self.probe}"
+        return message("Running ... {done} done, {last}", done=self.done, last=last)
+
+
 class Background(Generic[Result]):
     """A function call in a thread of its own.
+
+    Processes that the function starts end with the thread.
 
     Parameters
     ----------
@@ -47,12 +76,7 @@ class Background(Generic[Result]):
     def __init__(self, function: Callable[[Callable[[Result], None]], Result]) -> None:
         self.first: Result | None = None
         """The first version of the result, if the function has given one."""
-        self.done = 0
-        """The number of runs that have ended."""
-        self.library = ""
-        """The library that is being loaded, or in which the last run ended."""
-        self.probe = ""
-        """The probe of the last run; empty while the library is being loaded."""
+        self.count = Count()
         self._function = function
         self._results: list[Result] = []
         self._error: BaseException | None = None
@@ -71,32 +95,17 @@ class Background(Generic[Result]):
             raise self._error
         return self._results[0]
 
-    @property
-    def progress(self) -> Message:
-        """How many runs have ended, and what is being done."""
-        if not self.library:
-            return message("Running ...")
-        if not self.probe:
-            return message(
-                "Running ... {done} done, loading {library}", done=self.done, library=self.library
-            )
-        last = f"{self.library}: {self.probe}"
-        return message("Running ... {done} done, {last}", done=self.done, last=last)
-
     def _call(self) -> None:
         from harness.runs.isolated import watching  # slow to import
 
         try:
-            with watching(self._count):
+            with watching(self.count.add):
                 self._results.append(self._function(self._announce))
         except BaseException as error:  # raised again in the thread that waits
             self._error = error
 
     def _announce(self, first: Result) -> None:
         self.first = first
-
-    def _count(self, library: str, probe: str) -> None:
-        self.done, self.library, self.probe = self.done + bool(probe), library, probe
 
 
 @dataclass(frozen=True)
@@ -241,7 +250,7 @@ class Session:
             while background.is_running():
                 if first and background.first is not None:
                     return background.first
-                status.update(console.say(background.progress))
+                status.update(console.say(background.count.progress))
         return background.result()
 
     def run(self, function: Callable[[], Result]) -> Result:
@@ -249,10 +258,28 @@ class Session:
         return function() if self.json else self.wait(Background(lambda _: function()))
 
     def each(self, items: Iterable[Result]) -> Iterator[Result]:
-        """Yield the items; until the next one comes, show on a terminal how many runs are done."""
-        iterator = iter(items)
-        while item := self.run(lambda: list(islice(iterator, 1))):
+        """Yield the items; until the next one comes, show on a terminal how many runs are done.
+
+        They are computed in this thread, with which the processes end that compute them.
+        """
+        if self.json:
+            yield from items
+            return
+        iterator, count = iter(items), Count()
+        while item := self._next(iterator, count):
             yield item[0]
+
+    def _next(self, iterator: Iterator[Result], count: Count) -> list[Result]:
+        """Return the next item, or nothing at the end."""
+        with self.console.status(self.console.say(count.progress)) as status:
+            from harness.runs.isolated import watching  # slow to import
+
+            def note(library: str, probe: str) -> None:
+                count.add(library, probe)
+                status.update(self.console.say(count.progress))
+
+            with watching(note):
+                return list(islice(iterator, 1))
 
     def show(self, report: object, **details: object) -> None:
         """Print a report: as JSON, or with the renderer of its kind."""
