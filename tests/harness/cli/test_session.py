@@ -1,11 +1,12 @@
 """The session of a command: everything is opened once, and nothing is kept without a cache."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness.cli.session import Background, Session
+from harness.cli.session import Count, Session
 from harness.core.errors import UsageError
 from tests.harness.cli.terminal import dialogue
 from tests.harness.command import harness
@@ -43,25 +44,28 @@ def test_a_whole_training_runs_on_minigrad_and_no_engine_can_be_named() -> None:
 
 
 def test_what_runs_in_the_background_says_what_it_is_doing() -> None:
-    steps = Background(lambda _: 0)
-    assert str(steps.progress) == "Running ..."
-    steps._count("torch", "")
-    assert str(steps.progress) == "Running ... 0 done, loading torch"
-    steps._count("torch", "add")
-    assert str(steps.progress) == "Running ... 1 done, torch: add"
+    count = Count()
+    assert str(count.progress) == "Running ..."
+    count.add("torch", "")
+    assert str(count.progress) == "Running ... 0 done, loading torch"
+    count.add("torch", "add")
+    assert str(count.progress) == "Running ... 1 done, torch: add"
 
 
 def test_items_are_yielded_one_by_one_each_as_soon_as_it_is_there() -> None:
     made: list[int] = []
+    threads = set[int]()
 
     def items() -> Iterator[int]:
         for item in range(3):
             made.append(item)
+            threads.add(threading.get_ident())
             yield item
 
     for item in Session(cached=False).each(items()):
         assert made == list(range(item + 1))
     assert made == [0, 1, 2]
+    assert threads == {threading.get_ident()}, "forked processes end with the thread that forks"
 
 
 @pytest.mark.parametrize(
