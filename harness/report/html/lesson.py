@@ -6,9 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from graphlib import CycleError
 from html import escape
 from pathlib import Path
 
+import numpy as np
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
@@ -27,6 +29,9 @@ from harness.report.html.scene import Scene, make_scene
 from harness.report.html.tiles import as_table, largest, size_of, tile
 from harness.report.language import ENGLISH, Language
 from harness.report.terminal import STYLES, brief, changed_blocks, labels_of, scope_at
+
+MOST_NODES = 40
+"""The number of nodes of the largest graph that is drawn."""
 
 PREDICTED: tuple[Outcome, ...] = ("crash", "silent-corruption", "disguised-correct")
 """The outcomes that a learner predicts."""
@@ -157,6 +162,12 @@ class Lesson:
         if not clean or not broken:
             return None
         scene = make_scene(clean, broken, self.recorded.clean[pair].leaves)
+        try:
+            nodes = len(scene.clean.by_index), len(scene.broken.by_index)
+        except CycleError:  # there is nothing to draw
+            return None
+        if max(nodes) > MOST_NODES:
+            return None
         at = _parts_at(scene)
         parting = scene.parting
         mark = "" if parting is None else str(parting.node)
@@ -190,7 +201,8 @@ class Lesson:
                 continue
             one, other = right.numpy(), wrong.numpy()
             scale = largest(one, other)
-            difference = _svg(other - one, scale) if one.shape == other.shape else ""
+            with np.errstate(all="ignore"):  # infinities of one sign differ by NaN
+                difference = _svg(other - one, scale) if one.shape == other.shape else ""
             shapes = str(one.shape), str(other.shape)
             tiles.append(Tiles(name, _svg(one, scale), _svg(other, scale), difference, *shapes))
         return tiles

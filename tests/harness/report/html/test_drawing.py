@@ -2,6 +2,7 @@
 
 import math
 import re
+from graphlib import CycleError
 
 import numpy as np
 import pytest
@@ -80,3 +81,14 @@ def test_names_of_an_engine_cannot_become_markup() -> None:
         assert "<script" not in drawn
         assert "<img" not in drawn
         assert "&lt;script&gt;" in drawn
+
+
+def test_operands_come_first_whatever_their_numbers_are() -> None:
+    ones = np.ones(3)
+    walk = [step(1, "f", (5,), ones, ones), step(5, "g", (0,), ones, ones), step(0, "", (), ones)]
+    scene = make_scene(walk, walk, {})
+    assert list(scene.clean.by_index) == [0, 5, 1]
+    assert len(draw(scene, "p")[0].steps) == 6
+    circular = [step(1, "f", (2,), ones, ones), step(2, "g", (1,), ones, ones)]
+    with pytest.raises(CycleError):
+        _ = make_scene(circular, circular, {}).clean.by_index
