@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from graphlib import CycleError
 from html import escape
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,9 @@ from harness.report.html.scene import Scene, make_scene
 from harness.report.html.tiles import as_table, largest, size_of, tile
 from harness.report.language import ENGLISH, Language
 from harness.report.terminal import STYLES, brief, changed_blocks, labels_of, scope_at
+
+LARGEST = 200_000
+"""Characters of all pictures of a page; the other probes are in its table."""
 
 MOST_NODES = 40
 """The number of nodes of the largest graph that is drawn."""
@@ -84,6 +88,14 @@ class Stage:
     """The step at which the two pictures first differ; -1 if they never do."""
     mark: str
     """The node, or the node and the operand (`2.1`), to mark."""
+
+    @property
+    def size(self) -> int:
+        """The characters that its pictures take."""
+        drawn = [picture.base + "".join(picture.steps) for picture in self.pictures]
+        return sum(map(len, drawn)) + sum(
+            len(tiles.expected + tiles.actual + tiles.difference) for tiles in self.tiles
+        )
 
     @property
     def steps(self) -> int:
@@ -153,7 +165,13 @@ class Lesson:
             stage = self._stage(run, labels.get(run.probe, run.probe), sources.get(run.probe))
             if stage:
                 stages.append(stage)
-        return sorted(stages, key=lambda stage: stage.parts_at < 0)
+        telling = sorted(stages, key=lambda stage: stage.parts_at < 0)
+        sizes = accumulate(stage.size for stage in telling)
+        return [
+            stage
+            for number, (stage, size) in enumerate(zip(telling, sizes, strict=True))
+            if not number or size <= LARGEST
+        ]
 
     def _stage(self, run: RunReport, label: str, probe: Probe | None) -> Stage | None:
         pair = (run.probe, run.loss)

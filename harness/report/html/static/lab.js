@@ -178,30 +178,11 @@
     try { history.replaceState(null, "", `#${lesson.id}/${stage.probe}/step=${stage.step}`); } catch { /* in a frame */ }
   };
 
-  const show = () => {
-    const [id, probe, step] = decodeURIComponent(location.hash.slice(1)).split("/");
-    const lesson = lessons.find((each) => each.id === id) || (lessons.length === 1 ? lessons[0] : null);
-    const index = document.getElementById("index");
-    if (index) index.hidden = lesson !== null;
-    for (const each of lessons) each.hidden = each !== lesson;
-    const where = document.getElementById("where");
-    if (where) where.textContent = lesson ? lesson.querySelector("h1").textContent : "";
-    if (!lesson) return;
-    const known = stages.get(lesson).map((stage) => stage.probe);
-    if (known.includes(probe)) {
-      reveal(lesson);
-      choose(lesson, probe);
-      const at = /^step=(\d+)$/.exec(step || "");
-      if (at) { const stage = stage_of(lesson); stage.step = Math.min(stage.total, Number(at[1])); stage.draw(); }
-      stage_of(lesson).element.scrollIntoView();
-    } else {
-      scrollTo(0, 0);
-    }
-  };
-
-  // ----- Begin -----
-
-  for (const lesson of lessons) {
+  // A page is prepared when it is first shown: a file may have hundreds.
+  const prepared = new Set();
+  const prepare = (lesson) => {
+    if (prepared.has(lesson)) return;
+    prepared.add(lesson);
     const results = lesson.querySelector(".results");
     stages.set(lesson, all(lesson, ".stage").map((element) => new Stage(lesson, element)));
     for (const tab of all(lesson, ".tabs button")) {
@@ -223,7 +204,32 @@
       const before = remembered(lesson.id, field.dataset.probe, question);
       if (before) settle(lesson, field, before.predicted, false);
     }
-  }
+  };
+
+  const show = () => {
+    const [id, probe, step] = decodeURIComponent(location.hash.slice(1)).split("/");
+    const lesson = lessons.find((each) => each.id === id) || (lessons.length === 1 ? lessons[0] : null);
+    const index = document.getElementById("index");
+    if (index) index.hidden = lesson !== null;
+    for (const each of lessons) each.hidden = each !== lesson;
+    const where = document.getElementById("where");
+    if (where) where.textContent = lesson ? lesson.querySelector("h1").textContent : "";
+    if (!lesson) return;
+    prepare(lesson);
+    const known = stages.get(lesson).map((stage) => stage.probe);
+    if (known.includes(probe)) {
+      reveal(lesson);
+      choose(lesson, probe);
+      const at = /^step=(\d+)$/.exec(step || "");
+      if (at) { const stage = stage_of(lesson); stage.step = Math.min(stage.total, Number(at[1])); stage.draw(); }
+      stage_of(lesson).element.scrollIntoView();
+    } else {
+      scrollTo(0, 0);
+    }
+  };
+
+  // ----- Begin -----
+
   addEventListener("keydown", (event) => {
     if (event.altKey || event.ctrlKey || event.metaKey || event.target.matches("input, textarea")) return;
     const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
