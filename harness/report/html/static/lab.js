@@ -211,7 +211,7 @@
     const lesson = lessons.find((each) => each.id === id) || (lessons.length === 1 ? lessons[0] : null);
     const index = document.getElementById("index");
     if (index) index.hidden = lesson !== null;
-    for (const each of lessons) each.hidden = each !== lesson;
+    for (const each of lessons) { each.hidden = each !== lesson; each.classList.toggle("shown", each === lesson); }
     const where = document.getElementById("where");
     if (where) where.textContent = lesson ? lesson.querySelector("h1").textContent : "";
     if (!lesson) return;
