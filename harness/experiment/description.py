@@ -129,7 +129,7 @@ def explain(
             actual, expected, sizes=_sizes(leaves), constants=constants
         )
     if broken and clean:
-        divergence = first_divergence(broken, clean, _leaf_names(clean, leaves))
+        divergence = first_divergence(broken, clean, leaf_names(clean, leaves))
         evidence |= {"first_divergence": divergence} if divergence else {}
     return evidence
 
@@ -183,7 +183,7 @@ def _few_values(leaves: Mapping[str, Array]) -> Iterator[float]:
             yield from values.ravel().tolist()
 
 
-def _leaf_names(walk: Sequence[TraceStep], leaves: Mapping[str, Array]) -> dict[int, str]:
+def leaf_names(walk: Sequence[TraceStep], leaves: Mapping[str, Array]) -> dict[int, str]:
     """Return the names of the leaves of a walk, by their values."""
     return {
         step.index: name

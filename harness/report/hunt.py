@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from harness.core.message import EMPTY
@@ -21,6 +20,7 @@ from harness.learn.hunt.game import Hunt, counted_clues, label_of, result_of, sh
 from harness.learn.hunt.pool import GRADIENTS, LOG, Clue
 from harness.pages.probe import Probe
 from harness.report.language import Language
+from harness.report.progress import label_rows
 from harness.report.terminal import Screen, show_change
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -74,7 +74,7 @@ def show_manual(console: Screen, *, logs: bool) -> None:
         "? clues": say("the clues that you have bought"),
         "q": say("stop; `harness hunt` continues"),
     }
-    console.print(_rows(rows))
+    console.print(label_rows(rows))
 
 
 def show_checks(console: Screen, clues: Iterable[Clue]) -> None:
@@ -341,15 +341,6 @@ def summary_entry(hunt: Hunt, bug: HiddenBug, cheapest: Sequence[Clue]) -> Mappi
         "share": str(share_line(hunt)),
         "next": f"harness break {bug.page.id}",
     }
-
-
-def _rows(rows: Mapping[str, str]) -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(ratio=1)
-    for label, text in rows.items():
-        table.add_row(label, Text(text))
-    return table
 
 
 def _cut(rows: Iterable[Sequence[str]], width: int) -> Text:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.padding import Padding
 from rich.table import Table
@@ -30,7 +30,7 @@ def show_welcome(console: Screen, way: Way) -> None:
         "harness progress": say("what you have done"),
         "harness --help": say("all commands"),
     }
-    console.print(_rows(rows))
+    console.print(label_rows(rows))
 
 
 def _place(way: Way, say: Language) -> str:
@@ -77,7 +77,7 @@ def show_progress(console: Screen, way: Way) -> None:
         right=progress.right,
         count=len(progress.predictions),
     )
-    console.print(_rows(rows))
+    console.print(label_rows(rows))
     if entries := progress.calibration:
         console.print()
         console.print(_calibration(entries, say))
@@ -124,14 +124,15 @@ def show_next_steps(console: Screen, steps: Sequence[Step]) -> None:
     console.print(Text(f"\n{say('Next')}", "bold"))
     rows = {step.command: say(step.why) for step in steps}
     if max(map(len, rows)) + REASON <= console.width:
-        console.print(Padding(_rows(rows), (0, 0, 0, 2)))
+        console.print(Padding(label_rows(rows), (0, 0, 0, 2)))
         return
     for command, why in rows.items():
         console.print(Text(f"  {command}", "bold"))
         console.print(Padding(Text(why), (0, 0, 0, 6)))
 
 
-def _rows(rows: dict[str, str]) -> Table:
+def label_rows(rows: Mapping[str, str]) -> Table:
+    """Return a table of texts, each beside its label."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(ratio=1)

@@ -57,7 +57,7 @@ class _Boxes:
     """The sizes and places of the nodes, which have room for the tiles of all these walks."""
 
     def __init__(self, walks: Sequence[Walk]) -> None:
-        self.values, self.sizes = dict[int, float](), dict[int, tuple[float, float]]()
+        self.sizes = dict[int, tuple[float, float]]()
         for index, step in walks[0].by_index.items():
             nodes = [walk.by_index[index] for walk in walks]
             values = [size_of(node.value.numpy(), plain=True) for node in nodes]
@@ -66,7 +66,7 @@ class _Boxes:
             text = 7.5 * len(walks[0].label(index)) + 6.6 * len(str(step.value.shape)) + 12
             width = max(LEAST, text, left + max(w for w, _ in gradients) + 3 * PAD)
             height = LABEL + max(h for _, h in (*values, *gradients)) + PAD
-            self.values[index], self.sizes[index] = left, (width, height)
+            self.sizes[index] = width, height
         self.placed = place(walks[0].operands, self.sizes)
 
 
@@ -78,17 +78,11 @@ def _draw(walk: Walk, boxes: _Boxes, name: str, scene: Scene, correct: Walk | No
         index: largest(*(w.by_index[index].cotangent.numpy() for w in (walk, correct) if w))
         for index in walk.by_index
     }
-    steps = []
-    nodes = list(walk.by_index)
-    for number in range(scene.forward):
-        index = nodes[number] if number < len(nodes) else None
-        steps.append("" if index is None else _value(walk, boxes, index))
-    for number in range(scene.backward):
-        if number >= len(walk.steps):
-            steps.append("")
-            continue
-        steps.append(_visit(walk, boxes, number, scales, correct))
-    return Picture(name, placed.width, placed.height, "".join(base), tuple(steps))
+    values = [_value(walk, boxes, index) for index in walk.by_index]
+    visits = [_visit(walk, boxes, n, scales, correct) for n in range(len(walk.steps))]
+    values += [""] * (scene.forward - len(values))  # the other walk may be longer
+    visits += [""] * (scene.backward - len(visits))
+    return Picture(name, placed.width, placed.height, "".join(base), (*values, *visits))
 
 
 def _node(walk: Walk, boxes: _Boxes, index: int) -> str:
@@ -144,7 +138,7 @@ def _visit(
             f'<rect class="bad" x="{left - 2:g}" y="{top - 2:g}" width="{wide + 4}" '
             f'height="{high + 4}"/>'
         )
-    for operand, array in walk.passed(number):
+    for operand, _, array in walk.passed(number):
         points = placed.routes[step.index, operand]
         right = expected.handed[operand] if expected and operand < len(expected.handed) else array
         bad = " bad" if _differ(array, right) else ""

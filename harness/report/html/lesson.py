@@ -120,6 +120,20 @@ class Lesson:
         return self.recorded.report
 
     @cached_property
+    def _probes(self) -> dict[str, Probe]:
+        return {probe.name: probe for probe in self.recorded.probes}
+
+    @cached_property
+    def _labels(self) -> dict[str, str]:
+        return labels_of(self.recorded.probes)
+
+    def _label(self, run: RunReport) -> str:
+        return self._labels.get(run.probe, run.probe)
+
+    def _code(self, run: RunReport) -> str:
+        return self._probes[run.probe].code if run.probe in self._probes else ""
+
+    @cached_property
     def change(self) -> list[tuple[str, str, list[tuple[str, str]]]]:
         """The changed lines: file and line, scope, and each line with its sign."""
         return [
@@ -135,21 +149,20 @@ class Lesson:
     def rows(self) -> list[Row]:
         """One row for each probe: that of its worst run."""
         in_place = {(run.probe, run.loss): run.outcome for run in self.report.in_place}
-        labels, rows = labels_of(self.recorded.probes), []
-        sources = {probe.name: probe for probe in self.recorded.probes}
+        rows = []
         for run in _worst(self.report.runs):
             other = in_place.get((run.probe, run.loss))
             rows.append(
                 Row(
                     probe=run.probe,
-                    label=labels.get(run.probe, run.probe),
+                    label=self._label(run),
                     outcome=run.outcome,
                     sign=STYLES[run.outcome][0],
                     word=self.say(run.outcome),
                     in_place=f"{STYLES[other][0]} {self.say(other)}" if other else "",
                     result=self.say(brief(run.reason)),
                     reason=self.say(run.evidence),
-                    code=_code(sources.get(run.probe)),
+                    code=self._code(run),
                     asked=run.outcome in PREDICTED,
                 )
             )
@@ -158,13 +171,7 @@ class Lesson:
     @cached_property
     def stages(self) -> list[Stage]:
         """The probes that can be stepped through, the most telling first."""
-        stages = []
-        labels = labels_of(self.recorded.probes)
-        sources = {probe.name: probe for probe in self.recorded.probes}
-        for run in _worst(self.report.runs):
-            stage = self._stage(run, labels.get(run.probe, run.probe), sources.get(run.probe))
-            if stage:
-                stages.append(stage)
+        stages = filter(None, map(self._stage, _worst(self.report.runs)))
         telling = sorted(stages, key=lambda stage: stage.parts_at < 0)
         sizes = accumulate(stage.size for stage in telling)
         return [
@@ -173,7 +180,7 @@ class Lesson:
             if not number or size <= LARGEST
         ]
 
-    def _stage(self, run: RunReport, label: str, probe: Probe | None) -> Stage | None:
+    def _stage(self, run: RunReport) -> Stage | None:
         pair = (run.probe, run.loss)
         clean = self.recorded.clean_walks.get(pair, ())
         broken = self.recorded.broken_walks.get(pair, ())
@@ -186,7 +193,6 @@ class Lesson:
             return None
         if max(nodes) > MOST_NODES:
             return None
-        at = _parts_at(scene)
         parting = scene.parting
         mark = "" if parting is None else str(parting.node)
         if parting is not None and parting.operand is not None:
@@ -194,9 +200,9 @@ class Lesson:
         prefix = f"{self.page.id}-{run.probe}"
         return Stage(
             probe=run.probe,
-            label=label,
+            label=self._label(run),
             loss=run.loss or "",
-            code=_code(probe),
+            code=self._code(run),
             pictures=draw(scene, prefix),
             scene=scene,
             tiles=self._tiles(pair),
@@ -206,7 +212,7 @@ class Lesson:
                 [self.say(scene.clean.told(i)) for i in range(len(scene.clean.steps))],
                 [self.say(scene.broken.told(i)) for i in range(len(scene.broken.steps))],
             ),
-            parts_at=at,
+            parts_at=_parts_at(scene),
             mark=mark,
         )
 
@@ -228,7 +234,7 @@ class Lesson:
     @cached_property
     def trainings(self) -> list[tuple[str, str]]:
         """The probes that train: what each computes, and both curves of its loss."""
-        trainings, labels = [], labels_of(self.recorded.probes)
+        trainings = []
         names = self.say("unbroken"), self.say("broken")
         for run in _worst(self.report.runs):
             pair = (run.probe, run.loss)
@@ -238,7 +244,7 @@ class Lesson:
             ]
             if all(len(log) > 2 for log in logs):
                 picture = curves(logs[0], logs[1], names)
-                trainings.append((labels.get(run.probe, run.probe), picture))
+                trainings.append((self._label(run), picture))
         return trainings
 
     @cached_property
@@ -260,7 +266,7 @@ class Lesson:
 
     @cached_property
     def sections(self) -> list[tuple[str, str]]:
-        """The sections of the page after the first, as headings and HTML."""
+        """The sections of the page, as headings and HTML."""
         headings = self.page.headings
         return [(heading, markdown(self.page.section(heading))) for heading in headings]
 
@@ -324,7 +330,3 @@ def _svg(array: NumericArray, scale: float) -> str:
         f'<svg class="tile" role="img" aria-label="{text}" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}">{tile(array, scale)}</svg>'
     )
-
-
-def _code(probe: Probe | None) -> str:
-    return probe.code if probe else ""

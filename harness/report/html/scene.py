@@ -10,6 +10,7 @@ from graphlib import TopologicalSorter
 from harness.answer_key.divergence import Parting, first_pass, parting
 from harness.core.message import Message, joined, message
 from harness.core.run import Array, TraceStep
+from harness.experiment.description import leaf_names
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,16 @@ class Walk:
         """Return what a node is called: the name of a leaf, or an op."""
         return self.by_index[index].op or self.names.get(index, "leaf")
 
-    def passed(self, number: int) -> list[tuple[int, Array]]:
-        """Return what the node at this place of the walk passed on, by operand number."""
+    def passed(self, number: int) -> list[tuple[int, int, Array]]:
+        """Return what the node at this place of the walk passed on.
+
+        Each item is the number of an operand, the index of its node, and the cotangent.
+        """
         step = self.steps[number]
-        known = self.operands[step.index]
+        pairs = zip(self.operands[step.index], step.handed, strict=False)
         return [
-            (operand, array)
-            for operand, (parent, array) in enumerate(zip(known, step.handed, strict=False))
+            (operand, parent, array)
+            for operand, (parent, array) in enumerate(pairs)
             if parent is not None and array
         ]
 
@@ -67,22 +71,14 @@ class Walk:
         """Return in words what happens at this place of the walk."""
         step, passed = self.steps[number], self.passed(number)
         node = self.label(step.index)
-        received = message("{node} received {shape}", node=node, shape=_shape(step.cotangent.shape))
+        received = message("{node} received {shape}", node=node, shape=step.cotangent.shape)
         if not passed:
             return received
         parts = [
-            message(
-                "{shape} to {name}",
-                name=self.label(self.operands[step.index][operand] or 0),
-                shape=_shape(array.shape),
-            )
-            for operand, array in passed
+            message("{shape} to {name}", name=self.label(parent), shape=array.shape)
+            for _, parent, array in passed
         ]
         return message("{received}, and passed on {parts}", received=received, parts=joined(parts))
-
-
-def _shape(shape: Sequence[int]) -> str:
-    return "()" if not shape else str(tuple(shape))
 
 
 @dataclass(frozen=True)
@@ -97,7 +93,7 @@ class Scene:
     @property
     def forward(self) -> int:
         """The number of steps of the forward pass: a node each."""
-        return max(len(self.clean.steps), len(self.broken.steps))
+        return max(len(self.clean.by_index), len(self.broken.by_index))
 
     @property
     def backward(self) -> int:
@@ -114,13 +110,4 @@ def make_scene(
 
 def _walk(steps: Sequence[TraceStep], leaves: Mapping[str, Array]) -> Walk:
     shown = first_pass(steps)
-    return Walk(
-        shown,
-        {
-            step.index: name
-            for step in shown
-            if not step.op
-            for name, leaf in leaves.items()
-            if leaf == step.value
-        },
-    )
+    return Walk(shown, leaf_names(shown, leaves))

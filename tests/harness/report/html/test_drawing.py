@@ -92,3 +92,12 @@ def test_operands_come_first_whatever_their_numbers_are() -> None:
     circular = [step(1, "f", (2,), ones, ones), step(2, "g", (1,), ones, ones)]
     with pytest.raises(CycleError):
         _ = make_scene(circular, circular, {}).clean.by_index
+
+
+def test_a_node_that_is_visited_twice_appears_once() -> None:
+    ones = np.ones(3)
+    add, square = step(2, "add", (1, 0), ones, ones, ones), step(1, "f", (0,), ones, ones)
+    leaf = step(0, "", (), ones)
+    scene = make_scene([add, square, leaf], [add, leaf, square, leaf], {})
+    assert (scene.forward, scene.backward) == (3, 4)
+    assert [len(picture.steps) for picture in draw(scene, "p")] == [7, 7]
