@@ -9,6 +9,7 @@ nothing here says which run is a break.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import select
@@ -53,6 +54,7 @@ from harness.grade.running import (
     exception_text,
     fix_hypothesis,
     stop_at_the_first_example,
+    warm_hypothesis,
 )
 from harness.runs.recorder import Recorder
 from harness.sandbox.child import Line, Work
@@ -73,6 +75,7 @@ def open_host(*libraries: str) -> Prepare:
     for library in libraries:
         with contextlib.suppress(ImportError):
             importlib.import_module(library)
+    warm_hypothesis()
     return _prepare
 
 
@@ -86,6 +89,8 @@ def _serve(task: Task, line: Line) -> Iterator[Frame | bytes]:
     """Collect the suite when the first frame is requested, then carry out a run for each."""
     adopt_descendants()
     suite, collected = _collect(task)
+    warm_hypothesis()
+    gc.freeze()  # otherwise a collection in a fork would copy every page
     yield _frame(collected)
     while True:
         run = msgspec.msgpack.decode(line.read_message(), type=Run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -133,6 +133,33 @@ def _load_profile() -> None:
         "breaklab", settings.default, derandomize=True, database=None, deadline=None
     )
     settings.load_profile("breaklab")
+
+
+def warm_hypothesis() -> None:
+    """Let Hypothesis do now what it does for the first test of a process, before this one forks.
+
+    It imports modules, collects the constants in the source of the engine and the suite, and asks
+    for a collection of garbage.
+    """
+    if "hypothesis" not in sys.modules:
+        return
+    from hypothesis import HealthCheck, given, settings, strategies
+
+    values = strategies.floats() | strategies.integers() | strategies.text()
+
+    @settings(
+        max_examples=30,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategies.lists(values))
+    def accept(_drawn: object) -> None:
+        """Pass."""
+
+    with suppress(Exception):  # what a suite has changed in Hypothesis
+        accept()
 
 
 class _ProfileLoader(MetaPathFinder, Loader):

@@ -28,7 +28,7 @@ from harness.engines.loader import find_in_memory
 from harness.engines.swapping import Functions, Pair
 from harness.grade.code import Code
 from harness.grade.mutants import Mutant
-from harness.grade.running import be_silent, failing
+from harness.grade.running import be_silent, failing, warm_hypothesis
 from harness.sandbox.fork import compute_in_fork
 from harness.sandbox.supervision import die_with_parent
 
@@ -163,6 +163,7 @@ def _serve(server: _Server, connection: Connection) -> NoReturn:
                 for name in request.modules:
                     with contextlib.suppress(BaseException):
                         importlib.import_module(name)
+                warm_hypothesis()
                 gc.freeze()
             else:
                 connection.send(_answer(server, request))

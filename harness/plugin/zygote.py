@@ -26,7 +26,7 @@ from harness.engines.loader import find_in_memory
 from harness.grade.calls import CALLS
 from harness.grade.code import Code
 from harness.grade.mutants import PatchedFiles
-from harness.grade.running import be_silent, failing
+from harness.grade.running import be_silent, failing, warm_hypothesis
 from harness.plugin.runners import Outcome, outcome_in_fork
 from harness.sandbox.supervision import die_with_parent
 
@@ -117,6 +117,7 @@ def _prepare(session: pytest.Session, code: Code, libraries: Sequence[str]) -> b
     for name in libraries:
         with contextlib.suppress(BaseException):
             importlib.import_module(name)
+    warm_hypothesis()
     gc.freeze()  # otherwise a collection in a fork would copy every page
     return not imports_engine(code)
 

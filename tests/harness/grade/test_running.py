@@ -1,5 +1,6 @@
 """Running tests of a suite: what Hypothesis and xdist do there."""
 
+import json
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -27,6 +28,32 @@ fix_hypothesis()
 assert not any(type(finder).__name__ == "_ProfileLoader" for finder in sys.meta_path)
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_warm_process_reads_no_source_for_its_first_test_and_draws_the_same() -> None:
+    program = """
+import ast, json, sys
+import hypothesis
+from hypothesis import strategies
+from harness.grade.running import fix_hypothesis, warm_hypothesis
+fix_hypothesis()
+if "warm" in sys.argv:
+    warm_hypothesis()
+parse, parsed, drawn = ast.parse, [], []
+ast.parse = lambda source, *others, **named: parsed.append(1) or parse(source, *others, **named)
+@hypothesis.given(strategies.lists(strategies.floats(allow_nan=False)))
+def draw(values):
+    drawn.append(values)
+draw()
+print(json.dumps([len(parsed), drawn]))
+"""
+    cold, warm = (
+        json.loads(subprocess.check_output([sys.executable, "-c", program, how]))
+        for how in ("cold", "warm")
+    )
+    assert cold[0] > 0, "Hypothesis does not read the source of local modules any more"
+    assert warm[0] == 0
+    assert warm[1] == cold[1]
 
 
 class _Item:
