@@ -142,6 +142,7 @@ def main() -> int:
     parser.add_argument("--limit", type=int, default=10, help="as for `harness grade`")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--kills", type=int, help="the seed of the kills; by default random")
+    parser.add_argument("--without", choices=("local", "dask"), help="skip one of the killed runs")
     parser.add_argument("--out", type=Path, help="keep the course and the results in this folder")
     options = parser.parse_args()
     kills = options.kills if options.kills is not None else random.randrange(10**6)
@@ -151,20 +152,22 @@ def main() -> int:
         graded = ["--select", options.select, "--limit", str(options.limit), "--seed", "benchmark"]
         graded += ["--workers", str(options.workers)]
         trial = Trial(folder, options.count, graded, random.Random(kills))
-        return run(trial, kills)
+        return run(trial, kills, options.without)
 
 
-def run(trial: Trial, kills: int) -> int:
+def run(trial: Trial, kills: int, without: str | None) -> int:
     """Grade the course in each way; return 1 if the scores differ."""
     print(f"{trial.count} submissions; the seed of the kills is {kills}", flush=True)
     expected, wall, processor = measured(lambda: trial.finish("whole"))
     _show_cost(trial.count, wall, processor)
     print(f"  {expected.count(b',no,')} of {trial.count} are not gradable", flush=True)
-    ways = {"the local pool, killed three times": killed_locally}
-    if find_spec("distributed"):
-        ways["a Dask cluster, killed three times"] = killed_on_dask
-    else:
+    ways: dict[str, Callable[[Trial], bytes]] = {}
+    if without != "local":
+        ways["the local pool, killed three times"] = killed_locally
+    if not find_spec("distributed"):
         print("without Dask: distributed is not installed")
+    elif without != "dask":
+        ways["a Dask cluster, killed three times"] = killed_on_dask
     same = True
     for name, way in ways.items():
         print(name, flush=True)
