@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Protocol
 from rich.padding import Padding
 from rich.text import Text
 
+from harness.cli.questions import (
+    CHOICES,
+    are_numbers,
+    is_right,
+    names_a_choice,
+    read_prediction,
+)
 from harness.core.report import Prediction, Report, RunReport
 from harness.core.vocabulary import OUTCOMES, Loss, Outcome
 from harness.pages.page import Page
@@ -18,14 +25,6 @@ from harness.report.terminal import Screen, outcome_text
 
 if TYPE_CHECKING:
     from harness.training.record import TrainingReport
-
-CHOICES: tuple[Outcome, ...] = (
-    "silent-corruption",
-    "crash",
-    "disguised-correct",
-    "not-reached",
-)
-"""The outcomes that a learner may predict; the others do not depend on the probe."""
 
 CODE = "?"
 """What to type to see the probe's code."""
@@ -85,24 +84,6 @@ def meaning(outcome: Outcome, say: Language = ENGLISH) -> str:
         "not-reached": say("the changed code never runs"),
         "convention": say("another valid choice at a kink"),
     }.get(outcome, "")
-
-
-def read_prediction(answer: str, say: Language = ENGLISH) -> Outcome | None:
-    """Return the outcome that an answer names, in full or by its first letters; None if empty.
-
-    The names in the language come first, and the English ones are accepted too. Raises ValueError,
-    with the remedy, for anything else.
-    """
-    word = answer.strip().lower()
-    if not word:
-        return None
-    for names in ({say(outcome): outcome for outcome in CHOICES}, {name: name for name in CHOICES}):
-        for name, outcome in names.items():
-            if name.startswith(word):
-                return outcome
-    *letters, last = (say(outcome)[0] for outcome in CHOICES)
-    choices = say("{first} or {next}", first=", ".join(letters), next=last)
-    raise ValueError(say("Type {choices}; ? shows the code", choices=choices))
 
 
 def predict(
@@ -185,8 +166,6 @@ def _show_item(console: Screen, item: _Item, number: str) -> None:
 
 
 def _labelled_choices(question: Asked) -> Iterator[tuple[str, str]]:
-    from harness.cli.questions import are_numbers
-
     for number, choice in enumerate(question.choices, start=1):
         yield "" if are_numbers(question.choices) else f"{number}  ", choice
 
@@ -211,8 +190,6 @@ def _check(typed: str, item: _Item, say: Language) -> None:
     if item.question is None or item.is_outcome:
         read_prediction(typed, say)
         return
-    from harness.cli.questions import names_a_choice
-
     if typed and item.question.choices and not names_a_choice(typed, item.question.choices, say):
         raise ValueError(say("Type one of the answers; ? shows the code"))
 
@@ -256,8 +233,6 @@ def _reason(item: _Item, run: RunReport, report: Report, say: Language) -> str:
 def _answered_question(
     page: Page, item: _Item, text: str, typed: str, report: Report, say: Language
 ) -> tuple[Prediction, Text]:
-    from harness.cli.questions import is_right
-
     question = next(entry for entry in report.questions if entry.question == text)
     right = is_right(typed, question, say)
     prediction = Prediction(

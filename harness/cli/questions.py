@@ -1,4 +1,4 @@
-"""What counts as a right answer to a page's question."""
+"""What a typed answer means: an outcome, or a right or wrong answer to a page's question."""
 
 from __future__ import annotations
 
@@ -6,10 +6,35 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
-from harness.cli.prediction import read_prediction
 from harness.core.report import QuestionReport
-from harness.core.vocabulary import OUTCOMES
+from harness.core.vocabulary import OUTCOMES, Outcome
 from harness.report.language import ENGLISH, Language
+
+CHOICES: tuple[Outcome, ...] = (
+    "silent-corruption",
+    "crash",
+    "disguised-correct",
+    "not-reached",
+)
+"""The outcomes that a learner may predict; the others do not depend on the probe."""
+
+
+def read_prediction(answer: str, say: Language = ENGLISH) -> Outcome | None:
+    """Return the outcome that an answer names, in full or by its first letters; None if empty.
+
+    The names in the language come first, and the English ones are accepted too. Raises ValueError,
+    with the remedy, for anything else.
+    """
+    word = answer.strip().lower()
+    if not word:
+        return None
+    for names in ({say(outcome): outcome for outcome in CHOICES}, {name: name for name in CHOICES}):
+        for name, outcome in names.items():
+            if name.startswith(word):
+                return outcome
+    *letters, last = (say(outcome)[0] for outcome in CHOICES)
+    choices = say("{first} or {next}", first=", ".join(letters), next=last)
+    raise ValueError(say("Type {choices}; ? shows the code", choices=choices))
 
 
 def names_a_choice(typed: str, choices: Sequence[str], say: Language = ENGLISH) -> bool:

@@ -12,7 +12,7 @@ import typer
 from harness.answer_key.outcome import KINDS
 from harness.cli.app import open_app
 from harness.cli.help import commands_in, paragraphs, parameters_of, usage_words
-from harness.cli.prediction import CHOICES, read_prediction
+from harness.cli.questions import CHOICES, read_prediction
 from harness.core.errors import PageError, UsageError
 from harness.core.message import message, verbatim
 from harness.core.run import Failure
