@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
-import numpy as np
 
 from harness.core.errors import UsageError
 from harness.core.message import EMPTY, Message
+from harness.core.rounding import agree
 from harness.core.run import Array, Run
 from harness.core.verdict import Alarm, Declined, Silent, Verdict
 from harness.core.vocabulary import Loss
@@ -275,5 +275,4 @@ def _gradients(clue: Clue, clean: Run, broken: Run) -> Evidence:
 def _are_different(actual: Array | None, expected: Array | None) -> bool:
     if actual is None or expected is None:
         return actual is not expected
-    a, b = actual.numpy(), expected.numpy()
-    return a.shape != b.shape or not np.allclose(a, b, rtol=1e-6, atol=1e-9, equal_nan=True)
+    return not agree(actual.numpy(), expected.numpy())

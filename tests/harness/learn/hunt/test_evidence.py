@@ -9,9 +9,11 @@ from harness.engines.engine import find_engine
 from harness.experiment.exploration import explore
 from harness.experiment.patching import prepare
 from harness.learn.hunt.evidence import HiddenBug, alarms_in, hide, investigate, scope_of
-from harness.learn.hunt.pool import Pool, Scope, all_suspects, pool_of
+from harness.learn.hunt.pool import Pool, Scope, Suspect, all_suspects, pool_of
+from harness.pages.page import read_page
 from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
+from tests.harness.sound_page import spoilt, write_page
 
 CLUES = pool_of(CATALOGUE, 1).clues
 SUSPECTS = {suspect.id: suspect for suspect in all_suspects(CATALOGUE)}
@@ -70,6 +72,18 @@ def test_gradients_are_those_due_and_those_got() -> None:
     assert a.actual
     assert (a.expected.shape, a.actual.shape) == ((3,), (4, 3))
     assert a.actual.numpy().sum(0) == pytest.approx(a.expected.numpy())
+
+
+@pytest.mark.parametrize(("error", "differs"), [(1e-9, True), (1e-15, False)])
+def test_a_gradient_differs_if_rounding_cannot_explain_it(
+    error: float, differs: bool, tmp_path: Path
+) -> None:
+    page = read_page(write_page(tmp_path, spoilt("+$g", f"+$g / a * (1 + {error})")))
+    experiment = prepare(page, CATALOGUE, find_engine())
+    suspect = Suspect(page.id, page.front.family, 3, frozenset())
+    bug = HiddenBug(suspect, experiment, CATALOGUE, open_cache())
+    (gradient,) = investigate(bug, CLUES["grads:log"]).gradients
+    assert gradient.differs is differs
 
 
 def test_in_another_engine_the_cheapest_clues_show_the_same() -> None:
