@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from harness.answer_key.fingerprint import fingerprint
 from harness.answer_key.naming import format_distinct
 from harness.core.message import Message, message, verbatim
-from harness.core.rounding import agree, rounding_of, widened, wrong_entries
+from harness.core.rounding import agree, largest, wrong_entries
 from harness.core.run import Array, NumericArray, TraceStep
 
 _MOST_TERMS = 8  # of a sum of which all subsets are tried
@@ -225,9 +225,9 @@ class _Graph:
         """The largest cotangent on the way to each node; if it cancels, its rounding is left."""
         scales: defaultdict[int, float] = defaultdict(float)
         for step in self.steps.values():
-            scales[step.index] = max(scales[step.index], _size(step.cotangent))
+            scales[step.index] = max(scales[step.index], largest(step.cotangent.numpy()))
             for index, array in _passed_on(step):
-                scales[index] = max(scales[index], scales[step.index], _size(array))
+                scales[index] = max(scales[index], scales[step.index], largest(array.numpy()))
         return scales
 
     @cached_property
@@ -236,7 +236,7 @@ class _Graph:
         scales: dict[int, float] = {}
         for step in sorted(self.steps.values(), key=lambda step: step.index):
             operands = [scales.get(index, 0.0) for index in step.parents if index is not None]
-            scales[step.index] = max(_size(step.value), *operands, 0.0)
+            scales[step.index] = max(largest(step.value.numpy()), *operands, 0.0)
         return scales
 
     @cached_property
@@ -489,21 +489,11 @@ def _wrong_rule(step: TraceStep, match: _Match) -> Iterator[Message]:
 COTANGENT, VALUE = message("cotangent"), message("value")
 
 
-def _size(array: Array) -> float:
-    """The largest finite entry."""
-    values = np.abs(widened(array.numpy()))
-    return float(values[np.isfinite(values)].max(initial=0.0))
-
-
 def _differs(actual: NumericArray, expected: NumericArray, scale: float) -> bool:
     """Whether shapes or values differ by more than rounding in numbers of that `scale`."""
-    return actual.shape != expected.shape or bool(_wrong_entries(actual, expected, scale).any())
-
-
-def _wrong_entries(actual: NumericArray, expected: NumericArray, scale: float) -> NumericArray:
-    with np.errstate(all="ignore"):
-        near = np.abs(widened(actual) - widened(expected)) <= scale * rounding_of(actual, expected)
-    return np.asarray(wrong_entries(actual, expected) & ~near)
+    return actual.shape != expected.shape or bool(
+        wrong_entries(actual, expected, scale=scale).any()
+    )
 
 
 def _unlike(
@@ -556,7 +546,7 @@ def _both(noun: Message, actual: NumericArray, expected: NumericArray, scale: fl
             actual=texts[0],
             expected=texts[1],
         )
-    at = tuple(np.argwhere(_wrong_entries(actual, expected, scale))[0].tolist())
+    at = tuple(np.argwhere(wrong_entries(actual, expected, scale=scale))[0].tolist())
     texts = format_distinct(actual[at], expected[at])
     return message(
         "a {noun} of shape {shape} with {actual} at {index}, expected {expected}",
