@@ -290,6 +290,12 @@ class Run(msgspec.Struct, frozen=True):
         return {name: leaf.numpy() for name, leaf in self.leaves.items()}
 
     @property
+    def losses(self) -> list[float]:
+        """The losses in the log that are single numbers, in order."""
+        logged = (step["loss"].numpy() for step in self.log if "loss" in step)
+        return [float(loss.item()) for loss in logged if loss.size == 1]
+
+    @property
     def repeatable(self) -> bool:
         """Whether another run would give the same result, so that this one may be cached."""
         results = [self.failure, *self.measured.values()]

@@ -103,11 +103,9 @@ def check(observation: Observation) -> Verdict:
     """Alarm if the loss does not fall."""
     run = observation.run
     if observation.probe.kind == "steps":
-        logged = [snapshot["loss"].numpy() for snapshot in run.log if "loss" in snapshot]
-        losses = [float(loss.item()) for loss in logged if loss.size == 1]
-        if len(losses) < 2:
+        if len(run.losses) < 2:
             return Declined(message("the log does not have two losses"))
-        return _judge(losses[0], losses[-1])
+        return _judge(run.losses[0], run.losses[-1])
     numbers = run.measured["loss-falls"].numbers
     return _judge(numbers["before"], numbers["after"], numbers["rounding"])
 

@@ -153,10 +153,7 @@ def _small(arrays: tuple[Array, Array]) -> Comparison | None:
 
 def _losses(run: Run, clean: Run) -> Comparison | None:
     """Return the losses of both logs at the same steps; None if there are not at least two."""
-    series = [
-        [float(step["loss"].numpy()) for step in log if "loss" in step and not step["loss"].shape]
-        for log in (run.log, clean.log)
-    ]
+    series = run.losses, clean.losses
     length = min(map(len, series))
     if length < 2:
         return None

@@ -9,9 +9,6 @@ from html import escape
 WIDTH, HEIGHT, LEFT, BELOW, RIGHT = 560, 240, 52, 26, 96
 """Pixels: of the picture, and of the space around the plot."""
 
-LOSS = "loss"
-"""The name in a log of what is drawn."""
-
 
 def curves(clean: Sequence[float], broken: Sequence[float], names: tuple[str, str]) -> str:
     """Return both curves over the steps; the scale is logarithmic if all losses are positive.

@@ -24,7 +24,7 @@ from harness.experiment.baseline import Pair
 from harness.experiment.recording import Recorded
 from harness.pages.page import Page
 from harness.pages.probe import Probe
-from harness.report.html.curves import LOSS, curves
+from harness.report.html.curves import curves
 from harness.report.html.drawing import Picture, draw
 from harness.report.html.scene import Scene, make_scene
 from harness.report.html.tiles import as_table, largest, size_of, tile
@@ -238,12 +238,9 @@ class Lesson:
         names = self.say("unbroken"), self.say("broken")
         for run in _worst(self.report.runs):
             pair = (run.probe, run.loss)
-            logs = [
-                [float(step[LOSS].numpy()) for step in log if LOSS in step]
-                for log in (self.recorded.clean[pair].log, self.recorded.broken[pair].log)
-            ]
-            if all(len(log) > 2 for log in logs):
-                picture = curves(logs[0], logs[1], names)
+            expected, actual = self.recorded.clean[pair].losses, self.recorded.broken[pair].losses
+            if min(len(expected), len(actual)) > 2:
+                picture = curves(expected, actual, names)
                 trainings.append((self._label(run), picture))
         return trainings
 

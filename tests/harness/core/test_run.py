@@ -43,3 +43,9 @@ def test_a_run_without_free_memory_or_with_such_a_measurement_is_not_repeatable(
     for repeatable in (True, False):
         measured = {"m": Measured(), "n": Measured(failure="it failed", repeatable=repeatable)}
         assert replace(run, measured=measured).repeatable is repeatable
+
+
+def test_losses_are_those_that_are_single_numbers() -> None:
+    logged = [np.array(3.0), np.ones(5), np.array([2.0])]
+    log = [{"w": pack(1.0)}, *({"loss": pack(loss)} for loss in logged)]
+    assert Run("p", None, log=log).losses == [3.0, 2.0]
