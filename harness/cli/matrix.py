@@ -53,7 +53,7 @@ def show_kill_matrix(
     """Run every break with every diagnostic, and compare with the committed matrix."""
     from harness.matrix.plan import choose
     from harness.report.files import html_room, require_writable, write
-    from harness.report.matrix_markdown import write_markdown
+    from harness.report.matrix_markdown import to_markdown
 
     write_junit = _junit_writer() if junit else None
     if html:
@@ -82,8 +82,10 @@ def show_kill_matrix(
         print_json(matrix)
     elif markdown != Path("-"):
         _show(session, matrix, accepted, only or (), verbose=verbose)
-    if markdown:
-        write_markdown(matrix, markdown)
+    if markdown == Path("-"):
+        print(to_markdown(matrix), end="")
+    elif markdown:
+        write(to_markdown(matrix), markdown)
     if junit and write_junit:
         write_junit(matrix, junit)
     if html:

@@ -4,29 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from pathlib import Path
 
-from harness.core.errors import EnvironmentProblem
-from harness.core.message import message
 from harness.core.vocabulary import visible
 from harness.matrix.records import BreakRow, Cover, Matrix
-
-
-def write_markdown(matrix: Matrix, file: Path) -> None:
-    """Write the matrix to `file`, or print it if that is `-`.
-
-    Raises EnvironmentProblem if the file cannot be written.
-    """
-    if file == Path("-"):
-        print(to_markdown(matrix), end="")
-        return
-    try:
-        file.write_text(to_markdown(matrix), encoding="utf-8")
-    except OSError as error:
-        raise EnvironmentProblem(
-            message("the matrix cannot be written to {file}: {error}", file=file, error=error),
-            "name a file in a writable folder",
-        ) from None
 
 
 def to_markdown(matrix: Matrix) -> str:

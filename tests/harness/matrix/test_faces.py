@@ -15,7 +15,7 @@ from harness.matrix.committed import Committed
 from harness.matrix.records import Difference, FalseAlarm, Matrix
 from harness.report.json import to_json
 from harness.report.junit import write_junit
-from harness.report.matrix_markdown import to_markdown, write_markdown
+from harness.report.matrix_markdown import to_markdown
 from harness.report.matrix_terminal import show_accepted, show_matrix
 from tests.harness.matrix.made import diagnostic, evaluation, evaluations, seen
 
@@ -232,18 +232,6 @@ def test_markdown_marks_sole_catchers_and_leaves_out_who_was_not_asked() -> None
 def test_markdown_does_not_control_a_terminal() -> None:
     rude = FalseAlarm("clean", "shape", "small", None, "\x1b]0;title\x07 \u202e")
     assert r"\x1b]0;title\x07 \u202e" in to_markdown(build_matrix(evaluations(clean=(rude,))))
-
-
-def test_markdown_goes_to_a_file_or_to_standard_output(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    matrix = everything()
-    write_markdown(matrix, tmp_path / "matrix.md")
-    assert (tmp_path / "matrix.md").read_text(encoding="utf-8") == to_markdown(matrix)
-    write_markdown(matrix, Path("-"))
-    assert capsys.readouterr().out == to_markdown(matrix)
-    with pytest.raises(EnvironmentProblem, match="cannot be written"):
-        write_markdown(matrix, tmp_path / "missing" / "matrix.md")
 
 
 # ----- JUnit and JSON ------------------------------------------------------------------------
