@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import operator
+import re
 from collections.abc import Callable, Iterable
+from copy import copy
 from types import ModuleType
 from typing import Any
 
@@ -18,17 +21,20 @@ from harness.engines.adapter.calling import (
     ALIASES,
     OPERATORS,
     attribute_of,
+    attributes_of,
     call,
     call_engine,
     positional,
     takes_option,
 )
-from harness.engines.adapter.leaves import assign, set_gradient
 from harness.engines.adapter.unsupported import Unsupported
 from harness.engines.engine import Dialect
 from harness.engines.library import Library
 
 _PLAIN = (int, float, complex, str, bytes, dict, slice, np.ndarray, np.generic, np.dtype, type)
+
+_CLEARS = re.compile(r"_?(zero|clear|null|reset)_?(grad|gradient|gradients)")
+_READ_ONLY = "the data of this engine's tensors cannot be changed from outside"
 
 
 class Adapter(Library):
@@ -95,11 +101,72 @@ class Adapter(Library):
         """Clear a gradient that the adapter keeps itself; False if the engine keeps it."""
         return False
 
-    # ----- for Tensor and the namespace -----
+    # ----- changing a leaf from outside -----
 
     def parts(self, leaf: Tensor, data: NumericArray) -> Iterable[tuple[Any, Any]]:
         """Return the engine's own tensors that a leaf consists of, each with its part of `data`."""
         return [(leaf.native, data)]
+
+    def assign(self, leaf: Tensor, data: NumericArray) -> None:
+        """Give a leaf new data: set its attribute if that works, else write into its array.
+
+        Raises Unsupported if the leaf keeps its old data.
+        """
+        if match := re.fullmatch(r"t\.(\w+)", self.dialect.value):
+            self._set(leaf, match[1], data)
+        if not np.array_equal(self.value(leaf), data):
+            stored = self.value(leaf)
+            if not stored.flags.writeable or stored.dtype == object:
+                raise Unsupported(_READ_ONLY)
+            stored[...] = data
+        if not np.allclose(self.value(leaf), data):
+            raise Unsupported(_READ_ONLY)
+
+    def set_gradient(self, leaf: Tensor, gradient: NumericArray | None) -> None:
+        """Give a leaf this gradient; None clears it.
+
+        Raises Unsupported if the leaf keeps its old gradient.
+        """
+        if gradient is None:
+            self.clear_gradient(leaf)
+            return
+        # After `leaf.grad *= 0.5`, the engine's own array may have changed already.
+        if not np.array_equal(np.asarray(self.gradient(leaf)), gradient):
+            if match := re.fullmatch(r"t\.(\w+)", self.dialect.gradient):
+                self._set(leaf, match[1], gradient)
+            if not np.array_equal(np.asarray(self.gradient(leaf)), gradient):
+                raise Unsupported("a gradient of this engine cannot be changed from outside")
+
+    def clear_gradient(self, leaf: Tensor) -> None:
+        """Reset a leaf's gradient to its initial value, with the engine's own method if it has one.
+
+        Raises Unsupported if there is neither such a method nor an attribute that can be set.
+        """
+        if self.forget(leaf):
+            return
+        data = leaf.data
+        tensors = [tensor for tensor, _ in self.parts(leaf, data)]
+        for method in attributes_of(next(iter(tensors), None)):
+            if _CLEARS.fullmatch(method) and callable(getattr(tensors[0], method)):
+                for tensor in tensors:
+                    call_engine(getattr(tensor, method))
+                return
+        match = re.search(r"t\.(\w+)", self.dialect.gradient)
+        name = match[1] if match else "grad"
+        new = self.leaf(np.zeros_like(data))
+        try:
+            for tensor, (initial, _) in zip(tensors, self.parts(new, data), strict=True):
+                setattr(tensor, name, copy(getattr(initial, name, None)))
+        except (AttributeError, TypeError):
+            raise Unsupported("the engine offers no way to clear a gradient") from None
+
+    def _set(self, leaf: Tensor, name: str, data: NumericArray) -> None:
+        """Set an attribute of the engine's tensor, if it can be set."""
+        with contextlib.suppress(AttributeError, TypeError):
+            for tensor, part in self.parts(leaf, data):
+                setattr(tensor, name, part)
+
+    # ----- for Tensor and the namespace -----
 
     def wrap(self, value: Any) -> Any:
         """Return the engine's tensors as `Tensor`, also in tuples and lists, and others as is."""
@@ -169,7 +236,7 @@ class Tensor:
 
     @data.setter
     def data(self, data: Any) -> None:
-        assign(self.adapter, self, np.asarray(data))
+        self.adapter.assign(self, np.asarray(data))
 
     @property
     def grad(self) -> NumericArray | None:
@@ -178,7 +245,7 @@ class Tensor:
 
     @grad.setter
     def grad(self, gradient: Any) -> None:
-        set_gradient(self.adapter, self, None if gradient is None else np.asarray(gradient))
+        self.adapter.set_gradient(self, None if gradient is None else np.asarray(gradient))
 
     @property
     def shape(self) -> tuple[int, ...]:

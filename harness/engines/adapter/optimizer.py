@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from harness.engines.adapter.arrays import Adapter
-from harness.engines.adapter.leaves import assign, clear_gradient
 from harness.engines.adapter.unsupported import LIBRARY_SPECIFIC, PartialNamespace, Unsupported
 
 
@@ -33,11 +32,11 @@ class SGD(PartialNamespace):
     def zero_grad(self) -> None:
         """Clear the gradient of every leaf."""
         for leaf in self.leaves:
-            clear_gradient(self.adapter, leaf)
+            self.adapter.clear_gradient(leaf)
 
     def step(self) -> None:
         """Update every leaf that has a gradient."""
         for leaf in self.leaves:
             gradient = leaf.grad
             if gradient is not None:
-                assign(self.adapter, leaf, leaf.data - self.lr * gradient)
+                self.adapter.assign(leaf, leaf.data - self.lr * gradient)

@@ -11,7 +11,6 @@ import numpy as np
 
 from harness.core.run import NumericArray
 from harness.engines.adapter.arrays import Adapter, Tensor
-from harness.engines.adapter.leaves import assign
 from harness.engines.adapter.unsupported import Unsupported
 from harness.engines.engine import Dialect
 
@@ -69,7 +68,7 @@ class ReturningAdapter(Adapter):
             for leaf, data in zip(leaves, before, strict=True)
         ]
         for leaf, data in zip(leaves, before, strict=True):
-            assign(self, leaf, data)
+            self.assign(leaf, data)
         return gradients
 
     def forget(self, leaf: Any) -> bool:

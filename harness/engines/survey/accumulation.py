@@ -13,7 +13,6 @@ import numpy as np
 from harness.core.run import NumericArray
 from harness.engines.adapter.arrays import Adapter
 from harness.engines.adapter.calling import attribute_of
-from harness.engines.adapter.leaves import assign
 from harness.engines.survey import SurveyStep
 from harness.engines.survey.numbers import kind_of_gradient, same, sample
 
@@ -90,7 +89,7 @@ def _reads_late(library: Adapter, shape: Shape) -> bool:
     leaf = library.leaf(x)
     try:
         output = leaf * leaf
-        assign(library, leaf, x + 1)
+        library.assign(leaf, x + 1)
         return same(_gradient_after(library, output, leaf, cotangent), 2 * (x + 1))
     except Exception:
         return False

@@ -9,7 +9,6 @@ import pytest
 
 from harness.engines.adapter.adapters import open_library
 from harness.engines.adapter.calling import call
-from harness.engines.adapter.leaves import assign
 from harness.engines.adapter.unsupported import Unsupported
 from harness.engines.engine import Dialect
 from tests.harness.engines.texts import SCALAR, SOUND, changed
@@ -278,7 +277,7 @@ def test_assignment_to_read_only_data_raises_unsupported(opened: Any) -> None:
     text = text + "\n    @property\n    def data(self):\n        return self.held\n"
     library = opened(text)
     with pytest.raises(Unsupported, match="cannot be changed"):
-        assign(library, library.leaf(X), X + 1)
+        library.assign(library.leaf(X), X + 1)
 
 
 def test_scalar_engines_compute_on_arrays(opened: Any) -> None:
