@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from harness.plugin import PATCHED
+
 if TYPE_CHECKING:
     import pytest
-
-PATCHED = "BREAKLAB_PATCHED"
-"""The environment variable with the file of a patched engine, in a process that has to load it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.engines.loader import find_in_memory
-from harness.plugin.entry import PATCHED
+from harness.plugin import PATCHED
 
 if TYPE_CHECKING:
     import pytest
