@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
 from harness.answer_key.outcome import judge
 from harness.core.errors import BreaklabError
 from harness.core.run import Run
 from harness.engines.engine import Engine, find_engine
-from harness.experiment.baseline import Baseline, Pair
+from harness.experiment.baseline import Baseline
 from harness.experiment.conformance import fit
-from harness.experiment.patching import Experiment, prepare
+from harness.experiment.patching import prepare
 from harness.experiment.placement import is_wrong
 from harness.pages.catalogue import Catalogue
 from harness.pages.page import Page
-from harness.pages.probe import Probe
 
 
 def resembling_probes(
@@ -37,21 +34,14 @@ def resembling_probes(
         ours = prepare(page, catalogue, find_engine(), variant=variant, probes=names)
     except BreaklabError:  # the break does not apply to that variant
         return []
-    correct = _clean(ours.clean, ours.probes, baseline)
-    broken = {(run.probe, run.loss): run for run in _broken(ours, baseline)}
-    theirs = _clean(engine, ours.probes, baseline)
+    correct = baseline.clean_runs(ours.clean, ours.probes)
+    runs = baseline.broken(ours.clean, ours.broken, ours.probes)
+    broken = {(run.probe, run.loss): run for run in runs}
+    theirs = baseline.clean_runs(engine, ours.probes)
     if any(_differ(broken[pair], correct[pair]) for pair in broken if pair[0] not in wrong):
         return []
     unlike = {pair[0] for pair in broken if _differ(theirs[pair], broken[pair])}
     return [name for name in names if name in wrong - unlike]
-
-
-def _clean(engine: Engine, probes: tuple[Probe, ...], baseline: Baseline) -> Mapping[Pair, Run]:
-    return {pair: clean.run for pair, clean in baseline.clean(engine, probes).items()}
-
-
-def _broken(experiment: Experiment, baseline: Baseline) -> list[Run]:
-    return baseline.broken(experiment.clean, experiment.broken, experiment.probes)
 
 
 def _differ(run: Run, other: Run) -> bool:
