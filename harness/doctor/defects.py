@@ -10,7 +10,7 @@ from harness.answer_key.outcome import KINKS
 from harness.core.message import Message
 from harness.core.report import SiteReport
 from harness.core.run import TraceStep
-from harness.doctor.likeness import Comparison, Observed
+from harness.doctor.matching import BreakMatcher, Observed
 from harness.doctor.roots import Root, extended, features_of, find_roots, name_of, place_of
 from harness.engines.engine import Engine, find_engine
 from harness.experiment.baseline import Baseline
@@ -65,13 +65,13 @@ def find_defects(
     sizes = {name: len(walks[name]) or _LOOP for name in bugs}
     roots = find_roots(sizes, right, features)
     called = _called(engine, judged, baseline)
-    comparison, listed = Comparison(observed, catalogue, baseline), set[str]()
+    matcher, listed = BreakMatcher(observed, catalogue, baseline), set[str]()
     defects = []
     for root in roots:
         rest = Root(root.feature, tuple(name for name in root.probes if name not in listed))
         if not rest.probes:
             continue
-        explanation = comparison.explain(rest)
+        explanation = matcher.explain(rest)
         whole = extended(rest, explanation.probes - listed, sizes)
         listed.update(whole.probes)
         defects.append(

@@ -50,8 +50,8 @@ class Observed:
     """Minigrad's."""
 
 
-class Comparison:
-    """Compares the breaks of a catalogue with what was observed on an engine."""
+class BreakMatcher:
+    """Finds the breaks of a catalogue that behave as was observed on an engine."""
 
     def __init__(self, observed: Observed, catalogue: Catalogue, baseline: Baseline) -> None:
         self._observed, self._catalogue = observed, catalogue

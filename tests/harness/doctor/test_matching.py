@@ -10,7 +10,7 @@ import pytest
 
 from harness.core.run import Failure, Run, pack
 from harness.doctor.defects import Defect, find_defects
-from harness.doctor.likeness import Comparison, Observed, same_result
+from harness.doctor.matching import BreakMatcher, Observed, same_result
 from harness.doctor.roots import Root
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
@@ -150,7 +150,7 @@ def explained(
     wrong = {(run.probe, run.loss): run for run in runs}
     wrong |= {pair: _shifted(run) for pair, run in correct.items() if pair[0] in others}
     observed = Observed(clean, PROBE_NAMES, {*alike, *others}, correct | wrong, correct)
-    explanation = Comparison(observed, few, bench).explain(root)
+    explanation = BreakMatcher(observed, few, bench).explain(root)
     return [page.id for page in explanation.pages]
 
 
