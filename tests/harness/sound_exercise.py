@@ -71,6 +71,18 @@ ANSWER = '''def two_leaves(a=[2.0, -1.0], b=[5.0, 3.0]):
     return a * b
 '''
 
+PRODUCT = """
+def leaf(lib, x):
+    return lib.tensor(x, requires_grad=True)
+
+
+def test_product(lib):
+    a, b = leaf(lib, 2.0), leaf(lib, 5.0)
+    (a * b).backward()
+    assert a.grad == 5.0
+"""
+"""A file of tests with one test of a product, which takes the engine as `lib`."""
+
 
 def exercise_with(*replacements: tuple[str, str]) -> str:
     """The sound exercise with things replaced, and the certainty that they were there."""

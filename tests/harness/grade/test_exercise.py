@@ -30,6 +30,7 @@ from tests.harness.bundled import CATALOGUE
 from tests.harness.command import harness
 from tests.harness.sound_exercise import (
     ANSWER,
+    PRODUCT,
     SOUND_EXERCISE,
     exercise_with,
     with_answer,
@@ -239,16 +240,7 @@ def test_a_leaf_of_the_largest_size_is_a_probe(tmp_path: Path) -> None:
     assert len(read_submission(tmp_path / "mine.py")) == 1
 
 
-SUITE = """
-def leaf(lib, x):
-    return lib.tensor(x, requires_grad=True)
-
-
-def test_product(lib):
-    a, b = leaf(lib, 2.0), leaf(lib, 5.0)
-    (a * b).backward()
-    assert a.grad == 5.0
-
+SUITE = f"""{PRODUCT}
 
 def test_square(lib):
     a = leaf(lib, 3.0)

@@ -14,6 +14,7 @@ from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
 from tests.harness.command import harness
 from tests.harness.grade.test_twins import ENGINE
+from tests.harness.sound_exercise import PRODUCT
 
 pytestmark = pytest.mark.usefixtures("without_oracles")
 
@@ -43,19 +44,10 @@ def test_difference_is_there(leaves):
     assert b.grad is not None
 """
 
-WITH_LIB = """
+WITH_LIB = f"""
 import minigrad
 
-
-def leaf(lib, x):
-    return lib.tensor(x, requires_grad=True)
-
-
-def test_product(lib):
-    a, b = leaf(lib, 2.0), leaf(lib, 5.0)
-    (a * b).backward()
-    assert a.grad == 5.0
-
+{PRODUCT}
 
 def test_that_imports():
     a = leaf(minigrad, 3.0)
