@@ -47,7 +47,7 @@ def run_page(
 
 
 def prepare_page(
-    page: Page, context: Context, variant: Page | None = None, probes: Sequence[str] = ()
+    page: Page, context: Context, variant: Page | None = None
 ) -> Experiment | TrainingExperiment:
     """Put the patch of a page into the engine; nothing is executed.
 
@@ -57,4 +57,4 @@ def prepare_page(
     catalogue, engine = context.catalogue, context.engine
     if isinstance(page.front, TrainingBreak):
         return prepare_training(page, catalogue, engine, variant=variant)
-    return prepare(page, catalogue, engine, variant=variant, probes=probes)
+    return prepare(page, catalogue, engine, variant=variant)

@@ -107,19 +107,18 @@ def agree(actual: NumericArray, expected: NumericArray, rounding: float | None =
     return actual.shape == expected.shape and not wrong_entries(actual, expected, rounding).any()
 
 
-def deviation(actual: NumericArray, expected: NumericArray, *, scale: float = 0.0) -> float:
-    """Return the largest difference relative to the largest entry of `expected`, or to `scale`.
+def deviation(actual: NumericArray, expected: NumericArray) -> float:
+    """Return the largest difference relative to the largest entry of `expected`.
 
-    The larger of the two is used; `scale` is for an `expected` that is zero up to rounding: the
-    size of the terms that cancelled. If both are 0, the result is 1 for any difference. Infinite if
-    the shapes differ or an entry is not finite; 0 for empty arrays.
+    If all of them are 0, the result is 1 for any difference. Infinite if the shapes differ or an
+    entry is not finite; 0 for empty arrays.
     """
     if actual.shape != expected.shape:
         return math.inf
     wide, reference = widened(actual), widened(expected)
     if not (np.isfinite(wide).all() and np.isfinite(reference).all()):
         return math.inf
-    size = max(scale, largest(reference)) or largest(wide)
+    size = largest(reference) or largest(wide)
     if not size:
         return 0.0
     # Divided first: the difference of two finite numbers may overflow.

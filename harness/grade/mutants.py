@@ -76,10 +76,6 @@ class Mutant:
             line=self.files.line,
         )
 
-    def sources_in(self, engine: Engine) -> dict[str, str]:
-        """Return all files of the engine with the break."""
-        return {**engine.sources, **self.files.texts}
-
 
 def mutants(pages: Iterable[Page], engine: Engine, cache: Cache) -> list[Mutant]:
     """Put each break into the engine's text, and compile it; nothing is executed."""

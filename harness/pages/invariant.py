@@ -49,14 +49,20 @@ class Invariant:
             for seed in SEEDS
         )
 
-    def on_log(self, name: str, log: Log, *, shared: bool = False) -> Probe:
+    def on_log(self, name: str, log: Log) -> Probe:
         """Return a test with this name, of the invariant of a page with a recipe."""
         call = f"import json\n    {self.function}(json.loads({json.dumps(log)!r}))"
         source = f"{self.source}\n\ndef _on_log():\n    {call}\n"
-        return self._test(name, "_on_log", source, shared=shared)
+        return self._test(name, "_on_log", source)
 
     def _test(
-        self, name: str, function: str, source: str, *, shared: bool, seed: int | None = None
+        self,
+        name: str,
+        function: str,
+        source: str,
+        *,
+        shared: bool = False,
+        seed: int | None = None,
     ) -> Probe:
         return Probe(
             name=name,

@@ -20,16 +20,12 @@ Tests = Mapping[str, int]
 
 
 class Reloads:
-    """Runs tests in forks of the zygote, or in fresh processes if there is none.
+    """Runs tests in forks of the zygote, or in fresh processes if there is none."""
 
-    Parameters
-    ----------
-    zygote : Zygote or None
-        It is ended if a test fails there without a break.
-    """
-
-    def __init__(self, config: pytest.Config, engine: Engine, zygote: Zygote | None) -> None:
-        self.config, self.engine, self.zygote = config, engine, zygote
+    def __init__(self, config: pytest.Config, engine: Engine) -> None:
+        self.config, self.engine = config, engine
+        self.zygote: Zygote | None = None
+        """It is ended if a test fails there without a break."""
         self._tests: Tests = {}
         self._limit = 0.0
         self._libraries: Sequence[str] | None = None

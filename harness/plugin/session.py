@@ -88,7 +88,7 @@ class BreaksSession:
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.passed: set[str] = set()
         self.report: SuiteReport | None = None
-        self.reloads = Reloads(config, self.engine, None)
+        self.reloads = Reloads(config, self.engine)
         self.unwritten: list[str] = []
         """The problems of result files that could not be written."""
         fix_hypothesis()

@@ -123,8 +123,12 @@ def _children() -> float:
 # ----- A fresh process -----
 
 
+def sources_of(mutant: Mutant, engine: Engine) -> dict[str, str]:
+    return {**engine.sources, **mutant.files.texts}
+
+
 def _fresh(suite: Suite, mutant: Mutant, engine: Engine) -> None:
-    run_reloaded(engine.root, mutant.sources_in(engine), suite.arguments, ROOT, limit=600)
+    run_reloaded(engine.root, sources_of(mutant, engine), suite.arguments, ROOT, limit=600)
 
 
 # ----- Fork and import -----
@@ -149,7 +153,7 @@ def _import_and_run(suite: Suite, mutant: Mutant, engine: Engine) -> NoReturn:
         for number in (0, 1, 2):
             os.dup2(nowhere, number)
         fix_hypothesis()
-        patched = _Patched(engine.root, mutant.sources_in(engine))
+        patched = _Patched(engine.root, sources_of(mutant, engine))
         os._exit(int(pytest.main([*suite.arguments, "-x", "--tb=no"], plugins=[patched])))
     os._exit(70)
 
