@@ -11,7 +11,7 @@ from harness.core.errors import BreaklabError
 from harness.core.finding import Finding, finding_from, finding_from_bug
 from harness.core.report import ClaimReport, Report, RunReport
 from harness.diagnostics import DIAGNOSTICS
-from harness.experiment.baseline import UNREPEATABLE, Baseline
+from harness.experiment.baseline import UNREPEATABLE
 from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import check_blocks
@@ -265,8 +265,8 @@ def _check_shared_probes(page: Page, context: Context, report: Report) -> Iterat
     shared, baseline = context.catalogue.shared_probes.items(), context.baseline
     probes = [probe for name, probe in shared if name not in page.expect[None]]
     if _check_shared_probes not in baseline.memo:
-        selective = Baseline(baseline.cache, (), baseline.limits, select=True)
-        baseline.memo[_check_shared_probes] = selective  # for all variants of a check
+        # For all variants of a check.
+        baseline.memo[_check_shared_probes] = baseline.bare(select=True)
     others = run_lab(prepare_bare(page, probes, context), baseline.memo[_check_shared_probes])
     allowed = {"dtype"} & {run.kind for run in report.runs}
     wrong = {

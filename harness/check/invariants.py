@@ -148,7 +148,7 @@ def _run(every: Sequence[Tests], context: Context) -> list[FalseAlarms]:
 
 def _selective(context: Context) -> Baseline:
     """Return a baseline that remembers nothing: another page's hang must not end these runs."""
-    return Baseline(context.baseline.cache, (), context.baseline.limits, select=True)
+    return context.baseline.bare(select=True)
 
 
 # ----- The broken engine -----

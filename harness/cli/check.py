@@ -134,14 +134,13 @@ def _compare(
 ) -> tuple[list[Report], list[Finding]]:
     """Compare what pages about minigrad state with what happens on another engine."""
     from harness.check.expectations import check_on_engine
-    from harness.experiment.baseline import Baseline
     from harness.experiment.comparison import compare_pages
     from harness.experiment.context import OpenContext
     from harness.report.findings import show_comparison
 
     reports: list[Report] = []
     findings: list[Finding] = []
-    baseline = Baseline(session.cache, diagnostics=())  # not needed for outcomes
+    baseline = session.baseline.bare()  # outcomes do not need diagnostics
     context = OpenContext(session.catalogue, session.engine, baseline)
     for page, report in zip(pages, session.each(compare_pages(pages, context)), strict=True):
         reports.append(report)

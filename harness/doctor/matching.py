@@ -55,7 +55,7 @@ class BreakMatcher:
 
     def __init__(self, observed: Observed, catalogue: Catalogue, baseline: Baseline) -> None:
         self._observed, self._catalogue = observed, catalogue
-        self._baseline = Baseline(baseline.cache, (), baseline.limits, select=True)
+        self._baseline = baseline.bare(select=True)
 
     def explain(self, root: Root) -> Explanation:
         """Return the breaks that explain most of the findings, those of the lowest level.

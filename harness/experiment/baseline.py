@@ -100,6 +100,10 @@ class Baseline:
         self._clean: dict[bytes, CleanRun] = {}
         self._called: dict[bytes, frozenset[str] | None] = {}
 
+    def bare(self, *, explain: bool = False, select: bool = False) -> Baseline:
+        """Return a new baseline without diagnostics, with the same cache and limits."""
+        return Baseline(self.cache, (), self.limits, explain, select)
+
     # ----- The clean engine -----
 
     def clean(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, CleanRun]:

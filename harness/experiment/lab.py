@@ -178,7 +178,7 @@ def misplacement(experiment: Experiment, baseline: Baseline) -> Message | None:
     """Return why the patch is not the change that the page describes; only its guards are run."""
     if not experiment.guards:
         return None
-    bare = Baseline(baseline.cache, (), baseline.limits)
+    bare = baseline.bare()
     bare.memo = baseline.memo
     return run_lab(replace(experiment, probes=()), bare).misplaced
 

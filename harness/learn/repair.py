@@ -110,8 +110,7 @@ def damage(page: Page, context: Context) -> Damage:
     """
     _require_probes(page)
     experiment = prepare(page, context.catalogue, context.engine)
-    bare = Baseline(context.baseline.cache, (), context.baseline.limits)
-    report = run_lab(experiment, bare)
+    report = run_lab(experiment, context.baseline.bare())
     by_name = {probe.name: probe for probe in experiment.probes}
     found = next(_wrong_runs(report.runs), None)
     if found is None:
@@ -297,5 +296,5 @@ def _first_seen(
 ) -> Message | None:
     """Return the step of the backward pass after which something is wrong, if there is one."""
     chosen = replace(experiment, probes=(probe,))
-    report = run_lab(chosen, Baseline(baseline.cache, (), baseline.limits, explain=True))
+    report = run_lab(chosen, baseline.bare(explain=True))
     return next(run.first_divergence for run in report.runs if run.loss == loss)

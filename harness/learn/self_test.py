@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.core.report import QuestionReport
-from harness.experiment.baseline import Baseline
 from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import prepare
@@ -45,7 +44,7 @@ class Item:
 
     def answer(self, context: Context) -> QuestionReport:
         """Run the probe on the broken engine, and return the observed answer."""
-        baseline = Baseline(context.baseline.cache, diagnostics=())
+        baseline = context.baseline.bare()
         names = [self.probe.name]
         experiment = prepare(self.page, context.catalogue, context.engine, probes=names)
         report = run_lab(replace(experiment, questions=(self.question,)), baseline)
