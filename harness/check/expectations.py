@@ -10,6 +10,7 @@ from harness.check.runner import run_page
 from harness.core.errors import BreaklabError
 from harness.core.finding import Finding, finding_from, finding_from_bug
 from harness.core.report import ClaimReport, Report, RunReport
+from harness.core.vocabulary import some
 from harness.diagnostics import DIAGNOSTICS
 from harness.experiment.baseline import UNREPEATABLE
 from harness.experiment.context import Context
@@ -276,17 +277,12 @@ def _check_shared_probes(page: Page, context: Context, report: Report) -> Iterat
     }
     if wrong:
         (first, run), *more = wrong.items()
-        also = f", and also {_listed([name for name, _ in more])}" if more else ""
+        names = some([f"`{name}`" for name, _ in more], MOST_NAMES)
+        also = f", and also {names}" if more else ""
         problem = f"differs on the shared probe `{first}`{also}: {run.outcome} ({run.evidence})"
         remedy = "correct the patch; or, if an equally correct engine may differ there, explain "
         remedy += f"why, and write {_entry(None, first, [run])}"
         yield Finding(page.path, page.line_of("expect"), problem, remedy)
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return the first names, and the number of the others."""
-    first, rest = names[:MOST_NAMES], len(names) - MOST_NAMES
-    return ", ".join(f"`{name}`" for name in first) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _check_alarms(page: Page, reports: Sequence[Report]) -> Iterator[Finding]:

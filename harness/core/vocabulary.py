@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 from unicodedata import category
 
@@ -63,6 +63,12 @@ def visible(text: str, escape: Callable[[str], str] = _escape) -> str:
         return character if is_visible else escape(character)
 
     return _NOT_ASCII.sub(shown, text)
+
+
+def some(names: Sequence[str], most: int, between: str = ", ") -> str:
+    """Return the first few names, and the number of the others: `a, b and 7 more`."""
+    rest = len(names) - most
+    return between.join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def shortened(text: str, most: int) -> str:

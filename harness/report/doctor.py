@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from harness.core.vocabulary import shortened
+from harness.core.vocabulary import shortened, some
 from harness.doctor.defects import Defect
 from harness.doctor.diagnosis import UNJUDGED, Application, Diagnosis
 from harness.engines.adapter.unsupported import LIBRARY_SPECIFIC
@@ -170,4 +170,4 @@ def _places(application: Application) -> str:
         f"{scope or 'the module'} ({file}:{lines})"
         for file, scope, lines in places(application.sites)
     ]
-    return "; ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
+    return some(listed, 3, "; ")

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.core.vocabulary import shortened
+from harness.core.vocabulary import shortened, some
 from harness.matrix.records import BreakRow, Cover, Difference, FrontierStep, Matrix
 from harness.report.terminal import MOST_OF_A_REASON, STYLES, counted
 
@@ -179,7 +179,9 @@ def _sign(row: BreakRow) -> tuple[str, str]:
 
 def _show_details(console: Console, row: BreakRow) -> None:
     for name, probes in row.caught_by.items():
-        _item(console, Text(f"{name} with {_some_of(probes)}: {row.messages[name]}"), indent=4)
+        _item(
+            console, Text(f"{name} with {some(probes, MOST_NAMES)}: {row.messages[name]}"), indent=4
+        )
     for name, reason in row.declined.items():
         _item(console, Text(f"{name} declined: {shortened(reason, MOST_OF_A_REASON)}"), indent=4)
     if witness := row.witness:
@@ -191,11 +193,6 @@ def _show_details(console: Console, row: BreakRow) -> None:
         elements = counted(witness.elements, "element")
         least = f"{witness.probe} ({elements}) and {witness.diagnostic}{margin}"
         _item(console, Text(f"smallest that shows it: {least}", "cyan"), indent=4)
-
-
-def _some_of(names: Sequence[str]) -> str:
-    rest = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 # ----- What follows --------------------------------------------------------------------------

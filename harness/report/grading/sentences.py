@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.core.vocabulary import Stage, shortened, visible
+from harness.core.vocabulary import Stage, shortened, some, visible
 from harness.grade.feedback import Grade, ShownBreak
 
 MOST_OF_A_NAME = 60
@@ -50,9 +50,7 @@ def reached_by(shown: ShownBreak) -> str:
 
 def named(ids: Sequence[str]) -> str:
     """Return the first test of several and how many more there are: `test_mul and 2 more`."""
-    if not ids:
-        return "a test"
-    return name_of(ids[0]) + (f" and {len(ids) - 1} more" if len(ids) > 1 else "")
+    return some(list(map(name_of, ids)), 1) or "a test"
 
 
 def name_of(node: str) -> str:
@@ -66,9 +64,7 @@ def name_of(node: str) -> str:
 
 def names_of(nodes: Sequence[str]) -> str:
     """Return the names of several tests; of many, the first ones: `test_a, test_b and 7 more`."""
-    names = ", ".join(map(name_of, nodes[:MOST_TESTS]))
-    rest = len(nodes) - MOST_TESTS
-    return f"{names} and {rest} more" if rest > 0 else names
+    return some(list(map(name_of, nodes)), MOST_TESTS)
 
 
 def refusals(grade: Grade) -> Iterator[str]:
