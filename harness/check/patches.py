@@ -8,7 +8,6 @@ import hashlib
 import math
 import re
 import sys
-import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -25,6 +24,7 @@ from harness.experiment.patching import put
 from harness.pages.catalogue import nearest
 from harness.pages.front_matter import ProbedFront
 from harness.pages.page import Fence, Page
+from harness.patch.side import quiet_parse
 from harness.runs.cache import Kind, key_of
 
 _TYPES = (str, bytes, list, tuple, dict, set, int, float, complex, slice, Exception)
@@ -58,7 +58,7 @@ class _Names:
         self.bound: set[str] = set()
         """Names that are assigned, defined, imported or arguments, and attributes that are set."""
         for text in sources.values():
-            for node in ast.walk(_parse(text)):
+            for node in ast.walk(quiet_parse(text)):
                 self._add(node)
 
     def _add(self, node: ast.AST) -> None:
@@ -73,12 +73,6 @@ class _Names:
                     self.bound |= set(dir(sys.modules[name]))
             case ast.ExceptHandler(name=str(name)):
                 self.bound.add(name)
-
-
-def _parse(text: str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about "\d" in a string
-        return ast.parse(text)
 
 
 def _blocks(page: Page, engine: Engine) -> list[Fence]:
