@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-import breaks as bundled
 from harness.core.errors import BreaklabError, DoesNotApply, UsageError
 from harness.core.message import message
 from harness.core.report import EngineReport, Report, RunReport
@@ -29,7 +28,7 @@ from harness.matrix.cached import (
 )
 from harness.matrix.committed import committed_file, read_committed
 from harness.matrix.evaluation import Evaluation, Size
-from harness.pages.catalogue import Catalogue, nearest
+from harness.pages.catalogue import BUNDLED, Catalogue, nearest
 from harness.pages.front_matter import Break, Control, TrainingBreak, Variant
 from harness.pages.page import Page
 from harness.pages.probe import Probe
@@ -171,7 +170,7 @@ def _is_tried(page: Page, engine: Engine) -> bool:
     return engine.foreign or not page.is_about_another(engine.name)
 
 
-def plan_matrix(choice: Choice, cache: Cache | None = None) -> Plan:
+def plan_matrix(choice: Choice, cache: Cache) -> Plan:
     """Put every page's patch into the engine, unless its evaluation is cached; nothing is executed.
 
     Raises PageError for the first page that cannot be used.
@@ -238,10 +237,10 @@ def _select(
 class _Planner:
     """Makes the entries of one plan."""
 
-    def __init__(self, choice: Choice, cache: Cache | None) -> None:
+    def __init__(self, choice: Choice, cache: Cache) -> None:
         self.choice, self.cache = choice, cache
         self.catalogue, self.engine, self.variant = choice.catalogue, choice.engine, choice.variant
-        self.common = cached_common(cache, choice.shared_key) if cache else []
+        self.common = cached_common(cache, choice.shared_key)
         self.homes = {
             name: _root(probe.path, choice.catalogue.roots)
             for name, probe in choice.catalogue.shared_probes.items()
@@ -249,14 +248,12 @@ class _Planner:
 
     def entries(self, pages: Iterable[Page]) -> tuple[Entry, ...]:
         keys = {page.id: (page, self.choice.key(page)) for page in pages}
-        cached: dict[bytes, Evaluation] = {}
-        if self.cache:
-            cached = cached_evaluations(self.cache, (key for _, key in keys.values()), self.common)
+        cached = cached_evaluations(self.cache, (key for _, key in keys.values()), self.common)
         return tuple(self._entry(page, key, cached.get(key)) for page, key in keys.values())
 
     def _entry(self, page: Page, key: bytes, cached: Evaluation | None) -> Entry:
         root = _root(page.path, self.catalogue.roots)
-        at_home = {root, Path(bundled.__file__).parent}
+        at_home = {root, BUNDLED}
         foreign = frozenset(name for name, home in self.homes.items() if home not in at_home)
         return Entry(page, root, key, cached or self._work(page), foreign)
 

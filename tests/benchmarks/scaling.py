@@ -172,7 +172,7 @@ def measure(breaks: int, probes: int) -> dict[str, float]:
         assert len(pages) == breaks + 3
         assert len(catalogue.shared_probes) == probes
         clock.lap("read")
-        plan = plan_matrix(choose(catalogue, engine()))
+        plan = plan_matrix(choose(catalogue, engine()), Cache(None))
         clock.lap("plan")
         trials = evaluate_all(plan, bench, processes=1)
         clock.lap("try")

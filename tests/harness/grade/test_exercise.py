@@ -24,7 +24,7 @@ from harness.grade.submission import LARGEST_LEAF, check_soundness, read_submiss
 from harness.grade.suite_file import is_suite_file
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import Page, read_page
-from harness.runs.cache import open_cache
+from harness.runs.cache import Cache, open_cache
 from harness.sandbox.limits import Limits
 from tests.harness.bundled import CATALOGUE
 from tests.harness.command import harness
@@ -706,7 +706,7 @@ def test_the_json_has_the_suite_and_the_verdict(tmp_path: Path) -> None:
 def test_the_matrix_and_the_list_know_exercises_apart() -> None:
     from harness.matrix.plan import choose, plan_matrix
 
-    plan = plan_matrix(choose(CATALOGUE, ENGINE, ids=["skip-unbroadcast"]))
+    plan = plan_matrix(choose(CATALOGUE, ENGINE, ids=["skip-unbroadcast"]), Cache(None))
     assert "exercise" not in {entry.page.front.kind for entry in plan.entries}
     listed = harness("list").stdout
     assert listed.index("\nexercise") < listed.index("only-trees")

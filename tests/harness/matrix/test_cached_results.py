@@ -137,7 +137,7 @@ def test_what_another_day_may_bring_otherwise_is_not_kept(
 
 
 def test_a_row_that_cannot_be_decoded_is_a_miss(catalogue: Catalogue, store: Cache) -> None:
-    plan = plan_matrix(choose(catalogue, tiny_engine(ENGINE)))
+    plan = plan_matrix(choose(catalogue, tiny_engine(ENGINE)), Cache(None))
     store._database.write({entry.key: b"garbage" for entry in plan.entries})
     assert matrix(catalogue, store) == matrix(catalogue, Cache(None))
 

@@ -15,7 +15,7 @@ from harness.matrix.plan import Plan, choose, plan_matrix
 from harness.matrix.records import Matrix
 from harness.matrix.verdict import judge_matrix
 from harness.pages.catalogue import Catalogue
-from harness.runs.cache import open_cache
+from harness.runs.cache import Cache, open_cache
 from tests.harness.tiny import TINY, tiny_engine
 
 ENGINE = f"{TINY}\n\ndef unused():\n    return 1\n"
@@ -61,7 +61,9 @@ def write_pages(
 
 def plan(catalogue: Catalogue, engine: str = ENGINE, **selection: Any) -> Plan:
     """A plan for the pages as they are now on the disk."""
-    return plan_matrix(choose(Catalogue(catalogue.roots), tiny_engine(engine), **selection))
+    return plan_matrix(
+        choose(Catalogue(catalogue.roots), tiny_engine(engine), **selection), Cache(None)
+    )
 
 
 def run(
