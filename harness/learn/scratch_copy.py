@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import tokenize
-import tomllib
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,11 +20,12 @@ from pathlib import Path
 
 import msgspec
 
-from harness.core import read_text, require_utf8
+from harness.core import require_utf8
 from harness.core.errors import PageError, UsageError
 from harness.core.message import message
 from harness.engines.engine import Engine, read_source
 from harness.engines.location import RESERVED
+from harness.pages.page import read_toml
 from harness.pages.probe import not_python, parse_python
 
 INFO = "fix.toml"
@@ -126,13 +126,9 @@ def open_copy(folder: Path) -> ScratchCopy:
     path = folder / INFO
     if not os.path.lexists(path):
         raise UsageError(message("{folder} has no scratch copy", folder=folder), MAKE_ONE)
-    text = read_text(path)
-    try:
-        return ScratchCopy(folder, msgspec.convert(tomllib.loads(text), Origin))
-    except (ValueError, RecursionError) as error:
-        problem = message("it does not say what the copy was made from: {error}", error=error)
-        remedy = "move the folder away, and run `harness fix ID` again"
-        raise PageError(str(path), 1, problem, remedy) from None
+    problem = "it does not say what the copy was made from"
+    remedy = "move the folder away, and run `harness fix ID` again"
+    return ScratchCopy(folder, read_toml(path, Origin, problem, remedy))
 
 
 def require_place(folder: Path, page: str, *, again: bool) -> None:

@@ -8,17 +8,16 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from harness.core import read_text
-from harness.core.errors import EnvironmentProblem, PageError
+from harness.core.errors import EnvironmentProblem
 from harness.core.message import message
 from harness.core.vocabulary import Outcome
 from harness.matrix.records import BreakRow, Difference
+from harness.pages.page import read_toml
 
 LARGEST = 16 * 1024 * 1024
 """The largest committed matrix, in bytes."""
@@ -59,19 +58,11 @@ def read_committed(file: Path) -> dict[str, Committed] | None:
     """
     if not os.path.lexists(file):
         return None
-    text = read_text(file, LARGEST)
-    try:
-        return msgspec.convert(tomllib.loads(text), dict[str, Committed])
-    except (ValueError, RecursionError) as error:
-        remedy = message(
-            "restore it from version control, or delete it and run `{accept}`", accept=ACCEPT
-        )
-        raise PageError(
-            str(file),
-            1,
-            message("cannot be read as a committed matrix: {error}", error=error),
-            remedy,
-        ) from None
+    problem = "cannot be read as a committed matrix"
+    remedy = message(
+        "restore it from version control, or delete it and run `{accept}`", accept=ACCEPT
+    )
+    return read_toml(file, dict[str, Committed], problem, remedy, LARGEST)
 
 
 def write_committed(file: Path, rows: Mapping[str, Committed]) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from harness.core import read_text
+from harness.core import LARGEST, read_text
 from harness.core.errors import PageError, Sentence, UsageError, as_message
 from harness.core.message import message
 from harness.core.vocabulary import Loss, Outcome
@@ -250,10 +250,15 @@ def read_title(body: str, path: str, line: int) -> str:
     return title.group(1).rstrip().replace("`", "")
 
 
-def read_toml(path: Path, kind: type[_Table], problem: str, remedy: str) -> _Table:
-    """Read a TOML file. Raises PageError, with the line and this problem, if it is not a `kind`."""
+def read_toml(
+    path: Path, kind: type[_Table], problem: str, remedy: Sentence, most: int = LARGEST
+) -> _Table:
+    """Read a TOML file of at most `most` bytes.
+
+    Raises PageError, with the line and this problem, if it is not a `kind`.
+    """
     try:
-        return msgspec.toml.decode(read_text(path), type=kind)
+        return msgspec.toml.decode(read_text(path, most), type=kind)
     except (ValueError, RecursionError) as error:
         line = line_of_error(error)
         raise PageError(
