@@ -84,23 +84,21 @@ PATIENCE = 10.0
 """Seconds that the tests may take on a break, besides twenty times their time without one."""
 
 
-class Runner:
-    """A runner, seen from pytest's process."""
+class Server:
+    """A fork that serves pytest's process, seen from there."""
 
-    def __init__(self, items: Sequence[pytest.Item], code: Code, called: Collection[Any]) -> None:
-        """Fork it; `called` are the code objects that ran before."""
+    def __init__(self, serve: Callable[[Connection], None]) -> None:
+        """Fork it; `serve` answers requests until the connection is closed."""
         self.connection, other = Pipe()
         self.pid = os.fork()
         if self.pid == 0:
             self.connection.close()
-            _serve(_Server(items, code, called), other)
+            with contextlib.suppress(BaseException):
+                die_with_parent()
+                signal.signal(signal.SIGINT, signal.SIG_IGN)  # pytest's process ends this one
+                serve(other)
+            os._exit(0)
         other.close()
-
-    def start(
-        self, reach: Mapping[int, Reach], collected: frozenset[int], modules: Sequence[str]
-    ) -> None:
-        """Tell it what the tests reach without a break, and which libraries they import."""
-        self.connection.send(_Tests(reach, collected, modules))
 
     def end(self) -> None:
         """End it."""
@@ -108,6 +106,20 @@ class Runner:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
+
+
+class Runner(Server):
+    """A runner, seen from pytest's process."""
+
+    def __init__(self, items: Sequence[pytest.Item], code: Code, called: Collection[Any]) -> None:
+        """Fork it; `called` are the code objects that ran before."""
+        super().__init__(partial(_serve, _State(items, code, called)))
+
+    def start(
+        self, reach: Mapping[int, Reach], collected: frozenset[int], modules: Sequence[str]
+    ) -> None:
+        """Tell it what the tests reach without a break, and which libraries they import."""
+        self.connection.send(_Tests(reach, collected, modules))
 
 
 def run_all(
@@ -141,7 +153,7 @@ def run_all(
 
 
 @dataclass
-class _Server:
+class _State:
     items: Sequence[pytest.Item]
     code: Code
     called: Collection[Any]
@@ -149,44 +161,44 @@ class _Server:
     functions: Functions | None = None
 
 
-def _serve(server: _Server, connection: Connection) -> NoReturn:
-    """Answer requests until the connection is closed."""
-    with contextlib.suppress(BaseException):
-        die_with_parent()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # pytest's process ends this one
-        server.functions = server.code.functions(server.called)
-        gc.freeze()  # otherwise a collection in a fork would copy every page
-        while True:
-            request = connection.recv()
-            if isinstance(request, _Tests):
-                server.tests = request
-                for name in request.modules:
-                    with contextlib.suppress(BaseException):
-                        importlib.import_module(name)
-                warm_hypothesis()
-                gc.freeze()
-            else:
-                connection.send(_answer(server, request))
-    os._exit(0)
+def _serve(state: _State, connection: Connection) -> NoReturn:
+    state.functions = state.code.functions(state.called)
+    gc.freeze()  # otherwise a collection in a fork would copy every page
+    while True:
+        request = connection.recv()
+        if isinstance(request, _Tests):
+            state.tests = request
+            import_all(request.modules)
+            warm_hypothesis()
+            gc.freeze()
+        else:
+            connection.send(_answer(state, request))
 
 
-def _answer(server: _Server, request: Request) -> Outcome:
+def import_all(modules: Sequence[str]) -> None:
+    """Import modules; those that fail are left out."""
+    for name in modules:
+        with contextlib.suppress(BaseException):
+            importlib.import_module(name)
+
+
+def _answer(state: _State, request: Request) -> Outcome:
     """Run the tests that reach the change, in a fork; without such a test, nothing is run."""
-    assert server.functions is not None
-    pairs = server.functions.plan(request.mutant.codes)
-    changed = None if pairs is None else server.code.changed(pairs)
-    if pairs is None or changed is None or changed & server.tests.collected:
+    assert state.functions is not None
+    pairs = state.functions.plan(request.mutant.codes)
+    changed = None if pairs is None else state.code.changed(pairs)
+    if pairs is None or changed is None or changed & state.tests.collected:
         return Outcome(reload=True)
     reached = [
         index
-        for index, reach in server.tests.reach.items()
+        for index, reach in state.tests.reach.items()
         if (reach.numbers is None or changed & reach.numbers)
         and (request.only is None or index in request.only)
     ]
     if not reached:
         return Outcome()
-    limit = PATIENCE + 20 * sum(reach.seconds for reach in server.tests.reach.values())
-    return outcome_in_fork(partial(_run, server, request, pairs, reached), limit)
+    limit = PATIENCE + 20 * sum(reach.seconds for reach in state.tests.reach.values())
+    return outcome_in_fork(partial(_run, state, request, pairs, reached), limit)
 
 
 def outcome_in_fork(work: Callable[[], Outcome], limit: float) -> Outcome:
@@ -215,23 +227,19 @@ def _pickled(work: Callable[[], Outcome]) -> bytes:
     return pickle.dumps(outcome)
 
 
-def _run(
-    server: _Server, request: Request, pairs: Sequence[Pair], reached: Sequence[int]
-) -> Outcome:
+def _run(state: _State, request: Request, pairs: Sequence[Pair], reached: Sequence[int]) -> Outcome:
     """Run the tests on the break."""
-    return Outcome(reached, _failed(server, request, pairs, reached))
+    return Outcome(reached, _failed(state, request, pairs, reached))
 
 
 def _failed(
-    server: _Server, request: Request, pairs: Sequence[Pair], reached: Sequence[int]
+    state: _State, request: Request, pairs: Sequence[Pair], reached: Sequence[int]
 ) -> list[int]:
     """Swap the code, run the tests, and return those that fail."""
-    assert server.functions is not None
-    find_in_memory(server.code.root, {**server.code.sources, **request.mutant.files.texts})
-    server.functions.swap(pairs)
+    assert state.functions is not None
+    find_in_memory(state.code.root, {**state.code.sources, **request.mutant.files.texts})
+    state.functions.swap(pairs)
     rank = {index: position for position, index in enumerate(request.first)}
-    order = sorted(
-        reached, key=lambda i: (rank.get(i, len(rank)), server.tests.reach[i].seconds, i)
-    )
-    be_silent(server.items[0].config)
-    return list(failing(server.items, order, stop=request.stop))
+    order = sorted(reached, key=lambda i: (rank.get(i, len(rank)), state.tests.reach[i].seconds, i))
+    be_silent(state.items[0].config)
+    return list(failing(state.items, order, stop=request.stop))

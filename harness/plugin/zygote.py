@@ -6,17 +6,12 @@ engine and runs them, with the user's options, plugins and `conftest.py`, which 
 
 from __future__ import annotations
 
-import contextlib
 import gc
-import importlib
 import marshal
-import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import NoReturn
 
@@ -27,8 +22,7 @@ from harness.grade.calls import CALLS
 from harness.grade.code import Code
 from harness.grade.mutants import PatchedFiles
 from harness.grade.running import be_silent, failing, warm_hypothesis
-from harness.plugin.runners import Outcome, outcome_in_fork
-from harness.sandbox.supervision import die_with_parent
+from harness.plugin.runners import Outcome, Server, import_all, outcome_in_fork
 
 UNCOLLECTED = "the tests cannot be collected"
 """The problem of a break on which pytest does not find the tests."""
@@ -47,17 +41,12 @@ class Reload:
     """The time limit."""
 
 
-class Zygote:
+class Zygote(Server):
     """A zygote, seen from pytest's process."""
 
     def __init__(self, session: pytest.Session, code: Code) -> None:
         """Fork it."""
-        self.connection, other = Pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            self.connection.close()
-            _serve(session, code, other)
-        other.close()
+        super().__init__(partial(_serve, session, code))
 
     def prepare(self, libraries: Sequence[str]) -> bool:
         """Import libraries, once for all breaks; return whether the zygote can be used."""
@@ -68,13 +57,6 @@ class Zygote:
         outcome = self._request(reload)
         assert isinstance(outcome, Outcome)
         return outcome
-
-    def end(self) -> None:
-        """End it."""
-        self.connection.close()
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
 
     def _request(self, request: Sequence[str] | Reload) -> bool | Outcome:
         try:
@@ -95,28 +77,21 @@ def imports_engine(code: Code) -> bool:
 
 
 def _serve(session: pytest.Session, code: Code, connection: Connection) -> NoReturn:
-    """Answer requests until the connection is closed."""
-    with contextlib.suppress(BaseException):
-        die_with_parent()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # pytest's process ends this one
-        CALLS.stop()
-        while True:
-            request = connection.recv()
-            if isinstance(request, Reload):
-                work = partial(_run, session, code, request)
-                connection.send(outcome_in_fork(work, request.seconds))
-            else:
-                connection.send(_prepare(session, code, request))
-    os._exit(0)
+    CALLS.stop()
+    while True:
+        request = connection.recv()
+        if isinstance(request, Reload):
+            work = partial(_run, session, code, request)
+            connection.send(outcome_in_fork(work, request.seconds))
+        else:
+            connection.send(_prepare(session, code, request))
 
 
 def _prepare(session: pytest.Session, code: Code, libraries: Sequence[str]) -> bool:
     be_silent(session.config)
     for name in ("breaklab-session", "breaklab-recording"):
         session.config.pluginmanager.unregister(name=name)
-    for name in libraries:
-        with contextlib.suppress(BaseException):
-            importlib.import_module(name)
+    import_all(libraries)
     warm_hypothesis()
     gc.freeze()  # otherwise a collection in a fork would copy every page
     return not imports_engine(code)
