@@ -53,12 +53,13 @@ def run_lab(
     runs = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
     if experiment.rewritten:
         runs = [msgspec.structs.replace(run, reached=[0]) for run in runs]
+    broken = {(run.probe, run.loss): run for run in runs}
     judgements = _judge_all(experiment, runs, clean)
     known = {
         "path": _path(runs),
         "in_place": _run_in_place(experiment, baseline, clean),
-        "questions": _questions(experiment, runs, clean, judgements),
-        "blind_to": _blind_to(experiment, runs, clean, judgements),
+        "questions": _questions(experiment, broken, clean, judgements),
+        "blind_to": _blind_to(experiment, broken, clean, judgements),
         **experiment.page.advice,
     }
     if announce and not experiment.guards:
@@ -246,11 +247,11 @@ def _run_in_place(
         InPlaceRun(
             run.probe,
             run.loss,
-            judgements[run.probe, run.loss].outcome,
-            judgements[run.probe, run.loss].evidence,
+            judgement.outcome,
+            judgement.evidence,
             run.repeatable,
         )
-        for run in runs
+        for run, judgement in zip(runs, judgements.values(), strict=True)
     ]
 
 
@@ -341,7 +342,7 @@ def _path(runs: Sequence[Run]) -> Literal["swapped", "reloaded"] | None:
 
 def _questions(
     experiment: Experiment,
-    runs: Sequence[Run],
+    broken: Mapping[Pair, Run],
     clean: Mapping[Pair, Run],
     judgements: Mapping[Pair, Judgement],
 ) -> list[QuestionReport]:
@@ -349,19 +350,17 @@ def _questions(
         return []
     from harness.experiment.questions import answer_question  # only for pages that ask
 
-    broken = {(run.probe, run.loss): run for run in runs}
     outcomes = {pair: judgement.outcome for pair, judgement in judgements.items()}
     return [answer_question(question, broken, clean, outcomes) for question in experiment.questions]
 
 
 def _blind_to(
     experiment: Experiment,
-    runs: Sequence[Run],
+    broken: Mapping[Pair, Run],
     clean: Mapping[Pair, Run],
     judgements: Mapping[Pair, Judgement],
 ) -> list[str]:
     """Return the probes that are silently wrong and satisfy the page's assertion."""
-    broken = {(run.probe, run.loss): run for run in runs}
     silent = [p for p, judgement in judgements.items() if judgement.outcome == "silent-corruption"]
     assertion = experiment.page.advice.get("invariant", "")
     return blind_probes(assertion, broken, clean, silent) if assertion else []

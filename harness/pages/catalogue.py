@@ -140,7 +140,7 @@ class Catalogue:
 
     def is_bundled(self, page: Page) -> bool:
         """Whether the page is one of the bundled ones, not an instructor's own."""
-        return Path(page.path).is_relative_to(_package_folder("breaks"))
+        return Path(page.path).is_relative_to(BUNDLED)
 
     def path(self, page_id: str, what: str = "page") -> Path:
         """The file of that id. Raises UsageError, with the nearest ids, if there is none."""

@@ -6,7 +6,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.core.vocabulary import visible
+from harness.core.vocabulary import some, visible
 from harness.grade.feedback import Grade, ShownBreak
 from harness.grade.scoring import Score
 from harness.report.grading.sentences import names_of, reached_by, refusals, sentence
@@ -92,9 +92,8 @@ def _named(grade: Grade, verbose: int, option: str) -> Iterator[str]:
     yield from _survivors(breaks, verbose, option)
     missed = [f"{shown.break_}" for shown in breaks if shown.fate == "not-reached"]
     if missed:
-        listed = missed if verbose > 0 else missed[:FEW]
-        more = f" and {len(missed) - len(listed)} more" if len(missed) > len(listed) else ""
-        yield f"Not reached by any test ({len(missed)}): {', '.join(listed)}{more}"
+        listed = some(missed, len(missed) if verbose > 0 else FEW)
+        yield f"Not reached by any test ({len(missed)}): {listed}"
     if absent := fates["does-not-apply"]:
         yield f"No site in this engine: {absent}"
     if reloaded := sum(shown.path == "reloaded" for shown in breaks):

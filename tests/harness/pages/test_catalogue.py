@@ -1,6 +1,7 @@
 """The catalogue: lookups, and the errors for names that do not exist."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -175,3 +176,14 @@ def test_no_module_of_the_harness_names_a_page() -> None:
     pattern = re.compile(rf"[`\"'/](?:{'|'.join(map(re.escape, sorted(ids)))})[`\"'.]")
     for file in Path(harness.__file__).parent.rglob("*.py"):
         assert not pattern.findall(file.read_text(encoding="utf-8")), file
+
+
+def test_bundled_pages_are_those_beside_the_harness(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = CATALOGUE.page("skip-unbroadcast")
+    (tmp_path / "breaks").mkdir()
+    (tmp_path / "breaks" / "__init__.py").touch()
+    monkeypatch.delitem(sys.modules, "breaks", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert CATALOGUE.is_bundled(page)
