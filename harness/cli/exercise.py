@@ -127,10 +127,8 @@ def _show_hint(session: Session, task: Page) -> int:
 
 
 def _show_answer(session: Session, task: Page) -> int:
-    from harness.report.terminal import show_section
+    from harness.report.terminal import show_section_like
 
     for heading in ("Answer", "Lesson"):
-        title, text = session.translated(task).section_like(heading, task)
-        if text:
-            show_section(session.console, title, text)
+        show_section_like(session.console, heading, session.translated(task), task)
     return 0

@@ -14,7 +14,7 @@ from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.full import show_runs
 from harness.report.language import Language
-from harness.report.terminal import Screen, show_section
+from harness.report.terminal import Screen, show_section_like
 
 
 def show_opening(console: Screen, page: Page, original: Page, *, suite: bool) -> None:
@@ -22,7 +22,7 @@ def show_opening(console: Screen, page: Page, original: Page, *, suite: bool) ->
     line = console.say("{page}, an exercise", page=page.id)
     console.print(Text.assemble((page.title, "bold"), f"\n{line}\n"))
     if suite:
-        _show_section(console, "The suite", page, original)
+        show_section_like(console, "The suite", page, original)
 
 
 def show_exercise(
@@ -45,7 +45,7 @@ def show_exercise(
         return
     _show_suite(console, report)
     for heading in ("The break", "Your task", *(["Hints"] if hints else [])):
-        _show_section(console, heading, page, original)
+        show_section_like(console, heading, page, original)
     _show_next_steps(console, report)
 
 
@@ -59,12 +59,6 @@ def _show_next_steps(console: Screen, report: ExerciseReport) -> None:
     if not report.agrees:
         line = say("The results of the suite differ from what the page says.")
         console.print(Text(f"\n{line}", "bold red"))
-
-
-def _show_section(console: Screen, heading: str, page: Page, original: Page) -> None:
-    title, text = page.section_like(heading, original)
-    if text:
-        show_section(console, title, text)
 
 
 def _show_suite(console: Screen, report: ExerciseReport) -> None:
@@ -131,7 +125,7 @@ def _show_submission(console: Screen, report: ExerciseReport, probes: Sequence[P
 def _show_end(console: Screen, report: ExerciseReport, page: Page, original: Page) -> None:
     """Print the lesson, and the command that shows our answer."""
     console.print()
-    _show_section(console, "Lesson", page, original)
+    show_section_like(console, "Lesson", page, original)
     command = f"harness show {report.exercise} --answer"
     console.print(console.say("{command} shows our answer", command=command), style="dim")
 

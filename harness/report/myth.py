@@ -6,7 +6,7 @@ from rich.text import Text
 
 from harness.experiment.myth import MythReport
 from harness.pages.page import Page
-from harness.report.terminal import Screen, show_code, show_section
+from harness.report.terminal import Screen, show_code, show_section_like
 
 STYLES = {"-": "red", "+": "green", " ": ""}
 
@@ -15,7 +15,7 @@ def show_claim(console: Screen, page: Page, original: Page) -> None:
     """Print the title and the claim of a myth, in any language."""
     line = console.say("{page}, a myth", page=page.id)
     console.print(Text.assemble((page.title, "bold"), f"\n{line}\n"))
-    _show_section(console, "The claim", page, original)
+    show_section_like(console, "The claim", page, original)
 
 
 def show_myth(console: Screen, report: MythReport, *, page: Page, original: Page) -> None:
@@ -24,7 +24,7 @@ def show_myth(console: Screen, report: MythReport, *, page: Page, original: Page
     show_code(console, report.program, "python", indent=2)
     _show_printed(console, report)
     for heading in ("What happens", "When it would be true", "Lesson"):
-        _show_section(console, heading, page, original)
+        show_section_like(console, heading, page, original)
 
 
 def _show_printed(console: Screen, report: MythReport) -> None:
@@ -55,9 +55,3 @@ def _show_rows(console: Screen, rows: list[str]) -> None:
     for row in rows:
         console.print(Text(f"  {row}"), soft_wrap=True)
     console.print()
-
-
-def _show_section(console: Screen, heading: str, page: Page, original: Page) -> None:
-    title, text = page.section_like(heading, original)
-    if text:
-        show_section(console, title, text)

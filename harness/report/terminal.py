@@ -126,6 +126,13 @@ def show_section(console: Console, heading: str, markdown: str) -> None:
     console.print(Padding(_markdown(markdown), (0, 0, 1, 2)))
 
 
+def show_section_like(console: Console, heading: str, page: Page, original: Page) -> None:
+    """Print the section of a page that has this heading in the original; nothing if it is empty."""
+    title, text = page.section_like(heading, original)
+    if text:
+        show_section(console, title, text)
+
+
 def _markdown(text: str) -> RenderableType:
     """Return Markdown as it is shown; of a link to a file only the text, since nothing opens it."""
     from rich.markdown import Markdown  # slow to import, and not needed by most commands
