@@ -14,9 +14,7 @@ from harness.core.run import NumericArray
 from harness.engines.adapter.arrays import Adapter
 from harness.engines.adapter.calling import attribute_of
 from harness.engines.survey import SurveyStep
-from harness.engines.survey.numbers import kind_of_gradient, same, sample
-
-Shape = tuple[int, ...]
+from harness.engines.survey.numbers import Shape, kind_of_gradient, same, sample
 
 USES: tuple[Callable[..., Any], ...] = (
     lambda leaf, other: leaf * leaf,  # noqa: ARG005

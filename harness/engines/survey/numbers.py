@@ -9,8 +9,10 @@ import numpy as np
 
 from harness.core.run import NumericArray
 
+Shape = tuple[int, ...]
 
-def sample(shape: tuple[int, ...], seed: int = 0) -> NumericArray:
+
+def sample(shape: Shape, seed: int = 0) -> NumericArray:
     """Return reproducible random numbers."""
     return np.asarray(np.random.default_rng((20, seed)).standard_normal(shape))
 

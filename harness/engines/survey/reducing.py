@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from harness.core.run import NumericArray, message_of
-from harness.engines.survey.numbers import same
+from harness.engines.survey.numbers import Shape, same
 
-Shape = tuple[int, ...]
 Reduce = Callable[[NumericArray, Shape], Any]
 
 ROWS: tuple[Shape, ...] = ((3,), (1, 3))

@@ -36,9 +36,8 @@ from harness.engines.survey.forms import (
     values,
 )
 from harness.engines.survey.leaves import MOST, leaves, switched_on
-from harness.engines.survey.numbers import same, sample
+from harness.engines.survey.numbers import Shape, same, sample
 
-Shape = tuple[int, ...]
 Stage = Callable[[str], list[BackwardForm]]
 Readings = dict[str, list[str]]
 """Expressions that read the data of a leaf, by the expression that makes it."""

@@ -16,10 +16,9 @@ import numpy as np
 
 from harness.core.run import NumericArray
 from harness.engines.survey.attempts import Attempts
-from harness.engines.survey.numbers import sample
+from harness.engines.survey.numbers import Shape, sample
 from harness.engines.survey.reducing import Function
 
-Shape = tuple[int, ...]
 Use = Callable[..., Any]
 Keeper = tuple[Function, int]
 """A function that sums, and which of its arguments is the gradient."""
