@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import Breaks, EngineName, Json, Lang, NoCache, PageId
+from harness.cli.options import Breaks, EngineName, Json, Lang, NoCache, PageId, require_one
 from harness.cli.session import Session
-from harness.core.errors import UsageError
-from harness.core.message import all_of, message, verbatim
 
 if TYPE_CHECKING:
     from harness.pages.page import Page
@@ -38,10 +36,7 @@ def exercise(
     no_cache: NoCache = False,
 ) -> int:
     """Read a test suite that misses a break, and write a test or a probe that catches it."""
-    chosen = {"FILE": probe, "--start": start, "--hint": hint, "--answer": answer}
-    if len(names := [name for name, value in chosen.items() if value]) > 1:
-        problem = message("{options} cannot be combined", options=all_of(map(verbatim, names)))
-        raise UsageError(problem, "run one after the other")
+    require_one({"FILE": probe, "--start": start, "--hint": hint, "--answer": answer})
     session = Session(breaks, engine, lang=lang, json=json, cached=not no_cache, explain=True)
     task = session.page(page, "exercise")
     if start:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import Breaks, EngineName, Json, Lang, NoCache, complete_id
+from harness.cli.options import Breaks, EngineName, Json, Lang, NoCache, complete_id, require_one
 from harness.cli.session import Session, print_json
 from harness.core.errors import UsageError
-from harness.core.message import all_of, message, verbatim
+from harness.core.message import message
 
 if TYPE_CHECKING:
     from harness.engines.engine import Engine
@@ -47,10 +47,7 @@ def fix(
     no_cache: NoCache = False,
 ) -> int:
     """Repair a break in a copy of the engine, in your own editor."""
-    if check and again:
-        options = all_of(map(verbatim, ("--check", "--again")))
-        problem = message("{options} cannot be combined", options=options)
-        raise UsageError(problem, "run one after the other")
+    require_one({"--check": check, "--again": again})
     choices = _Choices(page, folder, engine, breaks, lang, json, not no_cache)
     if page is not None and not check:
         return _start(choices, page, again=again)

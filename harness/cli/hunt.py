@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from harness.cli.options import Breaks, EngineName, Json, Lang, NoCache
+from harness.cli.options import Breaks, EngineName, Json, Lang, NoCache, require_one
 from harness.cli.session import Session, complain, print_json
 from harness.core.errors import BreaklabError, UsageError
-from harness.core.message import all_of, message, verbatim
+from harness.core.message import message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -101,9 +101,7 @@ class _Wanted:
 
 def _seed(seed: int | None, *, daily: bool) -> int | None:
     """Return the seed that is asked for. Raises UsageError for a seed that cannot be used."""
-    if seed is not None and daily:
-        options = all_of(map(verbatim, ("--seed", "--daily")))
-        raise UsageError(message("{options} cannot be combined", options=options), "leave one out")
+    require_one({"--seed": seed, "--daily": daily}, message("leave one out"))
     from harness.learn.events import LARGEST_SEED, now
     from harness.learn.hunt.game import seed_of
 

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from harness.core.errors import UsageError
+from harness.core.message import Message, all_of, message, verbatim
+
+ONE_BY_ONE = message("run one after the other")
+
+
+def require_one(options: Mapping[str, object], remedy: Message = ONE_BY_ONE) -> None:
+    """Raise UsageError, with this remedy, if more than one of these options is set."""
+    names = [
+        verbatim(n) for n, value in options.items() if value is not None and value is not False
+    ]
+    if len(names) > 1:
+        raise UsageError(message("{options} cannot be combined", options=all_of(names)), remedy)
 
 
 def complete_id(incomplete: str) -> list[str]:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import Breaks, Json, Lang
+from harness.cli.options import Breaks, Json, Lang, require_one
 from harness.cli.session import Session, print_json
 from harness.core.errors import UsageError
-from harness.core.message import all_of, message, verbatim
 
 if TYPE_CHECKING:
     from harness.learn.track import Way
@@ -34,10 +33,7 @@ def progress(
     json: Json = False,
 ) -> int:
     """Show what you have done, how good your predictions were, and what comes next."""
-    chosen = [name for name, value in _actions(reset, export, import_) if value]
-    if len(chosen) > 1:
-        problem = message("{options} cannot be combined", options=all_of(map(verbatim, chosen)))
-        raise UsageError(problem, "run one after the other")
+    require_one({"--reset": reset, "--export": export, "--import": import_})
     session = Session(breaks, lang=lang, json=json)
     if reset:
         return _reset(session, yes)
@@ -46,12 +42,6 @@ def progress(
     if import_:
         return _import(session, import_)
     return _show(session)
-
-
-def _actions(
-    reset: bool, export: Path | None, import_: Path | None
-) -> list[tuple[str, bool | Path | None]]:
-    return [("--reset", reset), ("--export", export), ("--import", import_)]
 
 
 def _show(session: Session) -> int:

@@ -74,7 +74,8 @@ RENDERERS = [
     ROOT / "cli" / "hunt.py",
     ROOT / "report" / "repair.py",
     *(ROOT / "cli" / f"{name}.py" for name in ("exercise", "fix", "html", "list", "progress")),
-    *(ROOT / "cli" / f"{name}.py" for name in ("self_test", "start", "watch", "welcome")),
+    *(ROOT / "cli" / f"{name}.py" for name in ("options", "self_test", "start", "watch")),
+    ROOT / "cli" / "welcome.py",
 ]
 
 TEMPLATES = list((ROOT / "report" / "html" / "templates").iterdir())
