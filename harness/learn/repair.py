@@ -91,16 +91,9 @@ class Damage:
 
     def in_folder(self, folder: Path) -> Repair:
         """Return the copy in this folder, of which nothing is repaired."""
-        return Repair(
-            schema=1,
-            page=self.experiment.page.id,
-            engine=self.experiment.clean.report(None),
-            folder=str(folder),
-            files=_files_of(self.experiment),
-            state="unrepaired",
-            judged=len(self.experiment.probes),
-            differences=[self.symptom],
-        )
+        unrepaired = _unrepaired(self.experiment, folder)
+        judged = len(self.experiment.probes)
+        return msgspec.structs.replace(unrepaired, judged=judged, differences=[self.symptom])
 
 
 def damage(page: Page, context: Context) -> Damage:
@@ -135,16 +128,7 @@ def judge_copy(
         problem = message("{engine} has changed since this copy was made", engine=clean.name)
         raise UsageError(problem, "start over with --again")
     sources = copy.read()
-    repair = Repair(
-        schema=1,
-        page=page.id,
-        engine=clean.report(None),
-        folder=str(copy.folder),
-        files=_files_of(experiment),
-        state="unrepaired",
-        judged=0,
-        differences=[],
-    )
+    repair = _unrepaired(experiment, copy.folder)
     if experiment.broken.sources.items() <= sources.items():
         return repair
     rewritten = replace(
@@ -169,9 +153,18 @@ def judge_copy(
     )
 
 
-def _files_of(experiment: Experiment) -> list[str]:
-    """Return the files that a break changes."""
-    return list(dict.fromkeys(site.file for site in experiment.broken.sites))
+def _unrepaired(experiment: Experiment, folder: Path) -> Repair:
+    """Return a copy of which nothing has been judged."""
+    return Repair(
+        schema=1,
+        page=experiment.page.id,
+        engine=experiment.clean.report(None),
+        folder=str(folder),
+        files=list(dict.fromkeys(site.file for site in experiment.broken.sites)),
+        state="unrepaired",
+        judged=0,
+        differences=[],
+    )
 
 
 def _require_probes(page: Page) -> None:
