@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -132,11 +131,10 @@ class PatchedSources(msgspec.Struct, frozen=True):
 
     digest: str
     """A digest of the patched sources; empty if the patch cannot be applied."""
-    repeatable: ClassVar[bool] = True
 
 
 PATCHED: Kind[PatchedSources] = Kind(
-    "patched", PatchedSources, ("core", "patch", "pages", "engines", "experiment")
+    "patched", PatchedSources, ("core", "patch", "pages", "engines", "experiment"), lambda _: True
 )
 
 
