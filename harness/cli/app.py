@@ -253,7 +253,7 @@ def _without_command(
     if context.invoked_subcommand:
         return None
     if sys.stdin.isatty() and sys.stdout.isatty():
-        from harness.cli.welcome import show_welcome_page
+        from harness.cli.start import show_welcome_page
 
         return show_welcome_page()
     print(context.get_help(), file=sys.stderr)

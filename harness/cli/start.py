@@ -10,7 +10,7 @@ from harness.cli.session import Session, complain
 from harness.core.errors import BreaklabError
 from harness.learn.next_steps import next_steps, questions_left
 from harness.learn.track import Way
-from harness.report.progress import show_next_steps
+from harness.report.progress import show_next_steps, show_welcome
 
 
 def start(breaks: Breaks = None, lang: Lang = None) -> int:
@@ -24,6 +24,13 @@ def start(breaks: Breaks = None, lang: Lang = None) -> int:
         if _way(session).is_read:
             _end(session)
     show_next_steps(session.console, next_steps(_way(session)))
+    return 0
+
+
+def show_welcome_page() -> int:
+    """Print six lines, for `harness` without a command."""
+    session = Session(lang=None)
+    show_welcome(session.console, _way(session))
     return 0
 
 

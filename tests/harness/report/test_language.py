@@ -75,7 +75,6 @@ RENDERERS = [
     ROOT / "report" / "repair.py",
     *(ROOT / "cli" / f"{name}.py" for name in ("exercise", "fix", "html", "list", "progress")),
     *(ROOT / "cli" / f"{name}.py" for name in ("options", "self_test", "start", "watch")),
-    ROOT / "cli" / "welcome.py",
 ]
 
 TEMPLATES = list((ROOT / "report" / "html" / "templates").iterdir())
