@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from harness.core.vocabulary import shortened, visible
 from harness.grade.cohort.tally import Row, Tally
 from harness.report.bar import ProgressBar
+from harness.report.terminal import counted
 
 MOST = 10
 """The number of submissions or breaks that the summary lists."""
@@ -85,7 +86,7 @@ def to_markdown(tally: Tally) -> bytes:
 def summary(tally: Tally) -> Iterator[str]:
     """Yield the lines that sum up the results."""
     gradable = tally.gradable
-    yield f"{_counted(len(tally.rows), 'submission')} graded: {len(gradable)} gradable"
+    yield f"{counted(len(tally.rows), 'submission')} graded: {len(gradable)} gradable"
     scores = [row.score for row in gradable if row.score is not None]
     if len(scores) > 1:
         low, middle, high = statistics.quantiles(scores, method="inclusive")
@@ -108,10 +109,6 @@ def _reasons(rows: Sequence[Row]) -> Iterator[str]:
             yield f"  {row.submission}: {shortened(' '.join(row.reason.split()), 200)}"
     if len(rows) > MOST:
         yield f"  and {len(rows) - MOST} more, in scores.csv"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 class CohortProgress(ProgressBar):
