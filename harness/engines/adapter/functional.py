@@ -14,6 +14,7 @@ import numpy as np
 from harness.core.run import NumericArray
 from harness.engines.adapter.arrays import Adapter, Tensor
 from harness.engines.adapter.calling import call_engine, pull_back
+from harness.engines.adapter.returning import Leaf
 from harness.engines.adapter.unsupported import LIBRARY_SPECIFIC, Unsupported
 
 
@@ -25,7 +26,7 @@ class FunctionalAdapter(Adapter):
 
     def leaf(self, data: NumericArray) -> Any:
         """A tensor with a copy of `data` that requires a gradient."""
-        return _Leaf(self, data.copy())
+        return Leaf(self, data.copy())
 
     def constant(self, data: Any, dtype: Any = None, **_: Any) -> Any:
         """A tensor whose gradient is not read; integers and booleans stay an array."""
@@ -57,15 +58,15 @@ class FunctionalAdapter(Adapter):
 
     def gradient(self, t: Any) -> NumericArray | None:
         """A leaf's gradient."""
-        return None if t.gradient is None else np.asarray(t.gradient)
+        gradient: NumericArray | None = t.gradient
+        return gradient
 
     def backward(self, t: Any, cotangent: NumericArray) -> None:
         """Pull the cotangent back to every leaf; a second call adds to the first."""
         if not isinstance(t, _Output):
             raise Unsupported("a functional engine has no backward pass inside a probe")
         for leaf, pull in t.pulls.items():
-            gradient = pull_back(pull, cotangent)
-            leaf.gradient = gradient if leaf.gradient is None else leaf.gradient + gradient
+            leaf.receive(pull_back(pull, cotangent))
 
     def call(
         self,
@@ -106,17 +107,9 @@ class FunctionalAdapter(Adapter):
         return None if self.function(name) else super().method(native, name)
 
 
-class _Leaf(Tensor):
-    """An argument of the probe's function."""
-
-    def __init__(self, adapter: FunctionalAdapter, native: NumericArray) -> None:
-        super().__init__(adapter, native)
-        self.gradient: Any = None
-
-
 class _Output(Tensor):
     """The result of the probe's function, and a VJP for each leaf."""
 
-    def __init__(self, adapter: FunctionalAdapter, native: Any, pulls: Mapping[_Leaf, Any]) -> None:
+    def __init__(self, adapter: FunctionalAdapter, native: Any, pulls: Mapping[Leaf, Any]) -> None:
         super().__init__(adapter, native)
         self.pulls = pulls

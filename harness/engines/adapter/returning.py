@@ -80,7 +80,7 @@ class ReturningAdapter(Adapter):
 
 
 class Leaf(Tensor):
-    """A leaf, with the gradient that the engine returned for it."""
+    """A leaf whose gradient is kept here, since the engine returns it."""
 
     def __init__(self, adapter: Adapter, native: Any) -> None:
         super().__init__(adapter, native)
