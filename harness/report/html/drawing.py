@@ -1,8 +1,7 @@
 """A scene as two pictures whose parts appear step by step.
 
-What is always visible is in one group, and each step adds a group, `ID-N`. So a browser needs only
-to hide the groups of later steps, and a list of pictures without JavaScript refers to the same
-groups.
+What is always visible comes first, and each step adds a group. So a browser needs only to hide the
+groups of later steps.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from graphlib import CycleError
 from html import escape
-from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -34,8 +33,8 @@ from harness.report.terminal import STYLES, brief, changed_blocks, labels_of, sc
 LARGEST = 200_000
 """Characters of all pictures of a page; the other probes are in its table."""
 
-MOST_NODES = 40
-"""The number of nodes of the largest graph that is drawn."""
+MOST_NODES, MOST_VISITS = 40, 80
+"""The numbers of nodes and of visits in the largest walk that is drawn."""
 
 PREDICTED: tuple[Outcome, ...] = ("crash", "silent-corruption", "disguised-correct")
 """The outcomes that a learner predicts."""
@@ -172,13 +171,7 @@ class Lesson:
     def stages(self) -> list[Stage]:
         """The probes that can be stepped through, the most telling first."""
         stages = filter(None, map(self._stage, _worst(self.report.runs)))
-        telling = sorted(stages, key=lambda stage: stage.parts_at < 0)
-        sizes = accumulate(stage.size for stage in telling)
-        return [
-            stage
-            for number, (stage, size) in enumerate(zip(telling, sizes, strict=True))
-            if not number or size <= LARGEST
-        ]
+        return _fitting(sorted(stages, key=lambda stage: stage.parts_at < 0))
 
     def _stage(self, run: RunReport) -> Stage | None:
         pair = (run.probe, run.loss)
@@ -191,7 +184,7 @@ class Lesson:
             nodes = len(scene.clean.by_index), len(scene.broken.by_index)
         except CycleError:  # there is nothing to draw
             return None
-        if max(nodes) > MOST_NODES:
+        if max(nodes) > MOST_NODES or scene.backward > MOST_VISITS:
             return None
         parting = scene.parting
         mark = "" if parting is None else str(parting.node)
@@ -292,6 +285,16 @@ def _link_open(_: RendererHTML, tokens: Sequence[Token], index: int, *__: object
     if target.startswith(("https://", "http://")):
         return f'<a href="{escape(target)}" rel="noreferrer">'
     return f'<a href="#{escape(Path(target).stem)}">' if target.endswith(".md") else "<a>"
+
+
+def _fitting(stages: Sequence[Stage]) -> list[Stage]:
+    """Return the stages whose pictures a page has room for; the first ones are chosen first."""
+    room, fitting = LARGEST, []
+    for stage in stages:
+        if stage.size <= room:
+            room -= stage.size
+            fitting.append(stage)
+    return fitting
 
 
 def _worst(runs: Sequence[RunReport]) -> list[RunReport]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import groupby
 from math import prod
 
 import numpy as np
@@ -65,23 +66,35 @@ def tile(
     table, cut = as_table(array)
     rows, columns = table.shape
     width, height = _cell(columns, plain)
-    numbered = width == WIDE
-    shades = defaultdict[str, list[str]](list)
+    wide, high = max(columns, 1) * width, max(rows, 1) * height
+    numbers = _numbers(table, scale) if width == WIDE else ""
+    more = f'<text class="more" x="{wide / 2:g}" y="{high + 9}">…</text>' if cut else ""
+    return (
+        f'<g transform="translate({x + 1:g} {y + 1:g})">{_cells(table, scale, width, height)}'
+        f'<rect class="frame" width="{wide}" height="{high}"/>{numbers}{more}</g>'
+    )
+
+
+def _cells(table: NDArray[np.float64], scale: float, width: int, height: int) -> str:
+    """Return one path for each shade; neighbours of one shade are one rectangle."""
+    shades = defaultdict[str, str](str)
+    for row, numbers in enumerate(table):
+        column = 0
+        for shade, run in groupby(_shade(float(number), scale) for number in numbers):
+            count = len(list(run))
+            span = count * width
+            shades[shade] += f"M{column * width} {row * height}h{span}v{height}h-{span}z"
+            column += count
+    return "".join(f'<path class="{shade}" d="{d}"/>' for shade, d in shades.items())
+
+
+def _numbers(table: NDArray[np.float64], scale: float) -> str:
     texts = []
     for (row, column), number in np.ndenumerate(table):
-        left, top = x + 1 + column * width, y + 1 + row * height
-        shades[_shade(float(number), scale)].append(f"M{left:g} {top:g}h{width}v{height}h-{width}z")
-        if numbered:
-            dark = " on" if _level(float(number), scale) >= LEVELS - 1 else ""
-            texts.append(
-                f'<text class="num{dark}" x="{left + width / 2:g}" y="{top + height - 4.5:g}">'
-                f"{short(float(number))}</text>"
-            )
-    cells = "".join(f'<path class="{shade}" d="{"".join(d)}"/>' for shade, d in shades.items())
-    wide, high = max(columns, 1) * width, max(rows, 1) * height
-    frame = f'<rect class="frame" x="{x + 1:g}" y="{y + 1:g}" width="{wide}" height="{high}"/>'
-    more = f'<text class="more" x="{x + wide / 2:g}" y="{y + high + 9:g}">…</text>' if cut else ""
-    return f"<g>{cells}{frame}{''.join(texts)}{more}</g>"
+        dark = ' class="on"' if _level(float(number), scale) >= LEVELS - 1 else ""
+        x, y = column * WIDE + WIDE // 2, row * HEIGHT + HEIGHT - 4.5
+        texts.append(f'<text{dark} x="{x}" y="{y:g}">{short(float(number))}</text>')
+    return f'<g class="num">{"".join(texts)}</g>'
 
 
 def _level(number: float, scale: float) -> int:

@@ -4,6 +4,7 @@
   const all = (root, selector) => [...root.querySelectorAll(selector)];
   const lessons = all(document, "article.lesson");
   const words = JSON.parse(document.getElementById("words").textContent);
+  for (const frames of all(document, ".frames")) frames.remove();  // copies, which would be drawn again at each step
   const filled = (text, values) => text.replace(/{(\w+)}/g, (_, name) => values[name]);
 
   // ----- What is remembered: in this browser only -----

@@ -11,17 +11,31 @@ from harness.core.run import TraceStep, pack
 from harness.report.html.curves import curves
 from harness.report.html.drawing import draw
 from harness.report.html.scene import make_scene
-from harness.report.html.tiles import MOST, largest, short, size_of, tile
+from harness.report.html.tiles import HEIGHT, MOST, WIDE, short, size_of, tile
+
+
+def cells(picture: str) -> dict[tuple[int, int], str]:
+    """The shade at each row and column."""
+    shades = {}
+    for shade, d in re.findall(r'<path class="(\w+)" d="([^"]*)"/>', picture):
+        for x, y, span, height, back in re.findall(r"M(\d+) (\d+)h(\d+)v(\d+)h-(\d+)z", d):
+            width = {HEIGHT: WIDE}.get(int(height), int(height))
+            assert span == back
+            for column in range(int(x) // width, (int(x) + int(span)) // width):
+                shades[int(y) // int(height), column] = shade
+    return shades
 
 
 @pytest.mark.parametrize(
     "shape", [(), (0,), (3, 0), (0, 3), (3,), (1, 5), (4, 3), (2, 3, 4), (30, 40)]
 )
-def test_a_tile_has_a_cell_for_each_number_that_it_shows(shape: tuple[int, ...]) -> None:
-    array = np.ones(shape)
+def test_a_tile_shows_each_number_in_its_cell(shape: tuple[int, ...]) -> None:
+    array = np.resize([4.0, 4.0, -4.0, 1.0, 0.0], shape)
     rows, columns = (math.prod(shape[:-1]), shape[-1]) if len(shape) > 1 else (1, array.size)
-    picture = tile(array, largest(array))
-    assert picture.count("M") == min(rows, MOST) * min(columns, MOST)
+    picture = tile(array, 4.0)
+    shown = array.reshape(rows, columns)[:MOST, :MOST]
+    shades = np.select([shown == 4, shown == -4, shown == 1], ["p5", "n5", "p2"], "z")
+    assert cells(picture) == dict(np.ndenumerate(shades))
     assert ("…" in picture) == (rows > MOST or columns > MOST)
     assert min(size_of(array)) > 0
 

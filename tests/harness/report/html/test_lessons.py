@@ -1,0 +1,47 @@
+"""A break's page as a file: its size, and what it shows without JavaScript."""
+
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from harness.report.html import lesson
+from tests.harness.command import harness
+
+MOST = 300_000
+"""Bytes of one page."""
+
+LARGEST = "attn-scale-wrong-dim"
+"""The page with the largest pictures, of which only some fit."""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The largest page, written without asking oracles: it does not show them."""
+    file = tmp_path_factory.mktemp("large") / "page.html"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("harness.runs.oracles.find_spec", lambda _: None)
+        assert harness("break", LARGEST, "--html", str(file)).returncode == 0
+    return file.read_text(encoding="utf-8")
+
+
+def test_the_largest_page_fits(large: str) -> None:
+    assert lesson.LARGEST < len(large.encode()) < MOST
+
+
+def test_each_picture_without_javascript_refers_to_the_steps_so_far(large: str) -> None:
+    stage = re.search(r'<section class="stage".*?</section>', large, re.S)
+    assert stage
+    total = int(re.findall(r'data-steps="(\d+)"', stage[0])[0])
+    uses = re.findall(r'<use href="#([^"]+)"/>', stage[0])
+    for side in ("clean", "broken"):
+        (drawn,) = re.findall(rf'<figure class="side {side}">.*?(<svg.*?</svg>)', stage[0], re.S)
+        picture = ET.fromstring(drawn)
+        groups = {group.get("id"): group for group in picture.iter("g")}
+        nodes = len(picture.findall(".//g[@data-node]"))
+        for number, group in enumerate((groups[use] for use in uses if use in groups), 1):
+            steps = [step.get("data-step") for step in group.findall(".//g[@data-step]")]
+            assert steps == [str(step) for step in range(1, number + 1)]
+            assert len(group.findall(".//g[@data-node]")) == nodes > 0
+        assert number == total
+    assert len(uses) == 2 * total
