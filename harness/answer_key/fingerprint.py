@@ -33,11 +33,15 @@ _CLEAR = 100  # times rounding: a smaller effect may itself be rounding
 _LARGEST_FACTOR = 1e9  # a larger one has another cause, such as a reference that is zero
 
 
-class _Explanation(NamedTuple):
+class Explanation(NamedTuple):
+    """How an array follows from the correct one, with two arrays that agree if it does."""
+
     sentence: Message
-    predicted: NumericArray
-    observed: NumericArray
-    """The array that the prediction has to agree with."""
+    actual: NumericArray
+    expected: NumericArray
+    difference: str = ""
+    """`actual - expected` as NumPy code, with the fields `{actual}` and `{expected}` for the arrays
+    that were compared; only if these have different shapes."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,18 @@ def fingerprint(
     sizes: Mapping[Message, int] = {},
     constants: Collection[float] = (),
 ) -> Message | None:
+    """Return the sentence of `find_explanation`, which has the same parameters."""
+    found = find_explanation(actual, expected, sizes=sizes, constants=constants)
+    return found and found.sentence
+
+
+def find_explanation(
+    actual: NumericArray,
+    expected: NumericArray,
+    *,
+    sizes: Mapping[Message, int] = {},
+    constants: Collection[float] = (),
+) -> Explanation | None:
     """Return how `actual` follows from `expected`; None if no simple explanation fits.
 
     The arrays may have any shapes and numeric dtypes. `sizes` holds lengths of the problem by name,
@@ -69,17 +85,16 @@ def fingerprint(
     context = _Context(rounding, sizes, constants)
     with np.errstate(all="ignore"):
         if agree(actual, expected, rounding):
-            same = dtypes[0] == dtypes[1]
-            return None if same else message("the same numbers, as {dtype}", dtype=dtypes[0])
+            if dtypes[0] == dtypes[1]:
+                return None
+            sentence = message("the same numbers, as {dtype}", dtype=dtypes[0])
+            return Explanation(sentence, actual, expected)
         expected = _without_residue(expected, actual, dtypes)
         if actual.shape == expected.shape:
             explanations = _explain(actual, expected, context)
         else:
             explanations = _explain_shape(actual, expected, context)
-        for sentence, predicted, observed in explanations:
-            if agree(predicted, observed, rounding):
-                return sentence
-    return None
+        return next((e for e in explanations if agree(e.actual, e.expected, rounding)), None)
 
 
 def _without_residue(
@@ -94,7 +109,7 @@ def _without_residue(
 
 def _explain(
     actual: NumericArray, expected: NumericArray, context: _Context
-) -> Iterator[_Explanation]:
+) -> Iterator[Explanation]:
     yield from _by_entry(actual, expected, context)
     constant = [*_constant(actual, context.rounding)]
     if constant and not (12 * np.abs(actual.flat[0])) % 1:
@@ -103,8 +118,8 @@ def _explain(
     yield from constant
     yield from _in_parts(actual, expected, context)
     if _varies(expected[expected != expected.flat[0]], context.rounding):
-        in_order = np.sort(expected, axis=None), np.sort(actual, axis=None)
-        yield _Explanation(message("the numbers of the correct one in another order"), *in_order)
+        in_order = np.sort(actual, axis=None), np.sort(expected, axis=None)
+        yield Explanation(message("the numbers of the correct one in another order"), *in_order)
 
 
 # ----- Entry by entry -----
@@ -112,7 +127,7 @@ def _explain(
 
 def _by_entry(
     actual: NumericArray, expected: NumericArray, context: _Context
-) -> Iterator[_Explanation]:
+) -> Iterator[Explanation]:
     """Yield rules that hold for all entries, regardless of position."""
     many = actual.size > 1
     # What rounding left of a sum of zeros counts as zero: it adds nothing to the correct one.
@@ -121,14 +136,14 @@ def _by_entry(
         zero = message("all zero up to rounding") if many else message("zero up to rounding")
     else:
         zero = message("all zero") if many else message("zero")
-    yield _Explanation(zero, finite + actual, finite)
+    yield Explanation(zero, finite + actual, finite)
     nan = message("all NaN") if many else message("NaN")
-    yield _Explanation(nan, np.full_like(expected, np.nan), actual)
+    yield Explanation(nan, actual, np.full_like(expected, np.nan))
     infinite = message("all infinite") if many else message("infinite")
-    yield _Explanation(infinite, np.copysign(np.inf, actual.real), actual)
+    yield Explanation(infinite, actual, np.copysign(np.inf, actual.real))
     either = message("all NaN or infinite") if many else message("NaN or infinite")
-    yield _Explanation(either, np.where(np.isfinite(actual), np.nan, actual), actual)
-    yield _Explanation(message("the sign is flipped"), -expected, actual)
+    yield Explanation(either, actual, np.where(np.isfinite(actual), np.nan, actual))
+    yield Explanation(message("the sign is flipped"), actual, -expected)
     yield from _factor(actual, expected, context)
     if _varies(expected, context.rounding):
         yield from _offset(actual, expected, context.rounding)
@@ -137,7 +152,7 @@ def _by_entry(
 
 def _factor(
     actual: NumericArray, expected: NumericArray, context: _Context
-) -> Iterator[_Explanation]:
+) -> Iterator[Explanation]:
     usable = np.where(np.isfinite(actual) & np.isfinite(expected), np.abs(expected), 0)
     if not _varies(usable[usable > 0], context.rounding):
         return
@@ -146,16 +161,14 @@ def _factor(
     is_clear = abs(factor - 1) > _CLEAR * context.rounding
     if is_clear and 1 / _LARGEST_FACTOR < abs(factor) < _LARGEST_FACTOR:
         sentence = factor_named(factor, context.sizes, context.constants, context.rounding)
-        yield _Explanation(sentence, factor * expected, actual)
+        yield Explanation(sentence, actual, factor * expected)
 
 
-def _offset(
-    actual: NumericArray, expected: NumericArray, rounding: float
-) -> Iterator[_Explanation]:
+def _offset(actual: NumericArray, expected: NumericArray, rounding: float) -> Iterator[Explanation]:
     offset = np.median((actual - expected).real)
     if np.abs(offset) > _CLEAR * rounding * np.abs(expected).max():
         shifted = message("the correct one plus {offset}", offset=f"{offset:.4g}")
-        yield _Explanation(shifted, expected + offset, actual)
+        yield Explanation(shifted, actual, expected + offset)
 
 
 def _varies(array: NumericArray, rounding: float) -> bool:
@@ -164,17 +177,17 @@ def _varies(array: NumericArray, rounding: float) -> bool:
     return bool(finite.size) and not agree(finite, np.full_like(finite, finite[0]), rounding)
 
 
-def _rounded(actual: NumericArray, expected: NumericArray) -> Iterator[_Explanation]:
+def _rounded(actual: NumericArray, expected: NumericArray) -> Iterator[Explanation]:
     if expected.dtype.kind == "c":
         return
     if np.abs(expected % 1 - 0.5).min(initial=0.5) < 0.49:  # else it is a small error
         truncated = message("the correct one truncated to whole numbers")
-        yield _Explanation(truncated, np.trunc(expected), actual)
+        yield Explanation(truncated, actual, np.trunc(expected))
     for dtype in (np.dtype(np.float32), np.dtype(np.float16)):
         if _fills(actual, dtype):
             rounded = expected.astype(dtype).astype(expected.dtype)
             sentence = message("the correct one rounded to {dtype}", dtype=dtype)
-            yield _Explanation(sentence, rounded, actual)
+            yield Explanation(sentence, actual, rounded)
     # A computation in float32 rounds more than once, so the last bits differ.
     low = np.dtype(np.float32)
     if (
@@ -184,7 +197,7 @@ def _rounded(actual: NumericArray, expected: NumericArray) -> Iterator[_Explanat
         and deviation(actual, expected) < 16 * np.finfo(low).eps
     ):
         sentence = message("every entry is a {dtype} number, correct to its precision", dtype=low)
-        yield _Explanation(sentence, actual, actual)
+        yield Explanation(sentence, actual, actual)
 
 
 def _fills(array: NumericArray, dtype: np.dtype) -> bool:
@@ -199,16 +212,16 @@ def _is_held_by(array: NumericArray, dtype: np.dtype) -> bool:
     return np.array_equal(array, array.astype(dtype), equal_nan=True)
 
 
-def _constant(actual: NumericArray, rounding: float) -> Iterator[_Explanation]:
+def _constant(actual: NumericArray, rounding: float) -> Iterator[Explanation]:
     if actual.size > 1 and np.isfinite(actual.flat[0]) and not _varies(actual, rounding):
         number = actual.flat[0]
         sentence = message("{number} in every entry", number=f"{number:.4g}")
-        yield _Explanation(sentence, np.full_like(actual, number), actual)
+        yield Explanation(sentence, actual, np.full_like(actual, number))
 
 
 def _in_parts(
     actual: NumericArray, expected: NumericArray, context: _Context
-) -> Iterator[_Explanation]:
+) -> Iterator[Explanation]:
     """Yield a rule for the wrong entries, a factor for each slice, or where the wrong ones are."""
     wrong = wrong_entries(actual, expected, context.rounding)
     some = not wrong.all()
@@ -222,12 +235,12 @@ def _in_parts(
         yield from _factor_by_slice(actual, expected, axis, context.rounding)
     if some and is_informative:
         sentence = message("correct except {where}", where=where)
-        yield _Explanation(sentence, actual[~wrong], expected[~wrong])
+        yield Explanation(sentence, actual[~wrong], expected[~wrong])
 
 
 def _factor_by_slice(
     actual: NumericArray, expected: NumericArray, axis: int, rounding: float
-) -> Iterator[_Explanation]:
+) -> Iterator[Explanation]:
     """Yield a factor for each slice, by least squares; a slice needs two different numbers."""
     slices = np.moveaxis(np.abs(expected), axis, 0)
     if len(slices) < 2 or not all(_varies(part[part > 0], rounding) for part in slices):
@@ -243,7 +256,7 @@ def _factor_by_slice(
         sentence = message(
             "{slices} of the correct one times {factors}", slices=names, factors=numbers
         )
-        yield _Explanation(sentence, factors * expected, actual)
+        yield Explanation(sentence, actual, factors * expected)
 
 
 def _factor_of_slice(factor: complex, rounding: float) -> str:
@@ -259,7 +272,7 @@ _Move = tuple[Message, Callable[[NumericArray], NumericArray]]
 
 def _only_fitting(
     actual: NumericArray, expected: NumericArray, rounding: float
-) -> Iterator[_Explanation]:
+) -> Iterator[Explanation]:
     """Yield the rule about positions that fits, if all that fit move the entries in the same way.
 
     A repeated sum or mean is one of these rules. If entries or slices are equal, several rules may
@@ -269,18 +282,21 @@ def _only_fitting(
     fitting = [move for move in moves if agree(move[1](expected), actual, rounding)]
     places = np.random.default_rng(0).random(expected.shape)
     if fitting and len({move(places).tobytes() for _, move in fitting}) == 1:
-        yield _Explanation(fitting[0][0], actual, actual)
+        yield Explanation(fitting[0][0], actual, actual)
 
 
 def _moves(actual: NumericArray, expected: NumericArray, rounding: float) -> Iterator[_Move]:
-    yield from _transposed(actual, expected)
+    for sentence, axes in _transposed(actual, expected):
+        yield sentence, partial(np.transpose, axes=axes)
     yield from _reversed(expected)
     for axis in range(expected.ndim):
         yield from _reordered(actual, expected, axis, rounding)
         yield from _spread_again(axis)
 
 
-def _transposed(actual: NumericArray, expected: NumericArray) -> Iterator[_Move]:
+def _transposed(
+    actual: NumericArray, expected: NumericArray
+) -> Iterator[tuple[Message, tuple[int, ...]]]:
     if expected.ndim == actual.ndim <= _MOST_AXES:
         for axes in [*permutations(range(expected.ndim))][1:]:
             if expected.ndim == 2:
@@ -288,7 +304,7 @@ def _transposed(actual: NumericArray, expected: NumericArray) -> Iterator[_Move]
             else:
                 sentence = message("the correct one with its axes in the order {axes}", axes=axes)
             if np.take(expected.shape, axes).tolist() == [*actual.shape]:
-                yield sentence, partial(np.transpose, axes=axes)
+                yield sentence, axes
 
 
 def _reversed(expected: NumericArray) -> Iterator[_Move]:
@@ -342,26 +358,50 @@ def _repeated(array: NumericArray, reduce: Callable[..., NumericArray], axis: in
 # ----- Another shape -----
 
 
+class _Term(NamedTuple):
+    """An array, and the code that computes it."""
+
+    array: NumericArray
+    code: str
+
+    def then(self, method: str, *arguments: object, **options: object) -> _Term:
+        """Return the result of a method of the array."""
+        written = [*map(str, arguments), *(f"{name}={value}" for name, value in options.items())]
+        array = np.asarray(getattr(self.array, method)(*arguments, **options))
+        return _Term(array, f"{self.code}.{method}({', '.join(written)})")
+
+    def reshaped(self, shape: tuple[int, ...]) -> _Term:
+        return self if self.array.shape == shape else self.then("reshape", *(shape or [()]))
+
+
+def _compared(sentence: Message, actual: _Term, expected: _Term) -> Explanation:
+    difference = f"{actual.code} - {expected.code}"
+    return Explanation(sentence, actual.array, expected.array, difference)
+
+
 def _explain_shape(
     actual: NumericArray, expected: NumericArray, context: _Context
-) -> Iterator[_Explanation]:
+) -> Iterator[Explanation]:
+    got, correct = _Term(actual, "{actual}"), _Term(expected, "{expected}")
     if _squeezed(actual.shape) == _squeezed(expected.shape):
         sentence = (
             message("the same numbers, with an axis of length 1 moved"),
             message("the same numbers, with an extra axis of length 1"),
             message("the same numbers, with an axis of length 1 missing"),
         )[np.sign(actual.ndim - expected.ndim)]
-        yield _Explanation(sentence, actual.reshape(expected.shape), expected)
+        yield _compared(sentence, got.reshaped(expected.shape), correct)
     if actual.size == expected.size:
         in_order = agree(actual.ravel(), expected.ravel(), context.rounding)
-        for sentence, move in () if in_order else _transposed(actual, expected):
-            yield _Explanation(sentence, move(expected), actual)
+        for sentence, axes in () if in_order else _transposed(actual, expected):
+            yield _compared(sentence, got, correct.then("transpose", *axes))
         sentence = message("the same numbers in the same order, in another shape")
-        yield _Explanation(sentence, actual.reshape(expected.shape), expected)
+        yield _compared(sentence, got.reshaped(expected.shape), correct)
     elif actual.size > expected.size:
-        yield from _reduced(actual, expected, context.rounding, column=0)
+        for sentences, large, small in _reduced(got, correct, context.rounding):
+            yield _compared(sentences[0], large, small)
     else:
-        yield from _reduced(expected, actual, context.rounding, column=1)
+        for sentences, large, small in _reduced(correct, got, context.rounding):
+            yield _compared(sentences[1], small, large)
 
 
 def _reductions(axes: Message) -> tuple[tuple[Message, Message], ...]:
@@ -390,27 +430,32 @@ def _reductions(axes: Message) -> tuple[tuple[Message, Message], ...]:
     )
 
 
-def _reduced(
-    large: NumericArray, small: NumericArray, rounding: float, column: int
-) -> Iterator[_Explanation]:
-    """Yield each rule that fits for only one set of axes; none for zeros, which any rule fits."""
-    pairs: dict[int, list[_Explanation]] = {}
-    for axes in _sets_of_axes(large) if small.any() else ():
-        shape = tuple(1 if i in axes else n for i, n in enumerate(large.shape))
-        if _squeezed(shape) != _squeezed(small.shape):
+_Reduction = tuple[tuple[Message, Message], _Term, _Term]
+
+
+def _reduced(large: _Term, small: _Term, rounding: float) -> Iterator[_Reduction]:
+    """Yield each rule that fits for only one set of axes; none for zeros, which any rule fits.
+
+    With its two sentences come both arrays, one of them reduced or repeated.
+    """
+    pairs: dict[int, list[_Reduction]] = {}
+    whole, part = large.array, small.array
+    for axes in _sets_of_axes(whole) if part.any() else ():
+        shape = tuple(1 if i in axes else n for i, n in enumerate(whole.shape))
+        if _squeezed(shape) != _squeezed(part.shape):
             continue
-        aligned = small.reshape(shape)
-        slices = (large.take([i], axes[0]) for i in (0, -1)) if len(axes) == 1 else ()
-        reduced = (large.sum(axes, keepdims=True), large.mean(axes, keepdims=True), *slices)
-        predictions = [
-            (np.broadcast_to(aligned, large.shape), large),
-            *((array, aligned) for array in reduced),
-        ]
-        for rule, (sentences, pair) in enumerate(
-            zip(_reductions(axes_named(axes)), predictions, strict=False)
+        broadcasts = shape[whole.ndim - part.ndim :] == part.shape
+        aligned = small if broadcasts else small.reshaped(shape)
+        repeated = aligned._replace(array=np.broadcast_to(part.reshape(shape), whole.shape))
+        axis = axes if len(axes) > 1 else axes[0]
+        slices = (large.then("take", i, axis=axis) for i in (0, -1)) if len(axes) == 1 else ()
+        reduced = (large.then("sum", axis=axis), large.then("mean", axis=axis), *slices)
+        candidates = [(large, repeated), *((term.reshaped(part.shape), small) for term in reduced)]
+        for rule, (sentences, (one, other)) in enumerate(
+            zip(_reductions(axes_named(axes)), candidates, strict=False)
         ):
-            if agree(*pair, rounding):
-                pairs.setdefault(rule, []).append(_Explanation(sentences[column], *pair))
+            if agree(one.array, other.array, rounding):
+                pairs.setdefault(rule, []).append((sentences, one, other))
     for _, fitting in sorted(pairs.items()):
         if len(fitting) == 1:
             yield fitting[0]

@@ -10,23 +10,21 @@ from graphlib import CycleError
 from html import escape
 from pathlib import Path
 
-import numpy as np
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
 from harness.core.report import Report, RunReport
-from harness.core.run import NumericArray
 from harness.core.vocabulary import Outcome
 from harness.diagnostics import DIAGNOSTICS
 from harness.experiment.baseline import Pair
 from harness.experiment.recording import Recorded
 from harness.pages.page import Page
 from harness.pages.probe import Probe
+from harness.report.html.comparison import Tiles, compare
 from harness.report.html.curves import curves
 from harness.report.html.drawing import Picture, draw
 from harness.report.html.scene import Scene, make_scene
-from harness.report.html.tiles import as_table, largest, size_of, tile
 from harness.report.language import ENGLISH, Language
 from harness.report.terminal import STYLES, brief, changed_blocks, labels_of, scope_at
 
@@ -55,18 +53,6 @@ class Row:
     code: str
     asked: bool
     """Whether the learner predicts it."""
-
-
-@dataclass(frozen=True)
-class Tiles:
-    """The expected and the actual gradient of a leaf."""
-
-    name: str
-    expected: str
-    actual: str
-    difference: str
-    expected_shape: str
-    actual_shape: str
 
 
 @dataclass(frozen=True)
@@ -216,12 +202,7 @@ class Lesson:
             wrong = actual.get(name)
             if right is None or wrong is None:
                 continue
-            one, other = right.numpy(), wrong.numpy()
-            scale = largest(one, other)
-            with np.errstate(all="ignore"):  # infinities of one sign differ by NaN
-                difference = _svg(other - one, scale) if one.shape == other.shape else ""
-            shapes = str(one.shape), str(other.shape)
-            tiles.append(Tiles(name, _svg(one, scale), _svg(other, scale), difference, *shapes))
+            tiles.append(compare(name, right.numpy(), wrong.numpy(), self.say))
         return tiles
 
     @cached_property
@@ -320,13 +301,3 @@ def _parts_at(scene: Scene) -> int:
         return nodes.index(parting.node)
     visits = [step.index for step in scene.clean.steps]
     return scene.forward + visits.index(parting.node)
-
-
-def _svg(array: NumericArray, scale: float) -> str:
-    width, height = size_of(array)
-    rows = as_table(array)[0]
-    text = "; ".join(", ".join(f"{number:.3g}" for number in row) for row in rows)
-    return (
-        f'<svg class="tile" role="img" aria-label="{text}" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}">{tile(array, scale)}</svg>'
-    )

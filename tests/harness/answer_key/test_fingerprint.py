@@ -45,6 +45,11 @@ def arrays(dims: tuple[int, int] = (1, 3), sides: tuple[int, int] = (3, 5)) -> s
     return st.builds(normal, shapes, st.integers(0, 10**6))
 
 
+def evaluated(code: str, a: NumericArray, b: NumericArray) -> NumericArray:
+    """The value of code that the answer key wrote about two arrays."""
+    return np.asarray(eval(code, {"a": a, "b": b}))  # noqa: S307 - it is what a reader would type
+
+
 def noisy(array: NumericArray) -> NumericArray:
     """The same up to rounding."""
     return np.nextafter(array, np.inf)
@@ -250,6 +255,34 @@ def test_the_same_numbers_in_another_shape_are_named() -> None:
     assert fingerprint(correct.T, correct) == "the correct one transposed"
     moved = "the same numbers, with an axis of length 1 moved"
     assert fingerprint(correct[:, None], correct[None]) == moved
+
+
+ROWS, COLUMNS, BLOCK = normal((4, 3)), normal((3, 5)), normal((2, 3, 5))
+
+
+@pytest.mark.parametrize(
+    ("broken", "correct", "code"),
+    [
+        (ROWS, ROWS.sum(0), "a.sum(axis=0) - b"),
+        (COLUMNS, COLUMNS.sum(1, keepdims=True), "a.sum(axis=1).reshape(3, 1) - b"),
+        (ROWS, ROWS.mean(), "a.mean(axis=(0, 1)) - b"),
+        (ROWS.sum(0), ROWS, "a - b.sum(axis=0)"),
+        (BLOCK, BLOCK[:, :, -1:], "a.take(-1, axis=2).reshape(2, 3, 1) - b"),
+        (np.stack([ROWS] * 2), ROWS, "a - b"),
+        (np.stack([ROWS] * 2, axis=2), ROWS, "a - b.reshape(4, 3, 1)"),
+        (ROWS[0], np.stack([ROWS[0]] * 2), "a - b"),
+        (ROWS[None], ROWS, "a.reshape(4, 3) - b"),
+        (np.ones(1) / 3, np.ones(()) / 3, "a.reshape(()) - b"),
+        (ROWS.T, ROWS, "a - b.transpose(1, 0)"),
+    ],
+)
+def test_the_difference_of_two_shapes_is_given_as_code(
+    broken: NumericArray, correct: NumericArray, code: str
+) -> None:
+    found = answer_key.find_explanation(broken, correct)
+    assert found
+    assert found.difference.format(actual="a", expected="b") == code
+    np.testing.assert_allclose(evaluated(code, broken, correct), 0, atol=1e-12)
 
 
 # ----- Planted: only some entries -----
@@ -516,8 +549,16 @@ def test_a_sentence_read_literally_gives_the_broken_array(
 ) -> None:
     if same_shape:
         broken = np.resize(broken, correct.shape)
-    sentence = fingerprint(broken, correct, sizes={"n": 4})
-    if sentence:
+    found = answer_key.find_explanation(broken, correct, sizes={verbatim("n"): 4})
+    if found:
+        sentence = str(found.sentence)
         with np.errstate(all="ignore"):
             one, other = read(sentence, broken, correct, {"n": 4})
         np.testing.assert_allclose(one, other, rtol=1e-3, strict=True, err_msg=sentence)
+        assert bool(found.difference) == (broken.shape != correct.shape)
+    if found and found.difference:
+        code = found.difference.format(actual="a", expected="b")
+        with np.errstate(all="ignore"):
+            computed = evaluated(code, broken, correct)
+            difference = found.actual - found.expected
+        np.testing.assert_array_equal(computed, difference, strict=True, err_msg=code)

@@ -1,6 +1,7 @@
 """A break's page as a file: its size, and what it shows without JavaScript."""
 
 import re
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -45,3 +46,14 @@ def test_each_picture_without_javascript_refers_to_the_steps_so_far(large: str) 
             assert len(group.findall(".//g[@data-node]")) == nodes > 0
         assert number == total
     assert len(uses) == 2 * total
+
+
+@pytest.mark.usefixtures("without_oracles")
+def test_a_difference_of_two_shapes_is_shown_or_said_not_to_be(tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    pages = ("skip-unbroadcast", "late-binding-closure")
+    assert harness("html", *pages, "--lang", "es", "--out", str(file)).returncode == 0
+    _, explained, unexplained = file.read_text(encoding="utf-8").split("<article")
+    assert "<code>obtenido.sum(axis=0) - esperado</code></small><svg" in explained
+    said = "Las formas difieren, y ninguna regla sencilla convierte una en la otra."
+    assert (explained.count(said), unexplained.count(said)) == (0, 1)
