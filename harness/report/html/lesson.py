@@ -25,6 +25,7 @@ from harness.report.html.comparison import Tiles, compare
 from harness.report.html.curves import curves
 from harness.report.html.drawing import Picture, draw
 from harness.report.html.scene import Scene, make_scene
+from harness.report.html.syntax import highlight
 from harness.report.language import ENGLISH, Language
 from harness.report.terminal import STYLES, brief, changed_blocks, labels_of, scope_at
 
@@ -120,13 +121,9 @@ class Lesson:
 
     @cached_property
     def change(self) -> list[tuple[str, str, list[tuple[str, str]]]]:
-        """The changed lines: file and line, scope, and each line with its sign."""
+        """The changed lines: file and line, scope, and each line with its sign, as HTML."""
         return [
-            (
-                f"{file}:{number}",
-                scope_at(self.report.sites, file, number),
-                [(row[0], row[2:]) for row in code],
-            )
+            (f"{file}:{number}", scope_at(self.report.sites, file, number), _highlighted(code))
             for file, number, code in changed_blocks(self.report.diff)
         ]
 
@@ -266,6 +263,14 @@ def _link_open(_: RendererHTML, tokens: Sequence[Token], index: int, *__: object
     if target.startswith(("https://", "http://")):
         return f'<a href="{escape(target)}" rel="noreferrer">'
     return f'<a href="#{escape(Path(target).stem)}">' if target.endswith(".md") else "<a>"
+
+
+def _highlighted(change: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the sign and the code of changed lines; the old and the new code are read apart."""
+    html = {
+        sign: iter(highlight([row[2:] for row in change if row[0] == sign])) for sign in ("-", "+")
+    }
+    return [(row[0], next(html[row[0]])) for row in change]
 
 
 def _fitting(stages: Sequence[Stage]) -> list[Stage]:

@@ -1,6 +1,7 @@
 """A break's page as a file: its size, and what it shows without JavaScript."""
 
 import re
+from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -8,6 +9,7 @@ import pytest
 
 from harness.report.html import lesson
 from tests.harness.command import harness
+from tests.harness.sound_page import spoilt, write_page
 
 MOST = 300_000
 """Bytes of one page."""
@@ -57,3 +59,20 @@ def test_a_difference_of_two_shapes_is_shown_or_said_not_to_be(tmp_path: Path) -
     assert "<code>obtenido.sum(axis=0) - esperado</code></small><svg" in explained
     said = "Las formas difieren, y ninguna regla sencilla convierte una en la otra."
     assert (explained.count(said), unexplained.count(said)) == (0, 1)
+
+
+@pytest.mark.usefixtures("without_oracles")
+def test_the_change_has_syntax_colours_and_markup_in_it_stays_text(tmp_path: Path) -> None:
+    strings = "'</ins><script>alert(1)</script>'", "'<img src=x onerror=alert(2)>'"
+    code = f"+[$g, {', '.join(strings)}][0]"
+    write_page(tmp_path / "pages", spoilt("+$g", code))
+    options = ("--breaks", str(tmp_path / "pages"), "--out", str(tmp_path / "page.html"))
+    assert harness("html", "log-slope-one", *options).returncode == 0
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    (old,), (new,) = (re.findall(rf"<{tag}>(.*?)</{tag}>", page) for tag in ("del", "ins"))
+    assert old == '<i>-</i><span class="key">return</span> (g / a,)'
+    assert [unescape(string) for string in re.findall('<span class="str">(.*?)</span>', new)] == [
+        *strings
+    ]
+    assert "<img" not in page
+    assert page.count("<script") == 3
