@@ -17,11 +17,14 @@ from harness.report.html.layout import Placed, place
 from harness.report.html.scene import Scene, Walk
 from harness.report.html.tiles import largest, size_of, tile
 
-LABEL, PAD = 20, 8
-"""Pixels: the height of a node's label, and the space within a node."""
+LABEL, PAD, GAP = 20, 8, 4
+"""Pixels: the height of a node's label, and the space within a node and between chips."""
 
 LEAST = 96
 """The least width of a node."""
+
+WIDEST, HIGHEST = 900, 1000
+"""The largest width and height of a picture that is shown as a whole."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,11 @@ class Picture:
     height: float
     base: str
     steps: tuple[str, ...]
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is scrolled, since it would be illegible as a whole."""
+        return self.width > WIDEST or self.height > HIGHEST
 
     @property
     def box(self) -> str:
@@ -62,8 +70,10 @@ class _Boxes:
             values = [size_of(node.value.numpy(), plain=True) for node in nodes]
             gradients = [size_of(node.cotangent.numpy()) for node in nodes]
             left = max(width for width, _ in values)
-            text = 7.5 * len(walks[0].label(index)) + 6.6 * len(str(step.value.shape)) + 12
-            width = max(LEAST, text, left + max(w for w, _ in gradients) + 3 * PAD)
+            text = 7.5 * len(walks[0].label(index)) + 6.6 * len(str(step.value.shape)) + 3 * PAD
+            tiles = left + max(w for w, _ in gradients) + 3 * PAD
+            chips = [_chip(array) + GAP for node in nodes for array in node.handed if array]
+            width = max(LEAST, text, tiles, len(step.parents) * max(chips, default=0))
             height = LABEL + max(h for _, h in (*values, *gradients)) + PAD
             self.sizes[index] = width, height
         self.placed = place(walks[0].operands, self.sizes)
@@ -143,7 +153,7 @@ def _visit(
         bad = " bad" if _differ(array, right) else ""
         at = points[-1][0], points[-1][1] - 13
         text = escape(str(array.shape))
-        half = 3.4 * len(text) + 5
+        half = _chip(array) / 2
         parts.append(
             f'<path class="flow{bad}" d="{_path(points[::-1])}"/>'
             f'<rect class="chip{bad}" x="{at[0] - half:g}" y="{at[1] - 9:g}" '
@@ -151,6 +161,11 @@ def _visit(
             f'<text class="chip{bad}" x="{at[0]:g}" y="{at[1] + 4:g}">{text}</text>'
         )
     return "".join(parts)
+
+
+def _chip(array: Array) -> float:
+    """Return the width of the shape of an array that is passed on."""
+    return 6.8 * len(str(array.shape)) + 10
 
 
 def _differ(actual: Array, expected: Array | None) -> bool:

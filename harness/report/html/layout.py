@@ -79,7 +79,7 @@ def place(operands: Operands, sizes: Mapping[int, Point]) -> Placed:
         for slot, (parent, operand) in enumerate(known, start=1):
             start = centre[_Item(parent)], corners[parent][1] + sizes[parent][1]
             x, y_end = corners[node]
-            end = x + sizes[node][0] * slot / (len(known) + 1), y_end
+            end = x + sizes[node][0] * (slot - 0.5) / len(known), y_end
             lanes = [_Item(node, operand, n) for n in range(layer[parent] + 1, layer[node])]
             crossed = [
                 (centre[lane], y) for lane in lanes for y in (tops[lane.layer], bottoms[lane.layer])

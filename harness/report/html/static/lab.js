@@ -151,6 +151,7 @@
           group.style.display = at <= last[side] ? "" : "none";
           group.classList.toggle("new", at === last[side]);
         }
+        this.follow(side);
         for (const line of all(this.element, `.told .${side} li`)) line.classList.toggle("now", Number(line.dataset.step) === this.step && this.step <= last[side]);
       }
       this.slider.value = this.step;
@@ -158,6 +159,12 @@
       this.element.querySelector(".next").disabled = this.step === this.total;
       const phase = this.step > this.forward ? words.gradients : words.values;
       this.element.querySelector("output").textContent = `${filled(words.step, { n: this.step, total: this.total })} · ${phase}`;
+    }
+    follow(side) {  // a large graph is scrolled to what the step adds
+      const pane = this.element.querySelector(`.side.${side} .pane`), added = pane && pane.querySelector(".step.new");
+      if (!added) return;
+      const [seen, box] = [pane.getBoundingClientRect(), added.getBoundingClientRect()];
+      pane.scrollBy(box.left + box.width / 2 - seen.left - seen.width / 2, box.top + box.height / 2 - seen.top - seen.height / 2);
     }
   }
 

@@ -6,6 +6,7 @@ from graphlib import CycleError
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from harness.core.run import TraceStep, pack
 from harness.report.html.curves import curves
@@ -115,3 +116,25 @@ def test_a_node_that_is_visited_twice_appears_once() -> None:
     scene = make_scene([add, square, leaf], [add, leaf, square, leaf], {})
     assert (scene.forward, scene.backward) == (3, 4)
     assert [len(picture.steps) for picture in draw(scene, "p")] == [7, 7]
+
+
+def test_the_shapes_that_a_node_passes_on_do_not_overlap() -> None:
+    block = np.ones((2, 12, 4))
+    walk = [step(2, "add", (0, 1), block, block, block), *(step(i, "", (), block) for i in (1, 0))]
+    walk[0] = structs.replace(walk[0], value=pack(1.0))
+    (passed,) = [part for part in draw(make_scene(walk, walk, {}), "p")[0].steps if "chip" in part]
+    (x, width), (u, _) = sorted(
+        (float(x), float(width))
+        for x, width in re.findall(r'<rect class="chip" x="([-.\d]+)" .*?width="([.\d]+)"', passed)
+    )
+    assert x + width <= u
+
+
+def test_a_picture_that_would_be_illegible_as_a_whole_is_scrolled() -> None:
+    ones = np.ones(3)
+    sizes = []
+    for length in (3, 30):
+        chain = [step(i, "f", (i - 1,), ones, ones) for i in range(length, 0, -1)]
+        walk = [*chain, step(0, "", (), ones)]
+        sizes.append([picture.is_large for picture in draw(make_scene(walk, walk, {}), "p")])
+    assert sizes == [[False, False], [True, True]]

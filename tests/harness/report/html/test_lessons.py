@@ -2,6 +2,7 @@
 
 import re
 from html import unescape
+from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -9,7 +10,12 @@ import pytest
 
 from harness.report.html import lesson
 from tests.harness.command import harness
+from tests.harness.report.html.test_browser import CHROMIUM, FLAGS, Visit
 from tests.harness.sound_page import spoilt, write_page
+
+needs_browser = pytest.mark.skipif(
+    CHROMIUM is None or not find_spec("playwright"), reason="needs Chromium and Playwright"
+)
 
 MOST = 300_000
 """Bytes of one page."""
@@ -18,22 +24,37 @@ LARGEST = "attn-scale-wrong-dim"
 """The page with the largest pictures, of which only some fit."""
 
 
+INK = "getComputedStyle(document.body).color"
+
+WHOLE = """() => [...document.querySelectorAll('.stage:not([hidden]) .pane')].map(pane =>
+    pane.scrollHeight <= pane.clientHeight && pane.scrollWidth <= pane.clientWidth)"""
+
+SCROLLED = """() => [...document.querySelectorAll('.stage:not([hidden]) .pane')].map(pane => {
+    const rects = [pane, pane.querySelector('.new')].map(part => part.getBoundingClientRect());
+    const [seen, box] = rects;
+    const apart = box.bottom < seen.top || box.top > seen.bottom || box.right < seen.left;
+    return pane.scrollHeight > 2 * pane.clientHeight && !apart && box.left < seen.right;
+})"""
+"""Whether what the step adds is seen in each picture, of which less than half is seen."""
+
+
 @pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> str:
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The largest page, written without asking oracles: it does not show them."""
     file = tmp_path_factory.mktemp("large") / "page.html"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("harness.runs.oracles.find_spec", lambda _: None)
         assert harness("break", LARGEST, "--html", str(file)).returncode == 0
-    return file.read_text(encoding="utf-8")
+    return file
 
 
-def test_the_largest_page_fits(large: str) -> None:
-    assert lesson.LARGEST < len(large.encode()) < MOST
+def test_the_largest_page_fits(large: Path) -> None:
+    assert lesson.LARGEST < large.stat().st_size < MOST
 
 
-def test_each_picture_without_javascript_refers_to_the_steps_so_far(large: str) -> None:
-    stage = re.search(r'<section class="stage".*?</section>', large, re.S)
+def test_each_picture_without_javascript_refers_to_the_steps_so_far(large: Path) -> None:
+    page = large.read_text(encoding="utf-8")
+    stage = re.search(r'<section class="stage".*?</section>', page, re.S)
     assert stage
     total = int(re.findall(r'data-steps="(\d+)"', stage[0])[0])
     uses = re.findall(r'<use href="#([^"]+)"/>', stage[0])
@@ -76,3 +97,28 @@ def test_the_change_has_syntax_colours_and_markup_in_it_stays_text(tmp_path: Pat
     ]
     assert "<img" not in page
     assert page.count("<script") == 3
+
+
+@needs_browser
+def test_a_large_picture_is_scrolled_to_what_a_step_adds_and_printed_as_a_whole(
+    large: Path,
+) -> None:
+    from playwright.sync_api import sync_playwright
+
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        with Visit(browser, large, bypass_csp=True, color_scheme="dark") as page:
+            page.click(".show-all")
+            page.click(".stage:visible .reveal")
+            forward = int(page.locator(".stage:visible").get_attribute("data-forward"))
+            for step in (1, forward + 1):  # a leaf at the top, and the output at the bottom
+                page.locator(".stage:visible input[type=range]").fill(str(step))
+                assert page.evaluate(SCROLLED) == [True, True]
+            found = axe.run(page).response["violations"]
+            assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
+            dark = page.evaluate(INK)
+            page.emulate_media(media="print", color_scheme="dark")
+            assert page.evaluate(INK) != dark
+            assert page.evaluate(WHOLE) == [True, True]
+        browser.close()
