@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.core.report import Comparison, Numbers
+from harness.core.report import Comparison, Graph, Node, Numbers
 from harness.core.run import Run, pack
 from harness.experiment.description import LONGEST_AXIS, MOST_STEPS, _losses, _small
 from harness.report.full import show_runs
-from harness.report.pictures import curves, heat_map
+from harness.report.pictures import curves, graph_list, heat_map
 from harness.report.terminal import Screen
+from tests.harness.command import harness
 from tests.harness.report.test_terminal import probe
 from tests.harness.reports import run_of
 
@@ -108,6 +109,92 @@ def test_the_losses_of_a_long_run_are_thinned_out_and_keep_their_ends() -> None:
     assert drawn.expected.values == [2 * loss for loss in drawn.actual.values]
     assert _losses(log(1.0), log(1.0)) is None
     assert _losses(Run("p", None), log(1.0, 2.0)) is None
+
+
+MEAN = [
+    Node(1, "a", (3, 5), []),
+    Node(2, "mean", (3, 1), [(1, "a")]),
+    Node(3, "add", (3, 5), [(1, "a"), (2, "mean"), None]),
+]
+
+
+def test_a_graph_is_a_line_for_each_node_and_the_wrong_edge_is_marked() -> None:
+    graph = Graph(MEAN, size=3, node=3, operand=1, in_backward=True)
+    assert graph_list(console(), graph, 66).plain.splitlines() == [
+        "  1 a     (3, 5)",
+        "  2 mean  (3, 1)  <- 1 a",
+        "  3 add   (3, 5)  <- 1 a, ✗ 2 mean, a constant",
+        "✗ the gradient that 3 add passes to 2 mean is wrong",
+    ]
+    ascii_lines = graph_list(console("ascii"), graph, 30).plain.splitlines()
+    assert ascii_lines[2:] == [
+        *("  3 add   (3, 5)  <- 1 a,", "      ! 2 mean, a constant"),
+        *("! the gradient that 3 add", "  passes to 2 mean is wrong"),
+    ]
+
+
+def test_a_wrong_node_is_marked_itself() -> None:
+    value = Graph(MEAN, size=3, node=2, operand=None, in_backward=False)
+    lines = graph_list(console(), value, 66).plain.splitlines()
+    assert lines[1] == "✗ 2 mean  (3, 1)  <- 1 a"
+    assert lines[-1] == "✗ the values first differ at 2 mean"
+    leaf = Graph([Node(1, "", (2,), [])], size=1, node=1, operand=None, in_backward=True)
+    assert graph_list(console(), leaf, 66).plain.splitlines() == [
+        *("✗ 1 leaf  (2,)", "✗ the backward passes first differ at 1 leaf")
+    ]
+
+
+def test_what_is_left_out_of_a_large_graph_is_shown() -> None:
+    nodes = [Node(n, "exp", (2,), [(n - 1, "exp")]) for n in (9, 10, 12)]
+    graph = Graph(nodes, size=30, node=10, operand=0, in_backward=True)
+    assert graph_list(console(), graph, 66).plain.splitlines() == [
+        "3 of 30 nodes",
+        "  ...",
+        "   9 exp  (2,)  <- 8 exp",
+        "  10 exp  (2,)  <- ✗ 9 exp",
+        "  ...",
+        "  12 exp  (2,)  <- 11 exp",
+        "  ...",
+        "✗ the gradient that 10 exp passes to 9 exp is wrong",
+    ]
+
+
+@pytest.mark.usefixtures("without_oracles")
+@pytest.mark.parametrize(
+    ("page", "probe", "lines"),
+    [
+        (
+            "skip-unbroadcast",
+            "add-inside",
+            ["3 add (3, 5) <- 1 a, ✗ 2 mean", "gradient that 3 add passes to 2 mean is wrong"],
+        ),
+        (
+            "attn-no-scale",
+            "attend-two-heads",
+            ["8 of 26 nodes", "✗ 14 div (2, 2, 3, 3) <- 13 matmul, a constant"],
+        ),
+        (
+            "matmul-no-transpose",
+            "two-layers",
+            ["failed before it was done", "backward passes first differ at 6 matmul"],
+        ),
+    ],
+)
+def test_the_whole_report_draws_the_graph(page: str, probe: str, lines: list[str]) -> None:
+    for columns in ("80", "60"):
+        shown = harness("break", page, "--probe", probe, "--full", COLUMNS=columns).stdout
+        words = " ".join(shown.split())
+        assert [line for line in lines if line not in words] == []
+        assert max(len(line.rstrip()) for line in shown.split("\n\n", 2)[2].splitlines()) <= int(
+            columns
+        )
+
+
+@pytest.mark.usefixtures("without_oracles")
+def test_the_graph_is_drawn_in_spanish() -> None:
+    shown = harness("break", "skip-unbroadcast", "--probe", "add-inside", "--full", "--lang", "es")
+    assert "✗ el gradiente que 3 add pasa a 2 mean es incorrecto" in shown.stdout
+    assert "grafo  " in shown.stdout
 
 
 def test_the_whole_report_has_the_picture_below_the_words() -> None:
