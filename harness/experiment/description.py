@@ -121,7 +121,7 @@ def explain(
     evidence: dict[str, Message | Comparison | Graph | None] = {}
     leaves = key.run.leaves
     if judgement.outcome == "silent-corruption":
-        evidence["losses"] = _losses(run, key.run)
+        evidence["losses"] = compare_losses(run, key.run)
     if judgement.arrays:
         evidence["array"] = _small(judgement.arrays)
         actual, expected = (array.numpy() for array in judgement.arrays)
@@ -202,19 +202,25 @@ def _small(arrays: tuple[Array, Array]) -> Comparison | None:
     return Comparison(actual, expected)
 
 
-def _losses(run: Run, clean: Run) -> Comparison | None:
-    """Return the losses of both logs at the same steps; None if there are not at least two."""
+def compare_losses(run: Run, clean: Run) -> Comparison | None:
+    """Return the losses of both logs at the same steps; None if there are not at least two.
+
+    One log may end before the other.
+    """
     series = [
         [float(step["loss"].numpy()) for step in log if "loss" in step and not step["loss"].shape]
         for log in (run.log, clean.log)
     ]
-    length = min(map(len, series))
-    if length < 2:
+    if min(map(len, series)) < 2:
         return None
-    count = min(length, MOST_STEPS)
-    steps = [round(i * (length - 1) / (count - 1)) for i in range(count)]
-    actual, expected = (Numbers((count,), [losses[step] for step in steps]) for losses in series)
-    return Comparison(actual, expected)
+    longest = max(map(len, series))
+    count = min(longest, MOST_STEPS)
+    steps = [round(i * (longest - 1) / (count - 1)) for i in range(count)]
+    actual, expected = (
+        [losses[step] for step in sorted({*steps, len(losses) - 1}) if step < len(losses)]
+        for losses in series
+    )
+    return Comparison(Numbers((len(actual),), actual), Numbers((len(expected),), expected))
 
 
 def _sizes(leaves: Mapping[str, Array]) -> dict[Message, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
@@ -25,6 +25,9 @@ BARS, ASCII_BARS = "▁▂▃▄▅▆▇█", "_.-~=+*#"
 
 VISIBLE = 1e-5
 """Entries differ visibly if they do by more than this share of the largest number."""
+
+MANY_SIZES = 20
+"""The scale of a line is logarithmic if the largest number is more than so many times the least."""
 
 GAP = "    "
 
@@ -58,20 +61,28 @@ def heat_map(console: Screen, arrays: Comparison, width: int) -> Text:
 
 
 def curves(console: Screen, losses: Comparison, width: int) -> Text:
-    """Return both series as lines of bars with one scale, each with its first and last number."""
+    """Return both series as lines of bars with one scale, each with its first and last number.
+
+    The scale is logarithmic, and the last line says so, if the numbers are of many sizes.
+    """
     say, bars = console.say, encodable(console, BARS, ASCII_BARS)
     series = {say("correct"): losses.expected.values, say("broken"): losses.actual.values}
-    finite = [v for values in series.values() for v in values if math.isfinite(v)]
-    low, high = min(finite, default=0.0), max(finite, default=0.0)
+    finite = [v for values in series.values() for v in values if math.isfinite(v)] or [0.0]
+    is_log = 0 < MANY_SIZES * min(finite) < max(finite)
+    scale = _log if is_log else float
+    low, high = scale(min(finite)), scale(max(finite))
+    ends = [
+        say("{first} to {last}", first=f"{values[0]:.3g}", last=f"{values[-1]:.3g}")
+        for values in series.values()
+    ]
     label = max(map(len, series))
-    lines = []
-    for name, values in series.items():
-        ends = say("{first} to {last}", first=f"{values[0]:.3g}", last=f"{values[-1]:.3g}")
-        room = max(1, width - label - len(ends) - 4)
-        shown = values[:: math.ceil(len(values) / room)]
-        line = "".join(_bar(value, low, high, bars) for value in shown)
-        lines.append(f"{name:{label}}  {line}  {ends}")
-    return Text("\n".join(lines), no_wrap=True)
+    room = max(1, width - label - max(map(len, ends)) - 4)
+    step = math.ceil(max(map(len, series.values())) / room)
+    lines = [
+        f"{name:{label}}  {_line(map(scale, values[::step]), low, high, bars)}  {end}"
+        for (name, values), end in zip(series.items(), ends, strict=True)
+    ]
+    return Text("\n".join([*lines, *([say("logarithmic scale")] * is_log)]), no_wrap=True)
 
 
 def graph_list(console: Screen, graph: Graph, width: int) -> Text:
@@ -187,6 +198,14 @@ def _beside(panels: Sequence[Sequence[str]], width: int) -> Iterator[str]:
         yield line.rstrip()
     if rest := panels[first:]:
         yield from _beside(rest, width)
+
+
+def _line(values: Iterable[float], low: float, high: float, bars: str) -> str:
+    return "".join(_bar(value, low, high, bars) for value in values)
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf
 
 
 def _bar(value: float, low: float, high: float, bars: str) -> str:

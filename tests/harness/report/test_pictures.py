@@ -9,7 +9,7 @@ import pytest
 
 from harness.core.report import Comparison, Graph, Node, Numbers
 from harness.core.run import Run, pack
-from harness.experiment.description import LONGEST_AXIS, MOST_STEPS, _losses, _small
+from harness.experiment.description import LONGEST_AXIS, MOST_STEPS, _small, compare_losses
 from harness.report.full import show_runs
 from harness.report.pictures import curves, graph_list, heat_map
 from harness.report.terminal import Screen
@@ -73,7 +73,7 @@ def test_a_terminal_without_the_characters_gets_ascii(encoding: str) -> None:
     assert curves(console(encoding), losses, 60).plain.isascii()
 
 
-def test_losses_are_two_lines_with_one_scale() -> None:
+def testcompare_losses_are_two_lines_with_one_scale() -> None:
     losses = Comparison(numbers([8, 6, 4]), numbers([8, 2, 0]))
     assert curves(console(), losses, 60).plain.splitlines() == [
         "correct  █▃▁  8 to 0",
@@ -82,6 +82,17 @@ def test_losses_are_two_lines_with_one_scale() -> None:
     long = Comparison(numbers(range(64)), numbers(range(64)))
     assert max(map(len, curves(console(), long, 46).plain.splitlines())) <= 46
     assert "?" in curves(console(), Comparison(numbers([1, math.nan]), numbers([1, 0])), 60).plain
+
+
+def test_losses_of_many_sizes_have_a_logarithmic_scale_and_may_end_at_different_steps() -> None:
+    losses = Comparison(numbers([100, 10, 1, 0.1]), numbers([100, 1]))
+    assert curves(console(), losses, 60).plain.splitlines() == [
+        *("correct  █▃  100 to 1", "broken   █▆▃▁  100 to 0.1", "logarithmic scale")
+    ]
+    wild = Comparison(numbers([100, -math.inf, math.nan, 1]), numbers([100, 1, 1, math.inf]))
+    assert [line.split()[1] for line in curves(console(), wild, 60).plain.splitlines()[:2]] == [
+        *("█▁▁?", "█??▁")
+    ]
 
 
 def test_only_arrays_that_fit_are_drawn() -> None:
@@ -98,17 +109,24 @@ def test_only_arrays_that_fit_are_drawn() -> None:
     assert not fits((2,), (2,), dtype="complex128")
 
 
-def test_the_losses_of_a_long_run_are_thinned_out_and_keep_their_ends() -> None:
+def test_thecompare_losses_of_a_long_run_are_thinned_out_and_keep_their_ends() -> None:
     def log(*losses: float) -> Run:
         return Run("p", None, log=[{"w": pack(0.0)}, *({"loss": pack(loss)} for loss in losses)])
 
-    drawn = _losses(log(*range(200)), log(*range(0, 400, 2)))
+    drawn = compare_losses(log(*range(200)), log(*range(0, 400, 2)))
     assert drawn is not None
     assert drawn.actual.shape == (MOST_STEPS,)
     assert (drawn.actual.values[0], drawn.actual.values[-1]) == (0, 199)
     assert drawn.expected.values == [2 * loss for loss in drawn.actual.values]
-    assert _losses(log(1.0), log(1.0)) is None
-    assert _losses(Run("p", None), log(1.0, 2.0)) is None
+    ended = compare_losses(log(*range(10)), log(*range(200)))
+    assert ended is not None
+    assert ended.actual.values == [0, 3, 6, 9]
+    assert (ended.expected.shape, ended.expected.values[-1]) == ((MOST_STEPS,), 199)
+    cut = compare_losses(log(*range(11)), log(*range(200)))
+    assert cut is not None
+    assert cut.actual.values[-2:] == [9, 10]
+    assert compare_losses(log(1.0), log(1.0)) is None
+    assert compare_losses(Run("p", None), log(1.0, 2.0)) is None
 
 
 MEAN = [
