@@ -41,6 +41,12 @@ def test_an_error_is_broken_between_words_and_commands_and_code_stay_whole() -> 
     assert _wrapped(code, 30) == [code]
 
 
+def test_a_terminal_without_controls_has_its_width_too() -> None:
+    shown = dialogue(["explain", "silent"], columns=46, TERM="dumb")
+    assert 30 < max(map(len, shown.lines)) <= 46
+    assert "\x1b" not in shown.shown
+
+
 def test_what_a_session_opens_it_opens_once() -> None:
     session = Session(cached=False)
     assert session.catalogue is session.catalogue
