@@ -10,7 +10,8 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, zip_longest
+from graphlib import TopologicalSorter
+from itertools import chain, combinations, zip_longest
 
 import numpy as np
 from msgspec.structs import replace
@@ -24,32 +25,6 @@ from harness.core.run import Array, NumericArray, TraceStep
 _MOST_TERMS = 8  # of a sum of which all subsets are tried
 
 
-def first_divergence(
-    broken: Sequence[TraceStep], correct: Sequence[TraceStep], names: Mapping[int, str]
-) -> Message | None:
-    """Return where the walk of `broken` first differs from that of `correct`; None if nowhere.
-
-    Both are in the order of the walk, outputs first. `names` names leaves by their index in
-    `correct`. Several backward passes are compared in turn. None also if either trace is empty,
-    as that of an engine that cannot record its walk.
-    """
-    passes = _walks(broken), _walks(correct)
-    for number, (actual, expected) in enumerate(zip(*passes, strict=False), start=1):
-        for divergence in _divergences(actual, expected, names):
-            if len(passes[1]) == 1:
-                return divergence
-            return message(
-                "in backward pass {number}: {divergence}", number=number, divergence=divergence
-            )
-    if all(passes) and len(passes[0]) != len(passes[1]):
-        return message(
-            "{actual} backward passes were made, expected {expected}",
-            actual=len(passes[0]),
-            expected=len(passes[1]),
-        )
-    return None
-
-
 @dataclass(frozen=True)
 class Parting:
     """The place at which a broken walk first differs from the correct one."""
@@ -59,36 +34,84 @@ class Parting:
     operand: int | None
     """The operand that was passed a wrong cotangent; None if the node itself is wrong."""
     in_backward: bool
-    """Whether a cotangent is wrong, and not a value."""
+    """Whether the backward pass is wrong, and not a value."""
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The first difference between a broken and a correct walk: in words, and in the graph."""
+
+    sentence: Message
+    parting: Parting | None = None
+    """None if it is not at one place, such as the number of passes."""
+    walk: Sequence[TraceStep] = ()
+    """The correct backward pass in which the place is."""
+
+
+def first_divergence(
+    broken: Sequence[TraceStep],
+    correct: Sequence[TraceStep],
+    names: Mapping[int, str],
+    *,
+    failed: bool = False,
+) -> Divergence | None:
+    """Return where the walk of `broken` first differs from that of `correct`; None if nowhere.
+
+    Both are in the order of the walk, outputs first. `names` names leaves by their index in
+    `correct`. Several backward passes are compared in turn. If the walk of `broken` has `failed`,
+    it differs at its end, or before. None also if either trace is empty otherwise, as that of an
+    engine that cannot record its walk.
+    """
+    passes = _walks(broken), _walks(correct)
+    if failed and not broken:
+        passes = [[]], passes[1]
+    for number, (actual, expected) in enumerate(zip(*passes, strict=False), start=1):
+        ended = failed and number == len(passes[0])
+        for sentence, place in _divergences(actual, expected, names, failed=ended):
+            if len(passes[1]) > 1:
+                sentence = message(
+                    "in backward pass {number}: {divergence}", number=number, divergence=sentence
+                )
+            return Divergence(sentence, place, expected)
+    if all(passes) and len(passes[0]) != len(passes[1]):
+        sentence = message(
+            "{actual} backward passes were made, expected {expected}",
+            actual=len(passes[0]),
+            expected=len(passes[1]),
+        )
+        return Divergence(sentence)
+    return None
 
 
 def parting(broken: Sequence[TraceStep], correct: Sequence[TraceStep]) -> Parting | None:
     """Return where the first backward pass of `broken` first differs; None if nowhere."""
-    if not (broken and correct):
-        return None
-    walks = first_pass(broken), first_pass(correct)
-    match = _match(list(walks[0]), _Graph({step.index: step for step in walks[1]}, {}))
-    graph = match.graph
-    by_index = sorted(match.visits, key=lambda step: step.index)
-    for step in by_index:
-        scale = graph.value_scales[step.index]
-        if _unlike(VALUE, step.value, graph.steps[step.index].value, scale):
-            return Parting(step.index, None, in_backward=False)
-    for step in match.visits:
-        expected, scale = graph.steps[step.index], graph.scales[step.index]
-        if _unlike(COTANGENT, step.cotangent, expected.cotangent, scale):
-            return Parting(step.index, None, in_backward=True)
-        pairs = zip_longest(step.handed, expected.handed)
-        for operand, (parent, pair) in enumerate(zip(expected.parents, pairs, strict=False)):
-            if parent is not None and _unlike(COTANGENT, *pair, scale):
-                return Parting(step.index, operand, in_backward=True)
-    return None
+    divergence = first_divergence(first_pass(broken), first_pass(correct), {})
+    return divergence.parting if divergence else None
 
 
 def first_pass(steps: Sequence[TraceStep]) -> tuple[TraceStep, ...]:
     """Return the steps of the first backward pass."""
     walks = _walks(steps)
     return tuple(walks[0]) if walks else ()
+
+
+def forward_order(steps: Sequence[TraceStep]) -> dict[int, TraceStep]:
+    """Return the nodes of a walk by index: operands first, else in the order of their indices.
+
+    Raises CycleError if a node is computed from itself, as a broken engine may record it.
+    """
+    nodes = {step.index: step for step in steps}
+    sorter = TopologicalSorter(
+        {index: [p for p in step.parents if p in nodes] for index, step in nodes.items()}
+    )
+    sorter.prepare()
+    ordered, ready = dict[int, TraceStep](), list[int]()
+    while sorter.is_active():
+        ready = sorted([*ready, *sorter.get_ready()], reverse=True)
+        index = ready.pop()
+        ordered[index] = nodes[index]
+        sorter.done(index)
+    return ordered
 
 
 def is_cancelled(broken: Sequence[TraceStep], correct: Sequence[TraceStep]) -> bool:
@@ -152,23 +175,33 @@ def _is_wrong(actual: NumericArray, expected: NumericArray, scale: float) -> boo
     return _differs(actual, expected, scale)
 
 
+_Place = tuple[Message, Parting | None]
+"""What is wrong, and where."""
+
+
 def _divergences(
-    broken: list[TraceStep], correct: list[TraceStep], names: Mapping[int, str]
-) -> Iterator[Message]:
+    broken: list[TraceStep],
+    correct: list[TraceStep],
+    names: Mapping[int, str],
+    *,
+    failed: bool = False,
+) -> Iterator[_Place]:
     """Yield what is wrong, the earliest first; later differences may follow from it."""
     graph = _Graph({step.index: step for step in correct}, names)
+    if not broken:
+        yield _unfinished(graph, correct[0].index)
+        return
     match = _match(broken, graph)
-    for divergence in (*_wrong_values(match), *_wrong_cotangents(match)):
-        if not match.difference:
-            yield divergence
-        else:
-            yield message(
+    for divergence, place in chain(_wrong_values(match), _wrong_cotangents(match, failed=failed)):
+        if match.difference:
+            divergence = message(
                 "{divergence}; the graph is different: {difference}",
                 divergence=divergence,
                 difference=match.difference,
             )
+        yield divergence, place
     if match.difference:
-        yield message("the graph is different: {difference}", difference=match.difference)
+        yield message("the graph is different: {difference}", difference=match.difference), None
 
 
 # ----- The graph -----
@@ -332,10 +365,10 @@ def _renumbered(step: TraceStep, numbers: Mapping[int | None, int]) -> TraceStep
 # ----- The forward pass -----
 
 
-def _wrong_values(match: _Match) -> Iterator[Message]:
+def _wrong_values(match: _Match) -> Iterator[_Place]:
     """Yield the wrong values, inputs first; the operands of the first one are right."""
     graph = match.graph
-    wrong = {
+    wrong: dict[int | None, Message | None] = {
         step.index: _unlike(
             VALUE, step.value, graph.steps[step.index].value, graph.value_scales[step.index]
         )
@@ -345,35 +378,40 @@ def _wrong_values(match: _Match) -> Iterator[Message]:
         difference = wrong.get(index)
         if not difference:
             continue
-        name, step = match.name(index), graph.steps[index]
         users = [u for u in graph.users[index] if u in wrong and u not in match.places]
         if users and not any(wrong[user] for user in users):
             if index in match.places:
                 continue
-            yield message(
+            sentence = message(
                 "{node} ended with {difference}, but {user}, which was computed from it, is right",
-                node=name,
+                node=match.name(index),
                 difference=difference,
                 user=match.name(users[0]),
             )
-        elif index in match.places or not step.op:
-            yield message("{node} has {difference}", node=name, difference=difference)
-        elif all(parent in wrong and not wrong[parent] for parent in step.parents):
-            yield message(
-                "the forward pass of {node} gave {difference}; its operands were right",
-                node=name,
-                difference=difference,
-            )
         else:
-            yield message(
-                "the forward pass of {node} gave {difference}", node=name, difference=difference
-            )
+            sentence = _wrong_value(index, difference, match, wrong)
+        yield sentence, Parting(index, None, in_backward=False)
+
+
+def _wrong_value(
+    index: int, difference: Message, match: _Match, wrong: Mapping[int | None, Message | None]
+) -> Message:
+    name, step = match.name(index), match.graph.steps[index]
+    if index in match.places or not step.op:
+        return message("{node} has {difference}", node=name, difference=difference)
+    if all(parent in wrong and not wrong[parent] for parent in step.parents):
+        return message(
+            "the forward pass of {node} gave {difference}; its operands were right",
+            node=name,
+            difference=difference,
+        )
+    return message("the forward pass of {node} gave {difference}", node=name, difference=difference)
 
 
 # ----- The backward pass -----
 
 
-def _wrong_cotangents(match: _Match) -> Iterator[Message]:
+def _wrong_cotangents(match: _Match, *, failed: bool) -> Iterator[_Place]:
     """Yield what is wrong at each visit, in the order of the walk; then the nodes never visited."""
     graph, visits = match.graph, match.visits
     visited, done = {step.index for step in visits}, set[int]()
@@ -382,35 +420,58 @@ def _wrong_cotangents(match: _Match) -> Iterator[Message]:
         for index in dict(_passed_on(visit)):
             givers[index].append(visit.index)
     for step in visits:
+        here = Parting(step.index, None, in_backward=True)
         awaited = [user for user in graph.users[step.index] if user not in done]
         if not visited.issuperset(awaited) and not match.difference:
             break
         if late := [user for user in awaited if user in givers[step.index]]:
-            yield message(
+            sentence = message(
                 "{node} was visited too early: before {user}, which had a cotangent for it",
                 node=match.name(step.index),
                 user=match.name(late[0]),
             )
+            yield sentence, here
         done.add(step.index)
-        yield from _wrong_arrival(step, match)
+        if arrival := _wrong_arrival(step, match):
+            yield arrival, here
         if step.index not in match.places:
             yield from _wrong_rule(step, match)
+    if failed:
+        yield from _end(match)
+        return
     for index in graph.steps:
         if index in match.twins and index not in visited and givers[index]:
-            yield message(
+            sentence = message(
                 "the walk never visited {node}, although {user} passed it a cotangent",
                 node=match.name(index),
                 user=match.name(givers[index][0]),
             )
+            yield sentence, Parting(index, None, in_backward=True)
 
 
-def _wrong_arrival(step: TraceStep, match: _Match) -> Iterator[Message]:
-    """Yield how a received cotangent is wrong, although those passed to the node are right."""
+def _end(match: _Match) -> Iterator[_Place]:
+    """Yield where a walk failed, if the correct one visits the same nodes until then."""
+    order = list(match.graph.steps)
+    visited = [step.index for step in match.visits]
+    if len(visited) < len(order) and visited == order[: len(visited)]:
+        yield _unfinished(match.graph, order[len(visited)])
+
+
+def _unfinished(graph: _Graph, index: int) -> _Place:
+    sentence = message(
+        "the backward pass failed before it was done with {node}",
+        node=graph.name(index),
+    )
+    return sentence, Parting(index, None, in_backward=True)
+
+
+def _wrong_arrival(step: TraceStep, match: _Match) -> Message | None:
+    """Return how a received cotangent is wrong, although those passed to the node are right."""
     expected = match.graph.steps[step.index]
     scale = match.graph.scales[step.index]
     wrong = _unlike(COTANGENT, step.cotangent, expected.cotangent, scale)
     if not wrong:
-        return
+        return None
     own = match.twins[step.index]
     handed = [a.numpy() for other in match.broken for i, a in _passed_on(other) if i == own]
     alike = [visit for visit in match.visits if visit.index not in match.places]
@@ -420,25 +481,20 @@ def _wrong_arrival(step: TraceStep, match: _Match) -> Iterator[Message]:
     }
     name = match.name(step.index)
     if not handed and own == match.broken[0].index:
-        yield message("the walk starts from {difference}", difference=wrong)
-    elif counts != {len(handed)}:  # the graph is different here
-        yield message("{node} received {difference}", node=name, difference=wrong)
-    elif len(handed) == 1:
-        yield message(
-            "{node} received {difference}; {reason}",
-            node=name,
-            difference=wrong,
-            reason=message("its only incoming cotangent was right, but was changed on the way"),
-        )
+        return message("the walk starts from {difference}", difference=wrong)
+    if counts != {len(handed)}:  # the graph is different here
+        return message("{node} received {difference}", node=name, difference=wrong)
+    if len(handed) == 1:
+        reason = message("its only incoming cotangent was right, but was changed on the way")
     else:
         reason = message(
             "its {count} incoming cotangents were right, but {mistake}",
             count=len(handed),
             mistake=_mistaken_sum(step.cotangent.numpy(), handed),
         )
-        yield message(
-            "{node} received {difference}; {reason}", node=name, difference=wrong, reason=reason
-        )
+    return message(
+        "{node} received {difference}; {reason}", node=name, difference=wrong, reason=reason
+    )
 
 
 def _mistaken_sum(actual: NumericArray, terms: Sequence[NumericArray]) -> Message:
@@ -466,14 +522,14 @@ def _mistaken_sum(actual: NumericArray, terms: Sequence[NumericArray]) -> Messag
     return message("one of them did not count") if counts == {len(terms) - 1} else unknown
 
 
-def _wrong_rule(step: TraceStep, match: _Match) -> Iterator[Message]:
+def _wrong_rule(step: TraceStep, match: _Match) -> Iterator[_Place]:
     """Yield each wrong cotangent that an op's rule passed on, although its own was right."""
     graph, expected = match.graph, match.graph.steps[step.index]
     pairs = zip_longest(step.handed, expected.handed)
     for operand, (parent, pair) in enumerate(zip(expected.parents, pairs, strict=False)):
         wrong = _unlike(COTANGENT, *pair, graph.scales[step.index])
         if wrong and parent is not None:
-            yield message(
+            sentence = message(
                 "{node} passed operand {operand} ({name}) {difference}; what {node} received was "
                 "right",
                 node=graph.name(step.index),
@@ -481,6 +537,7 @@ def _wrong_rule(step: TraceStep, match: _Match) -> Iterator[Message]:
                 name=graph.names.get(parent) or graph.name(parent),
                 difference=wrong,
             )
+            yield sentence, Parting(step.index, operand, in_backward=True)
 
 
 # ----- Two arrays -----

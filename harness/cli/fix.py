@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from contextlib import chdir
+from contextlib import ExitStack, chdir
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -53,6 +53,10 @@ def fix(
         return _start(choices, page, again=again)
     if again:
         raise UsageError("--again needs the id of a break", "`harness fix ID --again`")
+    for option, value in (("--engine", engine), ("--breaks", breaks)):
+        if value is not None:
+            problem = message("{option} is only for a new copy", option=option)
+            raise UsageError(problem, message("leave {option} out", option=option))
     return _check(choices)
 
 
@@ -174,7 +178,7 @@ def _copy_of(choices: _Choices) -> ScratchCopy:
 
     Raises UsageError if there is none, and for an id that no page has.
     """
-    from harness.learn.scratch_copy import MAKE_ONE, nearest_copy, open_copy
+    from harness.learn.scratch_copy import INFO, MAKE_ONE, nearest_copy, open_copy
 
     if choices.folder is None and (near := nearest_copy(Path.cwd())):
         copy = open_copy(Path(os.path.relpath(near)))
@@ -182,8 +186,8 @@ def _copy_of(choices: _Choices) -> ScratchCopy:
             return copy
     if choices.page is None and choices.folder is None:
         raise UsageError("there is no scratch copy in this folder", MAKE_ONE)
-    if choices.page is not None:
-        choices.session(choices.engine, choices.breaks).page(choices.page)
+    if choices.page is not None and not os.path.lexists(choices.place / INFO):
+        choices.session(None, None).page(choices.page)
     copy = open_copy(choices.place)
     if choices.page not in (None, copy.origin.page):
         problem = message(
@@ -205,10 +209,15 @@ def _context(session: Session, origin: Origin) -> Context:
         from harness.experiment.context import OpenContext
 
         return OpenContext(session.catalogue, find_engine(), session.baseline)
-    try:
-        with chdir(origin.base):
-            session.engine  # noqa: B018  it is found here, once
-    except FileNotFoundError:
-        problem = message("the folder {folder} no longer exists", folder=origin.base)
-        raise UsageError(problem, "start over with --again") from None
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(chdir(origin.base))
+        except (OSError, ValueError) as error:  # ValueError: a null character in the path
+            problem = message(
+                "the folder {folder}, in which the copy was made, cannot be entered: {reason}",
+                folder=origin.base,
+                reason=getattr(error, "strerror", None) or error,
+            )
+            raise UsageError(problem, "start over with --again") from None
+        session.engine  # noqa: B018  it is found here, once
     return session

@@ -72,9 +72,13 @@ def hunt(
     session = Session(breaks, engine, lang=lang, json=json, cached=not no_cache)
     wanted = _Wanted(_seed(seed, daily=daily), _level(level), logs)
     if share:
+        for option, value in (("--buy", buy), ("--answer", answer)):
+            if value is not None:
+                problem = message("--share cannot be combined with {option}", option=option)
+                raise UsageError(problem, "leave one out")
         return _share(session, wanted)
     game = session.run(lambda: _open(session, wanted))
-    if buy or answer or not session.is_interactive:
+    if buy or answer is not None or not session.is_interactive:
         return _play_at_once(game, buy or (), answer)
     return _play(game)
 
@@ -134,6 +138,8 @@ def _share(session: Session, wanted: _Wanted) -> int:
     from harness.learn.hunt.game import share_line
 
     ended = [hunt for hunt in _hunts(session) if hunt.answer and wanted.includes(hunt.key)]
+    if session.engine_name is not None:
+        ended = [hunt for hunt in ended if hunt.key.engine == session.engine.name]
     if not ended:
         raise UsageError("no hunt has ended yet", "`harness hunt` starts a hunt, or continues one")
     last = max(ended, key=lambda hunt: hunt.answer.time if hunt.answer else 0)
@@ -261,12 +267,15 @@ class _Game:
             return clue
         kinds = {clue.kind for clue in self.pool.clues.values()}
         if kind not in kinds:
+            problem = message("no check `{name}`", name=kind)
+            if not kind:
+                problem = message("the clue names no check")
             remedy = message(
                 "{question}name a check and a probe: {example}",
                 question=nearest(kind, kinds),
                 example=f"`{next(iter(self.pool.clues))}`",
             )
-            raise UsageError(message("no check `{name}`", name=kind), remedy)
+            raise UsageError(problem, remedy)
         suitable = [clue.probe for clue in self.pool.clues.values() if clue.kind == kind]
         shared = self.session.catalogue.shared_probes
         if probe not in shared:
@@ -305,12 +314,15 @@ class _Game:
 
         family, place = _halves(text)
         if family not in self.families:
+            problem = message("no family `{family}`", family=family)
+            if not family:
+                problem = message("the answer names no family")
             remedy = message(
                 "{question}the families are {families}",
                 question=nearest(family, self.families),
                 families=", ".join(self.families),
             )
-            raise UsageError(message("no family `{family}`", family=family), remedy)
+            raise UsageError(problem, remedy)
         if not place:
             problem = message("`{text}` does not name a place", text=text.strip())
             raise UsageError(problem, "add the function, or FILE.py:LINE")

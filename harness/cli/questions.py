@@ -53,7 +53,8 @@ def is_right(typed: str, question: QuestionReport, say: Language = ENGLISH) -> b
     """
     answer, choices = question.answer or "", question.choices
     if choices and not are_numbers(choices) and typed.isdecimal():
-        return choices[int(typed) - 1 : int(typed)] == [answer]
+        numbered = {str(number): choice for number, choice in enumerate(choices, start=1)}
+        return numbered.get(typed) == answer
     if answer in OUTCOMES:
         try:
             return read_prediction(typed, say) == answer

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import sys
+import textwrap
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -355,7 +358,32 @@ def print_json(value: object) -> None:
 
 def complain(error: BreaklabError, say: Callable[[Message], str] = str) -> None:
     """Print problem and remedy on standard error, in English or another language."""
-    print(f"harness: {say(error.complaint)}", file=sys.stderr)
+    text = f"harness: {say(error.complaint)}"
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns
+        text = "\n".join(part for line in text.split("\n") for part in _wrapped(line, width))
+    print(text, file=sys.stderr)
+
+
+_CODE = "    "
+"""The indentation of code in an error."""
+
+_UNBROKEN = "\0"
+"""What stands for a space at which a line is not broken."""
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """Return a line of an error as lines that fit the window, broken between words.
+
+    Code, and what is between backticks, stays in one piece, so that it can be copied.
+    """
+    if len(line) <= width or line.startswith(_CODE):
+        return [line]
+    joined = re.sub(r"`[^`]*`", lambda quoted: quoted[0].replace(" ", _UNBROKEN), line)
+    parts = textwrap.wrap(
+        joined, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+    return [part.replace(_UNBROKEN, " ") for part in parts]
 
 
 def page_entry(page: Page) -> dict[str, object]:

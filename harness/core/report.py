@@ -44,6 +44,34 @@ class Comparison(msgspec.Struct, frozen=True):
     expected: Numbers
 
 
+class Node(msgspec.Struct, frozen=True):
+    """A node of a probe's graph, to be drawn."""
+
+    number: int
+    """Its place in the order of the forward pass, from 1: operands come before their results."""
+    name: str
+    """The name of a leaf, or an op; empty for a leaf without a name."""
+    shape: tuple[int, ...]
+    operands: list[tuple[int, str] | None]
+    """Number and name of each operand; None for a constant, which has no gradient."""
+
+
+class Graph(msgspec.Struct, frozen=True):
+    """The graph of a probe on the unbroken engine, and where the broken one first differs."""
+
+    nodes: list[Node]
+    """In the order of the forward pass; of a large graph, those near the difference."""
+    size: int
+    """The number of nodes of the whole graph."""
+    node: int
+    """The number of the node at which the two differ."""
+    operand: int | None
+    """The place among its operands of the one that it passes a wrong gradient to; None if the node
+    itself is wrong."""
+    in_backward: bool
+    """Whether the backward pass is wrong, and not a value."""
+
+
 class RunReport(msgspec.Struct, frozen=True):
     """What the break did to one probe under one loss, and which diagnostics caught it.
 
@@ -89,6 +117,8 @@ class RunReport(msgspec.Struct, frozen=True):
     """The array that differs, if it has at most two axes of at most eight entries."""
     losses: Comparison | None = None
     """The loss at the steps of a training run that is silently wrong, at most 64 of them."""
+    graph: Graph | None = None
+    """The graph around the first divergence, if it is at one place."""
 
     @property
     def reason(self) -> Message:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from graphlib import CycleError
 
-from harness.answer_key.divergence import first_divergence
+from harness.answer_key.divergence import Divergence, first_divergence, forward_order
 from harness.answer_key.fingerprint import fingerprint
 from harness.answer_key.outcome import Judgement, stage_of
 from harness.core.errors import PageError
 from harness.core.message import EMPTY, Message, joined, message
-from harness.core.report import ClaimReport, Comparison, Numbers, RunReport
+from harness.core.report import ClaimReport, Comparison, Graph, Node, Numbers, RunReport
 from harness.core.rounding import margin
 from harness.core.run import Array, Digest, Run, TraceStep
 from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
@@ -111,16 +112,16 @@ def explain(
     broken: Sequence[TraceStep] | None,
     clean: Sequence[TraceStep] | None,
     constants: Collection[float] = (),
-) -> dict[str, Message | Comparison | None]:
+) -> dict[str, Message | Comparison | Graph | None]:
     """Return what a wrong array looks like, where the backward walk first went wrong, and pictures.
 
     The keys are fields of `RunReport`. `broken` and `clean` are the recorded walks, if any.
     `constants` are those of the probe and the patch: one may be the cause of a wrong factor.
     """
-    evidence: dict[str, Message | Comparison | None] = {}
+    evidence: dict[str, Message | Comparison | Graph | None] = {}
     leaves = key.run.leaves
     if judgement.outcome == "silent-corruption":
-        evidence["losses"] = _losses(run, key.run)
+        evidence["losses"] = compare_losses(run, key.run)
     if judgement.arrays:
         evidence["array"] = _small(judgement.arrays)
         actual, expected = (array.numpy() for array in judgement.arrays)
@@ -128,10 +129,60 @@ def explain(
         evidence["fingerprint"] = fingerprint(
             actual, expected, sizes=_sizes(leaves), constants=constants
         )
-    if broken and clean:
-        divergence = first_divergence(broken, clean, leaf_names(clean, leaves))
-        evidence |= {"first_divergence": divergence} if divergence else {}
+    failed = run.failure is not None and run.failure.phase == BACKWARD
+    names = leaf_names(clean or (), leaves)
+    if divergence := first_divergence(broken or (), clean or (), names, failed=failed):
+        evidence["first_divergence"] = divergence.sentence
+        evidence["graph"] = _graph(divergence, names)
     return evidence
+
+
+BACKWARD = "the backward pass"
+"""The phase of a run in which its walk is recorded."""
+
+WHOLE, NEAR = 12, 8
+"""The most nodes of a graph that is drawn whole, and how many are drawn of a larger one."""
+
+
+def _graph(divergence: Divergence, names: Mapping[int, str]) -> Graph | None:
+    """Return the graph around a divergence; None if it is not at one place."""
+    place = divergence.parting
+    if place is None:
+        return None
+    try:
+        steps = forward_order(divergence.walk)
+    except CycleError:  # an engine that says that a node is computed from itself
+        return None
+    numbers = {index: number for number, index in enumerate(steps, start=1)}
+    labels: dict[int | None, tuple[int, str]] = {
+        index: (numbers[index], step.op or names.get(index, "")) for index, step in steps.items()
+    }
+    return Graph(
+        nodes=[
+            Node(*labels[i], step.value.shape, [labels.get(p) for p in step.parents])
+            for i, step in _near(steps, place.node).items()
+        ],
+        size=len(steps),
+        node=numbers[place.node],
+        operand=place.operand,
+        in_backward=place.in_backward,
+    )
+
+
+def _near(steps: Mapping[int, TraceStep], centre: int) -> Mapping[int, TraceStep]:
+    """Return the nodes of a small graph, or those nearest to one of its nodes, in their order."""
+    if len(steps) <= WHOLE:
+        return steps
+    neighbours: dict[int, list[int]] = {index: [] for index in steps}
+    for index, step in steps.items():
+        for parent in step.parents:
+            if parent is not None and parent in steps:
+                neighbours[index].append(parent)
+                neighbours[parent].append(index)
+    near = [centre]
+    for index in near:  # it grows meanwhile
+        near += [n for n in dict.fromkeys(neighbours[index]) if n not in near]
+    return {index: steps[index] for index in sorted(near[:NEAR], key=list(steps).index)}
 
 
 LONGEST_AXIS, MOST_STEPS = 8, 64
@@ -151,16 +202,22 @@ def _small(arrays: tuple[Array, Array]) -> Comparison | None:
     return Comparison(actual, expected)
 
 
-def _losses(run: Run, clean: Run) -> Comparison | None:
-    """Return the losses of both logs at the same steps; None if there are not at least two."""
+def compare_losses(run: Run, clean: Run) -> Comparison | None:
+    """Return the losses of both logs at the same steps; None if there are not at least two.
+
+    One log may end before the other.
+    """
     series = run.losses, clean.losses
-    length = min(map(len, series))
-    if length < 2:
+    if min(map(len, series)) < 2:
         return None
-    count = min(length, MOST_STEPS)
-    steps = [round(i * (length - 1) / (count - 1)) for i in range(count)]
-    actual, expected = (Numbers((count,), [losses[step] for step in steps]) for losses in series)
-    return Comparison(actual, expected)
+    longest = max(map(len, series))
+    count = min(longest, MOST_STEPS)
+    steps = [round(i * (longest - 1) / (count - 1)) for i in range(count)]
+    actual, expected = (
+        [losses[step] for step in sorted({*steps, len(losses) - 1}) if step < len(losses)]
+        for losses in series
+    )
+    return Comparison(Numbers((len(actual),), actual), Numbers((len(expected),), expected))
 
 
 def _sizes(leaves: Mapping[str, Array]) -> dict[Message, int]:

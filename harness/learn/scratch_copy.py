@@ -185,9 +185,12 @@ def _read(path: Path) -> str:
         text = read_source(path)
         parse_python(text, str(path), 1, "file")
     except UnicodeDecodeError as error:
-        problem = message("it is not UTF-8 text: {reason}", reason=error.reason)
-        raise PageError(str(path), 1, problem, "save it as UTF-8 text") from None
-    except SyntaxError as error:  # an encoding that does not exist
+        raise _not_text(error, path) from None
+    except SyntaxError as error:  # an encoding that does not exist, or no text in the first lines
+        try:
+            path.read_bytes().decode()
+        except UnicodeDecodeError as cause:
+            raise _not_text(cause, path) from None
         raise not_python(error, "", str(path), 1, "file") from None
     try:
         with warnings.catch_warnings():
@@ -196,3 +199,9 @@ def _read(path: Path) -> str:
     except (SyntaxError, ValueError) as error:  # such as `return` outside a function
         raise not_python(error, text, str(path), 1, "file") from None
     return text
+
+
+def _not_text(error: UnicodeDecodeError, path: Path) -> PageError:
+    line = error.object.count(b"\n", 0, error.start) + 1
+    problem = message("it is not UTF-8 text: {reason}", reason=error.reason)
+    return PageError(str(path), line, problem, "save it as UTF-8 text")

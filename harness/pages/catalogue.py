@@ -335,8 +335,11 @@ def _taken(probe: Probe, other: Probe) -> PageError:
 
 def unknown(what: Sentence, name: str, names: Iterable[str], otherwise: Sentence) -> UsageError:
     """Return the error about a name that does not exist, with the nearest names that do."""
+    problem = message("no {what} `{name}`", what=as_message(what), name=name)
+    if not name:
+        problem = message("no name is given for the {what}", what=as_message(what))
     return UsageError(
-        message("no {what} `{name}`", what=as_message(what), name=name),
+        problem,
         message(
             "{question}{otherwise}", question=nearest(name, names), otherwise=as_message(otherwise)
         ),

@@ -17,7 +17,7 @@ from harness.core.report import Report, RunReport
 from harness.core.vocabulary import OUTCOMES, shortened
 from harness.pages.probe import Probe
 from harness.report.language import Language
-from harness.report.pictures import curves, heat_map
+from harness.report.pictures import curves, graph_list, heat_map
 from harness.report.terminal import (
     MOST_OF_A_REASON,
     Screen,
@@ -80,6 +80,8 @@ def _rows(console: Screen, run: RunReport) -> Iterator[tuple[str, Text]]:
         yield say("looks like"), Text(say(run.fingerprint))
     if run.first_divergence and run.loss:  # in a log, the evidence says at which step
         yield say("first seen"), Text(say(run.first_divergence))
+    if run.graph:
+        yield say("graph"), graph_list(console, run.graph, console.width - LABELS)
     yield from (("", picture) for picture in _pictures(console, run))
     if run.caught_by:
         yield say("caught by"), Text(", ".join(run.caught_by), "green")

@@ -1,4 +1,4 @@
-"""Pictures of numbers in plain characters: a small array as a heat map, a series as a line.
+"""Pictures in plain characters: a small array as a heat map, a series as a line, a graph as a list.
 
 They need no colour, and only ASCII if the terminal's encoding has nothing else. The report says the
 same in words beside them.
@@ -7,11 +7,14 @@ same in words beside them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
-from harness.core.report import Comparison, Numbers
+from harness.core.report import Comparison, Graph, Node, Numbers
+from harness.core.vocabulary import shortened
+from harness.report.language import Language
 from harness.report.terminal import Screen, encodable
 
 SHADES, ASCII_SHADES = "·░▒▓█", ".-+*#"
@@ -23,7 +26,16 @@ BARS, ASCII_BARS = "▁▂▃▄▅▆▇█", "_.-~=+*#"
 VISIBLE = 1e-5
 """Entries differ visibly if they do by more than this share of the largest number."""
 
+MANY_SIZES = 20
+"""The scale of a line is logarithmic if the largest number is more than so many times the least."""
+
 GAP = "    "
+
+MOST_OF_A_NAME = 20
+"""The most characters to show of the name of a node."""
+
+BELOW = 6
+"""The indentation of operands that do not fit beside their node."""
 
 
 def heat_map(console: Screen, arrays: Comparison, width: int) -> Text:
@@ -49,20 +61,101 @@ def heat_map(console: Screen, arrays: Comparison, width: int) -> Text:
 
 
 def curves(console: Screen, losses: Comparison, width: int) -> Text:
-    """Return both series as lines of bars with one scale, each with its first and last number."""
+    """Return both series as lines of bars with one scale, each with its first and last number.
+
+    The scale is logarithmic, and the last line says so, if the numbers are of many sizes.
+    """
     say, bars = console.say, encodable(console, BARS, ASCII_BARS)
     series = {say("correct"): losses.expected.values, say("broken"): losses.actual.values}
-    finite = [v for values in series.values() for v in values if math.isfinite(v)]
-    low, high = min(finite, default=0.0), max(finite, default=0.0)
+    finite = [v for values in series.values() for v in values if math.isfinite(v)] or [0.0]
+    is_log = 0 < MANY_SIZES * min(finite) < max(finite)
+    scale = _log if is_log else float
+    low, high = scale(min(finite)), scale(max(finite))
+    ends = [
+        say("{first} to {last}", first=f"{values[0]:.3g}", last=f"{values[-1]:.3g}")
+        for values in series.values()
+    ]
     label = max(map(len, series))
-    lines = []
-    for name, values in series.items():
-        ends = say("{first} to {last}", first=f"{values[0]:.3g}", last=f"{values[-1]:.3g}")
-        room = max(1, width - label - len(ends) - 4)
-        shown = values[:: math.ceil(len(values) / room)]
-        line = "".join(_bar(value, low, high, bars) for value in shown)
-        lines.append(f"{name:{label}}  {line}  {ends}")
-    return Text("\n".join(lines), no_wrap=True)
+    room = max(1, width - label - max(map(len, ends)) - 4)
+    step = math.ceil(max(map(len, series.values())) / room)
+    lines = [
+        f"{name:{label}}  {_line(map(scale, values[::step]), low, high, bars)}  {end}"
+        for (name, values), end in zip(series.items(), ends, strict=True)
+    ]
+    return Text("\n".join([*lines, *([say("logarithmic scale")] * is_log)]), no_wrap=True)
+
+
+def graph_list(console: Screen, graph: Graph, width: int) -> Text:
+    """Return a graph as a line for each node with its operands, and a mark where two runs part."""
+    say, mark = console.say, encodable(console, "✗", "!")
+    centre = next(node for node in graph.nodes if node.number == graph.node)
+    lines, last = [], 0
+    if graph.size > len(graph.nodes):
+        lines.append(say("{shown} of {size} nodes", shown=len(graph.nodes), size=graph.size))
+    for node, head in zip(graph.nodes, _heads(graph, mark, say), strict=True):
+        if node.number > last + 1:
+            lines.append("  ...")
+        last = node.number
+        marked = graph.operand if node is centre else None
+        operands = [
+            f"{mark} " * (place == marked) + _numbered(operand, say)
+            for place, operand in enumerate(node.operands)
+        ]
+        lines += _with_operands(head, operands, width)
+    if last < graph.size:
+        lines.append("  ...")
+    legend = textwrap.wrap(f"{mark} {_legend(graph, centre, say)}", width, subsequent_indent="  ")
+    picture = Text("\n".join([*lines, *legend]), no_wrap=True)
+    picture.highlight_words([mark], "bold red")
+    return picture
+
+
+def _heads(graph: Graph, mark: str, say: Language) -> Iterator[str]:
+    """Yield the number, the name and the shape of each node, in columns."""
+    names = [_named(node.name, say) for node in graph.nodes]
+    wide, digits = max(map(len, names)), len(str(graph.nodes[-1].number))
+    shapes = max(len(str(node.shape)) for node in graph.nodes)
+    for node, name in zip(graph.nodes, names, strict=True):
+        is_wrong = node.number == graph.node and graph.operand is None
+        start = f"{mark if is_wrong else ' '} {node.number:>{digits}}"
+        yield f"{start} {name:{wide}}  {node.shape!s:{shapes}}"
+
+
+def _with_operands(head: str, operands: Sequence[str], width: int) -> Iterator[str]:
+    """Yield a node's line; operands that do not fit are below it."""
+    lines, line = [], f"{head}  <- "
+    for place, operand in enumerate(operands):
+        part = operand + ("," if place + 1 < len(operands) else "")
+        if len(line) + len(part) > width and line.strip():
+            lines.append(line.rstrip())
+            line = " " * BELOW
+        line += f"{part} "
+    yield from (*lines, line.rstrip()) if operands else (head.rstrip(),)
+
+
+def _legend(graph: Graph, centre: Node, say: Language) -> str:
+    node = _numbered((centre.number, centre.name), say)
+    if graph.operand is not None:
+        return say(
+            "the gradient that {node} passes to {operand} is wrong",
+            node=node,
+            operand=_numbered(centre.operands[graph.operand], say),
+        )
+    if graph.in_backward:
+        return say("the backward passes first differ at {node}", node=node)
+    return say("the values first differ at {node}", node=node)
+
+
+def _numbered(operand: tuple[int, str] | None, say: Language) -> str:
+    """Return a node as it is called beside others: by its number and its name."""
+    if operand is None:
+        return say("a constant")
+    number, name = operand
+    return f"{number} {_named(name, say)}"
+
+
+def _named(name: str, say: Language) -> str:
+    return shortened(name, MOST_OF_A_NAME) or say("leaf")
 
 
 def _panel(title: str, numbers: Numbers, largest: float, shades: str) -> list[str]:
@@ -105,6 +198,14 @@ def _beside(panels: Sequence[Sequence[str]], width: int) -> Iterator[str]:
         yield line.rstrip()
     if rest := panels[first:]:
         yield from _beside(rest, width)
+
+
+def _line(values: Iterable[float], low: float, high: float, bars: str) -> str:
+    return "".join(_bar(value, low, high, bars) for value in values)
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf
 
 
 def _bar(value: float, low: float, high: float, bars: str) -> str:

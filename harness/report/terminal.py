@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import textwrap
 from collections import Counter
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, TextIO
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.table import Table
@@ -72,6 +73,9 @@ def open_console(language: Language = ENGLISH, file: TextIO | None = None) -> Sc
     console = Screen(
         file=file or sys.stdout, highlight=False, soft_wrap=False, markup=False, emoji=False
     )
+    if console.is_dumb_terminal:  # Rich takes every one for a terminal of 80 columns
+        columns, rows = shutil.get_terminal_size()
+        console.size = ConsoleDimensions(columns, rows)
     console.width = min(console.width or WIDTH, WIDTH)
     console.say = language
     return console

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from rich.padding import Padding
 from rich.table import Table
@@ -10,6 +10,7 @@ from rich.text import Text
 
 from harness.pages.page import Page
 from harness.report.language import Language
+from harness.report.pictures import curves
 from harness.report.terminal import (
     Screen,
     show_advice,
@@ -27,15 +28,22 @@ STYLES: dict[Shift, tuple[str, str]] = {
 """The sign and the style of each verdict; colour is never the only difference."""
 
 
+MOST_COLUMNS = 1000
+"""A width in which every table fits."""
+
+
 def show_training(console: Screen, report: TrainingReport, *, page: Page) -> None:
     """Print the table, what a single run would have shown, and the lesson."""
     say = console.say
     for line in _crash_lines(report, say):
         console.print(line)
     if report.metrics:
-        console.print(_table(report, say))
-        legend = say("median (lowest to highest); * not in the log: measured on later data")
-        console.print(Text(f"{legend}\n"))
+        _show_metrics(console, report)
+    if report.losses:
+        console.print(Text(say("The loss in the run with seed 0"), "bold"))
+        picture = curves(console, report.losses, console.width - 2)
+        console.print(Padding(picture, (0, 0, 1, 2)))
+    if report.metrics:
         console.print(Text(say("Would a single run have shown it?"), "bold"))
         console.print(Padding(Text(_one_run(report, say)), (0, 0, 1, 2)))
     show_advice(console, report)
@@ -51,7 +59,23 @@ def show_training(console: Screen, report: TrainingReport, *, page: Page) -> Non
         console.print(Text(say("Some results are not as the page says."), "bold red"))
 
 
-def _table(report: TrainingReport, say: Language) -> Table:
+def _show_metrics(console: Screen, report: TrainingReport) -> None:
+    """Print the table and its legend; in a narrow window, without the ranges."""
+    say = console.say
+    table = _table(report, say, _band)
+    legend = say("median (lowest to highest); * not in the log: measured on later data")
+    unlimited = console.options.update_width(MOST_COLUMNS)
+    if console.measure(table, options=unlimited).maximum > console.width:
+        table = _table(report, say, lambda band: f"{band.median:.3g}")
+        legend = say("median; * not in the log: measured on later data")
+    console.print(table)
+    for item in report.metrics:
+        for remark in _remarks(item, say):
+            console.print(Text(f"{item.metric}: ").append_text(remark))
+    console.print(Text(f"{legend}\n"))
+
+
+def _table(report: TrainingReport, say: Language, band: Callable[[Band], str]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column(say("{count} seeds", count=report.seeds), no_wrap=True)
     for heading in (say("correct"), say("broken"), ""):
@@ -60,11 +84,7 @@ def _table(report: TrainingReport, say: Language) -> Table:
     for item in report.metrics:
         name = Text(item.metric, "bold") if item.in_log else Text(f"{item.metric}*")
         share = f"{item.one_run_tells:.0%}" if item.in_log else ""
-        table.add_row(
-            name, _band(item.clean), _band(item.broken), _verdict(item.verdict, say), share
-        )
-        for remark in _remarks(item, say):
-            table.add_row("", remark)
+        table.add_row(name, band(item.clean), band(item.broken), _verdict(item.verdict, say), share)
     return table
 
 

@@ -11,6 +11,7 @@ from harness.core.errors import PageError, UsageError
 from harness.core.message import message
 from harness.core.run import Run
 from harness.core.vocabulary import Outcome
+from harness.experiment.description import compare_losses
 from harness.pages.catalogue import nearest
 from harness.runs.cache import Cache
 from harness.training.alarms import count_alarms
@@ -62,6 +63,7 @@ def run_training(
         one_run_tells=tells,
         one_run_accuses=accuses,
         runs_needed=min(needed, default=None),
+        losses=compare_losses(broken[0], clean[0]),
         alarms=count_alarms(experiment.page, experiment.clean, clean, broken, cache),
         **experiment.page.advice,
     )

@@ -134,7 +134,8 @@ def _function(name: str, files: Iterable[str], engine: Engine) -> Place:
         question=nearest(name, {item.name for item in every}),
         example="`FILE.py:LINE`",
     )
-    raise UsageError(message("the engine has no function `{name}`", name=name), remedy)
+    problem = message("the engine has no function `{name}`", name=name)
+    raise UsageError(problem if name else message("the answer names no function"), remedy)
 
 
 def _ambiguous(name: str, places: list[str]) -> UsageError:

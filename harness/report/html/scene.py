@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from graphlib import TopologicalSorter
 
-from harness.answer_key.divergence import Parting, first_pass, parting
+from harness.answer_key.divergence import Parting, first_pass, forward_order, parting
 from harness.core.message import Message, joined, message
 from harness.core.run import Array, TraceStep
 from harness.experiment.description import leaf_names
@@ -24,22 +23,8 @@ class Walk:
 
     @cached_property
     def by_index(self) -> dict[int, TraceStep]:
-        """The nodes in the order of the forward pass: operands first, else by their indices.
-
-        Raises CycleError if a node is computed from itself, as a broken engine may record it.
-        """
-        steps = {step.index: step for step in self.steps}
-        sorter = TopologicalSorter(
-            {index: [p for p in step.parents if p in steps] for index, step in steps.items()}
-        )
-        sorter.prepare()
-        ordered, ready = dict[int, TraceStep](), list[int]()
-        while sorter.is_active():
-            ready = sorted([*ready, *sorter.get_ready()], reverse=True)
-            index = ready.pop()
-            ordered[index] = steps[index]
-            sorter.done(index)
-        return ordered
+        """The nodes in the order of the forward pass. Raises CycleError as `forward_order` does."""
+        return forward_order(self.steps)
 
     @cached_property
     def operands(self) -> dict[int, tuple[int | None, ...]]:

@@ -21,6 +21,9 @@ LEVELS = 5
 FEW = 5
 """Up to this many columns, the numbers are written into the cells."""
 
+LONGEST = 5
+"""The most characters of a number, so that it fits its cell."""
+
 WIDE, HEIGHT, NARROW, SMALL = 28, 16, 11, 7
 """Pixels of a cell: with a number, without one, and in a plain tile, which has no numbers."""
 
@@ -111,12 +114,17 @@ def _shade(number: float, scale: float) -> str:
 
 
 def short(number: float) -> str:
-    """Return a number in a few characters: `-.12`, `1e9`, `NaN`."""
+    """Return a number in at most `LONGEST` characters: `-.12`, `1e9`, `NaN`.
+
+    If that is too short for it, only its sign is shown: `-…`.
+    """
     if not np.isfinite(number):
         return {"nan": "NaN", "inf": "∞", "-inf": "-∞"}[str(number)]
     for digits in (3, 2, 1):
-        text = f"{number:.{digits}g}".replace("e+0", "e").replace("e-0", "e-")
+        text = f"{number:.{digits}g}".replace("e+0", "e").replace("e-0", "e-").replace("e+", "e")
         text = text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
         if len(text) <= 4:
             return text
-    return text
+    if len(text) <= LONGEST:
+        return text
+    return "-…" if number < 0 else "+…"

@@ -48,7 +48,7 @@ def first_divergence(
 ) -> str | None:
     """The divergence in English."""
     outcome = answer_key.first_divergence(broken, correct, names)
-    return None if outcome is None else str(outcome)
+    return None if outcome is None else str(outcome.sentence)
 
 
 def divergence(program: str, patch: str) -> str | None:
@@ -698,6 +698,29 @@ def test_a_node_that_is_left_out_is_missed(walk, data) -> None:
     assert sentence is not None
     name = f"`{walk[place].op}`" if walk[place].op else "the leaf"
     assert sentence.startswith(f"the walk never visited {name}")
+    place_of = answer_key.parting([*walk[:place], *walk[place + 1 :]], walk)
+    assert place_of == answer_key.Parting(walk[place].index, None, in_backward=True)
+
+
+@given(WALKS, st.data())
+def test_a_walk_that_failed_differs_at_the_node_after_its_last(walk, data) -> None:
+    place = data.draw(st.integers(0, len(walk) - 1))
+    divergence = answer_key.first_divergence(walk[:place], walk, {}, failed=True)
+    assert divergence is not None
+    assert str(divergence.sentence).startswith("the backward pass failed before it was done with")
+    assert divergence.parting == answer_key.Parting(walk[place].index, None, in_backward=True)
+    assert divergence.walk == walk
+    assert answer_key.first_divergence(walk, walk, {}, failed=True) is None
+
+
+def test_what_was_wrong_before_a_walk_failed_comes_first() -> None:
+    walk = traced(0, 3)
+    step = next(step for step in walk if step.op and step.handed[0])
+    wrong = replace(step, handed=(pack(step.handed[0].numpy() + 1), *step.handed[1:]))
+    broken = [wrong if other is step else other for other in walk][: walk.index(step) + 1]
+    divergence = answer_key.first_divergence(broken, walk, {}, failed=True)
+    assert divergence is not None
+    assert divergence.parting == answer_key.Parting(step.index, 0, in_backward=True)
 
 
 @given(WALKS, st.data())

@@ -12,6 +12,8 @@ from harness.learn.journal import open_journal
 from tests.harness.cli.terminal import dialogue
 from tests.harness.command import harness
 from tests.harness.engines.texts import SOUND
+from tests.harness.proven_page import proven
+from tests.harness.sound_page import write_page
 
 ROOT = Path(__file__).parents[3]
 PAGE = "relu-as-identity"
@@ -137,6 +139,8 @@ def test_a_mistake_in_the_syntax_is_shown_with_a_caret() -> None:
         (["squares-only"], "`squares-only` is an exercise, not a break", "`harness list`"),
         ([PAGE, "--check", "--again"], "--check and --again cannot be combined", "run one"),
         (["--again"], "--again needs the id of a break", "`harness fix ID --again`"),
+        ([PAGE, "--check", "--engine", "a.py:T"], "--engine is only for a new copy", "leave --eng"),
+        (["--breaks", "/"], "--breaks is only for a new copy", "leave --breaks out"),
         ([PAGE, "--dir", "."], ". already exists, and is not a scratch copy", "--dir"),
         ([PAGE, "--dir", ".", "--again"], "and is not a scratch copy", "name a new folder"),
         ([PAGE, "--engine", "nope.py:T"], "no engine `nope.py:T`", "name an engine"),
@@ -160,6 +164,30 @@ def test_a_copy_of_another_break_is_not_checked() -> None:
     done = harness("fix", PAGE, "--check", "--dir", "mine")
     assert done.returncode == 2
     assert "mine is a copy of `sub-sign`\n  remedy: `harness fix sub-sign --check" in done.stderr
+
+
+@pytest.mark.parametrize("base", ["gone", "fix.toml", "a\\u0000b"])
+def test_the_folder_in_which_a_copy_was_made_is_named_if_it_cannot_be_entered(base: str) -> None:
+    Path("mine").mkdir()
+    where = base if base.startswith("a") else str(Path("mine", base).resolve())
+    (Path("mine") / "fix.toml").write_text(
+        f'page = "{PAGE}"\nengine = "t.py:T"\nbase = "{where}"\nbreaks = []\ndigest = ""\n',
+        encoding="utf-8",
+    )
+    done = harness("fix", "--dir", "mine")
+    assert done.returncode == 2
+    assert "in which the copy was made, cannot be entered: " in done.stderr
+    assert "remedy: start over with --again" in done.stderr
+
+
+@pytest.mark.usefixtures("without_oracles")
+def test_a_copy_of_ones_own_page_is_checked_without_naming_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    write_page(folder, proven())
+    made = harness("fix", "log-slope-one", "--breaks", "pages")
+    assert "Then    harness fix log-slope-one --check\n" in made.stdout
+    assert harness("fix", "log-slope-one", "--check").returncode == 1
 
 
 @pytest.mark.slow

@@ -67,7 +67,7 @@ def test_the_guide_shows_a_hunt_as_it_is() -> None:
 
 
 def test_a_hunt_in_spanish_in_a_narrow_window() -> None:
-    wrong = ["nonsense\n", "shap x\n", "? nothing-like-it\n", f"answer {BUG.family}\n"]
+    wrong = ["answer \n", "nonsense\n", "shap x\n", "? nothing-like-it\n", f"answer {BUG.family}\n"]
     keys = [
         ENTER,
         *wrong,
@@ -89,8 +89,9 @@ def test_a_hunt_in_spanish_in_a_narrow_window() -> None:
     assert "No resuelta: es otra familia." in done.lines
     assert "Puntuación 0: " in shown
     assert "1 pista, no resuelta" in shown
-    unwrapped = re.compile("⠋|harness:|solución:|caza de breaklab")
+    unwrapped = re.compile("⠋|caza de breaklab")
     assert [line for line in done.lines if len(line) > 60 and not unwrapped.search(line)] == []
+    assert "las familias son" in shown
 
 
 @pytest.mark.slow
@@ -189,6 +190,8 @@ def test_nothing_that_is_stored_names_the_bug() -> None:
 def test_a_hunt_in_another_engine() -> None:
     engine = f"{Path(__file__).parents[3] / 'tests' / 'engines' / 'closures.py'}:Tensor"
     options = ["--engine", engine, "--json"]
+    hunt("--answer", f"{WRONG_FAMILY}:topological_order")
+    assert "no hunt has ended" in harness("hunt", "--share", "--engine", engine).stderr
     lacks = hunt(*options, "--buy", "shape:adam")
     assert lacks.returncode == 2
     assert "closures cannot run `adam`" in lacks.stderr
@@ -203,6 +206,7 @@ def test_a_hunt_in_another_engine() -> None:
     )
     assert bug["id"] in set(portable)
     assert all(site["file"].endswith("closures.py") for site in bug["sites"])
+    assert "on closures: " in harness("hunt", "--share", "--engine", engine).stdout
 
 
 # ----- Bad input -----
@@ -217,11 +221,16 @@ def test_a_hunt_in_another_engine() -> None:
         (["--seed", "3", "--buy", "gradchek:add-new-axis"], "no check", "`gradcheck`"),
         (["--seed", "3", "--buy", "shape:add-new-axs"], "no probe", "did you mean `add-new-axis`"),
         (["--seed", "3", "--buy", "gradcheck:adam"], "a probe of kind steps", "another probe"),
-        (["--seed", "3", "--buy", "gradcheck"], "no probe ``", "list --probes"),
+        (["--seed", "3", "--buy", "gradcheck"], "no name is given for the probe", "list --probes"),
+        (["--seed", "3", "--buy", ":adam"], "the clue names no check", "name a check and a probe"),
+        (["--seed", "3", "--answer", ""], "the answer names no family", "the families are "),
+        (["--seed", "3", "--answer", ":add"], "the answer names no family", "the families are "),
         (["--seed", "3", "--answer", "brodcasting:add"], "no family", "`broadcasting`"),
         (["--seed", "3", "--answer", "broadcasting"], "does not name a place", "FILE.py:LINE"),
         (["--seed", "3", "--answer", "broadcasting:vjp"], "places are called", "add.vjp"),
         (["--share"], "no hunt has ended yet", "`harness hunt` starts a hunt"),
+        (["--share", "--buy", "x"], "--share cannot be combined with --buy", "leave one out"),
+        (["--share", "--answer", ""], "--share cannot be combined with --answer", "leave one out"),
     ],
 )
 def test_a_mistake_is_answered_and_costs_nothing(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.session import Count, Session
+from harness.cli.session import Count, Session, _wrapped
 from harness.core.errors import UsageError
 from tests.harness.cli.terminal import dialogue
 from tests.harness.command import harness
@@ -25,6 +25,26 @@ def test_without_a_cache_no_command_keeps_anything_of_an_engine(
     )
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "cache").exists()
+
+
+def test_an_error_is_broken_between_words_and_commands_and_code_stay_whole() -> None:
+    remedy = "  remedy: one-two three, or `harness fix a-page --check --dir some-where` four"
+    assert _wrapped(remedy, 30) == [
+        *(
+            "  remedy: one-two three, or",
+            "  `harness fix a-page --check --dir some-where`",
+            "  four",
+        )
+    ]
+    assert _wrapped(remedy, 100) == [remedy]
+    code = "    x = 1 + " + "1 + " * 20
+    assert _wrapped(code, 30) == [code]
+
+
+def test_a_terminal_without_controls_has_its_width_too() -> None:
+    shown = dialogue(["explain", "silent"], columns=46, TERM="dumb")
+    assert 30 < max(map(len, shown.lines)) <= 46
+    assert "\x1b" not in shown.shown
 
 
 def test_what_a_session_opens_it_opens_once() -> None:

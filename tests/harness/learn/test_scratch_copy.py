@@ -76,9 +76,14 @@ def test_a_file_that_is_not_python_is_named_with_the_line_and_a_caret(
         assert code == ["    retrn 1", "          ^"]
 
 
-def test_a_file_that_is_not_text_is_named(copy: ScratchCopy) -> None:
-    (copy.folder / "tiny.py").write_bytes(b"x = '\xff'\n")
-    with pytest.raises(PageError, match=r"tiny\.py:1: .*(UTF-8|not Python)"):
+@pytest.mark.parametrize("line", [1, 2, 3, 2000])
+@pytest.mark.parametrize("head", [b"", b"\xef\xbb\xbf"])
+def test_a_file_that_is_not_text_is_named_with_the_line(
+    copy: ScratchCopy, line: int, head: bytes
+) -> None:
+    text = head + b"x = 1\n" * (line - 1) + b"y = '\xff'\nz = 1\n"
+    (copy.folder / "tiny.py").write_bytes(text)
+    with pytest.raises(PageError, match=rf"tiny\.py:{line}: it is not UTF-8 text"):
         copy.read()
 
 

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.core.report import Comparison, Numbers
+from harness.core.report import Comparison, Graph, Node, Numbers
 from harness.core.run import Run, pack
-from harness.experiment.description import LONGEST_AXIS, MOST_STEPS, _losses, _small
+from harness.experiment.description import LONGEST_AXIS, MOST_STEPS, _small, compare_losses
 from harness.report.full import show_runs
-from harness.report.pictures import curves, heat_map
+from harness.report.pictures import curves, graph_list, heat_map
 from harness.report.terminal import Screen
+from tests.harness.command import harness
 from tests.harness.report.test_terminal import probe
 from tests.harness.reports import run_of
 
@@ -72,7 +73,7 @@ def test_a_terminal_without_the_characters_gets_ascii(encoding: str) -> None:
     assert curves(console(encoding), losses, 60).plain.isascii()
 
 
-def test_losses_are_two_lines_with_one_scale() -> None:
+def testcompare_losses_are_two_lines_with_one_scale() -> None:
     losses = Comparison(numbers([8, 6, 4]), numbers([8, 2, 0]))
     assert curves(console(), losses, 60).plain.splitlines() == [
         "correct  █▃▁  8 to 0",
@@ -81,6 +82,17 @@ def test_losses_are_two_lines_with_one_scale() -> None:
     long = Comparison(numbers(range(64)), numbers(range(64)))
     assert max(map(len, curves(console(), long, 46).plain.splitlines())) <= 46
     assert "?" in curves(console(), Comparison(numbers([1, math.nan]), numbers([1, 0])), 60).plain
+
+
+def test_losses_of_many_sizes_have_a_logarithmic_scale_and_may_end_at_different_steps() -> None:
+    losses = Comparison(numbers([100, 10, 1, 0.1]), numbers([100, 1]))
+    assert curves(console(), losses, 60).plain.splitlines() == [
+        *("correct  █▃  100 to 1", "broken   █▆▃▁  100 to 0.1", "logarithmic scale")
+    ]
+    wild = Comparison(numbers([100, -math.inf, math.nan, 1]), numbers([100, 1, 1, math.inf]))
+    assert [line.split()[1] for line in curves(console(), wild, 60).plain.splitlines()[:2]] == [
+        *("█▁▁?", "█??▁")
+    ]
 
 
 def test_only_arrays_that_fit_are_drawn() -> None:
@@ -97,17 +109,110 @@ def test_only_arrays_that_fit_are_drawn() -> None:
     assert not fits((2,), (2,), dtype="complex128")
 
 
-def test_the_losses_of_a_long_run_are_thinned_out_and_keep_their_ends() -> None:
+def test_thecompare_losses_of_a_long_run_are_thinned_out_and_keep_their_ends() -> None:
     def log(*losses: float) -> Run:
         return Run("p", None, log=[{"w": pack(0.0)}, *({"loss": pack(loss)} for loss in losses)])
 
-    drawn = _losses(log(*range(200)), log(*range(0, 400, 2)))
+    drawn = compare_losses(log(*range(200)), log(*range(0, 400, 2)))
     assert drawn is not None
     assert drawn.actual.shape == (MOST_STEPS,)
     assert (drawn.actual.values[0], drawn.actual.values[-1]) == (0, 199)
     assert drawn.expected.values == [2 * loss for loss in drawn.actual.values]
-    assert _losses(log(1.0), log(1.0)) is None
-    assert _losses(Run("p", None), log(1.0, 2.0)) is None
+    ended = compare_losses(log(*range(10)), log(*range(200)))
+    assert ended is not None
+    assert ended.actual.values == [0, 3, 6, 9]
+    assert (ended.expected.shape, ended.expected.values[-1]) == ((MOST_STEPS,), 199)
+    cut = compare_losses(log(*range(11)), log(*range(200)))
+    assert cut is not None
+    assert cut.actual.values[-2:] == [9, 10]
+    assert compare_losses(log(1.0), log(1.0)) is None
+    assert compare_losses(Run("p", None), log(1.0, 2.0)) is None
+
+
+MEAN = [
+    Node(1, "a", (3, 5), []),
+    Node(2, "mean", (3, 1), [(1, "a")]),
+    Node(3, "add", (3, 5), [(1, "a"), (2, "mean"), None]),
+]
+
+
+def test_a_graph_is_a_line_for_each_node_and_the_wrong_edge_is_marked() -> None:
+    graph = Graph(MEAN, size=3, node=3, operand=1, in_backward=True)
+    assert graph_list(console(), graph, 66).plain.splitlines() == [
+        "  1 a     (3, 5)",
+        "  2 mean  (3, 1)  <- 1 a",
+        "  3 add   (3, 5)  <- 1 a, ✗ 2 mean, a constant",
+        "✗ the gradient that 3 add passes to 2 mean is wrong",
+    ]
+    ascii_lines = graph_list(console("ascii"), graph, 30).plain.splitlines()
+    assert ascii_lines[2:] == [
+        *("  3 add   (3, 5)  <- 1 a,", "      ! 2 mean, a constant"),
+        *("! the gradient that 3 add", "  passes to 2 mean is wrong"),
+    ]
+
+
+def test_a_wrong_node_is_marked_itself() -> None:
+    value = Graph(MEAN, size=3, node=2, operand=None, in_backward=False)
+    lines = graph_list(console(), value, 66).plain.splitlines()
+    assert lines[1] == "✗ 2 mean  (3, 1)  <- 1 a"
+    assert lines[-1] == "✗ the values first differ at 2 mean"
+    leaf = Graph([Node(1, "", (2,), [])], size=1, node=1, operand=None, in_backward=True)
+    assert graph_list(console(), leaf, 66).plain.splitlines() == [
+        *("✗ 1 leaf  (2,)", "✗ the backward passes first differ at 1 leaf")
+    ]
+
+
+def test_what_is_left_out_of_a_large_graph_is_shown() -> None:
+    nodes = [Node(n, "exp", (2,), [(n - 1, "exp")]) for n in (9, 10, 12)]
+    graph = Graph(nodes, size=30, node=10, operand=0, in_backward=True)
+    assert graph_list(console(), graph, 66).plain.splitlines() == [
+        "3 of 30 nodes",
+        "  ...",
+        "   9 exp  (2,)  <- 8 exp",
+        "  10 exp  (2,)  <- ✗ 9 exp",
+        "  ...",
+        "  12 exp  (2,)  <- 11 exp",
+        "  ...",
+        "✗ the gradient that 10 exp passes to 9 exp is wrong",
+    ]
+
+
+@pytest.mark.usefixtures("without_oracles")
+@pytest.mark.parametrize(
+    ("page", "probe", "lines"),
+    [
+        (
+            "skip-unbroadcast",
+            "add-inside",
+            ["3 add (3, 5) <- 1 a, ✗ 2 mean", "gradient that 3 add passes to 2 mean is wrong"],
+        ),
+        (
+            "attn-no-scale",
+            "attend-two-heads",
+            ["8 of 26 nodes", "✗ 14 div (2, 2, 3, 3) <- 13 matmul, a constant"],
+        ),
+        (
+            "matmul-no-transpose",
+            "two-layers",
+            ["failed before it was done", "backward passes first differ at 6 matmul"],
+        ),
+    ],
+)
+def test_the_whole_report_draws_the_graph(page: str, probe: str, lines: list[str]) -> None:
+    for columns in ("80", "60"):
+        shown = harness("break", page, "--probe", probe, "--full", COLUMNS=columns).stdout
+        words = " ".join(shown.split())
+        assert [line for line in lines if line not in words] == []
+        assert max(len(line.rstrip()) for line in shown.split("\n\n", 2)[2].splitlines()) <= int(
+            columns
+        )
+
+
+@pytest.mark.usefixtures("without_oracles")
+def test_the_graph_is_drawn_in_spanish() -> None:
+    shown = harness("break", "skip-unbroadcast", "--probe", "add-inside", "--full", "--lang", "es")
+    assert "✗ el gradiente que 3 add pasa a 2 mean es incorrecto" in shown.stdout
+    assert "grafo  " in shown.stdout
 
 
 def test_the_whole_report_has_the_picture_below_the_words() -> None:

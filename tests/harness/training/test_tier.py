@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -394,9 +395,23 @@ def test_the_command_shows_the_table_and_what_one_run_would_have_told(tmp_path: 
         "deployed_loss*",
         "of the broken logs",
         "Train more than once.",
+        "The loss in the run with seed 0",
         "Everything is as the page says.",
     ):
         assert words in shown.stdout
+    lines = re.findall(r"^  (correct|broken) +([▁-█]{2})  (\S+) to (\S+)\s*$", shown.stdout, re.M)
+    assert [line[0] for line in lines] == ["correct", "broken"]
+
+
+def test_in_a_narrow_window_no_number_of_the_table_is_cut(tmp_path: Path) -> None:
+    write_page(tmp_path)
+    arguments = ("break", "moved", "--breaks", str(tmp_path), "--seeds", "8")
+    wide, narrow = (harness(*arguments, COLUMNS=columns).stdout for columns in ("80", "60"))
+    assert "(" in wide.split("8 seeds")[1].split("median")[0]
+    table = narrow.split("8 seeds")[1].split("median; * not in the log")[0]
+    assert "(" not in table
+    assert "…" not in table
+    assert max(map(len, table.splitlines())) <= 60
 
 
 def test_the_command_says_where_page_and_observation_part(tmp_path: Path) -> None:

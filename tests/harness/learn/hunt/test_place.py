@@ -84,7 +84,7 @@ def test_every_bug_of_a_pool_is_on_a_line_that_can_be_named(level: int) -> None:
         ("unbrodcast", "no function `unbrodcast`", "did you mean `unbroadcast`"),
         ("vjp", "places are called `vjp`", "`minigrad/elementwise.py:add.vjp`"),
         ("__init__.py:1", "places are called `__init__.py`", "name one of them"),
-        ("", "no function ``", "`FILE.py:LINE`"),
+        ("", "the answer names no function", "`FILE.py:LINE`"),
     ],
 )
 def test_a_place_that_is_not_there_is_answered_with_the_nearest(

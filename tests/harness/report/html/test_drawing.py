@@ -54,6 +54,17 @@ def test_a_number_is_written_in_a_few_characters(number: float, text: str) -> No
     assert short(number) == text
 
 
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        *[(1.3e12, "1e12"), (-1.3e12, "-1e12"), (1e-12, "1e-12"), (-1e-12, "-…")],
+        *[(1e-310, "+…"), (-1e300, "-…"), (1e100, "1e100"), (-123456.0, "-1e5")],
+    ],
+)
+def test_a_number_that_does_not_fit_its_cell_is_a_sign(number: float, text: str) -> None:
+    assert short(number) == text
+
+
 def test_a_curve_ends_where_its_numbers_are_not_finite() -> None:
     picture = curves([3.0, 2.0, 1.0], [3.0, math.inf, 1.0], ("a", "b"))
     whole, ended = re.findall(r'class="curve \w+" d="([^"]*)"', picture)
