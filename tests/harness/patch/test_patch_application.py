@@ -114,6 +114,12 @@ def test_one_name_for_several_definitions_of_which_one_matches_is_not_ambiguous(
     ]
 
 
+def test_definitions_that_match_as_a_whole_are_ambiguous_too() -> None:
+    source = "class A:\n    def f(): pass\n\nclass B:\n    def f(): pass\n"
+    with pytest.raises(HunkError, match=r"several definitions .*\n.*m\.py:2 A\.f\n.*m\.py:5 B\.f"):
+        apply("@@ f @@\n-def f():\n+def f(x):\n     ...\n", {"m.py": source})
+
+
 def test_both_remedies_for_an_ambiguous_scope_work() -> None:
     assert len(apply(f"@@ ops.py::.add @@\n{SKIP}").sites) == 2
     assert len(apply(f"@@ *add @@\n{SKIP}").sites) == 3
@@ -218,6 +224,22 @@ def test_a_hunk_that_matches_in_another_scope_says_where() -> None:
     text = str(caught.value)
     assert "scope: Tensor: found at engine/tensor.py:1, but the code is not in it" in text
     assert "elsewhere:\n    engine/ops.py:9 mul.vjp: unbroadcast(g * b, a)\n" in text
+
+
+def test_the_nearest_names_are_similar_as_a_whole_or_in_their_last_parts() -> None:
+    with pytest.raises(DoesNotApply) as caught:
+        apply(f"@@ ad @@\n{SKIP}")
+    assert "no definition has this name; nearest: add, Tensor.add\n" in str(caught.value)
+
+
+def test_a_statement_without_a_site_shows_similar_lines() -> None:
+    with pytest.raises(DoesNotApply) as caught:
+        apply("@@ backward @@\n-return unbroadcast(t, 3)\n+return t\n")
+    assert (
+        str(caught.value)
+        .partition("  the most similar code:\n")[2]
+        .startswith("    engine/tensor.py:10: return unbroadcast(t, 2)\n  remedy: ")
+    )
 
 
 def test_a_missing_file_is_named() -> None:
