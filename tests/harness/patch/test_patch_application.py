@@ -242,6 +242,23 @@ def test_a_statement_without_a_site_shows_similar_lines() -> None:
     )
 
 
+def test_at_most_five_places_names_or_files_are_listed() -> None:
+    sources = {f"m{i}.py": f"def name{i}(): g(1)\n\ndef f(): pass\n" for i in range(6)}
+
+    def error(scope: str) -> str:
+        with pytest.raises(DoesNotApply) as caught:
+            apply(f"@@ {scope} @@\n-g($n, 1)\n+$n\n", sources)
+        return str(caught.value)
+
+    assert "found at m0.py:3, m1.py:3, m2.py:3, m3.py:3, m4.py:3, but" in error("f")
+    assert "(the whole module): all of m0.py, m1.py, m2.py, m3.py, m4.py\n" in error("")
+    assert error("name|names").partition("nearest: ")[2].partition("\n")[0].count(",") == 4
+    with pytest.raises(DoesNotApply) as caught:
+        apply("@@ f @@\n-g($n)\n+$n\n", sources)
+    places = str(caught.value).partition("matches elsewhere:\n")[2].partition("  remedy")[0]
+    assert places == "".join(f"    m{i}.py:1 name{i}: g(1)\n" for i in range(5))
+
+
 def test_a_missing_file_is_named() -> None:
     with pytest.raises(DoesNotApply, match=r"no such file among engine/ops\.py, engine/tensor\.py"):
         apply(f"@@ opps.py::add @@\n{SKIP}")
