@@ -106,8 +106,8 @@ def run_mutant(
 ) -> Trial:
     """Return what the tests in `files` do on the mutant, in the copy of the repository at `root`.
 
-    They end at the first failure. The copy is restored. Tests that name the mutated module come
-    first, and count as quick.
+    They end at the first failure. The copy is restored. Tests that name the mutated module count
+    as quick.
     """
     path = root / mutant.path
     source = path.read_bytes()
@@ -216,7 +216,8 @@ class _Plugin:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Begin with the tests that name the mutated module, and leave out the other speed.
 
-        A test module's tests stay together otherwise, since they share fixtures.
+        A test module's tests stay together otherwise, since they share fixtures. Among the quick
+        tests, those that are long and only count as quick come last.
         """
         modules = list(dict.fromkeys(item.path for item in items))
         places = {module: place for place, module in enumerate(modules)}
@@ -224,8 +225,10 @@ class _Plugin:
         def is_near(item: pytest.Item) -> bool:
             return any(name in item.nodeid.rpartition("/")[2] for name in self._names)
 
-        def order(item: pytest.Item) -> tuple[bool, int, float]:
-            return not is_near(item), places[item.path], self._durations.get(item.nodeid, 0.0)
+        def order(item: pytest.Item) -> tuple[bool, bool, int, float]:
+            duration = self._durations.get(item.nodeid, 0.0)
+            is_last = self._speed == "quick" and duration > QUICK
+            return is_last, not is_near(item), places[item.path], duration
 
         items.sort(key=order)
         if self._speed != "any":

@@ -145,6 +145,46 @@ def test_of_equal_terms_nobody_knows_which_counted(then: str) -> None:
     assert sentence.endswith("its 2 incoming cotangents were right, but they do not add up to that")
 
 
+def summed(total: float, *terms: float) -> str | None:
+    """The divergence if a leaf receives `total` although it was passed these terms."""
+
+    def walk(received: float) -> list[TraceStep]:
+        products = [
+            TraceStep(i, "mul", (0,), pack([1.0]), pack([1.0]), (pack([term]),))
+            for i, term in enumerate(terms, 1)
+        ]
+        parents = tuple(range(1, len(terms) + 1))
+        ones = tuple(pack([1.0]) for _ in terms)
+        output = TraceStep(len(terms) + 1, "sum", parents, pack([1.0]), pack([1.0]), ones)
+        leaf = TraceStep(0, "", (), pack([1.0]), pack([received]), ())
+        return [output, *reversed(products), leaf]
+
+    return first_divergence(walk(total), walk(sum(terms)), {0: "x"})
+
+
+@pytest.mark.parametrize(
+    ("total", "terms", "mistake"),
+    [
+        (3.0, (1.0, 3.0, 5.0, 16.0), "only one of them counted"),
+        (8.0, (1.0, 3.0, 5.0, 16.0), "they do not add up to that"),
+        (24.0, (1.0, 3.0, 5.0, 16.0), "one of them did not count"),
+        # The mean, or the second: nobody knows.
+        (2.0, (1.0, 2.0, 3.0), "they do not add up to that"),
+        (4.0, (2.0, 2.0, 2.0), "they do not add up to that"),
+        (0.0, (1.0, 2.0), "they do not add up to that"),
+        # Of more than eight terms, the sums are too many to try.
+        (254.0, tuple(2.0**i for i in range(8)), "one of them did not count"),
+        (510.0, tuple(2.0**i for i in range(9)), "they do not add up to that"),
+    ],
+)
+def test_a_wrong_sum_is_explained_if_only_one_explanation_fits(
+    total: float, terms: tuple[float, ...], mistake: str
+) -> None:
+    sentence = summed(total, *terms)
+    assert sentence is not None
+    assert sentence.endswith(f"its {len(terms)} incoming cotangents were right, but {mistake}")
+
+
 def test_a_cotangent_that_somebody_else_added_to_was_changed_on_its_way() -> None:
     """`add` returns the same array for both operands; one is accumulated in place."""
     sentence = divergence("x=[1.0], y=[2.0]: return (x + y) + x", ACCUMULATE + IN_PLACE)
@@ -330,6 +370,34 @@ lib, x=[1.0, 2.0]: for step in range(3):
         "in backward pass 2: `exp` passed operand 0 (x) the cotangent [-2.718, -7.389], "
         "expected [2.718, 7.389] (the sign is flipped); what `exp` received was right"
     )
+
+
+# ----- The place of the first difference -----
+
+
+@pytest.mark.parametrize(
+    ("program", "patch", "op", "operand", "in_backward"),
+    [
+        (MUL, SWAPPED, "mul", 0, True),
+        (INSIDE, UNBROADCAST, "add", 1, True),
+        (REUSED, ACCUMULATE + "return cotangent", "exp", None, True),
+        (REUSED, "@@ exp @@\n-np.exp(a)\n+2 * np.exp(a)", "exp", None, False),
+    ],
+)
+def test_the_place_at_which_two_walks_part(
+    program: str, patch: str, op: str, operand: int | None, in_backward: bool
+) -> None:
+    broken, correct = run(program, patch).trace, run(program).trace
+    place = answer_key.parting(broken, correct)
+    assert place is not None
+    assert {step.index: step.op for step in correct}[place.node] == op
+    assert (place.operand, place.in_backward) == (operand, in_backward)
+
+
+def test_equal_walks_and_missing_ones_do_not_part() -> None:
+    walk = run(REUSED).trace
+    for pair in ((walk, walk), (walk, []), ([], walk)):
+        assert answer_key.parting(*pair) is None
 
 
 # ----- Planted faults -----

@@ -69,6 +69,8 @@ def noisy(array: NumericArray) -> NumericArray:
         (lambda x: x * 3, "3 times the correct one"),
         (lambda x: x * -0.5, "-1/2 times the correct one"),
         (lambda x: x * 0.37, "0.37 times the correct one"),
+        (lambda x: x * 32, "32 times the correct one"),
+        (lambda x: x * 64, "64 times the correct one; 64 is 2 to the power of 6"),
         (lambda x: x * 1024, "1024 times the correct one; 1024 is 2 to the power of 10"),
         (lambda x: x / 128, "1/128 times the correct one; 128 is 2 to the power of 7"),
         (lambda x: x * 16, "16 times the correct one; 16 is n"),
@@ -483,6 +485,7 @@ def test_what_is_left_of_a_sum_of_zero_has_no_multiple(broken: NumericArray, pow
         ([1.0, 1.0, 1.0], [0.2, 0.3, 0.5], "1 in every entry"),
         ([1.0, 1.0, 1.0], [1.0, 2.0, 3.0], "1 in every entry"),
         ([0.5, 0.5], [0.25, 0.75], "0.5 in every entry"),
+        ([0.25, 0.25], [0.125, 0.375], "0.25 in every entry"),
         # Rows of equal numbers have a factor each, whatever the cause.
         ([[1.0, 1.0], [9.0, 9.0]], [[5.0, 5.0], [5.0, 5.0]], None),
         # Two rules fit.
@@ -502,6 +505,7 @@ def test_what_is_left_of_a_sum_of_zero_has_no_multiple(broken: NumericArray, pow
         # Whole numbers are float32 numbers, but not because of a cast.
         ([1.0, 2.0, 3.0, 5.0], [1 + 1e-7, 2 - 1e-7, 3 + 2e-7, 5.0], None),
         ([1.0, 2.0, 3.0, 5.0], [1 + 1e-7, 2 + 2e-7, 3 + 2e-7, 5.0], None),
+        ([33.0, 63.0, 41.0], [33 + 1e-4, 63 - 1e-4, 41 + 2e-4], None),
         # Not zero, but small.
         ([1e-9, 2e-9], [1e9, 1e9], "all zero up to rounding"),
     ],

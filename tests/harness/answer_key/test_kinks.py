@@ -44,6 +44,9 @@ LARGEST = "a=[2.0, 2.0, 1.0] -> a.max()"
 ROWS = "a=[[2.0, 2.0], [3.0, 3.0], [1.0, 5.0]] -> a.amax(1)"
 THREE = "a=[[1.0, 2.0, 2.0, 2.0]] -> a.amax(1)"
 DISTANCE = "a=[1.0, 2.0], b=[1.0, 5.0] -> (a - b).abs()"
+SINKS = "a=[0.0, 1.0] -> (1.0 - (-a).exp()).abs()"
+RISES = "a=[0.0, -1.0] -> (a.exp() - 1.0).abs()"
+"""Near 0, the slopes of one are smaller than at 0, and those of the other larger."""
 HIDDEN = "a=[1.0, 3.0] -> (2.0 * a - 2.0).relu()"
 """The leaf does not show that the hidden unit is at 0."""
 
@@ -81,6 +84,12 @@ HIDDEN = "a=[1.0, 3.0] -> (2.0 * a - 2.0).relu()"
         (THREE, [[0, 0.2, 0.3, 0.5]], "convention"),
         (THREE, [[0, 1, 1, 0]], "silent-corruption"),
         (THREE, [[0, 0.2, 0.3, 0.4]], "silent-corruption"),
+        (SINKS, [1, np.exp(-1)], "convention"),
+        (SINKS, [-1, np.exp(-1)], "convention"),
+        (SINKS, [1.0001, np.exp(-1)], "silent-corruption"),
+        (RISES, [1, -np.exp(-1)], "convention"),
+        (RISES, [-1, -np.exp(-1)], "convention"),
+        (RISES, [-1.0001, -np.exp(-1)], "silent-corruption"),
         (HIDDEN, [2, 2], "convention"),
         (HIDDEN, [2.002, 2], "silent-corruption"),
         (HIDDEN, [0, 2.002], "silent-corruption"),
@@ -167,6 +176,11 @@ def test_of_many_entries_those_at_a_kink_are_examined() -> None:
     assert outcome(key, a=choice) == "convention"
     choice[3] = 1.001
     assert outcome(key, a=choice) == "silent-corruption"
+
+
+def test_of_many_entries_at_kinks_fifty_are_examined() -> None:
+    key = key_of(f"a={[0.0] * 60} -> a.relu()")
+    assert key.measured[NAME].values["entries"].shape == (50,)
 
 
 # ----- Any probe -----

@@ -187,6 +187,7 @@ SOFTMAX_LARGE = "def p(a=[1000.0, 999.0]):\n    'doc'\n    return a.softmax(0)"
 SINGLE = "def p(a: np.float32 = (3,)):\n    'doc'\n    return a.tanh()"
 DIFFERENCE = "def p(a=(4, 3), b=(3,)):\n    'doc'\n    return a - b"
 LAYER = "def p(x=(4, 3), w=(3, 2)):\n    'doc'\n    return x @ w"
+TWO_ROWS = LAYER.replace("(4, 3)", "(2, 3)").replace("x @ w", "x @ w * s").replace("x=", "s=(), x=")
 WIDE = "def p(a=(2, 3)):\n    'doc'\n    return a.exp() * np.array([1.1, 2.0, 3.0])"
 LOG_AT_0 = "def p(a=[0.0, 3.0]):\n    'doc'\n    return a.log()"
 RELU_OF_NAN = "def p(a=[0.0, 1.0]):\n    'doc'\n    return (a / a).relu()"
@@ -255,6 +256,7 @@ RUNNING_SUM = (
             "compared with the sum over tiles of a, a.grad[0]",
         ),
         ("metamorphic", LAYER, [MATMUL_MEAN_OF_ROWS], "the first row and the rest run apart, w"),
+        ("metamorphic", TWO_ROWS, [MATMUL_MEAN_OF_ROWS], "the first row and the rest run apart, w"),
         ("metamorphic", EXP, [EXP_IGNORES_UPSTREAM], "for the cotangent 2c - 3d, a.grad[0]"),
         ("metamorphic", EXP, [EXP_RULE_SHIFTED], "for the cotangent 2c - 3d, a.grad[0]"),
         ("metamorphic", EXP, [EXP_RULE_DIVIDES], "for a cotangent of zeros, a.grad[0]"),
@@ -533,6 +535,14 @@ def test_rows_that_are_apart_by_accident_are_not_compared() -> None:
     """Equal rows are their own mean, so the rows look apart at these numbers only."""
     probe = "def p(a=[[1.0, 2.0], [1.0, 2.0]]):\n    'doc'\n    return a - a.mean(0)"
     assert isinstance(verdict("metamorphic", probe), Silent)
+
+
+def test_causality_declines_a_leaf_without_a_future() -> None:
+    for shape in ("(1, 3)", "(3,)"):
+        probe = f"def causal_exp(x={shape}):\n    'doc'\n    return x.exp()"
+        assert in_english(verdict("causality", probe)) == declined(
+            "x has no future: one time step, or no axis for it"
+        )
 
 
 def test_leaves_that_are_held_in_float32_get_a_step_that_float32_can_make() -> None:

@@ -295,6 +295,17 @@ def test_trajectory_looks_at_every_shape_of_a_step_before_any_value() -> None:
     assert in_english(compare_logs(actual, theirs)) == expected
 
 
+def test_trajectory_shows_both_numbers_or_how_far_two_arrays_are_apart() -> None:
+    theirs = log_of({"loss": 0.5, "w": [1.0, 2.0]})
+    for actual, difference in (
+        ({"loss": 0.25, "w": [1.0, 2.0]}, "loss is 0.25, PyTorch's is 0.5"),
+        ({"loss": 0.5, "w": [1.5, 2.0]}, "w differs from PyTorch's by up to 0.5"),
+    ):
+        result = compare_logs(log_of(actual), theirs)
+        assert isinstance(result, Alarm)
+        assert str(result.message) == f"at step 0, {difference}"
+
+
 def test_trajectory_allows_for_the_coarsest_floats_and_for_the_steps() -> None:
     double = log_of({"w": [1.0]}, {"w": [1.0]})
     single = log_of({"w": np.float32([1.0])}, {"w": np.float32([1.0])})
@@ -421,6 +432,12 @@ def test_a_variance_may_or_may_not_count_with_bessels_correction() -> None:
     assert _moved("var", 1.5, 1.4) is None
     assert _moved("var", 1.5, 1.6) is None
     assert _moved("mean", 1.5, 1.6) is not None
+
+
+@pytest.mark.parametrize("before", [0.9995, 1.0, 1.0005])
+def test_a_statistic_that_is_that_of_the_batch_may_move_either_way(before: float) -> None:
+    assert _moved("mean", before, before - 1e-4) is None
+    assert _moved("mean", before, before + 1e-4) is None
 
 
 def _moved(statistic: str, before: float, after: float) -> str | None:

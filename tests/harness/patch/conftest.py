@@ -18,9 +18,11 @@ def patched() -> Callable[..., Patched]:
     def apply(hunks: str, source: str, sites: int | None = None) -> Patched:
         patch = parse_patch(hunks, path="page.md", line=1, sites=sites)
         result = apply_patch(patch, {"ops.py": source})
-        data = result.sources["ops.py"].encode()
+        data, original = result.sources["ops.py"].encode(), source.encode()
         for site in reversed(result.sites):
             assert data[site.start : site.end].decode() == site.after
+            assert original[slice(*site.origin)].decode() == site.before
+            assert site.origin[1] <= len(original)
             data = data[: site.start] + site.before.encode() + data[site.end :]
         assert data.decode() == source
         return result

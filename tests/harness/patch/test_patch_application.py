@@ -114,6 +114,12 @@ def test_one_name_for_several_definitions_of_which_one_matches_is_not_ambiguous(
     ]
 
 
+def test_definitions_that_match_as_a_whole_are_ambiguous_too() -> None:
+    source = "class A:\n    def f(): pass\n\nclass B:\n    def f(): pass\n"
+    with pytest.raises(HunkError, match=r"several definitions .*\n.*m\.py:2 A\.f\n.*m\.py:5 B\.f"):
+        apply("@@ f @@\n-def f():\n+def f(x):\n     ...\n", {"m.py": source})
+
+
 def test_both_remedies_for_an_ambiguous_scope_work() -> None:
     assert len(apply(f"@@ ops.py::.add @@\n{SKIP}").sites) == 2
     assert len(apply(f"@@ *add @@\n{SKIP}").sites) == 3
@@ -218,6 +224,39 @@ def test_a_hunk_that_matches_in_another_scope_says_where() -> None:
     text = str(caught.value)
     assert "scope: Tensor: found at engine/tensor.py:1, but the code is not in it" in text
     assert "elsewhere:\n    engine/ops.py:9 mul.vjp: unbroadcast(g * b, a)\n" in text
+
+
+def test_the_nearest_names_are_similar_as_a_whole_or_in_their_last_parts() -> None:
+    with pytest.raises(DoesNotApply) as caught:
+        apply(f"@@ ad @@\n{SKIP}")
+    assert "no definition has this name; nearest: add, Tensor.add\n" in str(caught.value)
+
+
+def test_a_statement_without_a_site_shows_similar_lines() -> None:
+    with pytest.raises(DoesNotApply) as caught:
+        apply("@@ backward @@\n-return unbroadcast(t, 3)\n+return t\n")
+    assert (
+        str(caught.value)
+        .partition("  the most similar code:\n")[2]
+        .startswith("    engine/tensor.py:10: return unbroadcast(t, 2)\n  remedy: ")
+    )
+
+
+def test_at_most_five_places_names_or_files_are_listed() -> None:
+    sources = {f"m{i}.py": f"def name{i}(): g(1)\n\ndef f(): pass\n" for i in range(6)}
+
+    def error(scope: str) -> str:
+        with pytest.raises(DoesNotApply) as caught:
+            apply(f"@@ {scope} @@\n-g($n, 1)\n+$n\n", sources)
+        return str(caught.value)
+
+    assert "found at m0.py:3, m1.py:3, m2.py:3, m3.py:3, m4.py:3, but" in error("f")
+    assert "(the whole module): all of m0.py, m1.py, m2.py, m3.py, m4.py\n" in error("")
+    assert error("name|names").partition("nearest: ")[2].partition("\n")[0].count(",") == 4
+    with pytest.raises(DoesNotApply) as caught:
+        apply("@@ f @@\n-g($n)\n+$n\n", sources)
+    places = str(caught.value).partition("matches elsewhere:\n")[2].partition("  remedy")[0]
+    assert places == "".join(f"    m{i}.py:1 name{i}: g(1)\n" for i in range(5))
 
 
 def test_a_missing_file_is_named() -> None:

@@ -66,6 +66,8 @@ def test_layout_quotes_and_parentheses_do_not_matter(
         ("[x for x in y]", "[x for x in y if x]"),
         ("$x + $x", "a + b"),
         ("f'{x}'", "f'{x!r}'"),
+        ("f'{x:.2f}'", "f'{x:.3f}'"),
+        ("f'{x:{y}}'", "f'{x:{z}}'"),
     ],
 )
 def test_different_trees_do_not_match(patch_file: PatchFile, before: str, code: str) -> None:
@@ -141,6 +143,7 @@ def test_metavariables_stand_for_code_and_keep_it_verbatim(
         ("f($x)", "$x, 1", "return f(a)", "return a, 1"),
         ("f($x)", "$x, 1", "y = z[f(a)]", "y = z[a, 1]"),
         ("f($x)", "$x, $x", "with f(a): pass", "with ((a, a)): pass"),
+        ("f($x)", "$x", "with f((a, b)): pass", "with ((a, b)): pass"),
         ("f($x)", "{$x}", "y = f'{f(a)}'", "y = f'{({a})}'"),
         ("f($x)", "not $x", "y = a == f(b)", "y = a == (not b)"),
         ("($x, 1)", "$x", "y = a if b else(c, 1)", "y = a if b else c"),
@@ -184,6 +187,19 @@ def test_an_expression_over_several_lines_keeps_the_indentation_of_its_place(
 def test_a_name_is_needed_where_only_a_name_fits(patch_file: PatchFile) -> None:
     with pytest.raises(HunkError, match=r"`\$x` stands for `a \+ b`, and only a name fits here"):
         patch_file(hunk("f($x)", "y.$x"), "f(a + b)\n")
+
+
+def test_a_tuple_that_would_be_left_with_one_element_is_refused(patch_file: PatchFile) -> None:
+    text = hunk("f(x, $...rest)", "(x, $...rest)")
+    assert patch_file(text, "y = f(x, 1)\n") == "y = (x, 1)\n"
+    with pytest.raises(HunkError, match="leaves a tuple with a single element"):
+        patch_file(text, "y = f(x)\n")
+
+
+def test_four_runs_are_read_where_each_needs_its_rarer_form(patch_file: PatchFile) -> None:
+    before = f"f({', '.join(f'{{k: v, $...{name}}}' for name in 'abcd')})"
+    source = "f({k: v, **x}, {k: v}, {k: v, m: n}, {k: v})\n"
+    assert patch_file(hunk(before, "{$...c, $...a}"), source) == "{m: n, **x}\n"
 
 
 def test_a_site_in_another_encoding_width_keeps_the_bytes_around_it(patch_file: PatchFile) -> None:

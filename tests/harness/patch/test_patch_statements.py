@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import pytest
@@ -180,6 +181,7 @@ def case(name: str, hunk: str, source: str, expected: str) -> object:
         ),
         case("blank-lines", " a()\n\n \n-b()\n", "a()\nb()\n", "a()\n"),
         case("shared-first", "-a()\n", "a(); b(); c()\n", "b(); c()\n"),
+        case("shared-first-indented", "-a()\n", "if x:\n    a(); b()\n", "if x:\n    b()\n"),
         case("shared-middle", "-b()\n", "a(); b(); c()\n", "a(); c()\n"),
         case("shared-last", "-c()\n", "a(); b(); c() ;  # x\n", "a(); b() ;  # x\n"),
         case("shared-all", "-$x()\n", "if x:\n    a(); b()\n    c()\n", "if x:\n    pass\n"),
@@ -307,6 +309,7 @@ def test_a_block_or_header_that_differs_does_not_match(
         (" if a:\n     x()\n+if b:\n     y()\n", 5),
         (" if a:\n-    if b:\n-        x()\n+    x()\n+if c:\n     y()\n", 7),
         (" f()\n-if a:\n-    x()\n     y()\n+    z()\n", 5),
+        ("-f(\n+h(\n     x\n-)\n-g(\n+,\n     y\n )\n", 8),
         ("+with z:\n     a()\n", 3),
     ],
 )
@@ -315,6 +318,37 @@ def test_context_that_would_move_is_refused_with_the_remedy(
 ) -> None:
     with pytest.raises(HunkError, match=rf"page.md:{line}: .*\n.*as `-` and .*`\+`"):
         patch_file("@@ @@\n" + hunk, "pass\n")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "same", "other"),
+    [
+        ("1", "(1)", "2"),
+        ("1, $x", "[1, y]", "[2, y]"),
+        ("[1, *$x]", "(1, *y)", "(1, y)"),
+        ("1 | 2", "1 | (2)", "1 | 3"),
+        ("{'k': $x}", '{"k": y,}', "{'k': y, **z}"),
+        ("A($x, b=2)", "A(y, b = 2)", "A(y, c=2)"),
+        ("A.b", "A . b", "A.c"),
+        ("[$x, _] as $z", "(y, _) as z", "(y, _)"),
+        ("None", "(None)", "True"),
+    ],
+)
+def test_a_case_matches_the_same_pattern_in_any_layout(
+    patch_file: PatchFile, pattern: str, same: str, other: str
+) -> None:
+    hunk = f"@@ @@\n match v:\n-    case {pattern}:\n+    case 0:\n         ...\n"
+    source = "match v:\n  case {}: a()\n"
+    assert patch_file(hunk, source.format(same)) == source.format("0")
+    with pytest.raises(DoesNotApply):
+        patch_file(hunk, source.format(other))
+
+
+def test_the_code_of_pages_and_engines_gives_no_warning(patch_file: PatchFile) -> None:
+    source = "a('\\q', 1 is 1)\n"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert patch_file("@@ @@\n-a('\\q', $x)\n+b('\\w', $x)\n", source) == ("b('\\w', 1 is 1)\n")
 
 
 def test_a_site_has_its_place_code_and_definition(patched: Callable[..., Patched]) -> None:
