@@ -8,8 +8,9 @@ import hashlib
 import math
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -171,7 +172,7 @@ def _patches(context: Context) -> dict[str, _PagePatch]:
     if of_pages is not pages:
         engine = key_of(PATCHED, engine_facts(context.engine))
         patches = {
-            page.id: _PagePatch(page, _words(blocks), engine)
+            page.id: _PagePatch(page, _words(tuple(blocks)), engine)
             for page in pages
             if isinstance(page.front, ProbedFront) and (blocks := _blocks(page, context.engine))
         }
@@ -179,7 +180,8 @@ def _patches(context: Context) -> dict[str, _PagePatch]:
     return patches
 
 
-def _words(blocks: Collection[Fence]) -> _Words:
+@lru_cache(maxsize=1024)
+def _words(blocks: tuple[Fence, ...]) -> _Words:
     removed, added = (
         frozenset(
             word

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import msgspec
 
@@ -194,6 +194,10 @@ def put(page: Page, engine: Engine) -> Patched:
     Raises PageError and HunkError for a patch that cannot be read, DoesNotApply if it has no site,
     UsageError for a page that has no patch.
     """
+    blocks = page.diffs(engine.name)
+    if blocks and not (engine.foreign or engine.names):
+        sources = tuple(engine.sources.items())
+        return _put_blocks(page.path, tuple(blocks), page.sites, sources)
     candidates = patches(page, engine)
     if not candidates and not isinstance(page.front, PatchFront):
         kind = page.front.kind
@@ -215,6 +219,14 @@ def put(page: Page, engine: Engine) -> Patched:
             else "write the change as a ```diff block under `## The break`",
         )
     return apply_first(candidates, engine.sources)
+
+
+@lru_cache(maxsize=128)
+def _put_blocks(
+    path: str, blocks: tuple[Fence, ...], sites: int | None, sources: tuple[tuple[str, str], ...]
+) -> Patched:
+    """Return our engine's sources with a patch, cached: a page's variants are put many times."""
+    return apply_patch(_parse_blocks(path, blocks, sites), dict(sources))
 
 
 def applies(page: Page, engine: Engine) -> bool:
@@ -301,8 +313,13 @@ def check_blocks(page: Page) -> Iterator[PageError]:
 
 def _read(page: Page, blocks: Sequence[Fence], engine: Engine | None = None) -> Patch:
     """Return the blocks as one patch, with the number of sites that they state for the engine."""
-    parts = [parse_patch(block.text, path=page.path, line=block.line) for block in blocks]
-    stated = [int(w.removeprefix("sites=")) for b in blocks for w in b.info if "sites=" in w]
     ours = engine is not None and not engine.foreign
-    sites = sum(stated) if stated else page.sites if ours else None
-    return combine(parts, sites)
+    return _parse_blocks(page.path, tuple(blocks), page.sites if ours else None)
+
+
+@lru_cache(maxsize=512)
+def _parse_blocks(path: str, blocks: tuple[Fence, ...], sites: int | None) -> Patch:
+    """Return the blocks as one patch; `sites` is their number if the blocks do not state one."""
+    parts = [parse_patch(block.text, path=path, line=block.line) for block in blocks]
+    stated = [int(w.removeprefix("sites=")) for b in blocks for w in b.info if "sites=" in w]
+    return combine(parts, sum(stated) if stated else sites)

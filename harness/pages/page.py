@@ -11,7 +11,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -215,13 +215,18 @@ class Page:
 
 
 def read_page(path: Path) -> Page:
-    """Read and validate the page at `path`.
+    """Read and validate the page at `path`; a text that was parsed before is not parsed again.
 
     Raises PageError for a file that is not text, front matter that does not follow the schema of
     its kind, an id that is not the file's name, and a page without a title.
     """
+    return _parse_page(path, read_text(path))
+
+
+@lru_cache(maxsize=2048)
+def _parse_page(path: Path, text: str) -> Page:
     name = str(path)
-    toml, body, body_line = split_front(read_text(path), name)
+    toml, body, body_line = split_front(text, name)
     reader = FrontReader(name, toml)
     front = reader.front()
     if front.id != path.stem:

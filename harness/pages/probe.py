@@ -183,6 +183,7 @@ class Probe:
         return _bodies(self.source).get(self.function, ())
 
 
+@lru_cache(maxsize=1024)
 def read_probes(text: str, path: str, line: int = 1) -> tuple[Probe, ...]:
     """Return the probes that a Python text defines, in order.
 

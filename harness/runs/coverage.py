@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -27,13 +28,23 @@ def functions_with_sites(
     """
     functions: set[str] = set()
     for file in {site.file for site in sites}:
-        undone = [(i, site.undone()) for i, site in enumerate(sites) if site.file == file]
-        code = compile_marked(sources[file], str(root / file), undone, _HOOKS)
-        for marked in _marked(code):
-            if not marked.co_flags & inspect.CO_OPTIMIZED:  # the body of a module or a class
-                return None
-            functions.add(_name(marked))
+        undone = tuple((i, site.undone()) for i, site in enumerate(sites) if site.file == file)
+        in_file = _functions_in(str(root / file), sources[file], undone)
+        if in_file is None:
+            return None
+        functions |= in_file
     return functions
+
+
+@lru_cache(maxsize=256)
+def _functions_in(
+    path: str, text: str, sites: tuple[tuple[int, Site], ...]
+) -> frozenset[str] | None:
+    """Return the functions of one file; cached, since a break runs on probes many times."""
+    marked = list(_marked(compile_marked(text, path, sites, _HOOKS)))
+    if not all(code.co_flags & inspect.CO_OPTIMIZED for code in marked):
+        return None  # the body of a module or a class
+    return frozenset(map(_name, marked))
 
 
 def _marked(code: CodeType) -> Iterator[CodeType]:

@@ -1,8 +1,12 @@
 """Fixtures for the tests of the harness."""
 
+from pathlib import Path
+
 import pytest
 
+from harness.pages import catalogue
 from harness.runs import oracles
+from tests.harness.few_pages import write_few_pages
 
 
 @pytest.fixture
@@ -13,3 +17,21 @@ def without_oracles(monkeypatch: pytest.MonkeyPatch) -> None:
     probes of their own, and are not about oracles.
     """
     monkeypatch.setattr(oracles, "find_spec", lambda _: None)
+
+
+@pytest.fixture(scope="session")
+def folder_of_few_pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a few of the bundled pages: see `tests.harness.few_pages`."""
+    folder = tmp_path_factory.mktemp("few") / "breaks"
+    folder.mkdir()
+    write_few_pages(folder)
+    return folder
+
+
+@pytest.fixture
+def few_pages(folder_of_few_pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if only a few pages were bundled.
+
+    For tests of commands that run every shared probe on an engine that is not ours.
+    """
+    monkeypatch.setattr(catalogue, "BUNDLED", folder_of_few_pages)

@@ -161,13 +161,14 @@ def programs_of(name: str, programs: Sequence[str]) -> list[str]:
 def loaded(name: str) -> Iterator[ModuleType]:
     """Import an engine from its file, whatever else has the name of its package."""
     root, module = _root_and_module(STYLES[name].file)
-    hidden = {key: sys.modules.pop(key) for key in list(sys.modules) if _is_below(key, root)}
+    packages = {path.stem for path in root.iterdir() if path.is_dir() or path.suffix == ".py"}
+    hidden = {key: sys.modules.pop(key) for key in _modules_of(packages)}
     sys.path.insert(0, str(root))
     try:
         yield importlib.import_module(module)
     finally:
         sys.path.remove(str(root))
-        for key in [key for key in sys.modules if _is_below(key, root)]:
+        for key in _modules_of(packages):
             del sys.modules[key]
         sys.modules.update(hidden)
 
@@ -178,6 +179,6 @@ def _root_and_module(file: str) -> tuple[Path, str]:
     return HERE.joinpath(*folders), module
 
 
-def _is_below(module: str, root: Path) -> bool:
-    top = module.partition(".")[0]
-    return (root / top).is_dir() or (root / f"{top}.py").is_file()
+def _modules_of(packages: set[str]) -> list[str]:
+    """The names of the imported modules of these packages."""
+    return [name for name in sys.modules if name.partition(".")[0] in packages]

@@ -124,6 +124,7 @@ def test_check_compares_and_a_difference_is_not_a_failure(learner: Path, cache: 
 MISPLACED = "misplaced: the page says that the break does not show on `reused-interior-node`"
 
 
+@pytest.mark.usefixtures("few_pages")
 @pytest.mark.parametrize("command", ["break", "check", "matrix"])
 def test_a_patch_that_is_not_the_change_that_the_page_means_is_a_failure(
     cache: str, command: str
@@ -138,6 +139,7 @@ def test_a_patch_that_is_not_the_change_that_the_page_means_is_a_failure(
     assert MISPLACED in " ".join(shown.stdout.split())
 
 
+@pytest.mark.usefixtures("few_pages")
 def test_a_misplaced_patch_is_not_judged_on_a_single_probe_either(cache: str) -> None:
     engine = ("visited-missing", "--engine", "rebinding.py:Array")
     done = breaks("break", *engine, "--probe", "chain", "--json", cwd=ENGINES, cache=cache)
@@ -148,6 +150,7 @@ def test_a_misplaced_patch_is_not_judged_on_a_single_probe_either(cache: str) ->
     assert MISPLACED in report["misplaced"]
 
 
+@pytest.mark.usefixtures("few_pages")
 @pytest.mark.parametrize("has_site", [True, False])
 def test_break_says_if_the_engine_already_has_the_bug(
     tmp_path: Path, cache: str, has_site: bool
@@ -174,6 +177,7 @@ def test_check_fails_where_a_page_that_was_named_cannot_be_judged(
     assert "nothing can be judged on tensor: its patch has no site" in done.stdout
 
 
+@pytest.mark.usefixtures("few_pages")
 def test_a_matrix_of_single_breaks(learner: Path, cache: str) -> None:
     done = breaks("matrix", "skip-unbroadcast", "--json", cwd=learner, cache=cache)
     matrix = json.loads(done.stdout)
@@ -183,6 +187,7 @@ def test_a_matrix_of_single_breaks(learner: Path, cache: str) -> None:
     assert "add-new-axis" in row["caught_by"]["crash"]
 
 
+@pytest.mark.usefixtures("few_pages")
 def test_doctor_prints_settings_that_can_be_used(learner: Path, cache: str, tmp_path: Path) -> None:
     done = breaks("doctor", "--json", cwd=learner / "work", cache=cache)
     found = json.loads(done.stdout)
@@ -196,6 +201,7 @@ def test_doctor_prints_settings_that_can_be_used(learner: Path, cache: str, tmp_
     assert again.stdout.splitlines()[2:] == found["settings"].splitlines()[2:]
 
 
+@pytest.mark.usefixtures("few_pages")
 def test_doctor_fails_where_something_looks_wrong_and_says_it_first(
     cache: str, tmp_path: Path
 ) -> None:
@@ -233,6 +239,7 @@ UNJUDGED = changed(("np.maximum(self.data, 0), (self,)", "np.maximum(self.data, 
 """Another meaning of `relu`, so that no break in its rule can be judged."""
 
 
+@pytest.mark.usefixtures("few_pages")
 @pytest.mark.parametrize("command", ["break", "check", "matrix"])
 def test_nothing_judged_is_a_failure(tmp_path: Path, cache: str, command: str) -> None:
     engine = written(tmp_path, UNJUDGED)
@@ -245,6 +252,7 @@ def test_nothing_judged_is_a_failure(tmp_path: Path, cache: str, command: str) -
     assert json.loads(done.stdout).get("agrees", False) is False
 
 
+@pytest.mark.usefixtures("few_pages")
 def test_a_diagnosis_without_a_judged_probe_is_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

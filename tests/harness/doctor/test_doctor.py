@@ -39,6 +39,15 @@ def no_pages(tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
     return Catalogue((folder,))
 
 
+@pytest.fixture(scope="module")
+def few_probes(folder_of_few_pages: Path, tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
+    """Some of the shared probes, for what does not depend on the others."""
+    folder = tmp_path_factory.mktemp("few")
+    shutil.copytree(folder_of_few_pages / "probes", folder / "probes")
+    shutil.copy(folder_of_few_pages / "catalogue.toml", folder)
+    return Catalogue((folder,))
+
+
 def test_every_shared_probe_has_a_verdict(closures: Diagnosis) -> None:
     assert {each.probe for each in closures.probes} == set(CATALOGUE.shared_probes)
     assert all(str(each.reason) for each in closures.probes if each.verdict != "fits")
@@ -102,8 +111,8 @@ def test_bugs_of_one_op_are_one_defect_with_its_place_and_the_break_like_it(
     assert scopes == ["Tensor.__matmul__._backward", "Tensor.__pow__._backward"]
 
 
-def test_a_central_unbroadcasting_is_called_one(bench: Baseline, no_pages: Catalogue) -> None:
-    found = diagnose(str(ENGINES / "central.py"), no_pages, bench)
+def test_a_central_unbroadcasting_is_called_one(bench: Baseline, few_probes: Catalogue) -> None:
+    found = diagnose(str(ENGINES / "central.py"), few_probes, bench)
     assert any("is central" in line for line in found.unbroadcasting)
     assert any("`Operation.backward`" in line for line in found.unbroadcasting)
 
@@ -131,10 +140,10 @@ def test_numbers_have_no_shapes_to_sum(
 
 
 def test_a_flaw_of_the_unbroadcasting_is_reported(
-    bench: Baseline, no_pages: Catalogue, tmp_path: Path
+    bench: Baseline, few_probes: Catalogue, tmp_path: Path
 ) -> None:
     text = changed(("g.sum(axis=ones, keepdims=True)", "g.sum(axis=ones)"))
-    found = diagnose(written(tmp_path, text), no_pages, bench)
+    found = diagnose(written(tmp_path, text), few_probes, bench)
     flaw = "`fold` is wrong: (4, 3) to (1, 3): the result has shape (3,)"
     assert flaw in found.unbroadcasting
     assert "add-stretched-axis" in {each.probe for each in found.bugs}

@@ -131,3 +131,11 @@ def test_the_check_reads_blocks_that_no_run_reads(tmp_path: Path) -> None:
     assert "`plus` is not an op" in found[0]
     assert "`portabel` after ```diff is unknown" in found[1]
     assert list(check_blocks(page_of(tmp_path))) == []
+
+
+def test_a_patch_is_put_again_only_into_other_sources(tmp_path: Path) -> None:
+    page = page_of(tmp_path)
+    patched = put(page, OURS)
+    assert put(page, replace(OURS, sources=dict(OURS.sources))) is patched
+    longer = replace(OURS, sources={"engine.py": "a = ours(g)\nb = ours(h)\n"})
+    assert put(page, longer).sources == {"engine.py": "a = g\nb = h\n"}

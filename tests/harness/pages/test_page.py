@@ -77,6 +77,14 @@ def test_a_sound_page_holds_what_is_written(tmp_path: Path) -> None:
     assert page.claims["in-place"].caught_by == ("crash",)
 
 
+def test_a_page_is_parsed_again_only_after_a_change(tmp_path: Path) -> None:
+    page = read_page(write(tmp_path, SOUND))
+    assert read_page(tmp_path / "a-break.md") is page
+    changed = read_page(write(tmp_path, SOUND.replace("Two sentences.", "One sentence.")))
+    assert changed.section("Lesson") == "One sentence."
+    assert page.section("Lesson") == "Two sentences."
+
+
 def test_the_line_of_a_block_is_its_line_in_the_file(tmp_path: Path) -> None:
     page = read_page(write(tmp_path, SOUND))
     lines = SOUND.splitlines()
