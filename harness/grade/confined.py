@@ -11,15 +11,16 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import math
 import os
 import select
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import CodeType
 from typing import Any, NoReturn
 
 import msgspec
@@ -27,8 +28,8 @@ import pytest
 from _pytest.config import _prepareconfig
 
 from harness.engines.engine import Dialect
-from harness.engines.loader import find_in_memory
-from harness.engines.swapping import Functions
+from harness.engines.loader import Codes, find_in_memory
+from harness.engines.swapping import Functions, Pair
 from harness.grade.calls import CALLS
 from harness.grade.code import Code
 from harness.grade.protocol import (
@@ -60,7 +61,7 @@ from harness.runs.recorder import Recorder
 from harness.sandbox.child import Line, Work
 from harness.sandbox.frames import Frame, write_all
 from harness.sandbox.host import Prepare
-from harness.sandbox.limits import Limits, restart_cpu_limit
+from harness.sandbox.limits import Limits, end_after, restart_cpu_limit
 from harness.sandbox.scratch import empty_folder
 from harness.sandbox.supervision import adopt_descendants, die_with_parent, end_others
 
@@ -94,7 +95,12 @@ def _serve(task: Task, line: Line) -> Iterator[Frame | bytes]:
     yield _frame(collected)
     while True:
         run = msgspec.msgpack.decode(line.read_message(), type=Run)
-        yield _frame(_run_in_fork(suite, run, line))
+        changed = unpack(run.changed)
+        pairs = suite.plan(changed)
+        if pairs is None:
+            yield _frame(Finished(encode_event(Refused())))
+        else:
+            yield _frame(_run_in_fork(suite, run, _Swap(changed, pairs), line))
 
 
 def _frame(reply: Reply) -> Frame:
@@ -104,6 +110,14 @@ def _frame(reply: Reply) -> Frame:
 # ----- The collection -----
 
 
+@dataclass(frozen=True)
+class _Swap:
+    """Code that replaces the engine's."""
+
+    files: Codes
+    pairs: Sequence[Pair]
+
+
 class _Suite:
     """A collected suite, and the engine that it has imported."""
 
@@ -111,10 +125,21 @@ class _Suite:
         self.task, self.scratch = task, Path.cwd()
         self.code = Code(Path(task.root), task.sources)
         self.items: list[pytest.Item] = []
+        self.outcomes = Outcomes()
         self.functions: Functions | None = None
         """None if the code of this engine is not to be replaced."""
         self.collected: frozenset[int] = frozenset()
         """The functions that ran before the first test."""
+
+    def plan(self, changed: Codes) -> list[Pair] | None:
+        """Return the functions to replace; None if the files must be loaded instead.
+
+        This is done before the fork: whatever a fork writes to, it has to copy first.
+        """
+        pairs = self.functions.plan(changed) if self.functions else None
+        if pairs is None or self.code.changed(pairs) & self.collected:
+            return None if changed else []
+        return pairs
 
     def write_files(self) -> None:
         """Write the suite into the scratch folder, which holds nothing else afterwards."""
@@ -141,6 +166,7 @@ def _collect(task: Task) -> tuple[_Suite, Collected]:
         session = _session(task, [problems, engine])
         find_in_memory(Path(task.root), task.sources, changed)  # again, before pytest's own hook
         session.config.hook.pytest_collection(session=session)
+        session.config.pluginmanager.register(suite.outcomes)
         suite.items = list(session.items)
         if any("lib" in getattr(item, "fixturenames", ()) for item in suite.items):
             engine.load()  # once, and not in every fork
@@ -218,14 +244,14 @@ class _CollectionProblems:
 # ----- A run -----
 
 
-def _run_in_fork(suite: _Suite, run: Run, line: Line) -> Finished:
+def _run_in_fork(suite: _Suite, run: Run, swap: _Swap, line: Line) -> Finished:
     """Run tests in a fork; return what it reports until it ends or has done what was asked."""
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:
         for descriptor in (*line.pipes[:2], ours):
             os.close(descriptor)
-        _work(suite, run, theirs)
+        _work(suite, run, swap, theirs)
     os.close(theirs)
     try:
         return _Reader(pid, ours, run).read()
@@ -263,7 +289,7 @@ class _Reader:
                 if piece:
                     continue
             if status is not None:
-                late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU
+                late = os.WIFSIGNALED(status) and os.WTERMSIG(status) in _OUT_OF_TIME
                 return Finished(self.data, _how(status), late)
             ended, now = os.waitpid(self.pid, os.WNOHANG)
             status = now if ended else None
@@ -282,12 +308,15 @@ class _Reader:
         return self.done >= len(self.run.tests)
 
 
+_OUT_OF_TIME = signal.SIGXCPU, signal.SIGPROF
+
+
 def _how(status: int) -> str:
     """Return how a process ended, from its wait status."""
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
         return f"the process ended with status {code}"
-    if -code == signal.SIGXCPU:
+    if -code in _OUT_OF_TIME:
         return "it used too much processor time"
     with contextlib.suppress(ValueError):
         return f"the process ended with {signal.Signals(-code).name}"
@@ -297,55 +326,47 @@ def _how(status: int) -> str:
 # ----- In the fork -----
 
 
-def _work(suite: _Suite, run: Run, pipe: int) -> NoReturn:
+def _work(suite: _Suite, run: Run, swap: _Swap, pipe: int) -> NoReturn:
     """Replace the code, run the tests, report each, and end."""
     status = 1
     with contextlib.suppress(BaseException):
         os.setpgid(0, 0)
         die_with_parent()
-        restart_cpu_limit(Limits(cpu_seconds=run.cpu_seconds))
+        restart_cpu_limit(Limits(cpu_seconds=math.ceil(run.cpu_seconds)))
+        end_after(run.cpu_seconds)
         discard_output()
-        changed = unpack(run.changed)
-        if changed and not _swap(suite, changed):
-            _report(pipe, Refused())
-        else:
-            _run_tests(suite, run, pipe)
+        if swap.files and suite.functions:
+            find_in_memory(suite.code.root, suite.code.sources, swap.files)
+            suite.functions.swap(swap.pairs)
+        _run_tests(suite, run, pipe)
         status = 0
     os._exit(status)
 
 
-def _swap(suite: _Suite, changed: Mapping[str, CodeType]) -> bool:
-    """Replace the engine's code; return whether that was possible."""
-    pairs = suite.functions.plan(changed) if suite.functions else None
-    if suite.functions is None or pairs is None or suite.code.changed(pairs) & suite.collected:
-        return False
-    find_in_memory(suite.code.root, suite.code.sources, changed)
-    suite.functions.swap(pairs)
-    return True
-
-
 def _run_tests(suite: _Suite, run: Run, pipe: int) -> None:
-    config = suite.items[0].config
-    outcomes, recording, recorder = Outcomes(), Recording(), Recorder()
+    outcomes, recording, recorder = suite.outcomes, Recording(), Recorder()
     if run.trail:
         recorder.install()
-    config.pluginmanager.register(outcomes)
     if run.record:
-        config.pluginmanager.register(recording)
+        suite.items[0].config.pluginmanager.register(recording)
     for position, index in enumerate(run.tests):
         item = suite.items[index]
         following = run.tests[position + 1 : position + 2]
         if run.stop:
             stop_at_the_first_example(item)
         recorder.clear()
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         with recording.of(item) if run.record else contextlib.nullcontext(Record()) as record:
             outcomes.run(item, suite.items[following[0]] if following else None)
         seconds = round(time.perf_counter() - start, 6)
+        cpu_seconds = round(time.process_time() - used, 6)
         called = record.called
         reached = None if called is None else sorted(suite.code.numbers(called))
         trail = dict(recorder.trail)
-        _report(pipe, Ended(index, outcomes.result, seconds, outcomes.message, reached, trail))
+        ended = Ended(
+            index, outcomes.result, seconds, outcomes.message, reached, trail, cpu_seconds
+        )
+        _report(pipe, ended)
 
 
 def _report(pipe: int, event: Event) -> None:
