@@ -187,7 +187,7 @@ def test_a_break_that_hangs_or_ends_the_process_harms_no_other(tmp_path: Path) -
     assert ended.fates == {"sub-sign": "killed", "mul-swapped-operands": "killed"}
     by = {entry["break"]: entry["by"] for entry in ended.report["breaks"]}
     assert by["sub-sign"] == ["the process that ran the tests ended early"]
-    assert by["mul-swapped-operands"][0].endswith("seconds of processor time")
+    assert by["mul-swapped-operands"][0].startswith("not done after")
 
 
 @pytest.mark.parametrize(
