@@ -17,10 +17,10 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from types import CodeType
 from typing import Any, NoReturn
 
 import msgspec
@@ -28,8 +28,8 @@ import pytest
 from _pytest.config import _prepareconfig
 
 from harness.engines.engine import Dialect
-from harness.engines.loader import Codes, find_in_memory
-from harness.engines.swapping import Functions, Pair
+from harness.engines.loader import find_in_memory
+from harness.engines.swapping import Functions
 from harness.grade.calls import CALLS
 from harness.grade.code import Code
 from harness.grade.protocol import (
@@ -95,12 +95,7 @@ def _serve(task: Task, line: Line) -> Iterator[Frame | bytes]:
     yield _frame(collected)
     while True:
         run = msgspec.msgpack.decode(line.read_message(), type=Run)
-        changed = unpack(run.changed)
-        pairs = suite.plan(changed)
-        if pairs is None:
-            yield _frame(Finished(encode_event(Refused())))
-        else:
-            yield _frame(_run_in_fork(suite, run, _Swap(changed, pairs), line))
+        yield _frame(_run_in_fork(suite, run, line))
 
 
 def _frame(reply: Reply) -> Frame:
@@ -108,14 +103,6 @@ def _frame(reply: Reply) -> Frame:
 
 
 # ----- The collection -----
-
-
-@dataclass(frozen=True)
-class _Swap:
-    """Code that replaces the engine's."""
-
-    files: Codes
-    pairs: Sequence[Pair]
 
 
 class _Suite:
@@ -130,16 +117,6 @@ class _Suite:
         """None if the code of this engine is not to be replaced."""
         self.collected: frozenset[int] = frozenset()
         """The functions that ran before the first test."""
-
-    def plan(self, changed: Codes) -> list[Pair] | None:
-        """Return the functions to replace; None if the files must be loaded instead.
-
-        This is done before the fork: whatever a fork writes to, it has to copy first.
-        """
-        pairs = self.functions.plan(changed) if self.functions else None
-        if pairs is None or self.code.changed(pairs) & self.collected:
-            return None if changed else []
-        return pairs
 
     def write_files(self) -> None:
         """Write the suite into the scratch folder, which holds nothing else afterwards."""
@@ -244,14 +221,14 @@ class _CollectionProblems:
 # ----- A run -----
 
 
-def _run_in_fork(suite: _Suite, run: Run, swap: _Swap, line: Line) -> Finished:
+def _run_in_fork(suite: _Suite, run: Run, line: Line) -> Finished:
     """Run tests in a fork; return what it reports until it ends or has done what was asked."""
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:
         for descriptor in (*line.pipes[:2], ours):
             os.close(descriptor)
-        _work(suite, run, swap, theirs)
+        _work(suite, run, theirs)
     os.close(theirs)
     try:
         return _Reader(pid, ours, run).read()
@@ -326,7 +303,7 @@ def _how(status: int) -> str:
 # ----- In the fork -----
 
 
-def _work(suite: _Suite, run: Run, swap: _Swap, pipe: int) -> NoReturn:
+def _work(suite: _Suite, run: Run, pipe: int) -> NoReturn:
     """Replace the code, run the tests, report each, and end."""
     status = 1
     with contextlib.suppress(BaseException):
@@ -335,12 +312,23 @@ def _work(suite: _Suite, run: Run, swap: _Swap, pipe: int) -> NoReturn:
         restart_cpu_limit(Limits(cpu_seconds=math.ceil(run.cpu_seconds)))
         end_after(run.cpu_seconds)
         discard_output()
-        if swap.files and suite.functions:
-            find_in_memory(suite.code.root, suite.code.sources, swap.files)
-            suite.functions.swap(swap.pairs)
-        _run_tests(suite, run, pipe)
+        changed = unpack(run.changed)
+        if changed and not _swap(suite, changed):
+            _report(pipe, Refused())
+        else:
+            _run_tests(suite, run, pipe)
         status = 0
     os._exit(status)
+
+
+def _swap(suite: _Suite, changed: Mapping[str, CodeType]) -> bool:
+    """Replace the engine's code; return whether that was possible."""
+    pairs = suite.functions.plan(changed) if suite.functions else None
+    if suite.functions is None or pairs is None or suite.code.changed(pairs) & suite.collected:
+        return False
+    find_in_memory(suite.code.root, suite.code.sources, changed)
+    suite.functions.swap(pairs)
+    return True
 
 
 def _run_tests(suite: _Suite, run: Run, pipe: int) -> None:
