@@ -79,6 +79,15 @@ def compile_files(
     return {file: finder.code(file) for file in sources}
 
 
+def relocated(code: CodeType, path: str) -> CodeType:
+    """Return the code of a file as if it had been compiled under another path."""
+    constants = tuple(
+        relocated(constant, path) if isinstance(constant, CodeType) else constant
+        for constant in code.co_consts
+    )
+    return code.replace(co_filename=path, co_consts=constants)
+
+
 class _MemoryFinder(importlib.abc.MetaPathFinder):
     """Finds the modules whose text was passed in.
 

@@ -65,10 +65,12 @@ def compile_marked(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tree = ast.parse(text.removeprefix(BOM), filename)
-        marking = _Marking(tree, text, hooks)
-        for number, site in sites:
-            marking.mark(number, site)
-        return compile(marking.finished(), filename, "exec", dont_inherit=True)
+        if sites:
+            marking = _Marking(tree, text, hooks)
+            for number, site in sites:
+                marking.mark(number, site)
+            tree = marking.finished()
+        return compile(tree, filename, "exec", dont_inherit=True)
 
 
 class _Marking:

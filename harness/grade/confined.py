@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import math
 import os
 import select
 import signal
@@ -60,7 +61,7 @@ from harness.runs.recorder import Recorder
 from harness.sandbox.child import Line, Work
 from harness.sandbox.frames import Frame, write_all
 from harness.sandbox.host import Prepare
-from harness.sandbox.limits import Limits, restart_cpu_limit
+from harness.sandbox.limits import Limits, end_after, restart_cpu_limit
 from harness.sandbox.scratch import empty_folder
 from harness.sandbox.supervision import adopt_descendants, die_with_parent, end_others
 
@@ -111,6 +112,7 @@ class _Suite:
         self.task, self.scratch = task, Path.cwd()
         self.code = Code(Path(task.root), task.sources)
         self.items: list[pytest.Item] = []
+        self.outcomes = Outcomes()
         self.functions: Functions | None = None
         """None if the code of this engine is not to be replaced."""
         self.collected: frozenset[int] = frozenset()
@@ -141,6 +143,7 @@ def _collect(task: Task) -> tuple[_Suite, Collected]:
         session = _session(task, [problems, engine])
         find_in_memory(Path(task.root), task.sources, changed)  # again, before pytest's own hook
         session.config.hook.pytest_collection(session=session)
+        session.config.pluginmanager.register(suite.outcomes)
         suite.items = list(session.items)
         if any("lib" in getattr(item, "fixturenames", ()) for item in suite.items):
             engine.load()  # once, and not in every fork
@@ -263,7 +266,7 @@ class _Reader:
                 if piece:
                     continue
             if status is not None:
-                late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU
+                late = os.WIFSIGNALED(status) and os.WTERMSIG(status) in _OUT_OF_TIME
                 return Finished(self.data, _how(status), late)
             ended, now = os.waitpid(self.pid, os.WNOHANG)
             status = now if ended else None
@@ -282,12 +285,15 @@ class _Reader:
         return self.done >= len(self.run.tests)
 
 
+_OUT_OF_TIME = signal.SIGXCPU, signal.SIGPROF
+
+
 def _how(status: int) -> str:
     """Return how a process ended, from its wait status."""
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
         return f"the process ended with status {code}"
-    if -code == signal.SIGXCPU:
+    if -code in _OUT_OF_TIME:
         return "it used too much processor time"
     with contextlib.suppress(ValueError):
         return f"the process ended with {signal.Signals(-code).name}"
@@ -303,7 +309,8 @@ def _work(suite: _Suite, run: Run, pipe: int) -> NoReturn:
     with contextlib.suppress(BaseException):
         os.setpgid(0, 0)
         die_with_parent()
-        restart_cpu_limit(Limits(cpu_seconds=run.cpu_seconds))
+        restart_cpu_limit(Limits(cpu_seconds=math.ceil(run.cpu_seconds)))
+        end_after(run.cpu_seconds)
         discard_output()
         changed = unpack(run.changed)
         if changed and not _swap(suite, changed):
@@ -325,27 +332,29 @@ def _swap(suite: _Suite, changed: Mapping[str, CodeType]) -> bool:
 
 
 def _run_tests(suite: _Suite, run: Run, pipe: int) -> None:
-    config = suite.items[0].config
-    outcomes, recording, recorder = Outcomes(), Recording(), Recorder()
+    outcomes, recording, recorder = suite.outcomes, Recording(), Recorder()
     if run.trail:
         recorder.install()
-    config.pluginmanager.register(outcomes)
     if run.record:
-        config.pluginmanager.register(recording)
+        suite.items[0].config.pluginmanager.register(recording)
     for position, index in enumerate(run.tests):
         item = suite.items[index]
         following = run.tests[position + 1 : position + 2]
         if run.stop:
             stop_at_the_first_example(item)
         recorder.clear()
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         with recording.of(item) if run.record else contextlib.nullcontext(Record()) as record:
             outcomes.run(item, suite.items[following[0]] if following else None)
         seconds = round(time.perf_counter() - start, 6)
+        cpu_seconds = round(time.process_time() - used, 6)
         called = record.called
         reached = None if called is None else sorted(suite.code.numbers(called))
         trail = dict(recorder.trail)
-        _report(pipe, Ended(index, outcomes.result, seconds, outcomes.message, reached, trail))
+        ended = Ended(
+            index, outcomes.result, seconds, outcomes.message, reached, trail, cpu_seconds
+        )
+        _report(pipe, ended)
 
 
 def _report(pipe: int, event: Event) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from harness.core.errors import BreaklabError, UsageError
 from harness.core.message import message
 from harness.engines.engine import Engine
-from harness.engines.loader import compile_files
+from harness.engines.loader import relocated
 from harness.grade.protocol import Codes, pack, unpack
 from harness.grade.suite import BreakResult, Fate
 from harness.pages.catalogue import Catalogue, nearest
@@ -96,7 +96,7 @@ def _patched(page: Page, engine: Engine) -> PatchedFiles:
         changed = {
             file: text for file, text in patched.sources.items() if text != engine.sources[file]
         }
-        codes = compile_files(engine.root, changed, ())
+        codes = {f: relocated(patched.codes[f], str(engine.root / f)) for f in changed}
     except (BreaklabError, SyntaxError, ValueError, RecursionError):
         return PatchedFiles()
     site = patched.sites[0]

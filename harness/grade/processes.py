@@ -35,9 +35,9 @@ from harness.sandbox.hosts import Opening
 from harness.sandbox.limits import Limits
 from harness.sandbox.worker import NoFrame, Worker, hosted_worker
 
-PATIENCE, CPU_PATIENCE = 30.0, 2
+PATIENCE, CPU_PATIENCE = 30.0, 0.5
 """Seconds that the tests may take on a changed engine, besides twenty times their usual time; of
-waiting, and of processor time."""
+waiting, and of processor time, which does not depend on how busy the machine is."""
 
 MOST_LOST, MOST_LATE = 3, 6
 """Grading stops after the process has ended this often, or after this many runs out of time."""
@@ -74,8 +74,8 @@ class Processes:
         own = path if path.is_dir() else path.parent
         self.limits = replace(plan.limits, hidden=_hidden((*plan.hidden, own), plan))
         self.tests: list[str] = []
-        self.seconds = 0.0
-        """How long all tests take on the engine without a break."""
+        self.seconds = self.cpu_seconds = 0.0
+        """How long all tests take on the engine without a break, and their processor time."""
         self._main: _Process | None = None
         self._lost = self._late = 0
 
@@ -99,10 +99,10 @@ class Processes:
         What cannot be replaced is loaded by a new process, as everything is with `reload`. Raises
         NotGradable if the processes end too often.
         """
-        seconds, cpu_seconds = self.limits.seconds, self.limits.cpu_seconds
+        seconds, cpu_seconds = self.limits.seconds, float(self.limits.cpu_seconds)
         if self.seconds:
             seconds = min(seconds, PATIENCE + 20 * self.seconds)
-            cpu_seconds = min(cpu_seconds, CPU_PATIENCE + int(20 * self.seconds))
+            cpu_seconds = min(cpu_seconds, CPU_PATIENCE + 20 * self.cpu_seconds)
         run = Run(changed, list(tests), seconds, cpu_seconds, until, stop, record, trail)
         if not reload:
             if self._main is None:

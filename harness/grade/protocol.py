@@ -67,7 +67,7 @@ class Run(msgspec.Struct, frozen=True):
     """The positions of the tests, in the order in which they are run."""
     seconds: float
     """The time limit for all of them."""
-    cpu_seconds: int
+    cpu_seconds: float
     """The limit of processor time."""
     until: int | None = None
     """The test after which the fork is ended."""
@@ -92,6 +92,8 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     """The engine's functions that it calls, if that was recorded; -1 for one that is not known."""
     trail: dict[str, Digest] = {}
     """Digests of the values at the marked places, if they were recorded."""
+    cpu_seconds: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0
+    """The processor time of the fork meanwhile."""
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):

@@ -22,10 +22,13 @@ from harness.core.run import message_of
 from harness.grade.calls import CALLS
 
 
-def failing(items: Sequence[pytest.Item], order: Sequence[int], *, stop: bool) -> Iterator[int]:
-    """Run the tests in this order; yield those that fail, or only the first one with `stop`."""
-    outcomes = Outcomes()
-    items[0].config.pluginmanager.register(outcomes)
+def failing(
+    outcomes: Outcomes, items: Sequence[pytest.Item], order: Sequence[int], *, stop: bool
+) -> Iterator[int]:
+    """Run the tests in this order; yield those that fail, or only the first one with `stop`.
+
+    `outcomes` must have been registered, best before the process was forked.
+    """
     for position, index in enumerate(order):
         stop_at_the_first_example(items[index])
         following = order[position + 1] if position + 1 < len(order) else None

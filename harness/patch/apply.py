@@ -6,11 +6,12 @@ import ast
 import difflib
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
+from types import CodeType
 
 import libcst as cst
 
@@ -37,6 +38,8 @@ class Patched:
     sources: dict[str, str]
     sites: tuple[Site, ...]
     originals: Mapping[str, str] = field(repr=False)
+    codes: Mapping[str, CodeType] = field(default_factory=dict, repr=False)
+    """The files that the patch changes, compiled under their path."""
 
     def diff(self) -> str:
         """The unified diff of the engine's code, with three lines of context."""
@@ -74,14 +77,14 @@ def apply_patch(patch: Patch, sources: Mapping[str, str]) -> Patched:
             raise _does_not_apply(hunk, sources)
         _refuse_ambiguity(hunk, hunk_matches)
         matches += hunk_matches
-    changed, sites = dict(sources), list[Site]()
+    changed, codes, sites = dict(sources), dict[str, CodeType](), list[Site]()
     for file in sources:
         in_file = [match for match in matches if match.file == file]
         if in_file:
-            changed[file], new_sites = _change(file, in_file)
+            changed[file], codes[file], new_sites = _change(file, in_file)
             sites += new_sites
     _count(patch, sites)
-    return Patched(changed, tuple(sites), dict(sources))
+    return Patched(changed, tuple(sites), dict(sources), codes)
 
 
 # ----- finding -----
@@ -193,16 +196,16 @@ def _definition_lines(
 # ----- changing -----
 
 
-def _change(file: str, matches: Sequence[FileMatch]) -> tuple[str, list[Site]]:
-    """Return one file's patched text and its sites."""
+def _change(file: str, matches: Sequence[FileMatch]) -> tuple[str, CodeType, list[Site]]:
+    """Return one file's patched text, its code and its sites."""
     source = matches[0].source
     deleted = frozenset(n for found in matches for n in deleted_nodes(found.hunk, found.match))
     changes = [edit for found in matches for edit in _edits(found, deleted)]
     changes.sort(key=lambda edit: (edit.start, edit.end))
     _refuse_overlap(changes, file, source)
     patched = splice(changes, source)
-    _verify(changes, file, source, patched)
-    return patched, sites_of(changes, file, source, patched)
+    code = _compiled(changes, file, source, patched)
+    return patched, code, sites_of(changes, file, source, patched)
 
 
 def _edits(found: FileMatch, deleted: frozenset[Node]) -> list[Edit]:
@@ -242,32 +245,33 @@ def _refuse_overlap(changes: Sequence[Edit], file: str, source: Source) -> None:
 # ----- checking -----
 
 
-def _verify(changes: Sequence[Edit], file: str, source: Source, patched: str) -> None:
-    """Raise unless the patched text compiles and its syntax tree differs from the original's."""
+def _compiled(changes: Sequence[Edit], file: str, source: Source, patched: str) -> CodeType:
+    """Compile the patched text, whose syntax tree must differ from the original's."""
     try:
         tree = quiet_parse(patched)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(tree, file, "exec", dont_inherit=True)
+            code = compile(tree, file, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None) or 1
-        code = patched.splitlines()[line - 1 : line] or [""]
+        shown = patched.splitlines()[line - 1 : line] or [""]
         hunk = min(changes, key=lambda edit: abs(source.line_of(edit.start) - line)).hunk
         problem = message(
             "the patched {file}:{line} is not Python: {reason}: `{code}`",
             file=file,
             line=line,
             reason=getattr(error, "msg", str(error)),
-            code=code[0].strip(),
+            code=shown[0].strip(),
         )
         remedy = "narrow the scope or the pattern, or change the + side, so that every site parses"
         raise hunk.error(problem, remedy) from None
-    if _same_tree(tree, _original_tree(source.text)):
+    if _same_tree(tree, patched, source.text):
         problem = message(
             "the patched {file} means the same as before: its syntax tree has not changed",
             file=file,
         )
         raise changes[0].hunk.error(problem, "make the + side differ from the - side")
+    return code
 
 
 @lru_cache(maxsize=64)
@@ -276,15 +280,17 @@ def _original_tree(text: str) -> ast.Module:
     return quiet_parse(text)
 
 
-def _same_tree(one: object, other: object) -> bool:
-    """Whether two syntax trees are equal apart from positions."""
-    pending = [(one, other)]
+def _same_tree(patched: ast.Module, text: str, original: str) -> bool:
+    """Whether the tree of a text equals the original's, apart from positions."""
+    unchanged = _unchanged(text, original)
+    pending: list[tuple[object, object]] = [(patched, _original_tree(original))]
     while pending:
         left, right = pending.pop()
         if type(left) is not type(right):
             return False
         if isinstance(left, ast.AST):
-            pending += [(getattr(left, name), getattr(right, name)) for name in left._fields]
+            if not unchanged(left, right):
+                pending += [(getattr(left, name), getattr(right, name)) for name in left._fields]
         elif isinstance(left, list):
             assert isinstance(right, list)
             if len(left) != len(right):
@@ -293,6 +299,41 @@ def _same_tree(one: object, other: object) -> bool:
         elif left != right:
             return False
     return True
+
+
+def _unchanged(text: str, original: str) -> Callable[[object, object], bool]:
+    """Return a function that recognises equal statements of the two texts by their lines.
+
+    They are in the lines with which both texts begin or end, so they need not be compared.
+    """
+    lines, others = _LINE_BREAK.split(text), _LINE_BREAK.split(original)
+    head = _common(lines, others)
+    tail = _common(lines[::-1], others[::-1])
+    longer = len(lines) - len(others)
+
+    def unchanged(one: object, other: object) -> bool:
+        if not (isinstance(one, ast.stmt) and isinstance(other, ast.stmt)):
+            return False
+        first, last = one.lineno, one.end_lineno or one.lineno
+        moved = first - other.lineno
+        return (
+            moved == last - (other.end_lineno or other.lineno)
+            and ((moved == 0 and last <= head) or (moved == longer and len(lines) - first < tail))
+            and (one.col_offset, one.end_col_offset) == (other.col_offset, other.end_col_offset)
+            and not any(getattr(node, "decorator_list", ()) for node in (one, other))  # above
+        )
+
+    return unchanged
+
+
+def _common(lines: Sequence[str], others: Sequence[str]) -> int:
+    """Return the number of lines with which both texts begin."""
+    pairs = zip(lines, others, strict=False)
+    different = (number for number, (line, other) in enumerate(pairs) if line != other)
+    return next(different, min(len(lines), len(others)))
+
+
+_LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
 def _count(patch: Patch, sites: Sequence[Site]) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache, lru_cache
 from itertools import accumulate
+from typing import Any
 
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
@@ -49,7 +50,7 @@ def parse_source(text: str) -> Source:
         raise RecursionError  # LibCST's parser would overflow the stack and end the process
     shift = len(BOM.encode()) if text.startswith(BOM) else 0
     module = cst.parse_module(text.removeprefix(BOM))
-    wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
+    wrapper = _Wrapper(module, unsafe_skip_copy=True)
     reader = _Reader(wrapper.resolve(ByteSpanPositionProvider), shift)
     data = text.encode()
     with warnings.catch_warnings():
@@ -59,15 +60,37 @@ def parse_source(text: str) -> Source:
     return Source(text, root, module.default_indent, module.default_newline, data)
 
 
+class _Wrapper(MetadataWrapper):
+    """Resolves positions; LibCST would also walk the tree for an empty batch of providers."""
+
+    def visit_batched(self, visitors: Iterable[Any], *arguments: Any) -> cst.CSTNode:
+        """Visit the module, unless there are no visitors."""
+        chosen = list(visitors)
+        return super().visit_batched(chosen, *arguments) if chosen else self.module
+
+
 def _depth(text: str) -> int:
     """How deeply brackets are nested, with those in strings and comments counted too."""
     steps = (1 if bracket in "([{" else -1 for bracket in re.findall(r"[][(){}]", text))
     return max(accumulate(steps), default=0)
 
 
+# LibCST's classes are abstract base classes: an `isinstance` for each node would be slow.
+
+
 @cache
 def _significant(kind: type[cst.CSTNode]) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind) if not _LAYOUT.search(f.name))
+
+
+@cache
+def _is_atom(kind: type) -> bool:
+    return issubclass(kind, (str, *_OPERATORS))
+
+
+@cache
+def _is_expression(kind: type) -> bool:
+    return issubclass(kind, cst.BaseExpression)
 
 
 class _Reader:
@@ -78,30 +101,8 @@ class _Reader:
 
     def node(self, tree: cst.CSTNode) -> Node:
         """Convert any LibCST node."""
-        match tree:
-            case cst.SimpleString() | cst.ConcatenatedString() | cst.FormattedString():
-                return self._string(tree)
-            case cst.TemplatedString():
-                return self._string(tree)
-            case cst.Integer() | cst.Float() | cst.Imaginary():
-                return self._make(tree, "Constant", _literal(tree.value), {})
-            case cst.BooleanOperation():
-                value = (type(tree.operator).__name__,)
-                return self._make(tree, "Boolean", value, {"values": self._operands(tree)})
-            case cst.Subscript():
-                parts: Parts = {"value": self.node(tree.value), "slice": self._index(tree)}
-                return self._make(tree, "Subscript", (), parts)
-            case cst.Element() | cst.AsName():
-                return self.node(tree.value if isinstance(tree, cst.Element) else tree.name)
-            case cst.Arg():
-                return self._argument(tree)
-            case cst.Parameters():
-                return self._make(tree, "Parameters", (), {"params": self._parameters(tree)})
-            case cst.Index():
-                return self._starred_or_plain(tree, tree.star)
-            case cst.MatchList() | cst.MatchTuple():
-                return self._make(tree, "MatchSequence", (), {"patterns": self._all(tree.patterns)})
-        return self._generic(tree)
+        convert = _CONVERSIONS.get(type(tree))
+        return self._generic(tree) if convert is None else convert(self, tree)
 
     def block(self, statements: Iterable[cst.CSTNode], suite: bool = False) -> tuple[Node, ...]:
         """The statements of a block as one flat list, also those that share a line."""
@@ -169,29 +170,30 @@ class _Reader:
         value: list[object] = []
         parts: Parts = {}
         for name in _significant(type(tree)):
-            part = getattr(tree, name)
             if name in dropped:
                 continue
-            if isinstance(part, (str, *_OPERATORS)):
+            part = getattr(tree, name)
+            kind: Any = type(part)
+            if part is None:
+                parts[name] = None
+            elif _is_atom(kind):
                 value.append(part if isinstance(part, str) else type(part).__name__)
-            elif isinstance(part, cst.CSTNode):
-                parts[name] = self.node(part)
-            elif isinstance(part, Sequence):
+            elif isinstance(part, list | tuple):
                 parts[name] = self._all(part)
             else:
-                parts[name] = None
+                parts[name] = self.node(part) if isinstance(part, cst.CSTNode) else None
         return tuple(value), parts
 
     def _make(self, tree: cst.CSTNode, kind: str, value: tuple[object, ...], parts: Parts) -> Node:
         start, end = self._span(tree)
         left, right = getattr(tree, "lpar", ()), getattr(tree, "rpar", ())
         pairs: tuple[tuple[int, int], ...] = ()
-        if isinstance(left, Sequence) and isinstance(right, Sequence):
+        if left and isinstance(left, list | tuple) and isinstance(right, list | tuple):
             opened = [self._span(paren)[0] for paren in reversed(left)]
             pairs = tuple(zip(opened, [self._span(paren)[1] for paren in right], strict=True))
-        if isinstance(tree, cst.Param):  # LibCST's span leaves out the annotation and the default
+        if kind == "Param":  # LibCST's span leaves out the annotation and the default
             end = max([end, *(part.outer[1] for part in parts.values() if isinstance(part, Node))])
-        expression = isinstance(tree, cst.BaseExpression) and kind != "StarredElement"
+        expression = _is_expression(type(tree)) and kind != "StarredElement"
         return Node(kind, value, parts, start, end, expression, pairs)
 
     def _all(self, trees: Iterable[cst.CSTNode]) -> tuple[Node, ...]:
@@ -201,6 +203,11 @@ class _Reader:
         span = self._spans[tree]
         return span.start + self._shift, span.start + span.length + self._shift
 
+    def boolean(self, tree: cst.BooleanOperation) -> Node:
+        """Convert `a and b and c` to one node."""
+        value = (type(tree.operator).__name__,)
+        return self._make(tree, "Boolean", value, {"values": self._operands(tree)})
+
     def _operands(self, tree: cst.BooleanOperation) -> tuple[Node, ...]:
         """The operands of ``a and b and c`` as a flat tuple, as in Python's own tree."""
         left = tree.left
@@ -208,6 +215,11 @@ class _Reader:
         if same and type(left.operator) is type(tree.operator):  # type: ignore[attr-defined]
             return (*self._operands(left), self.node(tree.right))  # type: ignore[arg-type]
         return self.node(left), self.node(tree.right)
+
+    def subscript(self, tree: cst.Subscript) -> Node:
+        """Convert `a[b]`."""
+        parts: Parts = {"value": self.node(tree.value), "slice": self._index(tree)}
+        return self._make(tree, "Subscript", (), parts)
 
     def _index(self, tree: cst.Subscript) -> Node:
         """The index in the brackets: one index or slice, or a tuple of them."""
@@ -223,27 +235,40 @@ class _Reader:
         node.is_expression = all(element.kind != "Slice" for element in elements)
         return node
 
-    def _argument(self, tree: cst.Arg) -> Node:
+    def argument(self, tree: cst.Arg) -> Node:
+        """Convert an argument of a call."""
         if tree.keyword is None:
-            return self._starred_or_plain(tree, tree.star)
+            return self.starred_or_plain(tree, tree.star)
         parts: Parts = {"keyword": self.node(tree.keyword), "value": self.node(tree.value)}
         return self._make(tree, "Keyword", (), parts)
 
-    def _starred_or_plain(self, tree: cst.Arg | cst.Index, star: str | None) -> Node:
+    def starred_or_plain(self, tree: cst.Arg | cst.Index, star: str | None) -> Node:
+        """Convert a value that may have a star."""
         value = self.node(tree.value)
         if not star:
             return value
         kind = "StarredElement" if star == "*" else "StarredDictElement"
         return self._make(tree, kind, (), {"value": value})
 
-    def _parameters(self, tree: cst.Parameters) -> tuple[Node, ...]:
+    def parameters(self, tree: cst.Parameters) -> Node:
+        """Convert the parameters of a function to one list."""
         flat: list[object] = [*tree.posonly_params, tree.posonly_ind, *tree.params]
         flat += [tree.star_arg, *tree.kwonly_params, tree.star_kwarg]
-        return self._all(item for item in flat if isinstance(item, cst.CSTNode))
+        params = self._all(item for item in flat if isinstance(item, cst.CSTNode))
+        return self._make(tree, "Parameters", (), {"params": params})
+
+    def match_sequence(self, tree: cst.MatchList | cst.MatchTuple) -> Node:
+        """Convert a pattern of a sequence, in brackets or not."""
+        return self._make(tree, "MatchSequence", (), {"patterns": self._all(tree.patterns)})
 
     # ----- literals -----
 
-    def _string(self, tree: cst.BaseString) -> Node:
+    def number(self, tree: cst.Integer | cst.Float | cst.Imaginary) -> Node:
+        """Convert a number to its value."""
+        return self._make(tree, "Constant", _literal(tree.value), {})
+
+    def string(self, tree: cst.BaseString) -> Node:
+        """Convert a string, or several that are concatenated."""
         pieces: list[Node | tuple[str, str | bytes]] = []
         kind = self._pieces(tree, pieces)
         merged = self._merge(tree, pieces)
@@ -298,6 +323,24 @@ class _Reader:
             elif piece[1] or len(pieces) == 1:
                 merged.append(Node("Constant", piece, {}, *self._span(tree)))
         return merged
+
+
+_CONVERSIONS: dict[type[cst.CSTNode], Callable[[_Reader, Any], Node]] = {
+    **dict.fromkeys(
+        (cst.SimpleString, cst.ConcatenatedString, cst.FormattedString, cst.TemplatedString),
+        _Reader.string,
+    ),
+    **dict.fromkeys((cst.Integer, cst.Float, cst.Imaginary), _Reader.number),
+    **dict.fromkeys((cst.MatchList, cst.MatchTuple), _Reader.match_sequence),
+    cst.BooleanOperation: _Reader.boolean,
+    cst.Subscript: _Reader.subscript,
+    cst.Element: lambda reader, tree: reader.node(tree.value),
+    cst.AsName: lambda reader, tree: reader.node(tree.name),
+    cst.Arg: _Reader.argument,
+    cst.Parameters: _Reader.parameters,
+    cst.Index: lambda reader, tree: reader.starred_or_plain(tree, tree.star),
+}
+"""How nodes are converted that differ in our tree."""
 
 
 def _code(space: cst.CSTNode) -> str:

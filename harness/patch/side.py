@@ -304,7 +304,11 @@ def _with_passes(code: str, rows: Sequence[int]) -> tuple[str, list[int]]:
 def _check(side: Side) -> None:
     """Raise if a run or a gap is used where it is not allowed."""
     for node in side.source.root.walk():
-        name = str(node.value[0]) if node.kind == "Name" else ""
+        if node.kind != "Name":
+            continue
+        name = str(node.value[0])
+        if name != _GAP and not name.startswith(_RUN):
+            continue
         nodes = [node, *node.ancestors()]
         if name == _GAP and not any(n.hole == "..." for n in nodes[:2]):
             problem = "`...` stands for whole statements, not for a part of one"

@@ -10,7 +10,7 @@ import pytest
 from harness.engines.engine import Engine
 from harness.grade.mutants import PatchedFiles
 from harness.plugin.reloading import RunFailed, run_reloaded, same_options
-from harness.plugin.runners import Outcome
+from harness.plugin.runners import Outcome, TimeLimit
 from harness.plugin.zygote import UNCOLLECTED, Reload, Zygote
 
 _CLEAN = PatchedFiles()
@@ -27,7 +27,7 @@ class Reloads:
         self.zygote: Zygote | None = None
         """It is ended if a test fails there without a break."""
         self._tests: Tests = {}
-        self._limit = 0.0
+        self._limit = TimeLimit(0.0, 0.0)
         self._libraries: Sequence[str] | None = None
         """Those that the zygote has yet to import."""
         self._controlled: set[int] = set()
@@ -35,9 +35,10 @@ class Reloads:
         self._fresh_problem: str | None = None
         """Why a fresh process cannot run the tests without a break; None if it was not tried."""
 
-    def start(self, tests: Tests, seconds: float, libraries: Sequence[str]) -> None:
-        """Say which tests pass, how long they take in all, and which libraries they import."""
-        self._tests, self._limit, self._libraries = tests, 60 + 20 * seconds, libraries
+    def start(self, tests: Tests, taken: TimeLimit, libraries: Sequence[str]) -> None:
+        """Say which tests pass, what they take in all, and which libraries they import."""
+        self._tests, self._libraries = tests, libraries
+        self._limit = TimeLimit(60 + 20 * taken.seconds, 20 + 20 * taken.cpu_seconds)
 
     def run(self, files: PatchedFiles, tests: Tests | None = None, *, stop: bool = True) -> Outcome:
         """Run the tests on a break; all of them, or these."""
@@ -89,7 +90,7 @@ class Reloads:
     def _try_fresh_process(self, sources: Mapping[str, str], tests: Tests) -> tuple[list[str], str]:
         arguments = [*same_options(self.config), *tests]
         folder = Path(self.config.rootpath)
-        return run_reloaded(self.engine.root, sources, arguments, folder, self._limit)
+        return run_reloaded(self.engine.root, sources, arguments, folder, self._limit.seconds)
 
     def _check_fresh_process(self) -> None:
         """Raise UsageError if a fresh process cannot run the tests without a break either."""

@@ -28,7 +28,7 @@ from harness.engines.loader import find_in_memory
 from harness.engines.swapping import Functions, Pair
 from harness.grade.code import Code
 from harness.grade.mutants import Mutant
-from harness.grade.running import be_silent, failing, warm_hypothesis
+from harness.grade.running import Outcomes, be_silent, failing, warm_hypothesis
 from harness.sandbox.fork import compute_in_fork
 from harness.sandbox.supervision import die_with_parent
 
@@ -40,6 +40,8 @@ class Reach:
     numbers: frozenset[int] | None
     """The numbers of the engine's functions that it calls; None if they are not known."""
     seconds: float
+    cpu_seconds: float
+    """The processor time of the process that runs it."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,17 @@ class _Tests:
     """The installed modules that the tests imported, imported here once and not for each break."""
 
 
-PATIENCE = 10.0
-"""Seconds that the tests may take on a break, besides twenty times their time without one."""
+PATIENCE, CPU_PATIENCE = 10.0, 0.5
+"""Seconds that the tests may take on a break, besides twenty times their time without one; of
+waiting, and of processor time, which does not depend on how busy the machine is."""
+
+
+@dataclass(frozen=True)
+class TimeLimit:
+    """What the tests may take on a break."""
+
+    seconds: float
+    cpu_seconds: float
 
 
 class Server:
@@ -159,10 +170,12 @@ class _State:
     called: Collection[Any]
     tests: _Tests = field(default_factory=lambda: _Tests({}, frozenset(), ()))
     functions: Functions | None = None
+    outcomes: Outcomes = field(default_factory=Outcomes)
 
 
 def _serve(state: _State, connection: Connection) -> NoReturn:
     state.functions = state.code.functions(state.called)
+    state.items[0].config.pluginmanager.register(state.outcomes)
     gc.freeze()  # otherwise a collection in a fork would copy every page
     while True:
         request = connection.recv()
@@ -197,22 +210,33 @@ def _answer(state: _State, request: Request) -> Outcome:
     ]
     if not reached:
         return Outcome()
-    limit = PATIENCE + 20 * sum(reach.seconds for reach in state.tests.reach.values())
+    every = state.tests.reach.values()  # the first test may do what all others need
+    limit = TimeLimit(
+        PATIENCE + 20 * sum(reach.seconds for reach in every),
+        CPU_PATIENCE + 20 * sum(reach.cpu_seconds for reach in every),
+    )
     return outcome_in_fork(partial(_run, state, request, pairs, reached), limit)
 
 
-def outcome_in_fork(work: Callable[[], Outcome], limit: float) -> Outcome:
+def outcome_in_fork(work: Callable[[], Outcome], limit: TimeLimit) -> Outcome:
     """Return the outcome of tests that are run in a fork of this process."""
-    start = time.perf_counter()
-    data = compute_in_fork(partial(_pickled, work), seconds=limit)
-    seconds = time.perf_counter() - start
+    start, before = time.perf_counter(), _cpu_seconds_of_children()
+    data = compute_in_fork(partial(_pickled, work), limit.cpu_seconds, limit.seconds)
+    seconds, used = time.perf_counter() - start, _cpu_seconds_of_children() - before
     if data is not None:
         outcome: Outcome = pickle.loads(data)
-    elif seconds >= limit:
-        outcome = Outcome(problem=f"not done after {limit:.0f} seconds")
+    elif seconds >= limit.seconds:
+        outcome = Outcome(problem=f"not done after {limit.seconds:.0f} seconds")
+    elif used > limit.cpu_seconds / 2:  # the timer has a clock of its own, and is early at times
+        outcome = Outcome(problem=f"not done after {used:.1f} seconds of processor time")
     else:
         outcome = Outcome(problem="the process that ran the tests ended early")
     return replace(outcome, seconds=seconds)
+
+
+def _cpu_seconds_of_children() -> float:
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 # ----- In the fork -----
@@ -242,4 +266,4 @@ def _failed(
     rank = {index: position for position, index in enumerate(request.first)}
     order = sorted(reached, key=lambda i: (rank.get(i, len(rank)), state.tests.reach[i].seconds, i))
     be_silent(state.items[0].config)
-    return list(failing(state.items, order, stop=request.stop))
+    return list(failing(state.outcomes, state.items, order, stop=request.stop))

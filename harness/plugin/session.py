@@ -27,7 +27,7 @@ from harness.grade.suite import BreakResult, Fate, SuiteReport
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.pages.page import Page
 from harness.plugin.reloads import Reloads
-from harness.plugin.runners import Outcome, Reach, Request, Runner, run_all
+from harness.plugin.runners import Outcome, Reach, Request, Runner, TimeLimit, run_all
 from harness.plugin.sharing import REPORT, Meeting, group_of, merged
 from harness.plugin.zygote import Zygote, imports_engine
 from harness.runs.cache import Cache, open_cache
@@ -86,6 +86,7 @@ class BreaksSession:
         self.recording = Recording()
         config.pluginmanager.register(self.recording, "breaklab-recording")
         self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.cpu_seconds: defaultdict[str, float] = defaultdict(float)
         self.passed: set[str] = set()
         self.report: SuiteReport | None = None
         self.reloads = Reloads(config, self.engine)
@@ -144,8 +145,10 @@ class BreaksSession:
         if not self.runners:  # in the fork of a runner
             yield
             return
+        used = time.process_time()
         with self.recording.of(item) as record:
             yield
+        self.cpu_seconds[item.nodeid] += time.process_time() - used
         self.calls[item.nodeid] = record.called
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -187,7 +190,8 @@ class BreaksSession:
             for runner in self.runners:
                 runner.start(by_index, collected, libraries)
             passing = {self.items[index].nodeid: index for index in by_index}
-            self.reloads.start(passing, sum(self.seconds.values()), libraries)
+            taken = TimeLimit(sum(self.seconds.values()), sum(self.cpu_seconds.values()))
+            self.reloads.start(passing, taken, libraries)
             results = self._results(mutants(self.pages, self.engine, self.cache))
             claims = self._false_claims() if self.group.claim("claims") else {}
         return SuiteReport(
@@ -205,7 +209,7 @@ class BreaksSession:
     def _reach(self, nodeid: str) -> Reach:
         called = self.calls.get(nodeid)
         known = None if called is None else frozenset(self.code.numbers(called))
-        return Reach(known, self.seconds[nodeid])
+        return Reach(known, self.seconds[nodeid], self.cpu_seconds[nodeid])
 
     def _results(self, chosen: Sequence[Mutant]) -> list[BreakResult]:
         """Return what became of each break, in order; those that cannot be swapped come last."""

@@ -21,8 +21,8 @@ from harness.engines.loader import find_in_memory
 from harness.grade.calls import CALLS
 from harness.grade.code import Code
 from harness.grade.mutants import PatchedFiles
-from harness.grade.running import be_silent, failing, warm_hypothesis
-from harness.plugin.runners import Outcome, Server, import_all, outcome_in_fork
+from harness.grade.running import Outcomes, be_silent, failing, warm_hypothesis
+from harness.plugin.runners import Outcome, Server, TimeLimit, import_all, outcome_in_fork
 
 UNCOLLECTED = "the tests cannot be collected"
 """The problem of a break on which pytest does not find the tests."""
@@ -37,8 +37,7 @@ class Reload:
     """The numbers of the tests, by id."""
     stop: bool
     """Whether to stop at the first test that fails."""
-    seconds: float
-    """The time limit."""
+    limit: TimeLimit
 
 
 class Zygote(Server):
@@ -82,7 +81,7 @@ def _serve(session: pytest.Session, code: Code, connection: Connection) -> NoRet
         request = connection.recv()
         if isinstance(request, Reload):
             work = partial(_run, session, code, request)
-            connection.send(outcome_in_fork(work, request.seconds))
+            connection.send(outcome_in_fork(work, request.limit))
         else:
             connection.send(_prepare(session, code, request))
 
@@ -113,5 +112,7 @@ def _run(session: pytest.Session, code: Code, reload: Reload) -> Outcome:
     order = [place for place, item in enumerate(items) if item.nodeid in reload.tests]
     if session.testsfailed or len(order) < len(reload.tests):
         return Outcome(problem=UNCOLLECTED)
-    failed = failing(items, order, stop=reload.stop)
+    outcomes = Outcomes()
+    session.config.pluginmanager.register(outcomes)
+    failed = failing(outcomes, items, order, stop=reload.stop)
     return Outcome(failed=[reload.tests[items[place].nodeid] for place in failed])

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from harness.sandbox.frames import LARGEST_BODY, write_all
+from harness.sandbox.limits import end_after
 from harness.sandbox.supervision import die_with_parent
 
 
@@ -52,8 +53,7 @@ def _work(work: Callable[[], bytes], pipe: int, cpu_seconds: float | None) -> No
     try:
         die_with_parent()
         if cpu_seconds is not None:
-            signal.signal(signal.SIGPROF, signal.SIG_DFL)
-            signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
+            end_after(cpu_seconds)
         data = work()
         write_all(pipe, len(data).to_bytes(4, "big") + data)
     finally:

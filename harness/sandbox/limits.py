@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,15 @@ def restart_cpu_limit(limits: Limits) -> None:
     soft = int(used.ru_utime + used.ru_stime) + 1 + limits.cpu_seconds
     with contextlib.suppress(ValueError, OSError):  # above a hard limit that was already set
         resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+
+
+def end_after(cpu_seconds: float) -> None:
+    """Have SIGPROF end this process when it has used so much processor time from now on.
+
+    Other than the limit of `restart_cpu_limit`, the code that runs here can lift this one.
+    """
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
 
 
 def _set(kind: int, value: int) -> None:

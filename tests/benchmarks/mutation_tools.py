@@ -1,11 +1,11 @@
 """The same engine and the same suite under mutmut, cosmic-ray and our runner: seconds a mutant.
 
-    python -m tests.benchmarks.mutation_tools [--quick] [--json]
+    python -m tests.benchmarks.mutation_tools [--quick] [--json] [--tools NAMES] [--sample N]
 
 Each tool makes its own mutants of `mutated/small.py`, and runs `mutated/suite.py` on each of them,
-with one worker. Ours are patches in our notation: an operator, a comparison, a constant or an
-argument changed. A tool that is not installed is left out, with the remedy. README.md says what is
-compared, and how it is measured.
+with one worker. Ours are pages with a patch: an operator, a comparison, a constant or an argument
+changed. A tool that is not installed is left out, with the remedy. README.md says what is compared,
+and how it is measured.
 """
 
 from __future__ import annotations
@@ -13,33 +13,34 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from contextlib import closing
+from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
 from pathlib import Path
 
-import msgspec
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from harness.core.errors import HunkError
 from harness.engines.engine import Dialect, Engine
-from harness.pages.probe import Probe
-from harness.patch import apply_patch, parse_patch
-from harness.runs.coverage import functions_with_sites
-from harness.runs.isolated import EngineDoesNotLoad, run_isolated
-from harness.runs.protocol import Job
-from harness.sandbox.limits import Limits
+from harness.grade.grading import _Grading, _SuiteRunner
+from harness.grade.mutants import mutants
+from harness.grade.plan import GradingPlan
+from harness.grade.processes import Observed, Processes
+from harness.pages.catalogue import ENTRY_POINTS, Catalogue
+from harness.runs.cache import open_cache
 from tests.benchmarks.engine import ONE_THREAD, ROOT
 from tests.benchmarks.mutations import mutations
 from tests.benchmarks.report import machine
+from tests.suites import PLUGIN
 
 MUTATED = Path(__file__).parent / "mutated"
 
@@ -48,6 +49,29 @@ TARGETS = {"mutmut": 5.0, "cosmic-ray": 50.0}
 
 PINNED = {"mutmut": "mutmut==3.8.1", "cosmic-ray": "cosmic-ray==8.7.0"}
 """What the measurements in README.md were taken with."""
+
+PAGES = "small_mutants"
+"""The package of pages."""
+
+PAGE = """\
++++
+id = "{name}"
+kind = "break"
+family = "mutants"
+level = 1
++++
+
+# A mutant
+
+## Hypothesis
+
+A test fails.
+
+## The break
+
+```diff engine=small
+{hunk}```
+"""
 
 MUTMUT = """\
 [mutmut]
@@ -94,22 +118,30 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Compare mutation tools.")
     parser.add_argument("--quick", action="store_true", help="only ours, on ten mutants: a test")
     parser.add_argument("--json", action="store_true", help="print JSON; the table goes to stderr")
-    parser.add_argument("--ours", type=int, metavar="N", help=argparse.SUPPRESS)
-    parser.add_argument("--unconfined", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--tools", metavar="NAMES", help="of the others, only these")
+    parser.add_argument(
+        "--sample", type=int, metavar="N", default=10**6, help="at most N mutants of cosmic-ray"
+    )
+    parser.add_argument("--ours", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.ours is not None:
-        print(json.dumps(run_ours(options.ours, confined=not options.unconfined)))
+        print(json.dumps(run_ours(options.ours)))
         return 0
     most = 10 if options.quick else 10**6
     results = [
-        measure("breaklab", lambda _: ours(most, confined=True)),
-        measure("unconfined", lambda _: ours(most, confined=False)),
+        measure("breaklab", lambda folder: breaklab(folder, most)),
+        measure("unconfined", lambda folder: pytest_breaks(folder, most)),
     ]
     missing = []
-    for tool, run in (("mutmut", mutmut), ("cosmic-ray", cosmic_ray)):
+    others: dict[str, Callable[[Path], tuple[int, int]]] = {
+        "mutmut": mutmut,
+        "cosmic-ray": lambda folder: cosmic_ray(folder, options.sample),
+    }
+    chosen = others if options.tools is None else options.tools.split(",")
+    for tool, run in others.items():
         if not _version(tool):
             missing.append(f"skipped: {tool} is not installed: pip install {PINNED[tool]}")
-        elif not options.quick:
+        elif tool in chosen and not options.quick:
             results.append(measure(tool, run))
     console = Console(width=80, stderr=options.json)
     about = machine(ONE_THREAD)
@@ -185,22 +217,33 @@ def mutmut(folder: Path) -> tuple[int, int]:
     return len(fates), fates.count("survived")
 
 
-def cosmic_ray(folder: Path) -> tuple[int, int]:
+def cosmic_ray(folder: Path, most: int) -> tuple[int, int]:
     """`cosmic-ray init` and `exec` with the local distributor: one mutant after the other."""
     (folder / "cosmic.toml").write_text(COSMIC_RAY, encoding="utf-8")
     tool = [sys.executable, "-m", "cosmic_ray.cli"]
     _run([*tool, "init", "cosmic.toml", "session.sqlite"], folder)
+    _keep_sample(folder / "session.sqlite", most)
     _run([*tool, "exec", "cosmic.toml", "session.sqlite"], folder)
     said = _run([*tool, "dump", "session.sqlite"], folder)
     outcomes = [json.loads(line)[1]["test_outcome"] for line in said.splitlines()]
     return len(outcomes), outcomes.count("survived")
 
 
-def _run(command: list[str], folder: Path) -> str:
+def _keep_sample(session: Path, most: int) -> None:
+    """Remove mutants, so that at most so many remain; evenly spaced."""
+    with closing(sqlite3.connect(session)) as database, database:
+        jobs = [job for (job,) in database.execute("SELECT job_id FROM work_items")]
+        kept = set(jobs[:: -(-len(jobs) // most)])
+        removed = [(job,) for job in jobs if job not in kept]
+        for rows in ("mutation_specs", "work_items"):
+            database.executemany(f"DELETE FROM {rows} WHERE job_id = ?", removed)
+
+
+def _run(command: list[str], folder: Path, environment: Mapping[str, str] | None = None) -> str:
     done = subprocess.run(
         command,
         cwd=folder,
-        env=os.environ | ONE_THREAD,
+        env={**os.environ, **ONE_THREAD, **(environment or {})},
         capture_output=True,
         text=True,
         check=False,
@@ -214,88 +257,71 @@ def _run(command: list[str], folder: Path) -> str:
 # ----- Ours -----
 
 
-def ours(most: int, *, confined: bool) -> tuple[int, int]:
-    """In a process of its own, as the others."""
-    command = [sys.executable, "-m", "tests.benchmarks.mutation_tools", "--ours", str(most)]
-    command += [] if confined else ["--unconfined"]
+def breaklab(folder: Path, most: int) -> tuple[int, int]:
+    """The confined process of `harness grade`, with one run for each mutant."""
+    write_pages(folder, most)
+    command = [sys.executable, "-m", "tests.benchmarks.mutation_tools", "--ours", str(folder)]
     fates: Mapping[str, int] = json.loads(_run(command, ROOT))
     return fates["mutants"], fates["survivors"]
 
 
-def run_ours(most: int, *, confined: bool) -> dict[str, int]:
-    """Put every patch into the engine, and run on it the tests that call what is patched."""
-    text = (MUTATED / "small.py").read_text("utf-8")
-    engine = Engine("small", Dialect("small"), MUTATED, {"small.py": text})
-    suite = read_suite(MUTATED / "suite.py")
-    clean = is_killed(engine, suite, list(suite.tests), confined=confined)
-    assert not clean, "the suite fails on the engine as it is"
-    called = coverage(engine, suite)
-    mutants = survivors = 0
-    for hunk in mutations(text):
-        if mutants == most:
-            break
-        try:
-            patched = apply_patch(parse_patch(hunk, path="mutant", line=1), engine.sources)
-        except HunkError:  # it changes nothing, or not one place
-            continue
-        changed = functions_with_sites(engine.root, engine.sources, patched.sites)
-        tests = [name for name, seen in called.items() if changed is None or changed & seen]
-        mutants += 1
-        mutant = replace(engine.patched(patched), base=engine.sources)
-        survivors += not (tests and is_killed(mutant, suite, tests, confined=confined))
-    return {"mutants": mutants, "survivors": survivors}
+def pytest_breaks(folder: Path, most: int) -> tuple[int, int]:
+    """`pytest --breaks` with the mutants as the pages of an installed package."""
+    write_pages(folder, most)
+    report = folder / "report.json"
+    tests = ["test_small.py", "-q", "-p", "no:cacheprovider", *PLUGIN]
+    engine = f"--breaks-engine={folder / 'small.py'}:Tensor"
+    options = ["--breaks=family:mutants", engine, f"--breaks-json={report}"]
+    path = os.pathsep.join([str(ROOT), str(folder)])
+    own = {"PYTHONPATH": path, "XDG_CACHE_HOME": str(folder / "cache")}
+    _run([sys.executable, "-m", "pytest", *tests, *options], folder, own)
+    fates = [entry["fate"] for entry in json.loads(report.read_text("utf-8"))["breaks"]]
+    return len(fates), len(fates) - fates.count("killed")
 
 
-@dataclass(frozen=True)
-class Suite:
-    """A file of tests, functions `test_...(lib)`, as an exercise has them."""
-
-    path: str
-    text: str
-
-    @property
-    def tests(self) -> dict[str, Probe]:
-        """Each as a probe."""
-        return {
-            name: self.probe([name]) for name in re.findall(r"^def (test_\w+)", self.text, re.M)
-        }
-
-    def probe(self, names: list[str]) -> Probe:
-        """Some of them as one, which ends at the first that fails, as `pytest -x` does."""
-        run = f"\n\ndef suite(lib):\n    for test in ({', '.join(names)},):\n        test(lib)\n"
-        where = self.path, 1
-        return Probe("suite", "", "test", (), "suite", self.text + run, *where, takes_lib=True)
+def write_pages(folder: Path, most: int) -> None:
+    """Write the mutants of the engine as pages, in a package that installs them."""
+    package, installed = folder / PAGES, folder / f"{PAGES}-1.0.dist-info"
+    package.mkdir()
+    installed.mkdir()
+    (package / "__init__.py").touch()
+    about = f"Metadata-Version: 2.1\nName: {PAGES}\nVersion: 1.0\n"
+    (installed / "METADATA").write_text(about, encoding="utf-8")
+    entry = f"[{ENTRY_POINTS}]\nmutants = {PAGES}\n"
+    (installed / "entry_points.txt").write_text(entry, encoding="utf-8")
+    hunks = mutations((folder / "small.py").read_text("utf-8"))
+    for number, hunk in enumerate(islice(hunks, most)):
+        name = f"mutant-{number}"
+        page = PAGE.format(name=name, hunk=hunk)
+        (package / f"{name}.md").write_text(page, encoding="utf-8")
 
 
-def read_suite(path: Path) -> Suite:
-    """The file's text."""
-    return Suite(str(path), path.read_text("utf-8"))
+def run_ours(folder: Path) -> dict[str, int]:
+    """Run the tests that reach a mutant on it, until one fails."""
+    text, suite = (folder / "small.py").read_text("utf-8"), folder / "test_small.py"
+    engine = Engine("small", Dialect("small"), folder, {"small.py": text})
+    pages = Catalogue((folder / PAGES,)).valid_pages()
+    plan = GradingPlan(engine, tuple(mutants(pages, engine, open_cache(enabled=False))), (), b"")
+    with closing(Processes(suite, {suite.name: suite.read_bytes()}, plan)) as processes:
+        fates = verdicts(processes, plan)
+    return {"mutants": len(fates), "survivors": len(fates) - sum(fates.values())}
 
 
-def coverage(engine: Engine, suite: Suite) -> dict[str, frozenset[str]]:
-    """The engine's functions that each test calls."""
-    runs = run_isolated(msgspec.structs.replace(_job(engine, *suite.tests.values()), covered=True))
-    named = zip(suite.tests, runs, strict=True)
-    return {name: frozenset(run.called or ()) for name, run in named}
-
-
-def is_killed(engine: Engine, suite: Suite, tests: list[str], *, confined: bool = True) -> bool:
-    """Whether one of the tests fails."""
-    job = _job(engine, suite.probe(tests))
-    if not confined:
-        limits = replace(job.limits, namespaces=False)
-        job = msgspec.structs.replace(job, limits=limits)
-    try:
-        (run,) = run_isolated(job)
-    except EngineDoesNotLoad:
-        return True
-    return run.failure is not None
-
-
-def _job(engine: Engine, *probes: Probe) -> Job:
-    source = engine.dialect, str(engine.root), dict(engine.sources), engine.sites
-    items = tuple((index, None) for index in range(len(probes)))
-    return Job(*source, probes, items, limits=Limits(cpu_seconds=1), base=dict(engine.base))
+def verdicts(processes: Processes, plan: GradingPlan) -> dict[str, bool]:
+    """Whether each mutant is killed, by its name."""
+    grading = _Grading(plan, lambda _done, _all: None)
+    grading.processes = processes
+    processes.collect()
+    grading._run_on_clean()
+    fates = {}
+    for mutant in plan.breaks:
+        assert mutant.files.codes, f"{mutant.page.id} does not apply"
+        observed = Observed()
+        if tests := _SuiteRunner(grading, mutant).tests():
+            observed = processes.observe(mutant.files.codes, tests, stop=True)
+        grading.kills.update(observed.failed)
+        fates[mutant.page.id] = bool(observed.failed or observed.problem)
+    return fates
 
 
 if __name__ == "__main__":

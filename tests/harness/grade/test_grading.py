@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,20 @@ def test_a_test_takes_any_engine_as_lib(tmp_path: Path) -> None:
     report = grade_suite(tmp_path, plan("mul-swapped-operands,mul-ignore-upstream", found))
     fates = {result.break_: result.fate for result in report.breaks}
     assert fates == {"mul-swapped-operands": "killed", "mul-ignore-upstream": "survived"}
+
+
+def test_the_limit_of_processor_time_is_not_a_whole_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "CPU_PATIENCE", 0.4)
+    left = "assert 0 < signal.getitimer(signal.ITIMER_PROF)[0] < 0.7"
+    suite = f"import signal\n\ndef test_left():\n    {left}\n"
+    files = {"test_left.py": suite.encode()}
+    with closing(processes.Processes(tmp_path / "test_left.py", files, plan())) as started:
+        started.collect()
+        started.seconds, started.cpu_seconds = 1.0, 0.01
+        observed = started.observe({}, [0])
+    assert [ended.result for ended in observed.ended.values()] == ["passed"], observed
 
 
 def test_what_cannot_be_swapped_is_loaded_by_another_process(report: SuiteReport) -> None:

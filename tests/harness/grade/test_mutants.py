@@ -1,6 +1,9 @@
-"""Which breaks a selection names."""
+"""Breaks as code: which of them a selection names, and what they are compiled to."""
 
-from harness.grade.mutants import select
+from harness.engines.engine import find_engine
+from harness.engines.loader import compile_files
+from harness.grade.mutants import mutants, select
+from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
 
 
@@ -10,3 +13,15 @@ def test_a_unit_selects_the_breaks_among_its_pages() -> None:
     assert "mse-target-broadcast" in chosen
     assert "falling-loss-means-right-gradient" in set(unit.pages) - chosen
     assert chosen == {page for page in unit.pages if CATALOGUE.page(page).front.kind == "break"}
+
+
+def test_a_mutant_has_the_code_that_its_text_compiles_to() -> None:
+    engine = find_engine()
+    (mutant,) = mutants([CATALOGUE.page("skip-unbroadcast")], engine, open_cache(enabled=False))
+    compiled = compile_files(engine.root, mutant.files.texts, ())
+    assert mutant.codes == compiled
+    pending = [*mutant.codes.values()]
+    for code in pending:
+        assert code.co_filename in {str(engine.root / file) for file in compiled}
+        pending += [inner for inner in code.co_consts if isinstance(inner, type(code))]
+    assert len(pending) > 10

@@ -196,6 +196,21 @@ def test_a_result_that_means_the_same_is_refused() -> None:
         apply("@@ @@\n-a + b\n+(a) + b\n", {"m.py": "x = a+b\n"})
 
 
+@pytest.mark.parametrize(
+    ("patch", "source"),
+    [
+        ("-f()\n+g()\n", "class A:\n    def a():\n        f()\n    def b():\n        f()\n"),
+        ("-@cached\n def f():\n     ...\n", "x = 1\n@cached\ndef f():\n    x\n"),
+        ("-f()\n+f()\n+f()\n g()\n", "f()\nf()\ng()\ng()\n"),
+        ("-f()\n g()\n", "if x:\n    f()\n    g()\n    f()\n    g()\n"),
+        ("-1\n+2\n", "x = 0; y = 1; z = 0\n"),
+        ('-"""a"""\n+"""\n+b\n+"""\n', 'b\nx = """a"""\nb\n'),
+    ],
+)
+def test_every_result_that_means_something_else_is_accepted(patch: str, source: str) -> None:
+    assert apply(f"@@ @@\n{patch}", {"m.py": source}).sources["m.py"] != source
+
+
 def test_a_source_that_is_not_python_is_an_environment_problem() -> None:
     with pytest.raises(EnvironmentProblem, match=r"m\.py:2: this file of the engine is not Python"):
         apply("@@ @@\n-a\n+b\n", {"m.py": "a\ndef\n"})
@@ -302,7 +317,7 @@ def test_a_renamed_hunk_that_matches_nothing_shows_their_names() -> None:
         apply_patch(patch, ENGINE)
 
 
-@pytest.mark.parametrize("nested", ["x" + "[x]" * 400, "(" * 3000 + "x" + ")" * 3000])
+@pytest.mark.parametrize("nested", ["x" + "[x]" * 1000, "(" * 3000 + "x" + ")" * 3000])
 def test_an_engine_that_is_nested_too_deeply_is_a_problem_with_a_remedy(nested: str) -> None:
     patch = parse_patch("@@ @@\n-x\n+y\n", path="page.md", line=1)
     with pytest.raises(
