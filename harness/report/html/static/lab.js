@@ -221,7 +221,8 @@
     if (index) index.hidden = lesson !== null;
     for (const each of lessons) { each.hidden = each !== lesson; each.classList.toggle("shown", each === lesson); }
     const where = document.getElementById("where");
-    if (where) where.textContent = lesson ? lesson.querySelector("h1").textContent : "";
+    const title = lesson && lesson.querySelector("h1");
+    if (where) { where.textContent = title ? title.textContent : ""; where.lang = title ? title.lang : ""; }
     if (!lesson) return;
     prepare(lesson);
     const known = stages.get(lesson).map((stage) => stage.probe);
