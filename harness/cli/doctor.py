@@ -53,6 +53,7 @@ def doctor(
     if settings:
         _print_settings(name, session)
         return 0
+    session.show_mistakes()
 
     def examine() -> Diagnosis:
         from harness.doctor.diagnosis import diagnose  # slow to import: progress is shown already

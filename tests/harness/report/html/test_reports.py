@@ -77,6 +77,12 @@ def test_only_a_break_with_probes_is_a_page(tmp_path: Path) -> None:
     assert "did you mean `sub-sign`" in harness("html", "sub-sing", "--out", out).stderr
 
 
+def test_all_breaks_or_some_but_not_both(tmp_path: Path) -> None:
+    refused = harness("html", "--all", "sub-sign", "--out", str(tmp_path / "a.html"))
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--all cannot be combined with ids\n  remedy: leave one" in refused.stderr
+
+
 def test_a_notebook_shows_the_page_and_a_text() -> None:
     shown = show_break("sub-sign")
     assert repr(shown).startswith("Drop the minus of the second operand")
