@@ -55,8 +55,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with three pages of the track."""
-    return written(tmp_path_factory, "sum-no-expand", FIRST, "mse-target-broadcast")
+    """A file with three pages."""
+    return written(tmp_path_factory, "sub-sign", FIRST, "sum-no-expand")
 
 
 @pytest.fixture(scope="module")
