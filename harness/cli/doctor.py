@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import Breaks, HtmlFile, Json, NoCache
+from harness.cli.options import Breaks, HtmlFile, HtmlLang, Json, NoCache
 from harness.cli.session import Session
 from harness.core.errors import UsageError
 
@@ -33,6 +33,7 @@ def doctor(
     ] = False,
     breaks: Breaks = None,
     html: HtmlFile = None,
+    lang: HtmlLang = None,
     no_cache: NoCache = False,
     json: Json = False,
 ) -> int:
@@ -41,7 +42,9 @@ def doctor(
     The exit status is 1 if something looks wrong, or if no probe can judge the engine.
     """
     from harness.report.files import html_room, require_writable, write
+    from harness.report.language import open_language
 
+    say = open_language(lang)
     session = Session(breaks, json=json, cached=not no_cache)
     if html:
         require_writable(html)
@@ -50,6 +53,7 @@ def doctor(
     if settings:
         _print_settings(name, session)
         return 0
+    session.show_mistakes()
 
     def examine() -> Diagnosis:
         from harness.doctor.diagnosis import diagnose  # slow to import: progress is shown already
@@ -59,7 +63,7 @@ def doctor(
     diagnosis = session.run(examine)
     session.show(diagnosis, argument=engine, everything=everything)
     if html:
-        write(reports.diagnosis_page(diagnosis), html)
+        write(reports.diagnosis_page(diagnosis, say), html)
     return int(not diagnosis.is_sound)
 
 

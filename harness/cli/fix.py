@@ -116,6 +116,7 @@ def _start(choices: _Choices, page_id: str, *, again: bool) -> int:
 
     session, folder = choices.session(choices.engine, choices.breaks), choices.place
     page = session.page(page_id)
+    session.show_mistakes()
     require_place(folder, page.id, again=again)
     _show_title(session, page)
     broken = session.run(lambda: damage(page, session))
@@ -155,6 +156,7 @@ def _check(choices: _Choices) -> int:
     origin = copy.origin
     session = choices.session(origin.engine or None, list(map(Path, origin.breaks)))
     page = session.page(origin.page)
+    session.show_mistakes()
     _show_title(session, page)
     repair = session.run(lambda: judge_copy(copy, page, _context(session, origin)))
     if not (repair.state == "unrepaired" or repair.engine.foreign):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import Breaks, EngineName, Json, NoCache
+from harness.cli.options import Breaks, EngineName, HtmlLang, Json, NoCache
 from harness.cli.results import (
     FeedbackName,
     FormatName,
@@ -21,6 +21,7 @@ from harness.core.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.grade.plan import GradingPlan
+    from harness.report.language import Language
 
 
 def grade(
@@ -70,6 +71,7 @@ def grade(
     form: FormatName = None,
     out: OutFile = None,
     verbose: Verbose = False,
+    lang: HtmlLang = None,
     cohort: Annotated[
         bool,
         typer.Option("--cohort", help="Grade every file and folder in SUITE as a submission."),
@@ -127,6 +129,7 @@ def grade(
             weights=weights,
             form=form,
             verbose=verbose,
+            say=_language(session, lang),
         )
         shown = CohortResults(results, session, feedback=bool(feedback or form))
         if merge:
@@ -168,6 +171,7 @@ def grade(
         out=out,
         json=json,
         verbose=verbose,
+        say=_language(session, lang),
     )
     limits = replace(LIMITS, cpu_seconds=limit, seconds=3.0 * limit)
     plan: GradingPlan = plan_grading(
@@ -186,3 +190,15 @@ def grade(
         report = grade_suite(suite, plan, bar.watch)
     results.show(report, session.console, pages, session.engine.root)
     return 0 if report.gradable else 1
+
+
+def _language(session: Session, code: str | None) -> Language:
+    """Return the language of HTML, with the titles of the pages that are translated."""
+    from dataclasses import replace
+
+    there = replace(session, lang=code)
+    if there.language.code == "en":
+        return there.language
+    titled = ((page, there.titled(page)) for page in session.catalogue.valid_pages())
+    titles = {page.title: shown.title for page, shown in titled if shown is not page}
+    return there.language.with_translations(titles)

@@ -36,7 +36,10 @@ def html(
 ) -> int:
     """Write breaks as one HTML file: predict, then watch the gradient go wrong, step by step."""
     session = Session(breaks, lang=lang, cached=not no_cache, explain=True)
+    if pages and everything:
+        raise UsageError("--all cannot be combined with ids", "leave one of them out")
     chosen = _chosen(session, pages or (), everything=everything)
+    session.show_mistakes()
     write_lessons(session, chosen, out)
     session.console.print(str(out), soft_wrap=True)
     if session.is_interactive and not no_open:

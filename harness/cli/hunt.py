@@ -77,6 +77,7 @@ def hunt(
                 problem = message("--share cannot be combined with {option}", option=option)
                 raise UsageError(problem, "leave one out")
         return _share(session, wanted)
+    session.show_mistakes()
     game = session.run(lambda: _open(session, wanted))
     if buy or answer is not None or not session.is_interactive:
         return _play_at_once(game, buy or (), answer)

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from harness.cli.options import Breaks, EngineName, HtmlFile, Json, NoCache, Only, VariantId
+from harness.cli.options import (
+    Breaks,
+    EngineName,
+    HtmlFile,
+    HtmlLang,
+    Json,
+    NoCache,
+    Only,
+    VariantId,
+)
 from harness.cli.session import Session, print_json
 from harness.core.errors import EnvironmentProblem, UsageError
 from harness.core.message import message
@@ -44,6 +53,7 @@ def show_kill_matrix(
         Path | None, typer.Option("--markdown", metavar="FILE", help="Write Markdown; - prints it.")
     ] = None,
     html: HtmlFile = None,
+    lang: HtmlLang = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Show how each diagnostic catches each break.")
     ] = False,
@@ -53,9 +63,11 @@ def show_kill_matrix(
     """Run every break with every diagnostic, and compare with the committed matrix."""
     from harness.matrix.plan import choose
     from harness.report.files import html_room, require_writable, write
+    from harness.report.language import open_language
     from harness.report.matrix_markdown import to_markdown
 
     write_junit = _junit_writer() if junit else None
+    say = open_language(lang)
     if html:
         require_writable(html)
         reports = html_room("reports")
@@ -89,7 +101,7 @@ def show_kill_matrix(
     if junit and write_junit:
         write_junit(matrix, junit)
     if html:
-        write(reports.matrix_page(matrix), html)
+        write(reports.matrix_page(matrix, say), html)
     if session.engine.foreign:  # its survivors are a result, and not a failure
         misplaced = any(row.fate == "misplaced" for row in matrix.breaks)
         return 0 if any(row.judged for row in matrix.breaks) and not misplaced else 1

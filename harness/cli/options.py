@@ -69,6 +69,14 @@ Lang = Annotated[
         "--lang", metavar="CODE", help="The language, such as `es`; by default the locale's."
     ),
 ]
+HtmlLang = Annotated[
+    str | None,
+    typer.Option(
+        "--lang",
+        metavar="CODE",
+        help="The language of HTML and of errors, such as `es`; by default the locale's.",
+    ),
+]
 Probes = Annotated[
     list[str] | None,
     typer.Option("--probe", metavar="NAME", help="Run only this probe; may be repeated."),

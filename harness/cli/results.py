@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from harness.grade.suite import SuiteReport
     from harness.pages.page import Page
     from harness.report.grading import Format
+    from harness.report.language import Language
     from harness.report.terminal import Screen
 
 FeedbackName = Annotated[
@@ -38,7 +39,7 @@ FormatName = Annotated[
     typer.Option(
         "--format",
         metavar="FORMAT",
-        help="`text`, `json`, `junit`, `gradescope`, `prairielearn` or `sarif`.",
+        help="`text`, `json`, `html`, `junit`, `gradescope`, `prairielearn` or `sarif`.",
     ),
 ]
 OutFile = Annotated[
@@ -106,8 +107,11 @@ def open_results(
     out: Path | None = None,
     json: bool = False,
     verbose: bool = False,
+    say: Language | None = None,
 ) -> Results:
     """Return the choices of a command; `json` is short for the format of that name.
+
+    `say` is the language of HTML; English by default.
 
     Raises UsageError for a value that does not exist or does not fit another one, PageError for a
     file of weights that cannot be read, and EnvironmentProblem for a file that cannot be written or
@@ -117,13 +121,14 @@ def open_results(
     from harness.grade.scoring import EVEN, read_weights
     from harness.report.files import require_writable
     from harness.report.grading import FORMATS, default_feedback, renderer
+    from harness.report.language import ENGLISH
 
     if json and form not in (None, "json"):
         problem = message("--json cannot be combined with --format {form}", form=form)
         raise UsageError(problem, "leave one of them out")
     chosen = _choice("--format", form or ("json" if json else "text"), FORMATS)
     level = _choice("--feedback", feedback or default_feedback(chosen), get_args(Feedback))
-    render = renderer(chosen, level)
+    render = renderer(chosen, level, say or ENGLISH)
     if out is not None:
         require_writable(out)
     stated = EVEN if weights is None else read_weights(weights, pages)

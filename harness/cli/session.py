@@ -185,6 +185,12 @@ class Session:
 
         return Baseline(self.cache, explain=self.explain)
 
+    def show_mistakes(self) -> None:
+        """Print on standard error why pages in the folders of `breaks` cannot be read."""
+        if self.breaks:
+            for mistake in self.catalogue.mistakes_in(self.breaks):
+                complain(mistake, self.language)
+
     def context_for(self, page: Page) -> Context:
         """Return the context of a page: this session, or minigrad for a training break.
 

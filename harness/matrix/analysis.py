@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
+from harness.core.message import Message
 from harness.core.report import Report, RunReport
 from harness.matrix.evaluation import Evaluation, Evaluations, reasons, verdicts_on
 from harness.matrix.records import (
@@ -32,7 +33,7 @@ def break_row(evaluation: Evaluation, evaluations: Evaluations) -> BreakRow:
     """Return the row of a break: its fate, and which diagnostics catch it with which probes."""
     runs = evaluation.report.runs
     caught_by: dict[str, list[str]] = {}
-    messages: dict[str, str] = {}
+    messages: dict[str, Message] = {}
     missed_by: list[str] = []
     declined: dict[str, str] = {}
     not_run: dict[str, str] = {}
@@ -40,7 +41,7 @@ def break_row(evaluation: Evaluation, evaluations: Evaluations) -> BreakRow:
         catching = [run for run in runs if name in run.caught_by]
         if catching:
             caught_by[name] = list(dict.fromkeys(run.probe for run in catching))
-            messages[name] = str(catching[0].alarms[name])
+            messages[name] = catching[0].alarms[name]
         elif any(name in verdicts_on(run) for run in runs):
             missed_by.append(name)
         elif reason := reasons(name, [run.declined for run in runs]):

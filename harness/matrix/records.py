@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from harness.core.message import Message
 from harness.core.report import EngineReport
 from harness.core.vocabulary import Loss, Outcome
 from harness.pages.front_matter import Pardon
@@ -50,7 +51,7 @@ class BreakRow(msgspec.Struct, frozen=True):
     survived: bool
     caught_by: dict[str, list[str]]
     """The probes with which each diagnostic catches it, in the order in which they ran."""
-    messages: dict[str, str]
+    messages: dict[str, Message]
     """The message of each of those diagnostics on the first of its probes."""
     missed_by: list[str]
     """Diagnostics that were silent on some run and caught nothing on any."""

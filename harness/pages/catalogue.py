@@ -157,6 +157,16 @@ class Catalogue:
             if any(path.resolve().is_relative_to(folder) for folder in within)
         )
 
+    def mistakes_in(self, folders: Sequence[Path]) -> list[PageError]:
+        """Return the errors about the pages in these folders that cannot be read."""
+        mistakes = []
+        for page_id in sorted(self.ids_in(folders) & self.files.keys()):
+            try:
+                read_page(self.files[page_id])
+            except PageError as error:
+                mistakes.append(error)
+        return mistakes
+
     def page(self, page_id: str, kind: PageKind | None = None) -> Page:
         """The page of that id.
 

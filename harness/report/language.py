@@ -39,6 +39,11 @@ class Language:
             return self.translations.get(text, text)
         return message(text, **arguments).format(self.translations)
 
+    def translates(self, text: str | Message) -> bool:
+        """Return whether a message or a template is in this language when it is shown."""
+        template = text.template if isinstance(text, Message) else text
+        return self.code == ENGLISH.code or template in self.translations
+
     def with_translations(self, translations: Mapping[str, str]) -> Language:
         """Return the language with more translations, such as those of a catalogue's probes."""
         return replace(self, translations={**self.translations, **translations})

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Literal, get_args
 
 from harness.core.errors import UsageError
 from harness.core.message import message
 from harness.grade.feedback import Feedback, Grade
+from harness.report.language import ENGLISH, Language
 
 Format = Literal["text", "json", "html", "junit", "gradescope", "prairielearn", "sarif"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -33,9 +35,10 @@ def default_feedback(form: Format) -> Feedback:
     return "stage" if form in FOR_STUDENTS else "names"
 
 
-def renderer(form: Format, feedback: Feedback) -> Callable[[Grade], str]:
+def renderer(form: Format, feedback: Feedback, say: Language = ENGLISH) -> Callable[[Grade], str]:
     """Return the function that renders a grade in a format; available before anything is graded.
 
+    All formats but HTML are in English.
     Raises UsageError if the format shows more than this feedback, and EnvironmentProblem if it
     needs a library that is not installed.
     """
@@ -46,8 +49,8 @@ def renderer(form: Format, feedback: Feedback) -> Callable[[Grade], str]:
         )
         raise UsageError(problem, "choose the feedback `names`, or another format")
     module = import_module(f"harness.report.grading.{form}")  # only the format that is needed
-    render: Callable[[Grade], str] = module.render
-    return render
+    render: Callable[..., str] = module.render
+    return partial(render, say=say) if form == "html" else render
 
 
 def render(grade: Grade, form: Format) -> str:

@@ -11,9 +11,11 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup
 
+from harness.core.message import Message
 from harness.report.glossary import read_glossary
 from harness.report.html.lesson import PREDICTED, Lesson, inline, markdown
 from harness.report.language import ENGLISH, Language
@@ -108,6 +110,14 @@ def _words(say: Language) -> dict[str, str]:
     }
 
 
+@pass_context
+def _said(context: Context, text: str | Message) -> Markup:
+    """Return a sentence in the reader's language as HTML; one that is only in English is marked."""
+    say: Language = context["say"]
+    html = inline(say(text))
+    return Markup(html if say.translates(text) else f'<span lang="en">{html}</span>')
+
+
 def _families(lessons: Sequence[Lesson]) -> dict[str, list[Lesson]]:
     families: dict[str, list[Lesson]] = {}
     for lesson in lessons:
@@ -132,4 +142,5 @@ def _environment() -> Environment:
     environment.filters["svg"] = Markup
     environment.filters["markdown"] = lambda text: Markup(markdown(text))
     environment.filters["inline"] = lambda text: Markup(inline(text))
+    environment.filters["said"] = _said
     return environment

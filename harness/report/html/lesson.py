@@ -13,6 +13,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
+from markupsafe import Markup
 
 from harness.core.report import Report, RunReport
 from harness.core.vocabulary import Outcome
@@ -104,6 +105,12 @@ class Lesson:
     def report(self) -> Report:
         """The report on it."""
         return self.recorded.report
+
+    @property
+    def lang(self) -> Markup:
+        """The attribute that marks the page's prose as English, if it is not translated."""
+        original = self.page is self.recorded.page and self.say.code != "en"
+        return Markup(' lang="en"' if original else "")
 
     @cached_property
     def _probes(self) -> dict[str, Probe]:

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from harness.core.message import EMPTY, Message, either, message, verbatim
+from harness.doctor.defects import Defect
 from harness.doctor.diagnosis import Diagnosis
 from harness.grade.feedback import Grade
 from harness.matrix.records import BreakRow, Matrix
-from harness.report.doctor_summary import heading_of, witness_of
 from harness.report.grading.rows import rows
-from harness.report.grading.text import lines
+from harness.report.grading.sentences import refusals
 from harness.report.html.curves import frontier
 from harness.report.html.document import fill
+from harness.report.language import ENGLISH, Language
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,10 @@ class Cell:
 
     kind: Literal["caught", "sole", "missed", "declined", "unasked"]
     sign: str
-    text: str = ""
+    probes: Sequence[str] = ()
+    """The probes with which the break is caught."""
+    text: str | Message = ""
+    """The alarm on the first of them, or why the diagnostic could not judge."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +39,18 @@ class GridRow:
     cells: Sequence[Cell]
 
 
-def matrix_page(matrix: Matrix) -> str:
+def matrix_page(matrix: Matrix, say: Language = ENGLISH) -> str:
     """Return a kill matrix as a grid, survivors first, with the curve of cost against share."""
     ran = [row.name for row in matrix.diagnostics if row.name not in matrix.skipped]
     engine = matrix.engine
-    on = f"{engine.name} with {engine.variant}" if engine.variant else engine.name
+    on: str | Message = engine.name
+    if engine.variant:
+        on = message("{engine} with {variant}", engine=engine.name, variant=engine.variant)
     steps = [(step.passes, step.share, ", ".join(step.diagnostics)) for step in matrix.frontier]
     return fill(
         "matrix.html",
-        f"Kill matrix of {on}",
+        say("Kill matrix of {engine}", engine=on),
+        say,
         matrix=matrix,
         caught=sum(bool(row.caught_by) for row in matrix.breaks),
         ran=ran,
@@ -50,49 +58,57 @@ def matrix_page(matrix: Matrix) -> str:
             GridRow(row.break_, row.fate, [_cell(row, name) for name in ran])
             for row in matrix.breaks
         ],
-        frontier=frontier(steps) if steps else "",
+        frontier=frontier(steps, say) if steps else "",
     )
 
 
 def _cell(row: BreakRow, name: str) -> Cell:
     if probes := row.caught_by.get(name):
-        others = f" (and {len(probes) - 1} more)" if len(probes) > 1 else ""
-        text = f"{probes[0]}{others}: {row.messages.get(name, '')}"
-        return Cell("sole", "★", text) if len(row.caught_by) == 1 else Cell("caught", "●", text)
+        alarm = row.messages.get(name, "")
+        if len(row.caught_by) == 1:
+            return Cell("sole", "★", probes, alarm)
+        return Cell("caught", "●", probes, alarm)
     if name in row.missed_by:
         return Cell("missed", "·")
     if name in row.declined:
-        return Cell("declined", "?", row.declined[name])
+        return Cell("declined", "?", text=row.declined[name])
     return Cell("unasked", "")
 
 
-def grade_page(grade: Grade) -> str:
+def grade_page(grade: Grade, say: Language = ENGLISH) -> str:
     """Return what may be shown of a suite's grade."""
-    groups = [(f"level {level}", score) for level, score in grade.levels.items()]
+    groups = [(say("level {level}", level=level), score) for level, score in grade.levels.items()]
     groups += list(grade.families.items()) if grade.families else []
-    text = list(lines(grade, width=10_000))
     return fill(
         "grade.html",
-        f"Grade of {', '.join(grade.suite)}",
+        say("Grade of {suite}", suite=", ".join(grade.suite)),
+        say,
         grade=grade,
-        summary=text[:1] if grade.gradable else text,
+        refusals=[] if grade.gradable else list(refusals(grade)),
         scores=groups,
-        rows=list(rows(grade)),
+        rows=list(rows(grade)) if grade.feedback == "names" else [],
     )
 
 
-def diagnosis_page(diagnosis: Diagnosis) -> str:
+def diagnosis_page(diagnosis: Diagnosis, say: Language = ENGLISH) -> str:
     """Return everything that the doctor found."""
     return fill(
         "diagnosis.html",
         diagnosis.engine,
+        say,
         diagnosis=diagnosis,
         notes=[
-            ("Storage", diagnosis.storage),
-            ("How gradients are accumulated", diagnosis.accumulation),
-            ("Un-broadcasting", diagnosis.unbroadcasting),
+            (say("Storage"), diagnosis.storage),
+            (say("How gradients are accumulated"), diagnosis.accumulation),
+            (say("Un-broadcasting"), diagnosis.unbroadcasting),
         ],
-        findings=[
-            (heading_of(defect).plain, witness_of(defect).plain) for defect in diagnosis.defects
-        ],
+        findings=[(defect, _likeness(defect)) for defect in diagnosis.defects],
     )
+
+
+def _likeness(defect: Defect) -> Message:
+    """Return which breaks behave like a defect."""
+    if not defect.alike:
+        return EMPTY
+    breaks = either(verbatim(f"`{item.break_}`") for item in defect.alike)
+    return message("behaves like {breaks}", breaks=breaks)

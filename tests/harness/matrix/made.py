@@ -7,8 +7,9 @@ from harness.core.report import EngineReport, RunReport
 from harness.core.verdict import Silent
 from harness.core.vocabulary import Outcome
 from harness.diagnostics import Diagnostic
+from harness.matrix.build import build_matrix
 from harness.matrix.evaluation import Evaluation, Evaluations, Size
-from harness.matrix.records import FalseAlarm
+from harness.matrix.records import Difference, FalseAlarm, Matrix
 from harness.pages.conventions import Controls, Conventions
 from harness.pages.front_matter import Pardon
 from tests.harness.reports import report_with, run_of
@@ -86,3 +87,23 @@ def evaluations(
 ) -> Evaluations:
     engine = EngineReport("minigrad", None)
     return Evaluations(engine, diagnostics, breaks, variants, controls, clean, SHARED, CONVENTIONS)
+
+
+def everything() -> Matrix:
+    """A matrix in which everything happens that can be shown."""
+    return build_matrix(
+        evaluations(
+            evaluation("caught", seen("small", "shape gradcheck"), seen("large", "shape")),
+            evaluation("alone", seen("large", "gradcheck", margins={"gradcheck": 7.2}), family="g"),
+            evaluation("lost", seen("small", wrong="gradcheck"), family="g"),
+            evaluation("same", seen(outcome="disguised-correct"), pardon="Equivalent | here."),
+            evaluation("unreached", seen(outcome="not-reached")),
+            evaluation("elsewhere"),
+            variants=(evaluation("variant", seen("small", "shape", "disguised-correct")),),
+            clean=(FalseAlarm("clean", "gradcheck", "small", "uniform", "noise"),),
+        ),
+        differences=[
+            Difference("caught", "-", "shape no longer catches it with train"),
+            Difference("gone", "-", "is in the committed matrix, but has no page"),
+        ],
+    )

@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness.core.message import verbatim
 from harness.core.vocabulary import Outcome
 from harness.matrix.build import build_matrix
 from harness.matrix.evaluation import Size
@@ -42,7 +43,7 @@ def test_a_row_says_who_catches_misses_and_was_not_asked() -> None:
         seen("train", "shape", skipped=skipped),
     )
     assert found.caught_by == {"shape": ["large", "train"]}
-    assert found.messages == {"shape": "shape on large"}
+    assert found.messages == {"shape": verbatim("shape on large")}
     assert found.missed_by == ["gradcheck"]
     assert found.unasked == {"torch": "torch is not installed"}
 

@@ -12,34 +12,14 @@ from rich.console import Console
 from harness.core.errors import EnvironmentProblem
 from harness.matrix.build import build_matrix
 from harness.matrix.committed import Committed
-from harness.matrix.records import Difference, FalseAlarm, Matrix
+from harness.matrix.records import FalseAlarm, Matrix
 from harness.report.json import to_json
 from harness.report.junit import write_junit
 from harness.report.matrix_markdown import to_markdown
 from harness.report.matrix_terminal import show_accepted, show_matrix
-from tests.harness.matrix.made import diagnostic, evaluation, evaluations, seen
+from tests.harness.matrix.made import diagnostic, evaluation, evaluations, everything, seen
 
 MISSING = {"torch": "torch is not installed: get it"}
-
-
-def everything() -> Matrix:
-    """A matrix in which everything happens that can be shown."""
-    return build_matrix(
-        evaluations(
-            evaluation("caught", seen("small", "shape gradcheck"), seen("large", "shape")),
-            evaluation("alone", seen("large", "gradcheck", margins={"gradcheck": 7.2}), family="g"),
-            evaluation("lost", seen("small", wrong="gradcheck"), family="g"),
-            evaluation("same", seen(outcome="disguised-correct"), pardon="Equivalent | here."),
-            evaluation("unreached", seen(outcome="not-reached")),
-            evaluation("elsewhere"),
-            variants=(evaluation("variant", seen("small", "shape", "disguised-correct")),),
-            clean=(FalseAlarm("clean", "gradcheck", "small", "uniform", "noise"),),
-        ),
-        differences=[
-            Difference("caught", "-", "shape no longer catches it with train"),
-            Difference("gone", "-", "is in the committed matrix, but has no page"),
-        ],
-    )
 
 
 def without_torch() -> Matrix:

@@ -4,48 +4,11 @@ from typing import Any
 
 import pytest
 
-from harness.core.message import verbatim
-from harness.core.report import SiteReport
-from harness.doctor.defects import Alike, Defect
-from harness.doctor.diagnosis import Application, Diagnosis
-from harness.experiment.conformance import Fit
+from harness.doctor.diagnosis import Diagnosis
 from harness.report.doctor import show_diagnosis
 from harness.report.doctor_summary import MOST_LINES
 from harness.report.terminal import Screen
-
-SITE = SiteReport("engine/tensor.py", 12, "Tensor.__mul__")
-
-
-def defect(number: int, alike: bool = False, evidence: str = "a.grad is 1, expected 2") -> Defect:
-    return Defect(
-        root=verbatim(f"`op{number}`"),
-        probe=f"probe-{number}",
-        kind="value",
-        evidence=verbatim(evidence),
-        site=SITE,
-        probes=["another", "and-another"],
-        alike=[Alike("sub-sign", "The sign of a difference")] if alike else [],
-    )
-
-
-def diagnosis(*defects: Defect, verdict: Any = "fits", **fields: Any) -> Diagnosis:
-    made = {
-        "schema": 1,
-        "engine": "engine.tensor:Tensor",
-        "files": 2,
-        "kind": "arrays",
-        "interface": {"leaf": "Tensor(data)", "data": "t.data", "grad": "t.grad", "backward": "b"},
-        "storage": ["float64 is stored as float32"],
-        "accumulation": ["every leaf starts with zeros", "a second pass adds to them", "so it is"],
-        "unbroadcasting": ["none was found"],
-        "reducers": [],
-        "ops": {},
-        "probes": [Fit("p", verdict), Fit("q", "lacks", verbatim("no such thing"))],
-        "breaks": [Application("mine", [SITE], ["p"]), Application("other", [], [], "absent")],
-        "settings": "[engine]\n",
-        "defects": list(defects),
-    }
-    return Diagnosis(**{**made, **fields})
+from tests.harness.report.diagnoses import defect, diagnosis
 
 
 def shown(

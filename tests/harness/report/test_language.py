@@ -20,6 +20,7 @@ from harness.core.vocabulary import Loss, Outcome, PageKind, Stage
 from harness.diagnostics import DIAGNOSTICS
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
+from harness.experiment.conformance import Conformance
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import prepare
 from harness.pages.catalogue import open_catalogue
@@ -93,6 +94,7 @@ VOCABULARY = {
     *_REMEDIES.values(),
     *PLURALS.values(),
     *(text for item in DIAGNOSTICS for text in (item.sees, item.blind, item.cost)),
+    *get_args(Conformance),
     *(term for term, entry in read_glossary().items() if entry.group == "terms"),
     *("Arguments", "Options", "Commands"),
     *("family", "level", "kind"),  # by which `harness list` selects

@@ -201,7 +201,21 @@
     results.hidden = fields.length > 0;
     lesson.querySelector(".show-all").onclick = () => reveal(lesson);
     for (const field of fields) {
-      for (const input of all(field, "input[type=radio]")) input.onchange = () => settle(lesson, field, input.value, true);
+      // Arrow keys choose on their way; the choice counts with Enter, with Space, or when the focus leaves.
+      let moving = false;
+      const choose_now = () => {
+        const input = field.querySelector("input:checked");
+        if (input && !field.classList.contains("done")) settle(lesson, field, input.value, true);
+      };
+      for (const input of all(field, "input[type=radio]")) {
+        input.onchange = () => { if (!moving) choose_now(); };
+        input.onkeydown = (event) => {
+          moving = event.key.startsWith("Arrow");
+          if (event.key === "Enter" || event.key === " ") { event.preventDefault(); input.checked = true; choose_now(); }
+        };
+        input.onkeyup = () => { moving = false; };
+      }
+      field.addEventListener("focusout", (event) => { if (!field.contains(event.relatedTarget)) choose_now(); });
       const typed = field.querySelector("input[type=text]");
       if (typed) {
         const answer = () => { if (typed.value.trim()) settle(lesson, field, typed.value, true); };
@@ -214,14 +228,21 @@
     }
   };
 
-  const show = () => {
+  const show = (event) => {
     const [id, probe, step] = decodeURIComponent(location.hash.slice(1)).split("/");
+    if (event && id === "main") return;  // skipped to the content of what is shown
     const lesson = lessons.find((each) => each.id === id) || (lessons.length === 1 ? lessons[0] : null);
-    const index = document.getElementById("index");
+    const index = document.getElementById("index"), summary = document.getElementById("summary");
     if (index) index.hidden = lesson !== null;
     for (const each of lessons) { each.hidden = each !== lesson; each.classList.toggle("shown", each === lesson); }
     const where = document.getElementById("where");
-    if (where) where.textContent = lesson ? lesson.querySelector("h1").textContent : "";
+    const title = lesson && lesson.querySelector("h1");
+    if (where) { where.textContent = title ? title.textContent : ""; where.lang = title ? title.lang : ""; }
+    if (event) {  // a screen reader and the keyboard go on from the heading
+      const shown = lesson || (id === "summary" && !summary.hidden ? summary : index), heading = shown.querySelector("h1, h2");
+      heading.tabIndex = -1;
+      heading.focus();
+    }
     if (!lesson) return;
     prepare(lesson);
     const known = stages.get(lesson).map((stage) => stage.probe);

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.bundled import CATALOGUE
 from tests.harness.command import harness
 from tests.harness.sound_page import SOUND
 
@@ -33,6 +35,8 @@ HOSTILE = (
     )
     .replace('"The logarithm of powers of two."', '"</code><script>alert(5)</script>"')
 )
+STILL: dict[str, Any] = {"reduced_motion": "reduce", "viewport": {"width": 900, "height": 600}}
+"""Less to draw, in tests with many steps."""
 FIRST, SECOND = "skip-unbroadcast", "hostile-page"
 
 
@@ -46,6 +50,25 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     written = harness("html", FIRST, SECOND, *options)
     assert (written.returncode, written.stderr) == (0, "")
     assert written.stdout.strip() == str(out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with three pages."""
+    return written(tmp_path_factory, "sub-sign", FIRST, "sum-no-expand")
+
+
+@pytest.fixture(scope="module")
+def track(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file with the whole track."""
+    return written(tmp_path_factory)
+
+
+def written(tmp_path_factory: pytest.TempPathFactory, *ids: str) -> Path:
+    out = tmp_path_factory.mktemp("track") / "lab.html"
+    done = harness("html", *ids, "--out", str(out))
+    assert (done.returncode, done.stderr) == (0, "")
     return out
 
 
@@ -135,6 +158,135 @@ def test_a_page_can_be_used_with_the_keyboard_alone(browser: Any, file: Path) ->
         assert "they first differ" in page.locator(".stage:visible .verdict").inner_text()
         page.keyboard.press("ArrowLeft")
         assert page.url.endswith("/step=3")
+
+
+def pages_in(page: Any) -> list[str]:
+    """The ids of the pages in the file."""
+    ids: list[str] = page.locator("article.lesson").evaluate_all("all => all.map(each => each.id)")
+    return ids
+
+
+def answer_by_clicking(lesson: Any) -> None:
+    """Answer everything: the first, the second, the third choice in turn."""
+    numbers = "fields => fields.map(field => field.querySelectorAll('.choice').length)"
+    for number, choices in enumerate(lesson.locator("fieldset").evaluate_all(numbers)):
+        field = lesson.locator("fieldset").nth(number)
+        if choices:
+            field.locator(".choice").nth(number % choices).click()
+        else:
+            field.locator("input[type=text]").fill("1.5")
+            field.locator(".typed button").click()
+        assert field.locator(".answer").is_visible()
+
+
+def summary_of(page: Any) -> dict[str, int]:
+    """The counts in the summary, by what was predicted and what is so."""
+    cells = page.locator("#summary td").evaluate_all(
+        "cells => cells.map(cell => [cell.dataset.predicted, cell.dataset.actual, cell.innerText])"
+    )
+    return {f"{predicted} {actual}": int(n) for predicted, actual, n in cells if n != "·"}
+
+
+def answers_of(lesson: Any) -> list[str]:
+    """What was predicted and what is so, for each outcome that the page asked for."""
+    answers: list[str] = lesson.locator("fieldset[data-kind=outcome]").evaluate_all(
+        "fields => fields.map(field => "
+        "`${field.querySelector(':checked').value} ${field.dataset.answer}`)"
+    )
+    return answers
+
+
+@pytest.mark.parametrize("pages", ["three", pytest.param("track", marks=pytest.mark.slow)])
+def test_every_page_is_done_by_clicking(
+    browser: Any, pages: str, request: pytest.FixtureRequest
+) -> None:
+    answers: list[str] = []
+    with Visit(browser, request.getfixturevalue(pages), **STILL) as page:
+        page.locator(".pages a").first.click()
+        for shown in pages_in(page):
+            lesson = page.locator(".lesson:visible")
+            assert lesson.get_attribute("id") == shown
+            assert not lesson.locator(".results").is_visible()
+            answer_by_clicking(lesson)
+            answers += answers_of(lesson)
+            stage = page.locator(".stage:visible")
+            if stage.get_attribute("data-parts") != "-1":
+                stage.locator(".broken [data-edge] .hit").first.click(force=True)
+                assert "they first differ" in stage.locator(".verdict").inner_text()
+            total = int(stage.get_attribute("data-steps"))
+            for _ in range(total - int(stage.locator("input[type=range]").input_value())):
+                stage.locator(".next").click()
+            assert stage.locator(".next").is_disabled()
+            assert visible_steps(page, "broken") == visible_steps(page, "clean") == total
+            lesson.locator(".following").click()
+        assert summary_of(page) == Counter(answers)
+        done = page.locator(".pages .done").all_text_contents()
+        assert done == [" ✓ done"] * len(pages_in(page))
+
+
+def tab_to(page: Any, selector: str, most: int = 100) -> None:
+    """Press Tab until the focus is on such an element."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+            return
+    pytest.fail(f"{selector} is not reached from {page.url}")
+
+
+def answer_with_the_keyboard(page: Any, lesson: str) -> None:
+    """Answer everything: the first, the second, the third choice in turn."""
+    done = "lesson => document.querySelectorAll(`${lesson} fieldset.done`).length"
+    for number in range(page.locator(f"{lesson} fieldset").count()):
+        tab_to(page, f"{lesson} fieldset:not(.done) input")
+        if page.evaluate("document.activeElement.type") == "text":
+            page.keyboard.type("1.5")
+            page.keyboard.press("Enter")
+            continue
+        for _ in range(number % 3):
+            page.keyboard.press("ArrowDown")
+        assert page.evaluate(done, lesson) == number  # the arrows only move
+        page.keyboard.press(["Space", "Enter", "Tab"][number % 3])
+
+
+@pytest.mark.slow
+def test_the_track_is_done_with_the_keyboard_alone(browser: Any, track: Path) -> None:
+    answers: list[str] = []
+    with Visit(browser, track, **STILL) as page:
+        breaks = [name for name in CATALOGUE.track if CATALOGUE.page(name).front.kind == "break"]
+        assert pages_in(page) == breaks
+        tab_to(page, ".pages a")
+        page.keyboard.press("Enter")
+        for shown in breaks:
+            lesson = f"#{shown}"
+            answer_with_the_keyboard(page, lesson)
+            answers += answers_of(page.locator(lesson))
+            stage = page.locator(".stage:visible")
+            page.keyboard.press("ArrowRight")
+            if stage.get_attribute("data-parts") != "-1":
+                tab_to(page, f"{lesson} .broken [data-edge]")
+                page.keyboard.press("Enter")
+                assert "they first differ" in stage.locator(".verdict").inner_text()
+            total = int(stage.get_attribute("data-steps"))
+            for _ in range(total):
+                page.keyboard.press("ArrowRight")
+            assert visible_steps(page, "broken") == visible_steps(page, "clean") == total
+            tab_to(page, f"{lesson} .following")
+            page.keyboard.press("Enter")
+        assert summary_of(page) == Counter(answers)
+        assert page.evaluate("document.activeElement.parentElement.id") == "summary"
+
+
+def test_the_keyboard_can_choose_every_answer_and_skip_to_the_content(
+    browser: Any, file: Path
+) -> None:
+    with Visit(browser, file, f"#{FIRST}") as page:
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        assert page.locator(f"#{FIRST}").is_visible()  # and not the index
+        answer_with_the_keyboard(page, f"#{FIRST}")
+        fields = page.locator(f"#{FIRST} fieldset[data-kind=outcome]")
+        chosen = fields.evaluate_all("fields => fields.map(f => f.querySelector(':checked').value)")
+        assert set(chosen) == {"crash", "silent-corruption", "disguised-correct"}
 
 
 def test_answers_stay_in_the_browser_and_can_be_imported(

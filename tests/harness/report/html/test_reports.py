@@ -77,14 +77,10 @@ def test_only_a_break_with_probes_is_a_page(tmp_path: Path) -> None:
     assert "did you mean `sub-sign`" in harness("html", "sub-sing", "--out", out).stderr
 
 
-def test_a_page_is_in_spanish_as_far_as_it_is_translated(tmp_path: Path) -> None:
-    file = tmp_path / "es.html"
-    assert harness("html", "sub-sign", "--lang", "es", "--out", str(file)).returncode == 0
-    page = text_of(file)
-    assert '<html lang="es">' in page
-    shown = page[page.index("<main") : page.index("</main>")]
-    assert "The second operand of" not in shown
-    assert "Predice antes de mirar" in shown
+def test_all_breaks_or_some_but_not_both(tmp_path: Path) -> None:
+    refused = harness("html", "--all", "sub-sign", "--out", str(tmp_path / "a.html"))
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--all cannot be combined with ids\n  remedy: leave one" in refused.stderr
 
 
 def test_a_notebook_shows_the_page_and_a_text() -> None:
