@@ -1,10 +1,10 @@
-"""Takes the pictures of HTML pages in the documents, from real runs in a real browser.
+"""Takes the screenshots of HTML pages in the documents, from real runs in a real browser.
 
     python -m tests.html_pictures [NAME...]
 
 It needs Chromium and Playwright (`pip install '.[browser]'`). It writes the pages with the commands
 of docs/html.md, opens them in windows of fixed sizes, does what a reader would do, and takes the
-pictures; names, such as `lab-step`, select some of them. With an empty cache this takes minutes.
+screenshots; names, such as `lab-step`, select some of them. With an empty cache this takes minutes.
 """
 
 import sys
@@ -52,7 +52,7 @@ def _mark(page: Any) -> None:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture: the command that writes the page to the file `{out}`, and what is shown of it."""
+    """A screenshot: the command that writes the page to `{out}`, and what is shown of it."""
 
     name: str
     command: str

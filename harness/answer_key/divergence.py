@@ -34,7 +34,7 @@ class Parting:
     operand: int | None
     """The operand that was passed a wrong cotangent; None if the node itself is wrong."""
     in_backward: bool
-    """Whether the backward pass is wrong, and not a value."""
+    """Whether the backward pass is wrong, rather than a value."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Divergence:
 
     sentence: Message
     parting: Parting | None = None
-    """None if it is not at one place, such as the number of passes."""
+    """None if the difference is not at one place, such as a different number of passes."""
     walk: Sequence[TraceStep] = ()
-    """The correct backward pass in which the place is."""
+    """The correct backward pass that contains the place."""
 
 
 def first_divergence(
@@ -59,7 +59,7 @@ def first_divergence(
 
     Both are in the order of the walk, outputs first. `names` names leaves by their index in
     `correct`. Several backward passes are compared in turn. If the walk of `broken` has `failed`,
-    it differs at its end, or before. None also if either trace is empty otherwise, as that of an
+    it differs at its end at the latest. Otherwise, None also if either trace is empty, as for an
     engine that cannot record its walk.
     """
     passes = _walks(broken), _walks(correct)
@@ -450,7 +450,7 @@ def _wrong_cotangents(match: _Match, *, failed: bool) -> Iterator[_Place]:
 
 
 def _end(match: _Match) -> Iterator[_Place]:
-    """Yield where a walk failed, if the correct one visits the same nodes until then."""
+    """Yield where a walk failed, if the correct one visits the same nodes up to there."""
     order = list(match.graph.steps)
     visited = [step.index for step in match.visits]
     if len(visited) < len(order) and visited == order[: len(visited)]:
@@ -459,7 +459,7 @@ def _end(match: _Match) -> Iterator[_Place]:
 
 def _unfinished(graph: _Graph, index: int) -> _Place:
     sentence = message(
-        "the backward pass failed before it was done with {node}",
+        "the backward pass failed before it finished {node}",
         node=graph.name(index),
     )
     return sentence, Parting(index, None, in_backward=True)

@@ -41,7 +41,7 @@ class Explanation(NamedTuple):
     expected: NumericArray
     difference: str = ""
     """`actual - expected` as NumPy code, with the fields `{actual}` and `{expected}` for the arrays
-    that were compared; only if these have different shapes."""
+    that were compared; empty if their shapes are equal."""
 
 
 @dataclass(frozen=True)
@@ -436,7 +436,7 @@ _Reduction = tuple[tuple[Message, Message], _Term, _Term]
 def _reduced(large: _Term, small: _Term, rounding: float) -> Iterator[_Reduction]:
     """Yield each rule that fits for only one set of axes; none for zeros, which any rule fits.
 
-    With its two sentences come both arrays, one of them reduced or repeated.
+    Each comes as its two sentences and both arrays, one of them reduced or repeated.
     """
     pairs: dict[int, list[_Reduction]] = {}
     whole, part = large.array, small.array

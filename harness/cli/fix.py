@@ -221,5 +221,5 @@ def _context(session: Session, origin: Origin) -> Context:
                 reason=getattr(error, "strerror", None) or error,
             )
             raise UsageError(problem, "start over with --again") from None
-        session.engine  # noqa: B018  it is found here, once
+        session.engine  # noqa: B018  found here, once
     return session

@@ -15,7 +15,7 @@ ONE_BY_ONE = message("run one after the other")
 
 
 def require_one(options: Mapping[str, object], remedy: Message = ONE_BY_ONE) -> None:
-    """Raise UsageError, with this remedy, if more than one of these options is set."""
+    """Raise UsageError with this remedy if more than one of these options is set."""
     names = [
         verbatim(n) for n, value in options.items() if value is not None and value is not False
     ]

@@ -375,13 +375,13 @@ _CODE = "    "
 """The indentation of code in an error."""
 
 _UNBROKEN = "\0"
-"""What stands for a space at which a line is not broken."""
+"""Stands for a space at which a line is not broken."""
 
 
 def _wrapped(line: str, width: int) -> list[str]:
     """Return a line of an error as lines that fit the window, broken between words.
 
-    Code, and what is between backticks, stays in one piece, so that it can be copied.
+    Code, and text between backticks, stays in one piece, so that it can be copied.
     """
     if len(line) <= width or line.startswith(_CODE):
         return [line]

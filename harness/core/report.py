@@ -66,10 +66,10 @@ class Graph(msgspec.Struct, frozen=True):
     node: int
     """The number of the node at which the two differ."""
     operand: int | None
-    """The place among its operands of the one that it passes a wrong gradient to; None if the node
-    itself is wrong."""
+    """The position of the operand to which it passes a wrong gradient; None if the node itself is
+    wrong."""
     in_backward: bool
-    """Whether the backward pass is wrong, and not a value."""
+    """Whether the backward pass is wrong, rather than a value."""
 
 
 class RunReport(msgspec.Struct, frozen=True):

@@ -41,7 +41,7 @@ class Observed:
 
     engine: Engine
     probes: Mapping[str, Probe]
-    """By name: the probes that show a bug, and those that are right."""
+    """The probes that show a bug, and those that are right, by name."""
     wrong: AbstractSet[str]
     """The names of those that show a bug."""
     runs: Mapping[Pair, Run]
@@ -51,14 +51,14 @@ class Observed:
 
 
 class BreakMatcher:
-    """Finds the breaks of a catalogue that behave as was observed on an engine."""
+    """Finds the breaks of a catalogue that behave as observed on an engine."""
 
     def __init__(self, observed: Observed, catalogue: Catalogue, baseline: Baseline) -> None:
         self._observed, self._catalogue = observed, catalogue
         self._baseline = baseline.bare(select=True)
 
     def explain(self, root: Root) -> Explanation:
-        """Return the breaks that explain most of the findings, those of the lowest level.
+        """Return the breaks that explain the most findings; of these, those of the lowest level.
 
         A crash with a different message only decides between breaks that are otherwise equal.
         """
@@ -79,7 +79,7 @@ class BreakMatcher:
 
     @cached_property
     def _clean(self) -> Engine:
-        """Minigrad, accumulating gradients as the engine does."""
+        """Minigrad, which accumulates gradients as the engine does."""
         like = self._observed.engine.like
         return clean_engine(find_engine(), self._catalogue.page(like, "variant") if like else None)
 
@@ -99,7 +99,7 @@ class BreakMatcher:
         """The probes with which each break is caught in the committed matrix."""
         rows: dict[str, _Row] = {}
         for file in (root / "matrix.toml" for root in self._catalogue.roots):
-            with suppress(PageError, msgspec.DecodeError):  # then what the pages state is used
+            with suppress(PageError, msgspec.DecodeError):  # the pages' statements are used instead
                 rows |= msgspec.toml.decode(read_text(file, _LARGEST), type=dict[str, _Row])
         return {name: set[str]().union(*row.caught_by.values()) for name, row in rows.items()}
 

@@ -80,7 +80,7 @@ def compile_files(
 
 
 def relocated(code: CodeType, path: str) -> CodeType:
-    """Return the code of a file as if it had been compiled under another path."""
+    """Return the code of a file as if it had been compiled from another path."""
     constants = tuple(
         relocated(constant, path) if isinstance(constant, CodeType) else constant
         for constant in code.co_consts

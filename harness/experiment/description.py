@@ -141,7 +141,7 @@ BACKWARD = "the backward pass"
 """The phase of a run in which its walk is recorded."""
 
 WHOLE, NEAR = 12, 8
-"""The most nodes of a graph that is drawn whole, and how many are drawn of a larger one."""
+"""The most nodes of a graph that is drawn whole, and the number drawn of a larger one."""
 
 
 def _graph(divergence: Divergence, names: Mapping[int, str]) -> Graph | None:
@@ -151,7 +151,7 @@ def _graph(divergence: Divergence, names: Mapping[int, str]) -> Graph | None:
         return None
     try:
         steps = forward_order(divergence.walk)
-    except CycleError:  # an engine that says that a node is computed from itself
+    except CycleError:  # the engine says that a node is computed from itself
         return None
     numbers = {index: number for number, index in enumerate(steps, start=1)}
     labels: dict[int | None, tuple[int, str]] = {
@@ -180,7 +180,7 @@ def _near(steps: Mapping[int, TraceStep], centre: int) -> Mapping[int, TraceStep
                 neighbours[index].append(parent)
                 neighbours[parent].append(index)
     near = [centre]
-    for index in near:  # it grows meanwhile
+    for index in near:  # grows meanwhile
         near += [n for n in dict.fromkeys(neighbours[index]) if n not in near]
     return {index: steps[index] for index in sorted(near[:NEAR], key=list(steps).index)}
 

@@ -225,7 +225,7 @@ def put(page: Page, engine: Engine) -> Patched:
 def _put_blocks(
     path: str, blocks: tuple[Fence, ...], sites: int | None, sources: tuple[tuple[str, str], ...]
 ) -> Patched:
-    """Return our engine's sources with a patch, cached: a page's variants are put many times."""
+    """Return our engine's sources with a patch, cached: variants are applied many times."""
     return apply_patch(_parse_blocks(path, blocks, sites), dict(sources))
 
 

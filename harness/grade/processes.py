@@ -36,8 +36,8 @@ from harness.sandbox.limits import Limits
 from harness.sandbox.worker import NoFrame, Worker, hosted_worker
 
 PATIENCE, CPU_PATIENCE = 30.0, 0.5
-"""Seconds that the tests may take on a changed engine, besides twenty times their usual time; of
-waiting, and of processor time, which does not depend on how busy the machine is."""
+"""Seconds that the tests may take on a changed engine, on top of twenty times their usual time: of
+wall time, and of processor time, which does not depend on how busy the machine is."""
 
 MOST_LOST, MOST_LATE = 3, 6
 """Grading stops after the process has ended this often, or after this many runs out of time."""
@@ -75,7 +75,7 @@ class Processes:
         self.limits = replace(plan.limits, hidden=_hidden((*plan.hidden, own), plan))
         self.tests: list[str] = []
         self.seconds = self.cpu_seconds = 0.0
-        """How long all tests take on the engine without a break, and their processor time."""
+        """The wall time and the processor time of all tests on the engine without a break."""
         self._main: _Process | None = None
         self._lost = self._late = 0
 

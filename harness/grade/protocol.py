@@ -93,7 +93,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     trail: dict[str, Digest] = {}
     """Digests of the values at the marked places, if they were recorded."""
     cpu_seconds: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0
-    """The processor time of the fork meanwhile."""
+    """The processor time of the fork during the test."""
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):

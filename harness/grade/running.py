@@ -27,7 +27,7 @@ def failing(
 ) -> Iterator[int]:
     """Run the tests in this order; yield those that fail, or only the first one with `stop`.
 
-    `outcomes` must have been registered, best before the process was forked.
+    `outcomes` must have been registered, preferably before the process was forked.
     """
     for position, index in enumerate(order):
         stop_at_the_first_example(items[index])
@@ -139,10 +139,10 @@ def _load_profile() -> None:
 
 
 def warm_hypothesis() -> None:
-    """Let Hypothesis do now what it does for the first test of a process, before this one forks.
+    """Let Hypothesis do what it does for the first test of a process now, before this one forks.
 
-    It imports modules, collects the constants in the source of the engine and the suite, and asks
-    for a collection of garbage.
+    It imports modules, collects the constants in the source of the engine and the suite, and runs
+    the garbage collector.
     """
     if "hypothesis" not in sys.modules:
         return
@@ -161,7 +161,7 @@ def warm_hypothesis() -> None:
     def accept(_drawn: object) -> None:
         """Pass."""
 
-    with suppress(Exception):  # what a suite has changed in Hypothesis
+    with suppress(Exception):  # a suite may have changed Hypothesis
         accept()
 
 

@@ -154,7 +154,7 @@ def judge_copy(
 
 
 def _unrepaired(experiment: Experiment, folder: Path) -> Repair:
-    """Return a copy of which nothing has been judged."""
+    """Return the report on a copy that has not been judged."""
     return Repair(
         schema=1,
         page=experiment.page.id,

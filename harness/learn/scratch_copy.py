@@ -186,7 +186,7 @@ def _read(path: Path) -> str:
         parse_python(text, str(path), 1, "file")
     except UnicodeDecodeError as error:
         raise _not_text(error, path) from None
-    except SyntaxError as error:  # an encoding that does not exist, or no text in the first lines
+    except SyntaxError as error:  # an unknown encoding, or first lines that are not text
         try:
             path.read_bytes().decode()
         except UnicodeDecodeError as cause:

@@ -39,7 +39,7 @@ class Patched:
     sites: tuple[Site, ...]
     originals: Mapping[str, str] = field(repr=False)
     codes: Mapping[str, CodeType] = field(default_factory=dict, repr=False)
-    """The files that the patch changes, compiled under their path."""
+    """The files that the patch changes, compiled, each with its own path."""
 
     def diff(self) -> str:
         """The unified diff of the engine's code, with three lines of context."""
@@ -197,7 +197,7 @@ def _definition_lines(
 
 
 def _change(file: str, matches: Sequence[FileMatch]) -> tuple[str, CodeType, list[Site]]:
-    """Return one file's patched text, its code and its sites."""
+    """Return the patched text of one file, its code and its sites."""
     source = matches[0].source
     deleted = frozenset(n for found in matches for n in deleted_nodes(found.hunk, found.match))
     changes = [edit for found in matches for edit in _edits(found, deleted)]
@@ -281,7 +281,7 @@ def _original_tree(text: str) -> ast.Module:
 
 
 def _same_tree(patched: ast.Module, text: str, original: str) -> bool:
-    """Whether the tree of a text equals the original's, apart from positions."""
+    """Whether the tree of a text equals that of the original, apart from positions."""
     unchanged = _unchanged(text, original)
     pending: list[tuple[object, object]] = [(patched, _original_tree(original))]
     while pending:
@@ -304,7 +304,7 @@ def _same_tree(patched: ast.Module, text: str, original: str) -> bool:
 def _unchanged(text: str, original: str) -> Callable[[object, object], bool]:
     """Return a function that recognises equal statements of the two texts by their lines.
 
-    They are in the lines with which both texts begin or end, so they need not be compared.
+    They are in the equal lines at the start or the end of both texts, and need not be compared.
     """
     lines, others = _LINE_BREAK.split(text), _LINE_BREAK.split(original)
     head = _common(lines, others)
@@ -327,7 +327,7 @@ def _unchanged(text: str, original: str) -> Callable[[object, object], bool]:
 
 
 def _common(lines: Sequence[str], others: Sequence[str]) -> int:
-    """Return the number of lines with which both texts begin."""
+    """Return the number of equal lines at the start of both texts."""
     pairs = zip(lines, others, strict=False)
     different = (number for number, (line, other) in enumerate(pairs) if line != other)
     return next(different, min(len(lines), len(others)))

@@ -75,7 +75,7 @@ def _depth(text: str) -> int:
     return max(accumulate(steps), default=0)
 
 
-# LibCST's classes are abstract base classes: an `isinstance` for each node would be slow.
+# LibCST's classes are abstract base classes, so `isinstance` for each node would be slow.
 
 
 @cache
@@ -243,7 +243,7 @@ class _Reader:
         return self._make(tree, "Keyword", (), parts)
 
     def starred_or_plain(self, tree: cst.Arg | cst.Index, star: str | None) -> Node:
-        """Convert a value that may have a star."""
+        """Convert a value that may be starred."""
         value = self.node(tree.value)
         if not star:
             return value
@@ -258,7 +258,7 @@ class _Reader:
         return self._make(tree, "Parameters", (), {"params": params})
 
     def match_sequence(self, tree: cst.MatchList | cst.MatchTuple) -> Node:
-        """Convert a pattern of a sequence, in brackets or not."""
+        """Convert a sequence pattern, with or without brackets."""
         return self._make(tree, "MatchSequence", (), {"patterns": self._all(tree.patterns)})
 
     # ----- literals -----
@@ -268,7 +268,7 @@ class _Reader:
         return self._make(tree, "Constant", _literal(tree.value), {})
 
     def string(self, tree: cst.BaseString) -> Node:
-        """Convert a string, or several that are concatenated."""
+        """Convert a string, or several concatenated ones."""
         pieces: list[Node | tuple[str, str | bytes]] = []
         kind = self._pieces(tree, pieces)
         merged = self._merge(tree, pieces)
@@ -340,7 +340,7 @@ _CONVERSIONS: dict[type[cst.CSTNode], Callable[[_Reader, Any], Node]] = {
     cst.Parameters: _Reader.parameters,
     cst.Index: lambda reader, tree: reader.starred_or_plain(tree, tree.star),
 }
-"""How nodes are converted that differ in our tree."""
+"""How to convert the nodes that differ in our tree."""
 
 
 def _code(space: cst.CSTNode) -> str:

@@ -25,7 +25,7 @@ class Reloads:
     def __init__(self, config: pytest.Config, engine: Engine) -> None:
         self.config, self.engine = config, engine
         self.zygote: Zygote | None = None
-        """It is ended if a test fails there without a break."""
+        """Ended if a test fails there without a break."""
         self._tests: Tests = {}
         self._limit = TimeLimit(0.0, 0.0)
         self._libraries: Sequence[str] | None = None
@@ -36,7 +36,7 @@ class Reloads:
         """Why a fresh process cannot run the tests without a break; None if it was not tried."""
 
     def start(self, tests: Tests, taken: TimeLimit, libraries: Sequence[str]) -> None:
-        """Say which tests pass, what they take in all, and which libraries they import."""
+        """Say which tests pass, how long they take in all, and which libraries they import."""
         self._tests, self._libraries = tests, libraries
         self._limit = TimeLimit(60 + 20 * taken.seconds, 20 + 20 * taken.cpu_seconds)
 

@@ -83,20 +83,20 @@ class _Tests:
 
 
 PATIENCE, CPU_PATIENCE = 10.0, 0.5
-"""Seconds that the tests may take on a break, besides twenty times their time without one; of
-waiting, and of processor time, which does not depend on how busy the machine is."""
+"""Seconds that the tests may take on a break, on top of twenty times their time without one: of
+wall time, and of processor time, which does not depend on how busy the machine is."""
 
 
 @dataclass(frozen=True)
 class TimeLimit:
-    """What the tests may take on a break."""
+    """How long the tests may take on a break."""
 
     seconds: float
     cpu_seconds: float
 
 
 class Server:
-    """A fork that serves pytest's process, seen from there."""
+    """A fork that serves pytest's process, as seen from that process."""
 
     def __init__(self, serve: Callable[[Connection], None]) -> None:
         """Fork it; `serve` answers requests until the connection is closed."""
@@ -120,7 +120,7 @@ class Server:
 
 
 class Runner(Server):
-    """A runner, seen from pytest's process."""
+    """A runner, as seen from pytest's process."""
 
     def __init__(self, items: Sequence[pytest.Item], code: Code, called: Collection[Any]) -> None:
         """Fork it; `called` are the code objects that ran before."""
@@ -189,7 +189,7 @@ def _serve(state: _State, connection: Connection) -> NoReturn:
 
 
 def import_all(modules: Sequence[str]) -> None:
-    """Import modules; those that fail are left out."""
+    """Import modules; skip those that fail."""
     for name in modules:
         with contextlib.suppress(BaseException):
             importlib.import_module(name)
@@ -210,7 +210,7 @@ def _answer(state: _State, request: Request) -> Outcome:
     ]
     if not reached:
         return Outcome()
-    every = state.tests.reach.values()  # the first test may do what all others need
+    every = state.tests.reach.values()  # the first test may do work that all others need
     limit = TimeLimit(
         PATIENCE + 20 * sum(reach.seconds for reach in every),
         CPU_PATIENCE + 20 * sum(reach.cpu_seconds for reach in every),
@@ -227,7 +227,7 @@ def outcome_in_fork(work: Callable[[], Outcome], limit: TimeLimit) -> Outcome:
         outcome: Outcome = pickle.loads(data)
     elif seconds >= limit.seconds:
         outcome = Outcome(problem=f"not done after {limit.seconds:.0f} seconds")
-    elif used > limit.cpu_seconds / 2:  # the timer has a clock of its own, and is early at times
+    elif used > limit.cpu_seconds / 2:  # the timer has its own clock, and may be early
         outcome = Outcome(problem=f"not done after {used:.1f} seconds of processor time")
     else:
         outcome = Outcome(problem="the process that ran the tests ended early")

@@ -1,7 +1,7 @@
 """Pictures in plain characters: a small array as a heat map, a series as a line, a graph as a list.
 
-They need no colour, and only ASCII if the terminal's encoding has nothing else. The report says the
-same in words beside them.
+They need no colour, and only ASCII if the terminal's encoding has nothing else. The report also
+says the same in words.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VISIBLE = 1e-5
 """Entries differ visibly if they do by more than this share of the largest number."""
 
 MANY_SIZES = 20
-"""The scale of a line is logarithmic if the largest number is more than so many times the least."""
+"""The scale is logarithmic if the largest number is more than this many times the smallest."""
 
 GAP = "    "
 
@@ -63,7 +63,7 @@ def heat_map(console: Screen, arrays: Comparison, width: int) -> Text:
 def curves(console: Screen, losses: Comparison, width: int) -> Text:
     """Return both series as lines of bars with one scale, each with its first and last number.
 
-    The scale is logarithmic, and the last line says so, if the numbers are of many sizes.
+    If the numbers differ greatly in size, the scale is logarithmic, and the last line says so.
     """
     say, bars = console.say, encodable(console, BARS, ASCII_BARS)
     series = {say("correct"): losses.expected.values, say("broken"): losses.actual.values}
@@ -86,7 +86,7 @@ def curves(console: Screen, losses: Comparison, width: int) -> Text:
 
 
 def graph_list(console: Screen, graph: Graph, width: int) -> Text:
-    """Return a graph as a line for each node with its operands, and a mark where two runs part."""
+    """Return a graph as a line for each node and its operands; mark where the runs first differ."""
     say, mark = console.say, encodable(console, "✗", "!")
     centre = next(node for node in graph.nodes if node.number == graph.node)
     lines, last = [], 0
@@ -122,7 +122,7 @@ def _heads(graph: Graph, mark: str, say: Language) -> Iterator[str]:
 
 
 def _with_operands(head: str, operands: Sequence[str], width: int) -> Iterator[str]:
-    """Yield a node's line; operands that do not fit are below it."""
+    """Yield a node's line, and more lines for operands that do not fit."""
     lines, line = [], f"{head}  <- "
     for place, operand in enumerate(operands):
         part = operand + ("," if place + 1 < len(operands) else "")
@@ -147,7 +147,7 @@ def _legend(graph: Graph, centre: Node, say: Language) -> str:
 
 
 def _numbered(operand: tuple[int, str] | None, say: Language) -> str:
-    """Return a node as it is called beside others: by its number and its name."""
+    """Return a node's number and name, by which the others refer to it."""
     if operand is None:
         return say("a constant")
     number, name = operand

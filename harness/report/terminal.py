@@ -73,7 +73,7 @@ def open_console(language: Language = ENGLISH, file: TextIO | None = None) -> Sc
     console = Screen(
         file=file or sys.stdout, highlight=False, soft_wrap=False, markup=False, emoji=False
     )
-    if console.is_dumb_terminal:  # Rich takes every one for a terminal of 80 columns
+    if console.is_dumb_terminal:  # Rich assumes 80 columns
         columns, rows = shutil.get_terminal_size()
         console.size = ConsoleDimensions(columns, rows)
     console.width = min(console.width or WIDTH, WIDTH)

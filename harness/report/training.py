@@ -29,7 +29,7 @@ STYLES: dict[Shift, tuple[str, str]] = {
 
 
 MOST_COLUMNS = 1000
-"""A width in which every table fits."""
+"""A width that every table fits."""
 
 
 def show_training(console: Screen, report: TrainingReport, *, page: Page) -> None:

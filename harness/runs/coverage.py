@@ -40,7 +40,7 @@ def functions_with_sites(
 def _functions_in(
     path: str, text: str, sites: tuple[tuple[int, Site], ...]
 ) -> frozenset[str] | None:
-    """Return the functions of one file; cached, since a break runs on probes many times."""
+    """Return the functions of one file; cached, since a break runs on many probes."""
     marked = list(_marked(compile_marked(text, path, sites, _HOOKS)))
     if not all(code.co_flags & inspect.CO_OPTIMIZED for code in marked):
         return None  # the body of a module or a class

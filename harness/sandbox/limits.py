@@ -89,9 +89,9 @@ def restart_cpu_limit(limits: Limits) -> None:
 
 
 def end_after(cpu_seconds: float) -> None:
-    """Have SIGPROF end this process when it has used so much processor time from now on.
+    """Have SIGPROF end this process after this much more processor time.
 
-    Other than the limit of `restart_cpu_limit`, the code that runs here can lift this one.
+    Unlike the limit of `restart_cpu_limit`, this one can be lifted by the code that runs here.
     """
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, cpu_seconds)

@@ -21,7 +21,7 @@ except ImportError:  # not on Windows
     resource = None  # type: ignore[assignment]
 
 _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
-"""Looked up once: in each fork, that would copy a hundred pages of memory."""
+"""Looked up once: doing it in each fork would copy a hundred pages of memory."""
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
 

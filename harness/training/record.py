@@ -100,4 +100,4 @@ class TrainingReport(msgspec.Struct, frozen=True):
     invariant: str = ""
     """As in the report on a break with probes."""
     losses: Comparison | None = None
-    """The loss in the log of the first run, correct and broken; None if it is not logged twice."""
+    """The logged losses of the first run, correct and broken; None if either has fewer than two."""

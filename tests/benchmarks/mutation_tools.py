@@ -3,9 +3,9 @@
     python -m tests.benchmarks.mutation_tools [--quick] [--json] [--tools NAMES] [--sample N]
 
 Each tool makes its own mutants of `mutated/small.py`, and runs `mutated/suite.py` on each of them,
-with one worker. Ours are pages with a patch: an operator, a comparison, a constant or an argument
-changed. A tool that is not installed is left out, with the remedy. README.md says what is compared,
-and how it is measured.
+with one worker. Ours are pages with a patch that changes an operator, a comparison, a constant or
+an argument. A tool that is not installed is skipped, with the remedy. README.md says what is
+compared, and how it is measured.
 """
 
 from __future__ import annotations
@@ -118,9 +118,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Compare mutation tools.")
     parser.add_argument("--quick", action="store_true", help="only ours, on ten mutants: a test")
     parser.add_argument("--json", action="store_true", help="print JSON; the table goes to stderr")
-    parser.add_argument("--tools", metavar="NAMES", help="of the others, only these")
+    parser.add_argument("--tools", metavar="NAMES", help="the other tools to measure")
     parser.add_argument(
-        "--sample", type=int, metavar="N", default=10**6, help="at most N mutants of cosmic-ray"
+        "--sample", type=int, metavar="N", default=10**6, help="at most N of cosmic-ray's mutants"
     )
     parser.add_argument("--ours", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -230,7 +230,7 @@ def cosmic_ray(folder: Path, most: int) -> tuple[int, int]:
 
 
 def _keep_sample(session: Path, most: int) -> None:
-    """Remove mutants, so that at most so many remain; evenly spaced."""
+    """Keep at most this many mutants, evenly spaced."""
     with closing(sqlite3.connect(session)) as database, database:
         jobs = [job for (job,) in database.execute("SELECT job_id FROM work_items")]
         kept = set(jobs[:: -(-len(jobs) // most)])
@@ -297,7 +297,7 @@ def write_pages(folder: Path, most: int) -> None:
 
 
 def run_ours(folder: Path) -> dict[str, int]:
-    """Run the tests that reach a mutant on it, until one fails."""
+    """Run on each mutant the tests that reach it, until one fails."""
     text, suite = (folder / "small.py").read_text("utf-8"), folder / "test_small.py"
     engine = Engine("small", Dialect("small"), folder, {"small.py": text})
     pages = Catalogue((folder / PAGES,)).valid_pages()

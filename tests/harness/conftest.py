@@ -30,7 +30,7 @@ def folder_of_few_pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def few_pages(folder_of_few_pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if only a few pages were bundled.
+    """Pretend that only a few pages are bundled.
 
     For tests of commands that run every shared probe on an engine that is not ours.
     """

@@ -1,7 +1,7 @@
 """A folder with a few of the bundled pages and some of the shared probes.
 
 A command that runs every shared probe on a foreign engine forks hundreds of times, which takes
-seconds of processor time; with this folder as the catalogue it takes a tenth.
+seconds of processor time; with this folder as the catalogue, it takes a tenth as long.
 """
 
 import ast

@@ -81,7 +81,7 @@ def test_product(lib):
     (a * b).backward()
     assert a.grad == 5.0
 """
-"""A file of tests with one test of a product, which takes the engine as `lib`."""
+"""A test file with one test, of a product, which takes the engine as `lib`."""
 
 
 def exercise_with(*replacements: tuple[str, str]) -> str:

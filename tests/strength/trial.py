@@ -106,8 +106,8 @@ def run_mutant(
 ) -> Trial:
     """Return what the tests in `files` do on the mutant, in the copy of the repository at `root`.
 
-    They end at the first failure. The copy is restored. Tests that name the mutated module count
-    as quick.
+    The run stops at the first failure. The copy is restored. Tests that name the mutated module
+    count as quick.
     """
     path = root / mutant.path
     source = path.read_bytes()
@@ -214,10 +214,10 @@ class _Plugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Begin with the tests that name the mutated module, and leave out the other speed.
+        """Begin with the tests that name the mutated module; leave out those of the other speed.
 
-        A test module's tests stay together otherwise, since they share fixtures. Among the quick
-        tests, those that are long and only count as quick come last.
+        Otherwise, a test module's tests stay together, since they share fixtures. Long tests that
+        only count as quick come last.
         """
         modules = list(dict.fromkeys(item.path for item in items))
         places = {module: place for place, module in enumerate(modules)}

@@ -138,7 +138,7 @@ class Adapter(Library):
                 raise Unsupported("a gradient of this engine cannot be changed from outside")
 
     def clear_gradient(self, leaf: Tensor) -> None:
-        """Reset a leaf's gradient to its initial value, with the engine's own method if it has one.
+        """Reset a leaf's gradient to its initial value, with the engine's method if it has one.
 
         Raises Unsupported if there is neither such a method nor an attribute that can be set.
         """

@@ -33,8 +33,8 @@ def compare(
 ) -> Tiles:
     """Return the heat maps of both gradients of the leaf `name`, and of their difference.
 
-    If the shapes differ, it is a difference that the fingerprint explains: `got.sum(axis=0) -
-    expected`, say.
+    If the shapes differ, the difference is the one that the fingerprint explains, such as
+    `got.sum(axis=0) - expected`.
     """
     scale = largest(expected, actual)
     difference, formula = _difference(actual, expected)
@@ -50,9 +50,9 @@ def compare(
 
 
 def _difference(actual: NumericArray, expected: NumericArray) -> tuple[NumericArray | None, str]:
-    """Return the difference, and the code of the explanation that it needs if the shapes differ.
+    """Return the difference, and the code that computes it if the shapes differ.
 
-    What rounding explains is zero. None if nothing explains the shapes.
+    Differences that rounding explains are 0. None if nothing explains the shapes.
     """
     formula, pair, rounding = "", (actual, expected), rounding_of(actual, expected)
     if actual.shape != expected.shape:
@@ -60,7 +60,7 @@ def _difference(actual: NumericArray, expected: NumericArray) -> tuple[NumericAr
         if explanation is None:
             return None, ""
         formula, pair = explanation.difference, (explanation.actual, explanation.expected)
-    with np.errstate(all="ignore"):  # infinities of one sign differ by NaN
+    with np.errstate(all="ignore"):  # inf - inf is NaN
         difference = widened(pair[0]) - widened(pair[1])
     return np.where(wrong_entries(*pair, rounding), difference, 0), formula
 

@@ -112,7 +112,7 @@ def _words(say: Language) -> dict[str, str]:
 
 @pass_context
 def _said(context: Context, text: str | Message) -> Markup:
-    """Return a sentence in the reader's language as HTML; one that is only in English is marked."""
+    """Return a sentence in the reader's language as HTML; mark it as English if untranslated."""
     say: Language = context["say"]
     html = inline(say(text))
     return Markup(html if say.translates(text) else f'<span lang="en">{html}</span>')

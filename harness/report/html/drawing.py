@@ -1,6 +1,6 @@
 """A scene as two pictures whose parts appear step by step.
 
-What is always visible comes first, and each step adds a group. So a browser needs only to hide the
+What is always visible comes first, and each step adds a group, so a browser only needs to hide the
 groups of later steps.
 """
 
@@ -39,7 +39,7 @@ class Picture:
 
     @property
     def is_large(self) -> bool:
-        """Whether it is scrolled, since it would be illegible as a whole."""
+        """Whether the picture is scrolled, since it would be illegible as a whole."""
         return self.width > WIDEST or self.height > HIGHEST
 
     @property
@@ -164,7 +164,7 @@ def _visit(
 
 
 def _chip(array: Array) -> float:
-    """Return the width of the shape of an array that is passed on."""
+    """Return the width of the label with the shape of an array that is passed on."""
     return 6.8 * len(str(array.shape)) + 10
 
 

@@ -34,7 +34,7 @@ LARGEST = 200_000
 """Characters of all pictures of a page; the other probes are in its table."""
 
 MOST_NODES, MOST_VISITS = 40, 80
-"""The numbers of nodes and of visits in the largest walk that is drawn."""
+"""The most nodes and visits of a walk that is drawn."""
 
 PREDICTED: tuple[Outcome, ...] = ("crash", "silent-corruption", "disguised-correct")
 """The outcomes that a learner predicts."""
@@ -273,7 +273,7 @@ def _link_open(_: RendererHTML, tokens: Sequence[Token], index: int, *__: object
 
 
 def _highlighted(change: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the sign and the code of changed lines; the old and the new code are read apart."""
+    """Return the sign and the code of changed lines; old and new code are highlighted apart."""
     html = {
         sign: iter(highlight([row[2:] for row in change if row[0] == sign])) for sign in ("-", "+")
     }
@@ -281,7 +281,7 @@ def _highlighted(change: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _fitting(stages: Sequence[Stage]) -> list[Stage]:
-    """Return the stages whose pictures a page has room for; the first ones are chosen first."""
+    """Return the stages whose pictures a page has room for, chosen in this order."""
     room, fitting = LARGEST, []
     for stage in stages:
         if stage.size <= room:

@@ -22,7 +22,7 @@ CLASSES = (
     (Name.Decorator, "def"),
     (Name.Function, "def"),
 )
-"""The kinds of tokens that are marked, and the class of each."""
+"""The kinds of tokens that are marked, with the class of each."""
 
 
 def highlight(lines: Sequence[str]) -> list[str]:

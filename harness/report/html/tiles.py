@@ -79,7 +79,7 @@ def tile(
 
 
 def _cells(table: NDArray[np.float64], scale: float, width: int, height: int) -> str:
-    """Return one path for each shade; neighbours of one shade are one rectangle."""
+    """Return one path for each shade; neighbouring cells of a shade are one rectangle."""
     shades = defaultdict[str, str](str)
     for row, numbers in enumerate(table):
         column = 0
@@ -116,7 +116,7 @@ def _shade(number: float, scale: float) -> str:
 def short(number: float) -> str:
     """Return a number in at most `LONGEST` characters: `-.12`, `1e9`, `NaN`.
 
-    If that is too short for it, only its sign is shown: `-…`.
+    If the number does not fit, only its sign is shown: `-…`.
     """
     if not np.isfinite(number):
         return {"nan": "NaN", "inf": "∞", "-inf": "-∞"}[str(number)]

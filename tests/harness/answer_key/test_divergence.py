@@ -168,7 +168,7 @@ def summed(total: float, *terms: float) -> str | None:
         (3.0, (1.0, 3.0, 5.0, 16.0), "only one of them counted"),
         (8.0, (1.0, 3.0, 5.0, 16.0), "they do not add up to that"),
         (24.0, (1.0, 3.0, 5.0, 16.0), "one of them did not count"),
-        # The mean, or the second: nobody knows.
+        # The mean, or the second: both fit.
         (2.0, (1.0, 2.0, 3.0), "they do not add up to that"),
         (4.0, (2.0, 2.0, 2.0), "they do not add up to that"),
         (0.0, (1.0, 2.0), "they do not add up to that"),
@@ -775,7 +775,7 @@ def test_a_walk_that_failed_differs_at_the_node_after_its_last(walk, data) -> No
     place = data.draw(st.integers(0, len(walk) - 1))
     divergence = answer_key.first_divergence(walk[:place], walk, {}, failed=True)
     assert divergence is not None
-    assert str(divergence.sentence).startswith("the backward pass failed before it was done with")
+    assert str(divergence.sentence).startswith("the backward pass failed before it finished")
     assert divergence.parting == answer_key.Parting(walk[place].index, None, in_backward=True)
     assert divergence.walk == walk
     assert answer_key.first_divergence(walk, walk, {}, failed=True) is None

@@ -46,7 +46,7 @@ def arrays(dims: tuple[int, int] = (1, 3), sides: tuple[int, int] = (3, 5)) -> s
 
 
 def evaluated(code: str, a: NumericArray, b: NumericArray) -> NumericArray:
-    """The value of code that the answer key wrote about two arrays."""
+    """The value of an expression that the answer key wrote about two arrays."""
     return np.asarray(eval(code, {"a": a, "b": b}))  # noqa: S307 - it is what a reader would type
 
 

@@ -46,7 +46,7 @@ THREE = "a=[[1.0, 2.0, 2.0, 2.0]] -> a.amax(1)"
 DISTANCE = "a=[1.0, 2.0], b=[1.0, 5.0] -> (a - b).abs()"
 SINKS = "a=[0.0, 1.0] -> (1.0 - (-a).exp()).abs()"
 RISES = "a=[0.0, -1.0] -> (a.exp() - 1.0).abs()"
-"""Near 0, the slopes of one are smaller than at 0, and those of the other larger."""
+"""Near 0, the slopes of the first are smaller than at 0, and those of the second larger."""
 HIDDEN = "a=[1.0, 3.0] -> (2.0 * a - 2.0).relu()"
 """The leaf does not show that the hidden unit is at 0."""
 

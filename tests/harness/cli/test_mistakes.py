@@ -1,4 +1,4 @@
-"""Pages with mistakes in a folder of one's own: commands that do not need them mention them."""
+"""Pages with mistakes in a `--breaks` folder: commands that do not need them report them."""
 
 from pathlib import Path
 

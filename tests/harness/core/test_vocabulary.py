@@ -1,4 +1,4 @@
-"""Words for several names."""
+"""Sentences that list several names."""
 
 import pytest
 

@@ -333,7 +333,7 @@ CORRECT: dict[str, list[Edit]] = {
 SIMILAR = {"leaves in float32", "abs'(0) = 1"}
 """Those that repeat another one: float32, and another slope at a kink."""
 OPS = {"relu'(0) = 1": "relu", "the first of a tie": "max"}
-"""The op that an engine changes: shared probes without it would run as on the clean engine."""
+"""The op that an engine changes: on shared probes without it, the engine runs as the clean one."""
 MORE = [
     RELU_AT_KINKS,
     ABS_AT_KINKS,

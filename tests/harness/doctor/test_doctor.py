@@ -41,7 +41,7 @@ def no_pages(tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
 
 @pytest.fixture(scope="module")
 def few_probes(folder_of_few_pages: Path, tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
-    """Some of the shared probes, for what does not depend on the others."""
+    """Some of the shared probes, for tests that do not depend on the others."""
     folder = tmp_path_factory.mktemp("few")
     shutil.copytree(folder_of_few_pages / "probes", folder / "probes")
     shutil.copy(folder_of_few_pages / "catalogue.toml", folder)

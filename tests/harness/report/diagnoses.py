@@ -1,4 +1,4 @@
-"""Diagnoses to show, without an engine."""
+"""Diagnoses to show, made without an engine."""
 
 from typing import Any
 

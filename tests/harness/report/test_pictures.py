@@ -194,7 +194,7 @@ def test_what_is_left_out_of_a_large_graph_is_shown() -> None:
         (
             "matmul-no-transpose",
             "two-layers",
-            ["failed before it was done", "backward passes first differ at 6 matmul"],
+            ["failed before it finished", "backward passes first differ at 6 matmul"],
         ),
     ],
 )

@@ -40,7 +40,7 @@ ON_DISK = set().union(
 
 def loaded():
     """The code of all functions of the engine."""
-    gc.unfreeze()  # or the objects that were there before the fork are not listed
+    gc.unfreeze()  # otherwise, objects from before the fork are not listed
     functions = [item for item in gc.get_objects() if type(item) is types.FunctionType]
     found = [function.__code__ for function in functions]
     return [key(code) for code in found if code.co_filename.startswith(str(FOLDER))]

@@ -201,7 +201,7 @@
     results.hidden = fields.length > 0;
     lesson.querySelector(".show-all").onclick = () => reveal(lesson);
     for (const field of fields) {
-      // Arrow keys choose on their way; the choice counts with Enter, with Space, or when the focus leaves.
+      // Arrow keys check what they reach; it counts on Enter, on Space, or when the focus leaves.
       let moving = false;
       const choose_now = () => {
         const input = field.querySelector("input:checked");

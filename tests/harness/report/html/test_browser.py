@@ -36,7 +36,7 @@ HOSTILE = (
     .replace('"The logarithm of powers of two."', '"</code><script>alert(5)</script>"')
 )
 STILL: dict[str, Any] = {"reduced_motion": "reduce", "viewport": {"width": 900, "height": 600}}
-"""Less to draw, in tests with many steps."""
+"""Less to draw in tests with many steps."""
 FIRST, SECOND = "skip-unbroadcast", "hostile-page"
 
 
@@ -180,7 +180,7 @@ def answer_by_clicking(lesson: Any) -> None:
 
 
 def summary_of(page: Any) -> dict[str, int]:
-    """The counts in the summary, by what was predicted and what is so."""
+    """The counts in the summary, by predicted and actual outcome."""
     cells = page.locator("#summary td").evaluate_all(
         "cells => cells.map(cell => [cell.dataset.predicted, cell.dataset.actual, cell.innerText])"
     )
@@ -188,7 +188,7 @@ def summary_of(page: Any) -> dict[str, int]:
 
 
 def answers_of(lesson: Any) -> list[str]:
-    """What was predicted and what is so, for each outcome that the page asked for."""
+    """The predicted and the actual outcome, for each one that the page asked for."""
     answers: list[str] = lesson.locator("fieldset[data-kind=outcome]").evaluate_all(
         "fields => fields.map(field => "
         "`${field.querySelector(':checked').value} ${field.dataset.answer}`)"
@@ -225,7 +225,7 @@ def test_every_page_is_done_by_clicking(
 
 
 def tab_to(page: Any, selector: str, most: int = 100) -> None:
-    """Press Tab until the focus is on such an element."""
+    """Press Tab until an element that matches has the focus."""
     for _ in range(most):
         page.keyboard.press("Tab")
         if page.evaluate("selector => document.activeElement.matches(selector)", selector):

@@ -1,4 +1,4 @@
-"""The difference of two gradients, of the same shape or of two."""
+"""The difference of two gradients, of equal or different shapes."""
 
 import math
 import re

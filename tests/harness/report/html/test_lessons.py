@@ -35,12 +35,12 @@ SCROLLED = """() => [...document.querySelectorAll('.stage:not([hidden]) .pane')]
     const apart = box.bottom < seen.top || box.top > seen.bottom || box.right < seen.left;
     return pane.scrollHeight > 2 * pane.clientHeight && !apart && box.left < seen.right;
 })"""
-"""Whether what the step adds is seen in each picture, of which less than half is seen."""
+"""Whether each picture, less than half of which is visible, shows what the step adds."""
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The largest page, written without asking oracles: it does not show them."""
+    """The largest page, written without running the oracles, which it does not show."""
     file = tmp_path_factory.mktemp("large") / "page.html"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("harness.runs.oracles.find_spec", lambda _: None)

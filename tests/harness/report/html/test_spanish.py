@@ -33,14 +33,14 @@ VALUES = (
     *(nodes.Call, nodes.Compare, nodes.Filter, nodes.Getitem),
     *(nodes.Extends, nodes.FromImport),
 )
-"""The parts of a template whose strings are not shown, or are said by what is called."""
+"""The parts of a template whose strings are not shown, or are translated by what they call."""
 VOID = {"br", "col", "hr", "img", "input", "link", "meta", "use"}
 
 
 class Reader(HTMLParser):
     """The texts of a page that a screen reader pronounces in the language of the page.
 
-    Code is left out, and whatever is marked as English.
+    Code and text that is marked as English are left out.
     """
 
     def __init__(self) -> None:
