@@ -53,10 +53,9 @@ def fix(
         return _start(choices, page, again=again)
     if again:
         raise UsageError("--again needs the id of a break", "`harness fix ID --again`")
-    for option, value in (("--engine", engine), ("--breaks", breaks)):
-        if value is not None:
-            problem = message("{option} is only for a new copy", option=option)
-            raise UsageError(problem, message("leave {option} out", option=option))
+    if engine is not None:
+        problem = message("{option} is only for a new copy", option="--engine")
+        raise UsageError(problem, message("leave {option} out", option="--engine"))
     return _check(choices)
 
 
@@ -189,7 +188,7 @@ def _copy_of(choices: _Choices) -> ScratchCopy:
     if choices.page is None and choices.folder is None:
         raise UsageError("there is no scratch copy in this folder", MAKE_ONE)
     if choices.page is not None and not os.path.lexists(choices.place / INFO):
-        choices.session(None, None).page(choices.page)
+        choices.session(None, choices.breaks).page(choices.page)
     copy = open_copy(choices.place)
     if choices.page not in (None, copy.origin.page):
         problem = message(

@@ -68,6 +68,8 @@ def show_kill_matrix(
 
     write_junit = _junit_writer() if junit else None
     say = open_language(lang)
+    if markdown and markdown != Path("-"):
+        require_writable(markdown)
     if html:
         require_writable(html)
         reports = html_room("reports")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -366,9 +367,17 @@ def complain(error: BreaklabError, say: Callable[[Message], str] = str) -> None:
     """Print problem and remedy on standard error, in English or another language."""
     text = f"harness: {say(error.complaint)}"
     if sys.stderr.isatty():
-        width = shutil.get_terminal_size().columns
+        width = _width_of_errors()
         text = "\n".join(part for line in text.split("\n") for part in _wrapped(line, width))
     print(text, file=sys.stderr)
+
+
+def _width_of_errors() -> int:
+    """Return the width of the terminal that shows errors, even if the output is in a pipe."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except (OSError, ValueError):
+        return shutil.get_terminal_size().columns
 
 
 _CODE = "    "

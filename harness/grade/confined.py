@@ -33,6 +33,7 @@ from harness.engines.swapping import Functions
 from harness.grade.calls import CALLS
 from harness.grade.code import Code
 from harness.grade.protocol import (
+    LIMIT_REACHED,
     MOST_BYTES,
     MOST_TESTS,
     Collected,
@@ -271,8 +272,7 @@ class _Reader:
             ended, now = os.waitpid(self.pid, os.WNOHANG)
             status = now if ended else None
             if status is None and time.monotonic() > end:
-                unfinished = f"they had not finished after {self.run.seconds:.0f} seconds"
-                return Finished(self.data, unfinished, late=True)
+                return Finished(self.data, LIMIT_REACHED, late=True)
 
     def _is_complete(self) -> bool:
         events, self.rest = split_events(self.rest)
@@ -294,7 +294,7 @@ def _how(status: int) -> str:
     if code >= 0:
         return f"the process ended with status {code}"
     if -code in _OUT_OF_TIME:
-        return "it used too much processor time"
+        return LIMIT_REACHED
     with contextlib.suppress(ValueError):
         return f"the process ended with {signal.Signals(-code).name}"
     return f"the process ended with signal {-code}"

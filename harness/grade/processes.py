@@ -16,6 +16,7 @@ from harness.core.errors import EnvironmentProblem
 from harness.core.vocabulary import visible
 from harness.grade.plan import GradingPlan
 from harness.grade.protocol import (
+    LIMIT_REACHED,
     LONGEST_NAME,
     MOST_TESTS,
     Codes,
@@ -35,12 +36,16 @@ from harness.sandbox.hosts import Opening
 from harness.sandbox.limits import Limits
 from harness.sandbox.worker import NoFrame, Worker, hosted_worker
 
-PATIENCE, CPU_PATIENCE = 30.0, 0.5
+PATIENCE, CPU_PATIENCE = 30.0, 5.0
 """Seconds that the tests may take on a changed engine, on top of twenty times their usual time: of
-wall time, and of processor time, which does not depend on how busy the machine is."""
+wall time, and of processor time. A test that trains until it succeeds may take much longer on a
+broken engine."""
 
 MOST_LOST, MOST_LATE = 3, 6
 """Grading stops after the process has ended this often, or after this many runs out of time."""
+
+_LIMITS = frozenset({"TimeLimit", "ProcessorTimeLimit", "SIGKILL"})
+"""The types of a failure at a limit; who starts too many processes is killed."""
 
 _FORKS = 3000
 """The number of processes that one suite may start in all."""
@@ -255,4 +260,6 @@ class _Process:
         failure = failure_of_child(self.worker, answer, self.limits, phase)
         self.worker.end()
         late = answer is NoFrame.LATE
+        if failure.type in _LIMITS:
+            return Finished(b"", LIMIT_REACHED if run else f"{phase}: {LIMIT_REACHED}", late)
         return Finished(b"", visible(f"{phase}: {failure.message}"), late)

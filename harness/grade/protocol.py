@@ -59,6 +59,10 @@ class Collected(msgspec.Struct, frozen=True, tag="collected"):
     problem: str = ""
 
 
+LIMIT_REACHED = "a limit of time, memory or processes was reached"
+"""How a run ended; which limit is reached first depends on how busy the machine is."""
+
+
 class Run(msgspec.Struct, frozen=True):
     """Tests to run in a fork, after the engine's code was replaced."""
 

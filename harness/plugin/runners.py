@@ -40,8 +40,6 @@ class Reach:
     numbers: frozenset[int] | None
     """The numbers of the engine's functions that it calls; None if they are not known."""
     seconds: float
-    cpu_seconds: float
-    """The processor time of the process that runs it."""
 
 
 @dataclass(frozen=True)
@@ -76,20 +74,22 @@ class _Tests:
 
     reach: Mapping[int, Reach]
     """The tests that pass."""
+    taken: TimeLimit
+    """How long all tests took, also those that fail: the first one may do work for the others."""
     collected: frozenset[int]
     """The functions that ran before the first test."""
     modules: Sequence[str]
     """The installed modules that the tests imported, imported here once and not for each break."""
 
 
-PATIENCE, CPU_PATIENCE = 10.0, 0.5
+PATIENCE, CPU_PATIENCE = 10.0, 3.0
 """Seconds that the tests may take on a break, on top of twenty times their time without one: of
-wall time, and of processor time, which does not depend on how busy the machine is."""
+wall time, and of processor time."""
 
 
 @dataclass(frozen=True)
 class TimeLimit:
-    """How long the tests may take on a break."""
+    """How long tests take, or may take."""
 
     seconds: float
     cpu_seconds: float
@@ -127,10 +127,14 @@ class Runner(Server):
         super().__init__(partial(_serve, _State(items, code, called)))
 
     def start(
-        self, reach: Mapping[int, Reach], collected: frozenset[int], modules: Sequence[str]
+        self,
+        reach: Mapping[int, Reach],
+        taken: TimeLimit,
+        collected: frozenset[int],
+        modules: Sequence[str],
     ) -> None:
         """Tell it what the tests reach without a break, and which libraries they import."""
-        self.connection.send(_Tests(reach, collected, modules))
+        self.connection.send(_Tests(reach, taken, collected, modules))
 
 
 def run_all(
@@ -168,7 +172,7 @@ class _State:
     items: Sequence[pytest.Item]
     code: Code
     called: Collection[Any]
-    tests: _Tests = field(default_factory=lambda: _Tests({}, frozenset(), ()))
+    tests: _Tests = field(default_factory=lambda: _Tests({}, TimeLimit(0.0, 0.0), frozenset(), ()))
     functions: Functions | None = None
     outcomes: Outcomes = field(default_factory=Outcomes)
 
@@ -210,11 +214,8 @@ def _answer(state: _State, request: Request) -> Outcome:
     ]
     if not reached:
         return Outcome()
-    every = state.tests.reach.values()  # the first test may do work that all others need
-    limit = TimeLimit(
-        PATIENCE + 20 * sum(reach.seconds for reach in every),
-        CPU_PATIENCE + 20 * sum(reach.cpu_seconds for reach in every),
-    )
+    taken = state.tests.taken
+    limit = TimeLimit(PATIENCE + 20 * taken.seconds, CPU_PATIENCE + 20 * taken.cpu_seconds)
     return outcome_in_fork(partial(_run, state, request, pairs, reached), limit)
 
 

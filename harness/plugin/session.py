@@ -62,6 +62,8 @@ class _Observed:
     """Why the suite cannot be run on breaks; empty if it can."""
     reach: Mapping[str, Reach]
     """The tests that pass, by id."""
+    taken: TimeLimit
+    """How long all tests took."""
     libraries: Sequence[str]
 
 
@@ -86,7 +88,8 @@ class BreaksSession:
         self.recording = Recording()
         config.pluginmanager.register(self.recording, "breaklab-recording")
         self.seconds: defaultdict[str, float] = defaultdict(float)
-        self.cpu_seconds: defaultdict[str, float] = defaultdict(float)
+        self.cpu_seconds = 0.0
+        """The processor time of this process, while it ran all tests."""
         self.passed: set[str] = set()
         self.report: SuiteReport | None = None
         self.reloads = Reloads(config, self.engine)
@@ -148,7 +151,7 @@ class BreaksSession:
         used = time.process_time()
         with self.recording.of(item) as record:
             yield
-        self.cpu_seconds[item.nodeid] += time.process_time() - used
+        self.cpu_seconds += time.process_time() - used
         self.calls[item.nodeid] = record.called
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -175,7 +178,8 @@ class BreaksSession:
     def _evaluate(self, session: pytest.Session) -> SuiteReport:
         start = time.perf_counter()
         reach = {name: self._reach(name) for name in self.passed}
-        own = _Observed(_reason(session), reach, _libraries(self.modules, self.code))
+        taken = TimeLimit(sum(self.seconds.values()), self.cpu_seconds)
+        own = _Observed(_reason(session), reach, taken, _libraries(self.modules, self.code))
         observed: list[_Observed] = self.group.exchange(own)
         tests = {name: reach for one in observed for name, reach in one.reach.items()}
         reason = next((one.reason for one in observed if one.reason), "")
@@ -187,10 +191,13 @@ class BreaksSession:
             collected = frozenset(self.code.numbers(self.collected.values()))
             by_index = {i: tests[t.nodeid] for i, t in enumerate(self.items) if t.nodeid in tests}
             libraries = list(dict.fromkeys(name for one in observed for name in one.libraries))
+            taken = TimeLimit(
+                sum(one.taken.seconds for one in observed),
+                sum(one.taken.cpu_seconds for one in observed),
+            )
             for runner in self.runners:
-                runner.start(by_index, collected, libraries)
+                runner.start(by_index, taken, collected, libraries)
             passing = {self.items[index].nodeid: index for index in by_index}
-            taken = TimeLimit(sum(self.seconds.values()), sum(self.cpu_seconds.values()))
             self.reloads.start(passing, taken, libraries)
             results = self._results(mutants(self.pages, self.engine, self.cache))
             claims = self._false_claims() if self.group.claim("claims") else {}
@@ -209,7 +216,7 @@ class BreaksSession:
     def _reach(self, nodeid: str) -> Reach:
         called = self.calls.get(nodeid)
         known = None if called is None else frozenset(self.code.numbers(called))
-        return Reach(known, self.seconds[nodeid], self.cpu_seconds[nodeid])
+        return Reach(known, self.seconds[nodeid])
 
     def _results(self, chosen: Sequence[Mutant]) -> list[BreakResult]:
         """Return what became of each break, in order; those that cannot be swapped come last."""

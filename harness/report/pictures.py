@@ -104,7 +104,8 @@ def graph_list(console: Screen, graph: Graph, width: int) -> Text:
         lines += _with_operands(head, operands, width)
     if last < graph.size:
         lines.append("  ...")
-    legend = textwrap.wrap(f"{mark} {_legend(graph, centre, say)}", width, subsequent_indent="  ")
+    sentence = f"{mark} {_legend(graph, centre, say)}"
+    legend = textwrap.wrap(sentence, max(3, width), subsequent_indent="  ")
     picture = Text("\n".join([*lines, *legend]), no_wrap=True)
     picture.highlight_words([mark], "bold red")
     return picture

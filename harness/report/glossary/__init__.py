@@ -124,4 +124,6 @@ def _plain(word: str) -> str:
 
 
 def _unknown(word: str, words: Mapping[str, str]) -> UsageError:
+    if not word.strip():
+        return UsageError("no word is given", "`harness explain` lists all words")
     return unknown("entry for", word, words, "`harness explain` lists all words")

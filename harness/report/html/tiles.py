@@ -125,6 +125,7 @@ def short(number: float) -> str:
         text = text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
         if len(text) <= 4:
             return text
-    if len(text) <= LONGEST:
-        return text
+    for fitting in (text, f"{number:.0e}".replace("e-0", "e-")):
+        if len(fitting) <= LONGEST:
+            return fitting
     return "-…" if number < 0 else "+…"

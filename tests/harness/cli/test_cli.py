@@ -202,6 +202,7 @@ def test_a_break_that_does_not_apply_says_what_comes_nearest_and_ends_with_1(
         (["matrix", "skip-unbroadcast", "--on", ""], "no name is given for the variant"),
         (["list", "--engine", ""], "`` does not name an engine"),
         (["doctor", ""], "`` does not name an engine"),
+        (["explain", ""], "no word is given"),
         (["break", "skip-unbroadcast", "--probe", "add-new-axes"], "did you mean `add-new-axis`"),
         (["list", "--breaks", "/no/such/folder"], "no folder /no/such/folder"),
         (["brake", "skip-unbroadcast"], "No such command 'brake'"),

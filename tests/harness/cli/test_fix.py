@@ -140,7 +140,6 @@ def test_a_mistake_in_the_syntax_is_shown_with_a_caret() -> None:
         ([PAGE, "--check", "--again"], "--check and --again cannot be combined", "run one"),
         (["--again"], "--again needs the id of a break", "`harness fix ID --again`"),
         ([PAGE, "--check", "--engine", "a.py:T"], "--engine is only for a new copy", "leave --eng"),
-        (["--breaks", "/"], "--breaks is only for a new copy", "leave --breaks out"),
         ([PAGE, "--dir", "."], ". already exists, and is not a scratch copy", "--dir"),
         ([PAGE, "--dir", ".", "--again"], "and is not a scratch copy", "name a new folder"),
         ([PAGE, "--engine", "nope.py:T"], "no engine `nope.py:T`", "name an engine"),

@@ -26,6 +26,7 @@ from tests.harness.command import harness
 from tests.harness.small_suite import SUITE
 from tests.suites import PLUGIN
 
+USUAL = processes.CPU_PATIENCE
 SUITES = Path(__file__).parents[2] / "suites"
 
 BREAKS = (
@@ -167,6 +168,28 @@ def test_the_limit_of_processor_time_is_not_a_whole_second(
         started.seconds, started.cpu_seconds = 1.0, 0.01
         observed = started.observe({}, [0])
     assert [ended.result for ended in observed.ended.values()] == ["passed"], observed
+
+
+def test_a_test_that_tries_longer_on_a_broken_engine_still_kills(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that trains until the loss is small, or until it gives up."""
+    monkeypatch.setattr(processes, "CPU_PATIENCE", USUAL)
+    suite = """
+import time
+from minigrad import tensor
+
+def test_sub():
+    give_up = time.process_time() + 0.8
+    while True:
+        a = tensor([1.0], requires_grad=True)
+        (1 - a).sum().backward()
+        if a.grad[0] == -1:
+            return
+        assert time.process_time() < give_up
+"""
+    graded = grade_suite(write(tmp_path, test_patient=suite), plan("sub-sign", stages=False))
+    assert [result.fate for result in graded.breaks] == ["killed"]
 
 
 def test_what_cannot_be_swapped_is_loaded_by_another_process(report: SuiteReport) -> None:

@@ -144,6 +144,7 @@ def test_a_graph_is_a_line_for_each_node_and_the_wrong_edge_is_marked() -> None:
         "  3 add   (3, 5)  <- 1 a, ✗ 2 mean, a constant",
         "✗ the gradient that 3 add passes to 2 mean is wrong",
     ]
+    assert graph_list(console(), graph, -4).plain
     ascii_lines = graph_list(console("ascii"), graph, 30).plain.splitlines()
     assert ascii_lines[2:] == [
         *("  3 add   (3, 5)  <- 1 a,", "      ! 2 mean, a constant"),

@@ -57,6 +57,7 @@ def test_a_number_is_written_in_a_few_characters(number: float, text: str) -> No
 @pytest.mark.parametrize(
     ("number", "text"),
     [
+        *[(-0.00012, "-1e-4"), (0.00012, ".0001")],
         *[(1.3e12, "1e12"), (-1.3e12, "-1e12"), (1e-12, "1e-12"), (-1e-12, "-…")],
         *[(1e-310, "+…"), (-1e300, "-…"), (1e100, "1e100"), (-123456.0, "-1e5")],
     ],
