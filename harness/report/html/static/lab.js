@@ -215,7 +215,7 @@
         };
         input.onkeyup = () => { moving = false; };
       }
-      field.addEventListener("focusout", (event) => { if (!field.contains(event.relatedTarget)) choose_now(); });
+      field.addEventListener("focusout", (event) => { if (event.relatedTarget && !field.contains(event.relatedTarget)) choose_now(); });
       const typed = field.querySelector("input[type=text]");
       if (typed) {
         const answer = () => { if (typed.value.trim()) settle(lesson, field, typed.value, true); };
