@@ -6,7 +6,7 @@ import ast
 import difflib
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -265,7 +265,7 @@ def _compiled(changes: Sequence[Edit], file: str, source: Source, patched: str) 
         )
         remedy = "narrow the scope or the pattern, or change the + side, so that every site parses"
         raise hunk.error(problem, remedy) from None
-    if _same_tree(tree, patched, source.text):
+    if _same_tree(tree, _original_tree(source.text)):
         problem = message(
             "the patched {file} means the same as before: its syntax tree has not changed",
             file=file,
@@ -280,17 +280,15 @@ def _original_tree(text: str) -> ast.Module:
     return quiet_parse(text)
 
 
-def _same_tree(patched: ast.Module, text: str, original: str) -> bool:
-    """Whether the tree of a text equals that of the original, apart from positions."""
-    unchanged = _unchanged(text, original)
-    pending: list[tuple[object, object]] = [(patched, _original_tree(original))]
+def _same_tree(one: object, other: object) -> bool:
+    """Whether two syntax trees are equal apart from positions."""
+    pending = [(one, other)]
     while pending:
         left, right = pending.pop()
         if type(left) is not type(right):
             return False
         if isinstance(left, ast.AST):
-            if not unchanged(left, right):
-                pending += [(getattr(left, name), getattr(right, name)) for name in left._fields]
+            pending += [(getattr(left, name), getattr(right, name)) for name in left._fields]
         elif isinstance(left, list):
             assert isinstance(right, list)
             if len(left) != len(right):
@@ -299,41 +297,6 @@ def _same_tree(patched: ast.Module, text: str, original: str) -> bool:
         elif left != right:
             return False
     return True
-
-
-def _unchanged(text: str, original: str) -> Callable[[object, object], bool]:
-    """Return a function that recognises equal statements of the two texts by their lines.
-
-    They are in the equal lines at the start or the end of both texts, and need not be compared.
-    """
-    lines, others = _LINE_BREAK.split(text), _LINE_BREAK.split(original)
-    head = _common(lines, others)
-    tail = _common(lines[::-1], others[::-1])
-    longer = len(lines) - len(others)
-
-    def unchanged(one: object, other: object) -> bool:
-        if not (isinstance(one, ast.stmt) and isinstance(other, ast.stmt)):
-            return False
-        first, last = one.lineno, one.end_lineno or one.lineno
-        moved = first - other.lineno
-        return (
-            moved == last - (other.end_lineno or other.lineno)
-            and ((moved == 0 and last <= head) or (moved == longer and len(lines) - first < tail))
-            and (one.col_offset, one.end_col_offset) == (other.col_offset, other.end_col_offset)
-            and not any(getattr(node, "decorator_list", ()) for node in (one, other))  # above
-        )
-
-    return unchanged
-
-
-def _common(lines: Sequence[str], others: Sequence[str]) -> int:
-    """Return the number of equal lines at the start of both texts."""
-    pairs = zip(lines, others, strict=False)
-    different = (number for number, (line, other) in enumerate(pairs) if line != other)
-    return next(different, min(len(lines), len(others)))
-
-
-_LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
 def _count(patch: Patch, sites: Sequence[Site]) -> None:
