@@ -140,10 +140,10 @@ def margin(deviation: float, noise: float) -> float:
     return math.log10(deviation) - math.log10(max(noise, EPS))
 
 
-def largest(array: NumericArray) -> float:
+def largest(*arrays: NumericArray) -> float:
     """Return the largest absolute value of the finite entries; 0 if there are none."""
-    wide = widened(array)
-    return float(np.abs(wide[np.isfinite(wide)]).max(initial=0.0))
+    sizes = (np.abs(wide[np.isfinite(wide)]) for wide in map(widened, arrays))
+    return max((float(size.max(initial=0.0)) for size in sizes), default=0.0)
 
 
 def widened(array: NumericArray) -> NumericArray:

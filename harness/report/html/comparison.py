@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.answer_key.fingerprint import find_explanation
-from harness.core.rounding import rounding_of, widened, wrong_entries
+from harness.core.rounding import largest, rounding_of, widened, wrong_entries
 from harness.core.run import NumericArray
-from harness.report.html.tiles import as_table, largest, size_of, tile
+from harness.report.html.tiles import as_table, size_of, tile
 from harness.report.language import ENGLISH, Language
 
 

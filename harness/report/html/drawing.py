@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 
-from harness.core.rounding import agree
+from harness.core.rounding import agree, largest
 from harness.core.run import Array
 from harness.report.html.layout import Placed, place
 from harness.report.html.scene import Scene, Walk
-from harness.report.html.tiles import largest, size_of, tile
+from harness.report.html.tiles import size_of, tile
 
 LABEL, PAD, GAP = 20, 8, 4
 """Pixels: the height of a node's label, and the space within a node and between chips."""

@@ -53,12 +53,6 @@ def _cell(columns: int, plain: bool) -> tuple[int, int]:
     return (WIDE, HEIGHT) if columns <= FEW else (NARROW, NARROW)
 
 
-def largest(*arrays: NumericArray) -> float:
-    """Return the largest finite magnitude in some arrays, to which their shades are relative."""
-    sizes = [np.abs(widened(array)) for array in arrays]
-    return float(max((size[np.isfinite(size)].max(initial=0.0) for size in sizes), default=0.0))
-
-
 def tile(
     array: NumericArray, scale: float, x: float = 0, y: float = 0, *, plain: bool = False
 ) -> str:
