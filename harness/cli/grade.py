@@ -129,7 +129,7 @@ def grade(
             weights=weights,
             form=form,
             verbose=verbose,
-            say=_language(session, lang),
+            say=_language(session, lang) if form == "html" else None,
         )
         shown = CohortResults(results, session, feedback=bool(feedback or form))
         if merge:
@@ -171,7 +171,7 @@ def grade(
         out=out,
         json=json,
         verbose=verbose,
-        say=_language(session, lang),
+        say=_language(session, lang) if form == "html" else None,
     )
     limits = replace(LIMITS, cpu_seconds=limit, seconds=3.0 * limit)
     plan: GradingPlan = plan_grading(

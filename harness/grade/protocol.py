@@ -59,7 +59,7 @@ class Collected(msgspec.Struct, frozen=True, tag="collected"):
     problem: str = ""
 
 
-LIMIT_REACHED = "a limit of time, memory or processes was reached"
+LIMIT_REACHED = "a limit of time, memory or processes was reached, or a process was killed"
 """How a run ended; which limit is reached first depends on how busy the machine is."""
 
 

@@ -109,6 +109,13 @@ class Visit:
             self.context.close()
 
 
+def wait_for(page: Any, place: str) -> Any:
+    """What a followed link leads to; the page shows it in an event after the click."""
+    shown = page.locator(f"#{place}:visible")
+    shown.wait_for()
+    return shown
+
+
 def visible_steps(page: Any, side: str) -> int:
     shown = "groups => groups.filter(group => group.style.display === '').length"
     count: int = page.locator(f".stage:visible .{side} .step").evaluate_all(shown)
@@ -122,7 +129,7 @@ def test_a_page_is_predicted_stepped_through_and_marked_by_clicking(
         page.fill("#search", "unbroadcast add")
         assert page.locator(".pages li:visible").count() == 1
         page.click(f"a[href='#{FIRST}']")
-        lesson = page.locator(f"#{FIRST}")
+        lesson = wait_for(page, FIRST)
         assert not lesson.locator(".results").is_visible()
         fields = lesson.locator("fieldset")
         for i in range(fields.count()):
@@ -204,8 +211,8 @@ def test_every_page_is_done_by_clicking(
     with Visit(browser, request.getfixturevalue(pages), **STILL) as page:
         page.locator(".pages a").first.click()
         for shown in pages_in(page):
-            lesson = page.locator(".lesson:visible")
-            assert lesson.get_attribute("id") == shown
+            lesson = wait_for(page, shown)
+            assert page.locator(".lesson:visible").count() == 1
             assert not lesson.locator(".results").is_visible()
             answer_by_clicking(lesson)
             answers += answers_of(lesson)
@@ -219,6 +226,7 @@ def test_every_page_is_done_by_clicking(
             assert stage.locator(".next").is_disabled()
             assert visible_steps(page, "broken") == visible_steps(page, "clean") == total
             lesson.locator(".following").click()
+        wait_for(page, "summary")
         assert summary_of(page) == Counter(answers)
         done = page.locator(".pages .done").all_text_contents()
         assert done == [" ✓ done"] * len(pages_in(page))
@@ -258,6 +266,7 @@ def test_the_track_is_done_with_the_keyboard_alone(browser: Any, track: Path) ->
         page.keyboard.press("Enter")
         for shown in breaks:
             lesson = f"#{shown}"
+            wait_for(page, shown)
             answer_with_the_keyboard(page, lesson)
             answers += answers_of(page.locator(lesson))
             stage = page.locator(".stage:visible")
@@ -272,6 +281,7 @@ def test_the_track_is_done_with_the_keyboard_alone(browser: Any, track: Path) ->
             assert visible_steps(page, "broken") == visible_steps(page, "clean") == total
             tab_to(page, f"{lesson} .following")
             page.keyboard.press("Enter")
+        wait_for(page, "summary")
         assert summary_of(page) == Counter(answers)
         assert page.evaluate("document.activeElement.parentElement.id") == "summary"
 
@@ -299,6 +309,7 @@ def test_answers_stay_in_the_browser_and_can_be_imported(
         assert field.locator("input[value=disguised-correct]").is_checked()
         page.click(f"#{FIRST} .show-all")
         page.click(".brand")
+        wait_for(page, "summary")
         agreed = "[data-predicted=disguised-correct][data-actual=disguised-correct]"
         assert page.locator(f"#summary {agreed}").inner_text() == "1"
         with page.expect_download() as download:
