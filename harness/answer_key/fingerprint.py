@@ -178,7 +178,7 @@ def _varies(array: NumericArray, rounding: float) -> bool:
 
 
 def _rounded(actual: NumericArray, expected: NumericArray) -> Iterator[Explanation]:
-    if expected.dtype.kind == "c":
+    if "c" in (actual.dtype.kind, expected.dtype.kind):
         return
     if np.abs(expected % 1 - 0.5).min(initial=0.5) < 0.49:  # else it is a small error
         truncated = message("the correct one truncated to whole numbers")

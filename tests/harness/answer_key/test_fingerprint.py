@@ -532,6 +532,8 @@ WILD = npst.arrays(
 @example(np.zeros((1,) * 9), np.ones((2,) * 9))
 @example(np.array([1e308, -1e308]), np.array([1e-308, 5e-324]))
 @example(np.array([2**63], np.uint64), np.array([-1], np.int64))
+@example(normal((4, 3)) + 1j, normal((4, 3)))
+@example(normal((4, 3)), normal((4, 3)) + 1j)
 def test_it_never_raises(broken: NumericArray, correct: NumericArray) -> None:
     fingerprint(broken, correct, sizes={"n": 0, "axis 0 of a": 10**30, "": 1})
     fingerprint(correct.copy(), correct)
