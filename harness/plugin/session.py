@@ -42,16 +42,16 @@ FORMATS: tuple[Format, ...] = ("json", "junit", "sarif")
 """The formats of the files that the options name."""
 
 
-def register(config: pytest.Config) -> None:
+def register(config: pytest.Config) -> BreaksSession:
     """Register what a run with `--breaks` needs. Raises pytest.UsageError for a mistake."""
-    if config.getoption("tx", None):  # the main process of xdist runs no test
-        CALLS.stop()
+    if config.getoption("tx", None):  # the main process of xdist
         config.pluginmanager.register(Meeting(), "breaklab-meeting")
     try:
         session = BreaksSession(config)
     except BreaklabError as error:
         raise pytest.UsageError(f"{error.problem}\nremedy: {error.remedy}") from None
     config.pluginmanager.register(session, "breaklab-session")
+    return session
 
 
 @dataclass(frozen=True)
@@ -119,10 +119,15 @@ class BreaksSession:
         self.collected = {id(code): code for code in CALLS.take()}
         CALLS.stop()
 
+    @property
+    def runs_tests(self) -> bool:
+        """Whether this process runs tests; the main process of xdist does not."""
+        return not self.config.pluginmanager.hasplugin("breaklab-meeting")
+
     def _needs_zygote(self, session: pytest.Session) -> bool:
         """Whether this process will run breaks, and has not imported the engine yet."""
-        runs = not self.config.pluginmanager.hasplugin("breaklab-meeting")
-        return runs and not session.config.option.collectonly and not imports_engine(self.code)
+        runs = self.runs_tests and not session.config.option.collectonly
+        return runs and not imports_engine(self.code)
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, Any, None]:
@@ -131,7 +136,8 @@ class BreaksSession:
         if session.items and not session.config.option.collectonly and not session.testsfailed:
             self._check_engine()
             called = list(self.collected.values())
-            number = 1 if self.group.workers > 1 else available_cores()
+            cores = 1 if self.group.workers > 1 else available_cores()
+            number = min(cores, len(self.pages))
             self.runners = [Runner(self.items, self.code, called) for _ in range(number)]
         outcome = yield
         try:

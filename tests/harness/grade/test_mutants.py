@@ -1,5 +1,8 @@
 """Breaks as code: which of them a selection names, and what they are compiled to."""
 
+import pytest
+
+from harness.core.errors import UsageError
 from harness.engines.engine import find_engine
 from harness.engines.loader import compile_files
 from harness.grade.mutants import mutants, select
@@ -13,6 +16,18 @@ def test_a_unit_selects_the_breaks_among_its_pages() -> None:
     assert "mse-target-broadcast" in chosen
     assert "falling-loss-means-right-gradient" in set(unit.pages) - chosen
     assert chosen == {page for page in unit.pages if CATALOGUE.page(page).front.kind == "break"}
+
+
+@pytest.mark.parametrize(
+    ("selection", "message"),
+    [
+        ("sub-sign,unit:walks", "did you mean `unit:walk`"),
+        ("family:nothing", "no break is selected by `family:nothing`"),
+    ],
+)
+def test_a_name_that_selects_nothing_is_a_mistake(selection: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        select(CATALOGUE, selection)
 
 
 def test_a_mutant_has_the_code_that_its_text_compiles_to() -> None:
