@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -111,6 +112,7 @@ def templates_of_help() -> Iterator[str]:
             yield from filter(None, (parameter.help, parameter.metavar))
 
 
+@cache
 def templates_of_errors_by_place() -> list[tuple[str, str | None]]:
     return [
         (f"{file.relative_to(ROOT)}:{line}", template)
@@ -121,6 +123,7 @@ def templates_of_errors_by_place() -> list[tuple[str, str | None]]:
     ]
 
 
+@cache
 def templates_of_messages() -> list[tuple[str, str | None]]:
     """The templates, each with its place."""
     files = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]

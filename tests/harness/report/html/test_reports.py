@@ -6,24 +6,31 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli import matrix
 from harness.report.notebook import show_break
 from tests.harness.command import harness
+from tests.harness.matrix.tiny import plan, run, write_pages
 
 
 def text_of(file: Path) -> str:
     return file.read_text(encoding="utf-8")
 
 
-def test_a_matrix_is_a_grid_whose_cells_open(tmp_path: Path) -> None:
+def test_a_matrix_is_a_grid_whose_cells_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, found = run(plan(write_pages(tmp_path / "pages"), ids=["flat"]))
+    monkeypatch.setattr(matrix, "_cached_matrix", lambda *_: found)
     file = tmp_path / "matrix.html"
-    assert harness("matrix", "skip-unbroadcast", "--html", str(file)).returncode == 0
+    assert harness("matrix", "sub-sign", "--html", str(file)).returncode == 0
     page = text_of(file)
-    assert '<th scope="row"><code>skip-unbroadcast</code></th>' in page
-    (cell,) = re.findall(r'aria-label="●: skip-unbroadcast, shape">.*?<p>(.*?)</p>', page)
+    assert '<th scope="row"><code>flat</code></th>' in page
+    (cell,) = re.findall(r'aria-label="●: flat, shape">.*?<p>(.*?)</p>', page)
     assert "has shape" in cell
     assert 'class="curves"' in page
 
 
+@pytest.mark.usefixtures("few_pages", "without_oracles")
 def test_a_diagnosis_names_what_looks_wrong(tmp_path: Path) -> None:
     file, engine = tmp_path / "mine.html", tmp_path / "tiny_engine.py"
     engine.write_text((Path(__file__).parents[3] / "engines" / "inline.py").read_text("utf-8"))
@@ -58,6 +65,7 @@ def test_without_jinja_there_is_one_message(
     assert "pip install 'breaklab[html]'" in ended.stderr
 
 
+@pytest.mark.usefixtures("without_oracles")
 def test_every_link_within_a_file_has_its_target(tmp_path: Path) -> None:
     file = tmp_path / "a.html"
     assert harness("html", "skip-unbroadcast", "--out", str(file)).returncode == 0
@@ -83,6 +91,7 @@ def test_all_breaks_or_some_but_not_both(tmp_path: Path) -> None:
     assert "--all cannot be combined with ids\n  remedy: leave one" in refused.stderr
 
 
+@pytest.mark.usefixtures("without_oracles")
 def test_a_notebook_shows_the_page_and_a_text() -> None:
     shown = show_break("sub-sign")
     assert repr(shown).startswith("Drop the minus of the second operand")

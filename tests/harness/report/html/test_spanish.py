@@ -110,6 +110,7 @@ def test_a_text_that_is_not_translated_is_noticed() -> None:
     assert read("".join(pieces(block))).texts == ["Nothing Left"]
 
 
+@pytest.mark.usefixtures("without_oracles")
 def test_a_break_is_in_spanish_as_far_as_its_page_is_translated(tmp_path: Path) -> None:
     file = tmp_path / "es.html"
     ids = ("sub-sign", ORIGINAL)
