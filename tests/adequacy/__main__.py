@@ -12,6 +12,7 @@ from tests.adequacy.cases import all_cases
 from tests.adequacy.forks import map_in_forks
 from tests.adequacy.mutants import Rule, find_rules, mutants, set_aside
 from tests.adequacy.trial import ROOT, Bench, Result
+from tests.adequacy.truth import Case
 
 DOCUMENT = ROOT / "docs" / "adequacy.md"
 START, END = "<!-- made by python -m tests.adequacy --update -->\n", "<!-- end -->\n"
@@ -55,14 +56,15 @@ def measure(
     jobs: int = 1,
     *,
     probes: Sequence[Probe] | None = None,
+    cases: Sequence[Case] | None = None,
     every: bool = False,
 ) -> list[Result]:
     """Return the results of all mutants of these rules, in the order of the rules.
 
-    `probes` are all shared ones if None; `every` is explained at `Bench.examine`.
+    `probes` and `cases` are all there are if None; `every` is explained at `Bench.examine`.
     """
     shared = list(open_catalogue().shared_probes.values())
-    bench = Bench(shared if probes is None else probes, all_cases())
+    bench = Bench(shared if probes is None else probes, all_cases() if cases is None else cases)
     tasks = [(rule, mutant) for rule in rules for mutant in mutants(ROOT, rule)]
     return map_in_forks(lambda task: bench.examine(*task, every=every), tasks, jobs)
 

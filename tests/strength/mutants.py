@@ -82,16 +82,16 @@ def draw(root: Path, count: int, seed: int) -> list[Mutant]:
     return list(islice(valid, count))
 
 
-def mutants(path: str, source: bytes) -> list[Mutant]:
+@cache
+def mutants(path: str, source: bytes) -> tuple[Mutant, ...]:
     """Return all single-site mutants of a file, in order; a few may not be valid."""
     text = Text(source)
-    return sorted(
-        {
-            Mutant(path, start, end, replacement, operator)
-            for node in executed(ast.parse(source))
-            for operator, start, end, replacement in edits(node, text)
-        }
-    )
+    found = {
+        Mutant(path, start, end, replacement, operator)
+        for node in executed(ast.parse(source))
+        for operator, start, end, replacement in edits(node, text)
+    }
+    return tuple(sorted(found))
 
 
 def is_valid(mutant: Mutant, source: bytes) -> bool:
