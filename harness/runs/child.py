@@ -72,7 +72,12 @@ def _prepare(data: bytes) -> Work:
     task = decode_task(data)
     if isinstance(task, Job):
         _prepare_job(task)
+    elif isinstance(task, Survey):
+        importlib.import_module(_EXPLORER)  # once in the host, rather than in each child
     return partial(run_task, task, forks=True)
+
+
+_EXPLORER = "harness.engines.survey.explorer"
 
 
 def _prepare_job(job: Job) -> None:
