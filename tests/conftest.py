@@ -14,6 +14,10 @@ import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 from hypothesis.configuration import set_hypothesis_home_dir
 
+for _library in ("OMP", "OPENBLAS", "MKL"):
+    # Arrays in tests are small: the other threads of PyTorch and NumPy would only wait in a loop.
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
 collect_ignore = ["benchmarks/mutated"]
 """A project of its own, which the mutation tools run."""
 
