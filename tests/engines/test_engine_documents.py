@@ -24,6 +24,8 @@ def bench() -> Baseline:
 
 OF_THE_DEFAULT_TIER = "micrograd"
 """The smallest of the engines."""
+SLOW = {"assign-not-accumulate", "relu-identity-grad"}
+"""Breaks with probes that train, for seconds on this engine."""
 
 
 @pytest.mark.slow
@@ -49,10 +51,13 @@ def test_some_breaks_come_to_what_is_committed() -> None:
     (listed,) = (listed for listed in ENGINES if listed.module == OF_THE_DEFAULT_TIER)
     pytest.importorskip(listed.module)
     committed = _rows((DOCS / "engines.md").read_text(encoding="utf-8"), ENGINES.index(listed))
-    some = [name for name, cell in committed.items() if cell != "-"][::2]
-    reports = try_breaks(listed, open_catalogue([]), bench(), [name.strip("`") for name in some])
+    found = [name.strip("`") for name, cell in committed.items() if cell != "-"][::2]
+    some = [name for name in found if name not in SLOW]
+    reports = try_breaks(listed, open_catalogue([]), bench(), some)
     assert len(some) > 5
-    assert _rows(write_table({listed: reports})) == {name: committed[name] for name in some}
+    assert _rows(write_table({listed: reports})) == {
+        f"`{name}`": committed[f"`{name}`"] for name in some
+    }
 
 
 def _settled(report: str) -> str:

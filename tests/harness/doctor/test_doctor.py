@@ -1,8 +1,8 @@
 """The diagnosis as a whole: it holds together, and the settings that it prints can be used."""
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -12,7 +12,7 @@ from harness.experiment.exploration import explore
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Break
 from harness.runs.cache import Cache, open_cache
-from tests.harness.bundled import CATALOGUE, bundled_pages
+from tests.harness.bundled import CATALOGUE, part_of_catalogue
 from tests.harness.engines.texts import SCALAR, changed, written
 
 ENGINES = Path(__file__).parents[2] / "engines"
@@ -24,37 +24,44 @@ def bench() -> Baseline:
     return Baseline(open_cache())
 
 
+PAGES = (
+    *("skip-unbroadcast", "skip-unbroadcast-matmul", "matmul-t-instead-of-swapaxes"),
+    *("visited-missing", "relu-identity-grad", "max-ties-all-ones", "adam-betas-swapped"),
+)
+"""Breaks that can be used on the engine or not; two of them behave like its bug."""
+PROBES = (
+    *("powers", "cube", "square", "first-power", "mul", "sub-new-axis", "div", "exp"),
+    *("matmul-square", "matmul-vectors", "square-transpose", "sum-rows", "module-dropout"),
+)
+"""Probes that show a bug of the engine, are right on it, or use something that it lacks."""
+PART = part_of_catalogue(PAGES, PROBES)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(PART, id="a part"),
+        pytest.param(CATALOGUE, id="all", marks=pytest.mark.slow),
+    ],
+)
+def catalogue(request: pytest.FixtureRequest) -> Catalogue:
+    """Some of the pages and shared probes, or all of them."""
+    return cast("Catalogue", request.param)
+
+
 @pytest.fixture(scope="module")
-def closures(bench: Baseline) -> Diagnosis:
+def closures(bench: Baseline, catalogue: Catalogue) -> Diagnosis:
     """The diagnosis of an engine of closures that adds in place."""
-    return diagnose(str(ENGINES / "closures.py"), CATALOGUE, bench)
+    return diagnose(str(ENGINES / "closures.py"), catalogue, bench)
 
 
-@pytest.fixture(scope="module")
-def no_pages(tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
-    """The shared probes without any page, for what does not depend on the breaks."""
-    bundled, folder = CATALOGUE.roots[0], tmp_path_factory.mktemp("breaks")
-    shutil.copytree(bundled / "probes", folder / "probes")
-    shutil.copy(bundled / "catalogue.toml", folder)
-    return Catalogue((folder,))
-
-
-@pytest.fixture(scope="module")
-def few_probes(folder_of_few_pages: Path, tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
-    """Some of the shared probes, for tests that do not depend on the others."""
-    folder = tmp_path_factory.mktemp("few")
-    shutil.copytree(folder_of_few_pages / "probes", folder / "probes")
-    shutil.copy(folder_of_few_pages / "catalogue.toml", folder)
-    return Catalogue((folder,))
-
-
-def test_every_shared_probe_has_a_verdict(closures: Diagnosis) -> None:
-    assert {each.probe for each in closures.probes} == set(CATALOGUE.shared_probes)
+def test_every_shared_probe_has_a_verdict(closures: Diagnosis, catalogue: Catalogue) -> None:
+    assert {each.probe for each in closures.probes} == set(catalogue.shared_probes)
     assert all(str(each.reason) for each in closures.probes if each.verdict != "fits")
 
 
-def test_every_break_is_tried_or_has_a_reason(closures: Diagnosis) -> None:
-    wanted = {p.id for p in bundled_pages() if isinstance(p.front, Break)}
+def test_every_break_is_tried_or_has_a_reason(closures: Diagnosis, catalogue: Catalogue) -> None:
+    wanted = {p.id for p in catalogue.pages[0] if isinstance(p.front, Break)}
     assert {each.break_ for each in closures.breaks} == wanted
     for each in closures.breaks:
         assert bool(each.sites and each.probes) != bool(each.reason), each.break_
@@ -111,17 +118,25 @@ def test_bugs_of_one_op_are_one_defect_with_its_place_and_the_break_like_it(
     assert scopes == ["Tensor.__matmul__._backward", "Tensor.__pow__._backward"]
 
 
-def test_a_central_unbroadcasting_is_called_one(bench: Baseline, few_probes: Catalogue) -> None:
-    found = diagnose(str(ENGINES / "central.py"), few_probes, bench)
+SUMS = part_of_catalogue(
+    probes=[
+        name
+        for name in CATALOGUE.shared_probes
+        if name.startswith(("add-", "mul-", "affine", "sum-rows", "relu-away"))
+    ]
+)
+"""The probes that broadcast a sum or a product, and some others."""
+
+
+def test_a_central_unbroadcasting_is_called_one(bench: Baseline) -> None:
+    found = diagnose(str(ENGINES / "central.py"), SUMS, bench)
     assert any("is central" in line for line in found.unbroadcasting)
     assert any("`Operation.backward`" in line for line in found.unbroadcasting)
 
 
-def test_a_diagnosis_of_padded_ranks_calls_no_shape_a_bug(
-    bench: Baseline, no_pages: Catalogue, tmp_path: Path
-) -> None:
+def test_a_diagnosis_of_padded_ranks_calls_no_shape_a_bug(bench: Baseline, tmp_path: Path) -> None:
     padding = changed(("np.array(data, dtype=float)", "np.atleast_2d(np.array(data, float))"))
-    found = diagnose(written(tmp_path, padding), no_pages, bench)
+    found = diagnose(written(tmp_path, padding), SUMS, bench)
     assert any("(3,) is stored as (1, 3)" in line for line in found.storage)
     kept = {each.probe for each in found.bugs}
     assert "sum-rows" in kept  # a matrix is kept, and its sum is not what the rule takes it for
@@ -130,29 +145,41 @@ def test_a_diagnosis_of_padded_ranks_calls_no_shape_a_bug(
     assert (fits["add-stretched-axis"], fits["add-new-axis"]) == ("fits", "differs")
 
 
-def test_numbers_have_no_shapes_to_sum(
-    bench: Baseline, no_pages: Catalogue, tmp_path: Path
-) -> None:
-    found = diagnose(written(tmp_path, SCALAR), no_pages, bench)
+@pytest.mark.parametrize(
+    "probes",
+    [
+        pytest.param(part_of_catalogue(probes=PART.shared_probes), id="a part"),
+        pytest.param(
+            part_of_catalogue(probes=CATALOGUE.shared_probes), id="all", marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_numbers_have_no_shapes_to_sum(bench: Baseline, probes: Catalogue, tmp_path: Path) -> None:
+    found = diagnose(written(tmp_path, SCALAR), probes, bench)
     assert found.kind == "scalars"
     assert found.unbroadcasting == ["none: a number has no shape"]
     assert found.bugs == []
 
 
-def test_a_flaw_of_the_unbroadcasting_is_reported(
-    bench: Baseline, few_probes: Catalogue, tmp_path: Path
-) -> None:
+def test_a_flaw_of_the_unbroadcasting_is_reported(bench: Baseline, tmp_path: Path) -> None:
     text = changed(("g.sum(axis=ones, keepdims=True)", "g.sum(axis=ones)"))
-    found = diagnose(written(tmp_path, text), few_probes, bench)
+    found = diagnose(written(tmp_path, text), SUMS, bench)
     flaw = "`fold` is wrong: (4, 3) to (1, 3): the result has shape (3,)"
     assert flaw in found.unbroadcasting
     assert "add-stretched-axis" in {each.probe for each in found.bugs}
 
 
-ROUND = ["closures", "central", "classes", "inline", "rebinding", "stored_first", "tape"]
+OTHERS = ("central", "rebinding", "stored_first", "tape")
+"""Engines whose settings have the same keys as those of the first ones."""
 
 
-@pytest.mark.parametrize("engine", [*ROUND, "functional"])
+@pytest.mark.parametrize(
+    "engine",
+    [
+        *("closures", "classes", "inline", "functional"),
+        *(pytest.param(engine, marks=pytest.mark.slow) for engine in OTHERS),
+    ],
+)
 def test_the_settings_to_keep_can_be_kept(
     tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

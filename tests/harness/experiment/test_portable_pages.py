@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from types import ModuleType
 
@@ -117,11 +117,14 @@ def test_a_portable_break_breaks_something_and_not_everything(
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("name", INSTALLED)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=() if n == "micrograd" else pytest.mark.slow) for n in INSTALLED],
+)
 def test_installed_engines_are_broken_by_many_pages(name: str) -> None:
     pytest.importorskip(name)
     engine = installed(name)
-    assert sum(patch_of(page, engine) is not None for page in PAGES.values()) >= 10
+    assert len(list(islice(filter(None, (patch_of(p, engine) for p in PAGES.values())), 10))) == 10
 
 
 OTHERS = {
