@@ -16,10 +16,11 @@ from msgspec.structs import replace
 from harness.answer_key import divergence as answer_key
 from harness.core.run import NumericArray, Run, TraceStep, pack
 from harness.engines.engine import find_engine
+from harness.experiment.baseline import job_for
 from harness.pages.probe import read_probes
 from harness.patch import apply_patch, parse_patch
 from harness.runs.isolated import run_isolated
-from harness.runs.protocol import Job
+from harness.sandbox.limits import Limits
 from minigrad import Tensor, trace
 from tests.examples import examples
 
@@ -37,8 +38,7 @@ def run(program: str, patch: str = "") -> Run:
             apply_patch(parse_patch(patch, path="p.md", line=1), engine.sources)
         )
     items = tuple((0, loss) for loss in probes[0].losses)[-1:]
-    sources = dict(engine.sources)
-    job = Job(engine.dialect, str(engine.root), sources, engine.sites, probes, items, traces=items)
+    job = replace(job_for(engine, probes, Limits()), items=items, traces=items)
     observed, traced = run_isolated(job)
     return msgspec.structs.replace(observed, trace=traced.trace)
 

@@ -71,7 +71,7 @@ BREAKS = (
 )
 
 ENGINE = find_engine()
-BENCH = Baseline(open_cache(), [each for each in DIAGNOSTICS if each.name in CHECKS])
+BENCH = Baseline(open_cache(), [each for each in DIAGNOSTICS if each.name in CHECKS], select=True)
 
 
 def test_it_is_what_it_says() -> None:

@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
+
+import msgspec
 
 from harness.core.run import Run
 from harness.core.verdict import Skipped, Verdict
@@ -10,10 +13,10 @@ from harness.core.vocabulary import Loss
 from harness.diagnostics import DIAGNOSTICS, Observation, evaluate
 from harness.engines.engine import Engine, find_engine
 from harness.engines.library import Library
+from harness.experiment.baseline import job_for
 from harness.pages.probe import Probe, read_probes
 from harness.runs.isolated import run_isolated
 from harness.runs.oracles import LIBRARIES
-from harness.runs.protocol import Job
 from harness.runs.trial import Trial, observe
 from harness.sandbox.limits import Limits
 
@@ -54,19 +57,11 @@ def minigrad_with(*edits: Edit) -> Engine:
 def runs_of(
     engine: Engine, probes: Sequence[Probe], measure: Sequence[str] = tuple(NAMED)
 ) -> list[tuple[Probe, Run]]:
-    items = tuple((i, loss) for i, probe in enumerate(probes) for loss in probe.losses)
-    job = Job(
-        engine.dialect,
-        str(engine.root),
-        dict(engine.sources),
-        (),
-        tuple(probes),
-        items,
-        tuple(m for name in measure if (m := NAMED[name].measurement)),
-        limits=Limits(seconds=600),
-    )
+    measurements = tuple(m for name in measure if (m := NAMED[name].measurement))
+    job = job_for(engine, probes, Limits(seconds=600))
+    job = msgspec.structs.replace(job, measure=measurements)
     runs = run_isolated(job)
-    return [(probes[i], run) for (i, _), run in zip(items, runs, strict=True)]
+    return [(probes[i], run) for (i, _), run in zip(job.items, runs, strict=True)]
 
 
 def read(text: str) -> Probe:
@@ -78,11 +73,14 @@ def asked_of_libraries(probe: Probe, loss: Loss | None) -> dict[str, Run | Skipp
     """The results of PyTorch and HIPS autograd, computed once in this process."""
     key = probe.source, probe.name, loss
     if key not in _answers:
-        _answers[key] = {
-            name: observe(Trial(Library(dialect, import_module(dialect.module)), probe), loss)
-            for name, dialect in ((name, each.dialect) for name, each in LIBRARIES.items())
-        }
+        _answers[key] = {name: observe(Trial(_library(name), probe), loss) for name in LIBRARIES}
     return _answers[key]
+
+
+@cache
+def _library(name: str) -> Library:
+    dialect = LIBRARIES[name].dialect
+    return Library(dialect, import_module(dialect.module))
 
 
 _answers: dict[tuple[str, str, Loss | None], dict[str, Run | Skipped]] = {}
