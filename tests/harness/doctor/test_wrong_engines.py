@@ -7,10 +7,10 @@ import pytest
 
 from harness.experiment.baseline import Baseline
 from harness.experiment.conformance import Fit, fit
-from harness.experiment.exploration import explore
-from harness.runs.cache import Cache, open_cache
+from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
-from tests.harness.engines.texts import changed, written
+from tests.harness.engines.explored import engine_of
+from tests.harness.engines.texts import changed
 
 CLOSURES = (Path(__file__).parents[2] / "engines" / "closures.py").read_text(encoding="utf-8")
 
@@ -142,9 +142,8 @@ def bench() -> Baseline:
     return Baseline(open_cache(), diagnostics=())
 
 
-def verdicts(bench: Baseline, folder: Path, text: str, *names: str) -> dict[str, Fit]:
-    path = written(folder, text, "learner.py")
-    engine = explore(f"{path}:Tensor", Cache(None), CATALOGUE.conventions).engine
+def verdicts(bench: Baseline, text: str, *names: str) -> dict[str, Fit]:
+    engine = engine_of(text, like=ENGINE, name="Tensor")
     return fit(engine, [CATALOGUE.shared_probes[name] for name in names], bench)
 
 
@@ -155,25 +154,21 @@ def late() -> str:
     return text.replace("            v._backward()", summed)
 
 
-def test_the_engine_without_a_mutation_is_right_on_all_of_these(
-    bench: Baseline, tmp_path: Path
-) -> None:
+def test_the_engine_without_a_mutation_is_right_on_all_of_these(bench: Baseline) -> None:
     names = {name for _, probes in MUTANTS.values() for name in probes}
-    found = verdicts(bench, tmp_path, ENGINE, "broadcast-twice", *sorted(names))
+    found = verdicts(bench, ENGINE, "broadcast-twice", *sorted(names))
     assert {name: item.verdict for name, item in found.items() if item.verdict != "fits"} == {}
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
-def test_shared_probes_see_the_bug(bench: Baseline, tmp_path: Path, mutant: str) -> None:
+def test_shared_probes_see_the_bug(bench: Baseline, mutant: str) -> None:
     changes, probes = MUTANTS[mutant]
-    found = verdicts(bench, tmp_path, changed(*changes, text=ENGINE), *probes)
+    found = verdicts(bench, changed(*changes, text=ENGINE), *probes)
     assert {item.verdict for item in found.values()} == {"bug"}
 
 
-def test_shared_probes_see_a_gradient_that_is_summed_too_late(
-    bench: Baseline, tmp_path: Path
-) -> None:
-    found = verdicts(bench, tmp_path, late(), "add-new-axis", "broadcast-twice")
+def test_shared_probes_see_a_gradient_that_is_summed_too_late(bench: Baseline) -> None:
+    found = verdicts(bench, late(), "add-new-axis", "broadcast-twice")
     assert {name: item.verdict for name, item in found.items()} == {
         **{"add-new-axis": "fits", "broadcast-twice": "bug"}
     }

@@ -1,7 +1,6 @@
 """Verdicts on unbroken engines: what fits, what is lacking, what differs, and real bugs."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -10,12 +9,11 @@ from harness.engines.engine import find_engine
 from harness.experiment import conformance
 from harness.experiment.baseline import Baseline
 from harness.experiment.conformance import Fit, fit, usable_probes
-from harness.experiment.exploration import explore
-from harness.pages.conventions import Conventions
 from harness.pages.probe import read_probes
-from harness.runs.cache import Cache, open_cache
+from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
-from tests.harness.engines.texts import SOUND, changed, written
+from tests.harness.engines.explored import engine_of
+from tests.harness.engines.texts import SOUND, changed
 
 PROBES = CATALOGUE.shared_probes
 WHOLE = "    if g.shape == shape:\n        return g\n    g = g.sum"
@@ -33,20 +31,17 @@ def bench() -> Baseline:
     return Baseline(open_cache())
 
 
-def verdicts(bench: Baseline, folder: Path, text: str, *names: str) -> dict[str, Fit]:
-    engine = explore(written(folder, text), Cache(None), Conventions()).engine
-    return fit(engine, [PROBES[name] for name in names], bench)
+def verdicts(bench: Baseline, text: str, *names: str) -> dict[str, Fit]:
+    return fit(engine_of(text), [PROBES[name] for name in names], bench)
 
 
-def verdict(bench: Baseline, folder: Path, text: str, name: str) -> Fit:
-    return verdicts(bench, folder, text, name)[name]
+def verdict(bench: Baseline, text: str, name: str) -> Fit:
+    return verdicts(bench, text, name)[name]
 
 
-def test_a_sound_engine_fits_what_it_has_and_lacks_the_rest(
-    bench: Baseline, tmp_path: Path
-) -> None:
+def test_a_sound_engine_fits_what_it_has_and_lacks_the_rest(bench: Baseline) -> None:
     names = ("add-new-axis", "mul-stretched-axis", "sum-rows", "reused-leaf", "exp", "train-mlp")
-    found = verdicts(bench, tmp_path, SOUND, *names)
+    found = verdicts(bench, SOUND, *names)
     assert usable_probes(found.values()) == {"add-new-axis", "mul-stretched-axis", "sum-rows"} | {
         "reused-leaf"
     }
@@ -83,16 +78,14 @@ BUGS = {
 
 
 @pytest.mark.parametrize("bug", BUGS)
-def test_a_bug_is_met_with_a_witness(bench: Baseline, tmp_path: Path, bug: str) -> None:
+def test_a_bug_is_met_with_a_witness(bench: Baseline, bug: str) -> None:
     change, probe, kind, said = BUGS[bug]
-    found = verdict(bench, tmp_path, changed(change), probe)
+    found = verdict(bench, changed(change), probe)
     assert (found.verdict, found.kind) == ("bug", kind)
     assert said in str(found.reason)
 
 
-def test_a_reduction_after_the_gradients_have_been_added_is_a_bug(
-    bench: Baseline, tmp_path: Path
-) -> None:
+def test_a_reduction_after_the_gradients_have_been_added_is_a_bug(bench: Baseline) -> None:
     """What arrives wide is added to what is narrow, and summed only then: too much of it."""
     text = changed(
         (
@@ -108,36 +101,35 @@ def test_a_reduction_after_the_gradients_have_been_added_is_a_bug(
         "    return (a + b).sum() + (a * a).sum()\n",
         probe.path,
     )
-    engine = explore(written(tmp_path, text), Cache(None), Conventions()).engine
-    found = fit(engine, [probe, *twice], bench)
+    found = fit(engine_of(text), [probe, *twice], bench)
     assert found["add-new-axis"].verdict == "fits"
     assert (found["wide-and-narrow"].verdict, found["wide-and-narrow"].kind) == ("bug", "value")
 
 
-def test_shared_memory_is_reported_and_is_not_an_obstacle(bench: Baseline, tmp_path: Path) -> None:
-    found = verdict(bench, tmp_path, changed(("    g = g.sum", WHOLE)), "add-same-shape")
+def test_shared_memory_is_reported_and_is_not_an_obstacle(bench: Baseline) -> None:
+    found = verdict(bench, changed(("    g = g.sum", WHOLE)), "add-same-shape")
     assert (found.verdict, found.kind) == ("fits", "aliased")
     assert "share memory" in str(found.reason)
 
 
-def test_another_meaning_of_a_name_differs(bench: Baseline, tmp_path: Path) -> None:
+def test_another_meaning_of_a_name_differs(bench: Baseline) -> None:
     text = changed(("np.maximum(self.data, 0), (self,)", "np.maximum(self.data, 0) + 1, (self,)"))
-    found = verdict(bench, tmp_path, text, "relu-away-from-zero")
+    found = verdict(bench, text, "relu-away-from-zero")
     assert found.verdict == "differs"
     assert str(found.reason).startswith("the output")
 
 
-def test_an_epsilon_differs_and_is_called_one(bench: Baseline, tmp_path: Path) -> None:
+def test_an_epsilon_differs_and_is_called_one(bench: Baseline) -> None:
     text = changed(("lambda g: g * (self.data > 0)", "lambda g: g * (1 + 1e-7) * (self.data > 0)"))
-    found = verdict(bench, tmp_path, text, "relu-away-from-zero")
+    found = verdict(bench, text, "relu-away-from-zero")
     assert (found.verdict, "an epsilon" in str(found.reason)) == ("differs", True)
     wrong = changed(("lambda g: g * (self.data > 0)", "lambda g: g * 1.01 * (self.data > 0)"))
-    assert verdict(bench, tmp_path / "wrong", wrong, "relu-away-from-zero").verdict == "bug"
+    assert verdict(bench, wrong, "relu-away-from-zero").verdict == "bug"
 
 
-def test_another_subgradient_fits(bench: Baseline, tmp_path: Path) -> None:
+def test_another_subgradient_fits(bench: Baseline) -> None:
     text = changed(("lambda g: g * (self.data > 0)", "lambda g: g * (self.data >= 0)"))
-    found = verdict(bench, tmp_path, text, "relu-at-kinks")
+    found = verdict(bench, text, "relu-at-kinks")
     assert (found.verdict, found.kind) == ("fits", "convention")
 
 
@@ -165,21 +157,21 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("case", FAILURES)
-def test_a_failure_is_a_refusal_a_lack_or_a_bug(bench: Baseline, tmp_path: Path, case: str) -> None:
+def test_a_failure_is_a_refusal_a_lack_or_a_bug(bench: Baseline, case: str) -> None:
     place, raised, wanted = FAILURES[case]
     text = changed(
         (place, f"{place}        if self.data.shape == (3, 1):\n            {raised}\n"),
     )
-    found = verdict(bench, tmp_path, text, "add-stretched-axis")
+    found = verdict(bench, text, "add-stretched-axis")
     verdict_and_kind = {"refusal": ("lacks", "refusal"), "bug": ("bug", "crash")}
     assert (found.verdict, found.kind) == verdict_and_kind.get(wanted, (wanted, ""))
     lines = text.splitlines()
     assert (found.file, lines[found.line - 1].strip()) == ("engine.py", raised)
 
 
-def test_a_limit_of_breaklab_is_not_a_bug_of_the_engine(bench: Baseline, tmp_path: Path) -> None:
+def test_a_limit_of_breaklab_is_not_a_bug_of_the_engine(bench: Baseline) -> None:
     large = "        if self.data.shape == (3, 1):\n            raise MemoryError\n"
-    found = verdict(bench, tmp_path, changed((FORWARD, FORWARD + large)), "add-stretched-axis")
+    found = verdict(bench, changed((FORWARD, FORWARD + large)), "add-stretched-axis")
     assert (found.verdict, found.kind) == ("unjudged", "limit")
     assert "limit of breaklab" in str(found.reason)
 
@@ -197,18 +189,15 @@ def test_a_limit_of_breaklab_is_not_a_bug_of_the_engine(bench: Baseline, tmp_pat
     ],
 )
 def test_a_failure_of_ours_is_not_one_of_the_engine(
-    bench: Baseline, tmp_path: Path, expression: str, kind: str, said: str
+    bench: Baseline, expression: str, kind: str, said: str
 ) -> None:
     text = f'def special(a=(3,)):\n    """Our own."""\n    return {expression}\n'
-    engine = explore(written(tmp_path, SOUND), Cache(None), Conventions()).engine
-    found = fit(engine, read_probes(text, "probes.py"), bench)["special"]
+    found = fit(engine_of(SOUND), read_probes(text, "probes.py"), bench)["special"]
     assert (found.verdict, found.kind) == ("unjudged", kind)
     assert said in str(found.reason)
 
 
-def test_a_failed_answer_key_is_an_internal_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_answer_key_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = find_engine()
     file, begins = "minigrad/elementwise.py", "def add(a: Array, b: Array) -> Recorded:\n"
     sources = {
@@ -219,16 +208,16 @@ def test_a_failed_answer_key_is_an_internal_error(
     with pytest.raises(
         InternalError, match=r"the reference engine fails on .*add-new-axis"
     ) as raised:
-        verdict(Baseline(open_cache()), tmp_path, SOUND, "add-new-axis")
+        verdict(Baseline(open_cache()), SOUND, "add-new-axis")
     assert raised.value.exit_status == 3
 
 
-def test_float32_is_compared_in_float32(bench: Baseline, tmp_path: Path) -> None:
+def test_float32_is_compared_in_float32(bench: Baseline) -> None:
     text = changed(("dtype=float)", "dtype=np.float32)"))
-    found = verdicts(bench, tmp_path, text, "add-new-axis", "mul-stretched-axis", "sum-rows")
+    found = verdicts(bench, text, "add-new-axis", "mul-stretched-axis", "sum-rows")
     assert {each.verdict for each in found.values()} == {"fits"}
 
 
-def test_a_refusal_that_a_probe_asks_for_is_a_choice(bench: Baseline, tmp_path: Path) -> None:
-    found = verdict(bench, tmp_path, SOUND, "refuse-target-without-cotangent")
+def test_a_refusal_that_a_probe_asks_for_is_a_choice(bench: Baseline) -> None:
+    found = verdict(bench, SOUND, "refuse-target-without-cotangent")
     assert found.verdict == "lacks"

@@ -12,7 +12,7 @@ from harness.core.run import Failure, Origin
 from harness.engines.engine import Dialect
 from harness.engines.survey import Survey, SurveyStep
 from harness.experiment.exploration import Exploration, explore
-from harness.runs.cache import Cache
+from harness.runs.cache import Cache, open_cache
 from harness.sandbox.limits import Limits
 from tests.harness.bundled import CATALOGUE
 from tests.harness.engines.texts import SCALAR, SOUND, changed, written
@@ -90,7 +90,7 @@ KNOWN = {
 
 @pytest.mark.parametrize("engine", KNOWN)
 def test_an_engine_is_found_out_without_a_word_about_it(engine: str) -> None:
-    found, seen = explore(str(ENGINES / f"{engine}.py"), Cache(None), CONVENTIONS), KNOWN[engine]
+    found, seen = explore(str(ENGINES / f"{engine}.py"), open_cache(), CONVENTIONS), KNOWN[engine]
     said = found.engine.dialect
     assert (found.name, said.kind) == (seen.name, "arrays")
     assert (said.leaf, said.value, said.gradient, said.backward) == seen.forms
@@ -106,7 +106,7 @@ def test_an_engine_is_found_out_without_a_word_about_it(engine: str) -> None:
 
 
 def test_an_engine_of_functions_is_found_out() -> None:
-    found = explore(str(ENGINES / "functional.py"), Cache(None), CONVENTIONS)
+    found = explore(str(ENGINES / "functional.py"), open_cache(), CONVENTIONS)
     assert (found.name, found.engine.dialect.kind) == ("vjp", "functional")
     assert found.engine.dialect.pull is not None
     assert [each.name for each in found.reducers] == ["unbroadcast"]
@@ -381,7 +381,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("where", ["an import", "a backward"])
 def test_an_engine_that_hangs_is_ended_and_reported(tmp_path: Path, where: str) -> None:
-    hang = "while True: pass"
+    hang = "__import__('time').sleep(600)"
     text = {
         "an import": f"{SOUND}\n{hang}\n",
         "a backward": changed(("        order = []", f"        {hang}\n        order = []")),

@@ -66,14 +66,16 @@ def page(folder: Path, diff: str, *, keys: str = "", kind: str = "break", name: 
     (folder / f"{name}.md").write_text(text, encoding="utf-8")
 
 
+WITHOUT_LIBRARY = [diagnostic for diagnostic in DIAGNOSTICS if diagnostic.library is None]
+
+
 def lab(folder: Path, engine: Engine, name: str = "a", on: str | None = None) -> Report:
     catalogue = Catalogue((folder,))  # the bundled one has a probe `square`
     variant = catalogue.page(on, "variant") if on else None
     experiment = prepare(
         catalogue.page(name), catalogue, engine, variant=variant, probes=["square"]
     )
-    alone = [diagnostic for diagnostic in DIAGNOSTICS if diagnostic.library is None]
-    return run_lab(experiment, Baseline(Cache(None), alone))
+    return run_lab(experiment, Baseline(Cache(None), WITHOUT_LIBRARY))
 
 
 def outcomes(report: Report) -> list[tuple[str, str | None]]:
@@ -237,7 +239,8 @@ def test_every_run_of_a_rewritten_engine_is_judged(tmp_path: Path, engine: Engin
         (experiment.broken.sources["tiny.py"], "silent-corruption"),
     ]:
         copy = tiny_engine(text)
-        report = run_lab(replace(experiment, broken=copy, rewritten=True), Baseline(Cache(None)))
+        baseline = Baseline(Cache(None), WITHOUT_LIBRARY)
+        report = run_lab(replace(experiment, broken=copy, rewritten=True), baseline)
         assert [run.outcome for run in report.runs] == [outcome] * 2
         assert report.claims == []
 
@@ -292,7 +295,7 @@ def test_a_probe_that_does_not_repeat_is_left_out_and_one_with_state_is_not(
     catalogue = Catalogue((tmp_path,))
     names = ["square", "counted"]
     experiment = prepare(catalogue.page("a"), catalogue, engine, probes=names)
-    report = run_lab(experiment, Baseline(Cache(None), explain=explain))
+    report = run_lab(experiment, Baseline(Cache(None), WITHOUT_LIBRARY, explain=explain))
     assert list(report.left_out) == ["square"]
     assert not report.agrees
     assert {(run.probe, run.outcome) for run in report.runs} == {("counted", "disguised-correct")}

@@ -240,7 +240,10 @@ def test_nothing_is_found_on_a_sound_myth(tmp_path: Path) -> None:
             "print(1)",
             1,
         ),
-        (myth_that("while True: pass"), "program fails: ProcessorTimeLimit", "while True", 1),
+        pytest.param(
+            *(myth_that("while True: pass"), "program fails: ProcessorTimeLimit", "while True", 1),
+            marks=pytest.mark.slow,  # it takes a second of processor time
+        ),
         (myth_that("while True: print(1)"), "program fails: OutputLimit", "while True", 1),
         (myth_that("print(1", "1\n"), "program fails: SyntaxError", "print(1", 1),
         (myth_that("x = 1"), "prints nothing", "claim: ()", 1),

@@ -1,15 +1,13 @@
 """Unbroken engines that already behave like a break."""
 
-from pathlib import Path
-
 import pytest
 
 from harness.experiment.baseline import Baseline
-from harness.experiment.exploration import explore
 from harness.experiment.resemblance import resembling_probes
-from harness.runs.cache import Cache, open_cache
+from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
-from tests.harness.engines.texts import changed, written
+from tests.harness.engines.explored import engine_of
+from tests.harness.engines.texts import changed
 
 KEPT = (
     "lambda g: fold(g, a.data.shape), lambda g: fold(g, b.data.shape)",
@@ -24,27 +22,24 @@ def bench() -> Baseline:
     return Baseline(open_cache(), diagnostics=())
 
 
-def resembling(bench: Baseline, folder: Path, page: str, *changes: tuple[str, str]) -> list[str]:
-    path = written(folder, changed(*changes))
-    engine = explore(path, Cache(None), CATALOGUE.conventions).engine
+def resembling(bench: Baseline, page: str, *changes: tuple[str, str]) -> list[str]:
+    engine = engine_of(changed(*changes))
     return resembling_probes(CATALOGUE.page(page), engine, CATALOGUE, bench)
 
 
-def test_an_engine_that_does_not_unbroadcast_resembles_the_break(
-    bench: Baseline, tmp_path: Path
-) -> None:
-    probes = resembling(bench, tmp_path, "skip-unbroadcast", KEPT)
+def test_an_engine_that_does_not_unbroadcast_resembles_the_break(bench: Baseline) -> None:
+    probes = resembling(bench, "skip-unbroadcast", KEPT)
     assert "add-new-axis" in probes
     assert "add-same-shape" not in probes
 
 
-def test_a_correct_engine_resembles_none(bench: Baseline, tmp_path: Path) -> None:
-    assert resembling(bench, tmp_path, "skip-unbroadcast") == []
+def test_a_correct_engine_resembles_none(bench: Baseline) -> None:
+    assert resembling(bench, "skip-unbroadcast") == []
 
 
-def test_another_wrong_number_is_another_bug(bench: Baseline, tmp_path: Path) -> None:
-    assert resembling(bench, tmp_path, "skip-unbroadcast", DOUBLED) == []
+def test_another_wrong_number_is_another_bug(bench: Baseline) -> None:
+    assert resembling(bench, "skip-unbroadcast", DOUBLED) == []
 
 
-def test_a_bug_elsewhere_is_not_the_break(bench: Baseline, tmp_path: Path) -> None:
-    assert resembling(bench, tmp_path, "skip-unbroadcast", ASSIGNED) == []
+def test_a_bug_elsewhere_is_not_the_break(bench: Baseline) -> None:
+    assert resembling(bench, "skip-unbroadcast", ASSIGNED) == []

@@ -1,17 +1,14 @@
 """No verdict on a foreign engine comes from what another run has left behind."""
 
-from pathlib import Path
-
 import pytest
 
 from harness.experiment import conformance
 from harness.experiment.baseline import Baseline
 from harness.experiment.conformance import Fit, fit
-from harness.experiment.exploration import explore
-from harness.pages.conventions import Conventions
-from harness.runs.cache import Cache, open_cache
+from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
-from tests.harness.engines.texts import changed, written
+from tests.harness.engines.explored import engine_of
+from tests.harness.engines.texts import SOUND, changed
 
 NAMES = ("add-same-shape", "cube", "mul", "reused-leaf", "sum-rows", "square")
 PROBES = [CATALOGUE.shared_probes[name] for name in NAMES]
@@ -52,20 +49,19 @@ def bench() -> Baseline:
     return Baseline(open_cache())
 
 
-def fits(bench: Baseline, folder: Path, text: str) -> dict[str, Fit]:
-    engine = explore(written(folder, text), Cache(None), Conventions()).engine
-    return fit(engine, PROBES, bench)
+def fits(bench: Baseline, text: str) -> dict[str, Fit]:
+    return fit(engine_of(text), PROBES, bench)
 
 
-def test_counters_and_lists_of_a_class_start_anew(bench: Baseline, tmp_path: Path) -> None:
-    found = fits(bench, tmp_path, COUNTED)
+def test_counters_and_lists_of_a_class_start_anew(bench: Baseline) -> None:
+    found = fits(bench, COUNTED)
     assert {name: item.verdict for name, item in found.items() if item.verdict != "fits"} == {
         "cube": "lacks"
     }
 
 
-def test_a_crash_leaves_nothing_to_the_next_probe(bench: Baseline, tmp_path: Path) -> None:
-    found = fits(bench, tmp_path, TAPED)
+def test_a_crash_leaves_nothing_to_the_next_probe(bench: Baseline) -> None:
+    found = fits(bench, TAPED)
     assert [name for name, item in found.items() if item.verdict == "bug"] == ["cube"]
     assert str(found["cube"].reason).startswith("ZeroDivisionError in the forward pass")
     assert [name for name, item in found.items() if item.verdict == "fits"] == [
@@ -74,16 +70,13 @@ def test_a_crash_leaves_nothing_to_the_next_probe(bench: Baseline, tmp_path: Pat
 
 
 def test_a_bug_that_does_not_show_again_is_not_claimed(
-    bench: Baseline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: Baseline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first runs are those of an engine with a wrong factor, and the others of a sound one."""
     wrong = changed(
         ("lambda g: fold(g * a.data, b.data.shape)", "lambda g: fold(g * b.data, b.data.shape)")
     )
-    sound, broken = (
-        explore(written(tmp_path / name, text), Cache(None), Conventions()).engine
-        for name, text in (("sound", changed()), ("broken", wrong))
-    )
+    sound, broken = engine_of(SOUND), engine_of(wrong)
     run = conformance._clean_runs
     jobs = []
 

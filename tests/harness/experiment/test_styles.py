@@ -112,7 +112,7 @@ def explored() -> dict[str, Exploration]:
 
 def exploration_of(name: str, explored: dict[str, Exploration]) -> Exploration:
     if name not in explored:
-        explored[name] = explore(str(HERE / STYLES[name].file), Cache(None), CONVENTIONS)
+        explored[name] = explore(str(HERE / STYLES[name].file), open_cache(), CONVENTIONS)
     return explored[name]
 
 
