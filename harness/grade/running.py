@@ -15,6 +15,7 @@ from types import CodeType, ModuleType
 from typing import Any, Literal
 
 import pytest
+from _pytest._code.code import ExceptionChainRepr, ReprFileLocation, ReprTraceback
 from _pytest.fixtures import FixtureLookupError
 from _pytest.runner import runtestprotocol
 
@@ -65,11 +66,30 @@ class Outcomes:
             self.result = "passed"
         return True
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> None:
-        """Note the exception."""
-        if call.excinfo is not None and not self.message:
-            self.message = exception_text(call.excinfo.value)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> pytest.TestReport | None:
+        """Note the exception, and report a failure without its traceback.
+
+        Formatting a traceback takes longer than many tests, and nobody reads it. The hooks of
+        pytest for `unittest` and for expected failures run before and around this one.
+        """
+        error = call.excinfo.value if call.excinfo else None
+        if error is None or isinstance(error, _MAY_SKIP):
+            return None
+        text = exception_text(error)
+        self.message = self.message or text
+        place = ReprFileLocation(item.location[0], item.location[1] or 0, text)
+        traceback = ExceptionChainRepr([(ReprTraceback([], None, "value"), place, None)])
+        assert call.when != "collect"
+        keywords: dict[str, Literal[1]] = dict.fromkeys(item.keywords, 1)
+        return pytest.TestReport(
+            item.nodeid, item.location, keywords, "failed", traceback, call.when
+        )
+
+
+_MAY_SKIP = (pytest.skip.Exception, BaseExceptionGroup)
+"""The exceptions of tests that are skipped: in newer versions of pytest, groups of them, too."""
 
 
 def exception_text(error: BaseException) -> str:

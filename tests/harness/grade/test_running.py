@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -104,6 +105,81 @@ def test_other_tests_and_settings_are_left_alone() -> None:
     stop_at_the_first_example(_Item(chosen))  # type: ignore[arg-type]
     found = vars(chosen)["_hypothesis_internal_use_settings"]
     assert (found.max_examples, found.phases) == (7, (Phase.explicit, Phase.generate))
+
+
+OUTCOMES = """
+import unittest
+import pytest
+
+def test_passes(): pass
+def test_fails(): assert [1, 2] == [1, 3], "differ"
+def test_skips(): pytest.skip("not now")
+@pytest.mark.xfail
+def test_fails_as_expected(): assert 1 == 2, "expected"
+@pytest.mark.xfail(raises=KeyError)
+def test_fails_otherwise(): raise ValueError("another")
+@pytest.mark.xfail(strict=True)
+def test_passes_against_expectation(): pass
+@pytest.fixture
+def broken(): raise OSError("no fixture")
+def test_setup_fails(broken): pass
+@pytest.fixture
+def leaking():
+    yield
+    raise OSError("no teardown")
+def test_teardown_fails(leaking): pass
+
+class TestCase(unittest.TestCase):
+    def test_unit_fails(self): self.assertEqual(1, 2)
+    def test_unit_skips(self): self.skipTest("not now")
+    @unittest.expectedFailure
+    def test_unit_fails_as_expected(self): self.assertEqual(1, 2)
+"""
+
+RUN = """
+import json, sys
+import pytest
+from harness.grade.running import Outcomes
+
+class Plugin:
+    def pytest_collection_finish(self, session):
+        outcomes = Outcomes()
+        session.config.pluginmanager.register(outcomes)
+        ended = {}
+        for item in session.items:
+            outcomes.run(item, None)
+            ended[item.name] = outcomes.result, outcomes.message
+        sys.__stdout__.write(json.dumps(ended))
+        session.items.clear()
+
+    def pytest_exception_interact(self, report):
+        assert not report.longrepr.reprtraceback.reprentries
+
+options = ["-qq", "-p", "no:cacheprovider", "--capture=no", "--no-header"]
+pytest.main([*options, sys.argv[1]], [Plugin()])
+"""
+
+
+def test_failures_are_noted_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "test_all.py").write_text(OUTCOMES)
+    output = subprocess.check_output([sys.executable, "-c", RUN, tmp_path / "test_all.py"])
+    ended = json.loads(output.split(b"\n")[0])
+    assert {name: result for name, (result, _) in ended.items()} == {
+        "test_passes": "passed",
+        "test_fails": "failed",
+        "test_skips": "other",
+        "test_fails_as_expected": "other",
+        "test_fails_otherwise": "failed",
+        "test_passes_against_expectation": "failed",
+        "test_setup_fails": "failed",
+        "test_teardown_fails": "failed",
+        "test_unit_fails": "failed",
+        "test_unit_skips": "other",
+        "test_unit_fails_as_expected": "other",
+    }
+    assert ended["test_fails"][1].startswith("AssertionError: differ")
+    assert ended["test_setup_fails"][1] == "OSError: no fixture"
+    assert ended["test_unit_fails"][1] == "AssertionError: 1 != 2"
 
 
 class _Worker:
