@@ -338,6 +338,7 @@ def _run_tests(suite: _Suite, run: Run, pipe: int) -> None:
     if run.record:
         suite.items[0].config.pluginmanager.register(recording)
     for position, index in enumerate(run.tests):
+        end_after(run.each[position])
         item = suite.items[index]
         following = run.tests[position + 1 : position + 2]
         if run.stop:

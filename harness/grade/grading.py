@@ -141,8 +141,7 @@ class _Grading:
             observed = self.processes.observe({}, every, record=number == 0)
             self._require_end(observed, every, self.plan.engine.name)
             runs.append(observed)
-        self.processes.seconds = max(sum(e.seconds for e in r.ended.values()) for r in runs)
-        self.processes.cpu_seconds = max(sum(e.cpu_seconds for e in r.ended.values()) for r in runs)
+        self.processes.set_usual_times(runs)
         results = {test: {run.ended[test].result for run in runs} for test in every}
         self.flaky = {test for test, seen in results.items() if len(seen) > 1}
         failed = [test for test, seen in results.items() if seen == {"failed"}]

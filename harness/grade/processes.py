@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,6 +41,14 @@ PATIENCE, CPU_PATIENCE = 30.0, 5.0
 """Seconds that the tests may take on a changed engine, on top of twenty times their usual time: of
 wall time, and of processor time. A test that trains until it succeeds may take much longer on a
 broken engine."""
+
+LONGER = 1000
+"""A single test may take this many times its usual time, instead of `CPU_PATIENCE` if that is more.
+
+A test that trains for 20 steps may try 10,000 on a broken engine: 500 times as many, on a slow
+machine too. The twenty times that all tests take are for what other tests did before, such as
+setting up a fixture that they share.
+"""
 
 MOST_LOST, MOST_LATE = 3, 6
 """Grading stops after the process has ended this often, or after this many runs out of time."""
@@ -81,6 +90,8 @@ class Processes:
         self.tests: list[str] = []
         self.seconds = self.cpu_seconds = 0.0
         """The wall time and the processor time of all tests on the engine without a break."""
+        self.usual: Mapping[int, float] = {}
+        """The longest time that each test took there."""
         self._main: _Process | None = None
         self._lost = self._late = 0
 
@@ -108,7 +119,8 @@ class Processes:
         if self.seconds:
             seconds = min(seconds, PATIENCE + 20 * self.seconds)
             cpu_seconds = min(cpu_seconds, CPU_PATIENCE + 20 * self.cpu_seconds)
-        run = Run(changed, list(tests), seconds, cpu_seconds, until, stop, record, trail)
+        each = [min(cpu_seconds, self._cpu_limit(test)) for test in tests]
+        run = Run(changed, list(tests), seconds, cpu_seconds, each, until, stop, record, trail)
         if not reload:
             if self._main is None:
                 self._main = self._start()
@@ -121,6 +133,21 @@ class Processes:
         """End all processes, and everything that they have started."""
         if self._main is not None:
             self._main.end()
+
+    def set_usual_times(self, runs: Sequence[Observed]) -> None:
+        """Derive the limits from what the tests took on the engine without a break."""
+        self.seconds = max(sum(e.seconds for e in run.ended.values()) for run in runs)
+        self.cpu_seconds = max(sum(e.cpu_seconds for e in run.ended.values()) for run in runs)
+        # Some kernels count the processor time of a short test as zero.
+        self.usual = {
+            test: max(max(run.ended[test].seconds, run.ended[test].cpu_seconds) for run in runs)
+            for test in runs[0].ended
+        }
+
+    def _cpu_limit(self, test: int) -> float:
+        """Return the processor time that one test may take."""
+        usual = self.usual.get(test)
+        return math.inf if usual is None else LONGER * usual + 20 * self.cpu_seconds
 
     def _start(self) -> _Process:
         process = _Process(self._task({}), self.limits)
