@@ -265,7 +265,7 @@ def _compiled(changes: Sequence[Edit], file: str, source: Source, patched: str) 
         )
         remedy = "narrow the scope or the pattern, or change the + side, so that every site parses"
         raise hunk.error(problem, remedy) from None
-    if _same_tree(tree, _original_tree(source.text)):
+    if _same_tree(tree, _original_tree(source.text), source.line_of(changes[0].start)):
         problem = message(
             "the patched {file} means the same as before: its syntax tree has not changed",
             file=file,
@@ -280,8 +280,12 @@ def _original_tree(text: str) -> ast.Module:
     return quiet_parse(text)
 
 
-def _same_tree(one: object, other: object) -> bool:
-    """Whether two syntax trees are equal apart from positions."""
+def _same_tree(one: object, other: object, line: int) -> bool:
+    """Whether two syntax trees are equal apart from positions.
+
+    Statements of `other` that contain the line are compared first: trees that differ usually do
+    there.
+    """
     pending = [(one, other)]
     while pending:
         left, right = pending.pop()
@@ -293,10 +297,17 @@ def _same_tree(one: object, other: object) -> bool:
             assert isinstance(right, list)
             if len(left) != len(right):
                 return False
-            pending += zip(left, right, strict=True)
+            pairs = zip(left, right, strict=True)
+            pending += sorted(pairs, key=lambda pair: _contains(pair[1], line))
         elif left != right:
             return False
     return True
+
+
+def _contains(node: object, line: int) -> bool:
+    if not isinstance(node, ast.stmt):
+        return False
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
 def _count(patch: Patch, sites: Sequence[Site]) -> None:
