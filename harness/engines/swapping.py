@@ -113,7 +113,8 @@ class Loaded:
 
 def differ(old: CodeType, new: CodeType) -> bool:
     """Whether two code objects do different things, apart from the functions nested in them."""
-    return old is not new and _own(old) != _own(new)
+    same = old == new and old.co_qualname == new.co_qualname  # also the lines: the usual case
+    return not same and _own(old) != _own(new)
 
 
 class _CannotSwap(Exception):

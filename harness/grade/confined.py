@@ -55,6 +55,7 @@ from harness.grade.running import (
     discard_output,
     exception_text,
     fix_hypothesis,
+    locate,
     stop_at_the_first_example,
     warm_hypothesis,
 )
@@ -146,6 +147,7 @@ def _collect(task: Task) -> tuple[_Suite, Collected]:
         session.config.hook.pytest_collection(session=session)
         session.config.pluginmanager.register(suite.outcomes)
         suite.items = list(session.items)
+        locate(suite.items)
         if any("lib" in getattr(item, "fixturenames", ()) for item in suite.items):
             engine.load()  # once, and not in every fork
     except BaseException as error:  # pytest's own errors, and what a module may raise at its import

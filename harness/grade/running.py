@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.abc import Loader, MetaPathFinder
@@ -38,6 +38,12 @@ def failing(
             yield index
             if stop:
                 return
+
+
+def locate(items: Iterable[pytest.Item]) -> None:
+    """Let pytest look up where the tests are now, and not in every fork for its reports."""
+    for item in items:
+        assert item.location
 
 
 class Outcomes:

@@ -28,7 +28,7 @@ from harness.engines.loader import find_in_memory
 from harness.engines.swapping import Functions, Pair
 from harness.grade.code import Code
 from harness.grade.mutants import Mutant
-from harness.grade.running import Outcomes, be_silent, failing, warm_hypothesis
+from harness.grade.running import Outcomes, be_silent, failing, locate, warm_hypothesis
 from harness.sandbox.fork import compute_in_fork
 from harness.sandbox.supervision import die_with_parent
 
@@ -186,6 +186,7 @@ def _serve(state: _State, connection: Connection) -> NoReturn:
         if isinstance(request, _Tests):
             state.tests = request
             import_all(request.modules)
+            locate(state.items)
             warm_hypothesis()
             gc.freeze()
         else:

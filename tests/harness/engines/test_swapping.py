@@ -4,7 +4,7 @@ import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 import msgspec
 import pytest
@@ -13,7 +13,7 @@ from harness.core.errors import BreaklabError
 from harness.core.run import Digest, Run
 from harness.engines.engine import find_engine
 from harness.engines.loader import compile_files
-from harness.engines.swapping import Loaded
+from harness.engines.swapping import Loaded, differ
 from harness.experiment.baseline import Baseline
 from harness.experiment.patching import clean_engine, prepare
 from harness.pages.front_matter import ProbedFront
@@ -229,3 +229,29 @@ def test_a_variant_is_swapped_too() -> None:
     probes = CATALOGUE.probes_for(CATALOGUE.page("skip-unbroadcast"))
     runs = run_isolated(Baseline(Cache(None)).job(engine, probes))
     assert all(run.swapped for run in runs if run.reached)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "different"),
+    [
+        ("def f(x):\n return x + 0.0", "def f(x):\n return x + 0.0", False),
+        ("def f(x):\n return x + 0.0", "\n\ndef f(x):\n return (\n x + 0.0)", False),
+        ("def f(x):\n return x + 0.0", "def f(x):\n return x - 0.0", True),
+        ("def f(x):\n return x + 0.0", "def f(x):\n return x + -0.0", True),
+        ("def f(x):\n return x + 1", "def f(x):\n return x + True", True),
+        ("def f(x):\n return x + 1", "def f(x):\n return x + 1.0", True),
+        ("def f(x):\n return x in (0.0, 1)", "def f(x):\n return x in (-0.0, 1)", True),
+        ("class A:\n def f(x): return x", "class B:\n def f(x): return x", True),
+    ],
+)
+def test_code_differs_in_what_it_does_and_not_in_its_lines(
+    old: str, new: str, different: bool
+) -> None:
+    pair = [_function(compile(text, "engine.py", "exec")) for text in (old, new)]
+    assert differ(*pair) == different
+
+
+def _function(code: CodeType) -> CodeType:
+    """Return the code of `f`."""
+    inner = next(constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return inner if inner.co_name == "f" else _function(inner)

@@ -171,6 +171,23 @@ def test_the_limit_of_processor_time_is_not_a_whole_second(
     assert [ended.result for ended in observed.ended.values()] == ["passed"], observed
 
 
+def test_where_a_test_is_has_been_looked_up_before_the_fork(tmp_path: Path) -> None:
+    suite = """
+import pytest
+
+@pytest.fixture
+def here(request):
+    assert "location" in vars(request.node)
+
+def test_here(here): ...
+"""
+    files = {"test_here.py": suite.encode()}
+    with closing(processes.Processes(tmp_path / "test_here.py", files, plan())) as started:
+        started.collect()
+        observed = started.observe({}, [0])
+    assert [ended.result for ended in observed.ended.values()] == ["passed"], observed
+
+
 def test_a_quick_test_may_take_less_processor_time_than_a_slow_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
