@@ -142,13 +142,23 @@ def margin(deviation: float, noise: float) -> float:
 
 def largest(*arrays: NumericArray) -> float:
     """Return the largest absolute value of the finite entries; 0 if there are none."""
-    sizes = (np.abs(wide[np.isfinite(wide)]) for wide in map(widened, arrays))
-    return max((float(size.max(initial=0.0)) for size in sizes), default=0.0)
+    return max(map(_largest_of, arrays), default=0.0)
+
+
+def _largest_of(array: NumericArray) -> float:
+    wide = widened(array)
+    size = float(np.abs(wide).max(initial=0.0))
+    if math.isfinite(size):
+        return size
+    return float(np.abs(wide[np.isfinite(wide)]).max(initial=0.0))
 
 
 def widened(array: NumericArray) -> NumericArray:
-    """Return the numbers as float64 or complex128, so that no sum or product wraps around."""
-    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    """Return the numbers as float64 or complex128, so that no sum or product wraps around.
+
+    An array that has this dtype is returned itself.
+    """
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64, copy=False)
 
 
 def repeats(run: Run, again: Run) -> bool:

@@ -27,7 +27,7 @@ from harness.pages.probe import Probe
 from harness.runs.cache import Cache
 from harness.runs.cached_runs import RUNS, keys_of, run_cached
 from harness.runs.isolated import EngineDoesNotLoad, run_isolated
-from harness.runs.oracles import run_on_library, why_missing
+from harness.runs.oracles import job_on_library, run_on_library, why_missing
 from harness.runs.protocol import Job
 from harness.sandbox.limits import Limits
 
@@ -145,6 +145,22 @@ class Baseline:
         self.unrepeatable(engine, probes)
         if self.select:
             self.coverage(engine, probes)
+
+    def jobs(self, engine: Engine, probes: Sequence[Probe]) -> list[Job]:
+        """Return the jobs whose runs `complete` looks up; they may run at the same time.
+
+        Unlike there, several probes may share a name.
+        """
+        clean = self._clean_job(engine, probes)
+        pairs = [(probes[index], loss) for index, loss in clean.items]
+        libraries = [name for name in self._libraries if not why_missing(name)]
+        jobs = [
+            clean,
+            *(job_on_library(name, pairs) for name in reversed(libraries)),  # PyTorch takes longest
+            self._repeat_job(engine, probes),
+            *([self._coverage_job(engine, probes)] if self.select else []),
+        ]
+        return [job for job in jobs if job.steps]
 
     def unrepeatable(self, engine: Engine, probes: Sequence[Probe]) -> dict[str, Message]:
         """Return the probes that give different numbers each time, each with that reason.
@@ -275,8 +291,7 @@ class Baseline:
 
     def coverage(self, clean: Engine, probes: Sequence[Probe]) -> list[frozenset[str] | None]:
         """Return the functions that the clean engine calls, for each probe and loss."""
-        job = self.job(clean.without_sites(), probes)
-        job = msgspec.structs.replace(job, measure=(), covered=True)
+        job = self._coverage_job(clean, probes)
         keys = keys_of(job)
         missing = [position for position, key in enumerate(keys) if key not in self._called]
         runs = run_cached(job.only(missing), self.cache) if missing else []
@@ -324,8 +339,7 @@ class Baseline:
         self, pairs: Sequence[tuple[Probe, Loss | None]]
     ) -> dict[Pair, dict[str, Run | Skipped]]:
         """Return each oracle's run of each probe and loss, or why there is none."""
-        names = sorted({item.library for item in self.diagnostics if item.library})
-        runs = {name: run_on_library(name, pairs, self.cache) for name in names}
+        runs = {name: run_on_library(name, pairs, self.cache) for name in self._libraries}
         unfit = Skipped(message("the library cannot run this kind of probe"))
         return {
             (probe.name, loss): {
@@ -333,6 +347,11 @@ class Baseline:
             }
             for probe, loss in pairs
         }
+
+    @property
+    def _libraries(self) -> list[str]:
+        """The names of the libraries that some diagnostic compares with."""
+        return sorted({item.library for item in self.diagnostics if item.library})
 
     # ----- Jobs -----
 
@@ -346,6 +365,11 @@ class Baseline:
         """Return the job for the answer key, which also measures slopes at kinks."""
         job = self.job(engine.without_sites(), probes)
         return msgspec.structs.replace(job, measure=(*job.measure, KINKS))
+
+    def _coverage_job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
+        """Return the job that only records which functions are called."""
+        job = self.job(engine.without_sites(), probes)
+        return msgspec.structs.replace(job, measure=(), covered=True)
 
     def _repeat_job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
         """Return the job to run the probes of pages and users a second time.

@@ -19,6 +19,7 @@ from harness.matrix.plan import Entry, Plan, size_of
 from harness.pages.front_matter import Break
 from harness.pages.probe import Probe
 from harness.runs.cache import Cache
+from harness.runs.parallel import fill_cache
 from harness.sandbox.hosts import close_hosts
 from harness.sandbox.pool import available_cores, map_in_parallel
 
@@ -76,7 +77,7 @@ def _evaluate_in_order(
     """
     fresh = [entry for entry in plan.entries if not isinstance(entry.work, Evaluation)]
     experiments = [entry.work for entry in fresh if isinstance(entry.work, Experiment)]
-    _complete(baseline, experiments)
+    _complete(baseline, experiments, processes)
     close_hosts()  # the libraries that those of this process have imported are not needed again
     common = plan.common
     if experiments and not common:
@@ -95,12 +96,16 @@ def _evaluate_in_order(
         _INHERITED.pop()
 
 
-def _complete(baseline: Baseline, experiments: Sequence[Experiment]) -> None:
+def _complete(baseline: Baseline, experiments: Sequence[Experiment], processes: int) -> None:
     """Compute the baseline on the probes of all experiments, so that each oracle starts once.
 
-    Probes of different pages may share a name; these are computed in separate turns.
+    Probes of different pages may share a name; their verdicts are computed in separate turns.
     """
     waiting = [(item.clean, probe) for item in experiments for probe in item.probes]
+    if waiting:
+        probes = {probe.identity: probe for _, probe in waiting}
+        jobs = baseline.jobs(waiting[0][0], list(probes.values()))
+        fill_cache(jobs, baseline.cache, processes)
     while waiting:
         turn: dict[str, Probe] = {}
         for _, probe in waiting:

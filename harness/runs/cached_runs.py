@@ -26,7 +26,7 @@ def keys_of(job: Job) -> list[bytes]:
     """Return the key of each of the job's steps, in order."""
     engine = key_of(RUNS, (job.dialect, sorted(job.sources.items()), job.sites, job.limits))
     # Functions are recorded with the file that they are in.
-    observed = job.measure, job.complete, job.trailed, job.covered and job.root
+    observed = key_of(RUNS, (job.measure, job.complete, job.trailed, job.covered and job.root))
     return [
         key_of(RUNS, (engine, job.probes[index].identity, loss, SEED, None if traced else observed))
         for index, loss, traced in job.steps

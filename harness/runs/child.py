@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import random
+import sys
 import threading
 import traceback
 import warnings
@@ -31,6 +32,7 @@ from harness.engines.survey import Survey
 from harness.engines.swapping import Loaded
 from harness.pages.probe import Probe
 from harness.runs.coverage import Coverage
+from harness.runs.first_use import prepare_library
 from harness.runs.program import execute
 from harness.runs.protocol import (
     SEED,
@@ -91,6 +93,9 @@ def _prepare_job(job: Job) -> None:
     with contextlib.suppress(*_COMPILING):
         compile_files(Path(job.root), job.sources, job.sites, job.hooks)
     module = job.dialect.module
+    if not job.sources and module in sys.modules:
+        with contextlib.suppress(BaseException):  # the child reports it
+            prepare_library(module, job.probes)
     if job.base and module not in OUR_ENGINE:
         _seed_everything()
         with contextlib.suppress(BaseException):  # the child reports it
@@ -277,7 +282,9 @@ def _seed_everything() -> None:
 
 def _import_engine(job: Job) -> ModuleType:
     if not job.sources:
-        return importlib.import_module(job.dialect.module)
+        library = importlib.import_module(job.dialect.module)
+        prepare_library(job.dialect.module, job.probes)
+        return library
     return load(job.dialect.module, Path(job.root), job.sources, job.sites, job.hooks)
 
 

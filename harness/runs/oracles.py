@@ -75,22 +75,31 @@ def run_on_library(
     name: str, pairs: Sequence[ProbeAndLoss], store: Cache
 ) -> dict[tuple[str, Loss | None], Run | Skipped]:
     """Return the library's run of each pair, by probe name and loss, or why there is none."""
-    library = LIBRARIES[name]
-    fit = [(probe, loss) for probe, loss in pairs if probe.kind in library.kinds]
+    fit = _fitting(name, pairs)
     if not fit:
         return {}
     if reason := why_missing(name):
         return {(probe.name, loss): Skipped(reason) for probe, loss in fit}
-    probes = tuple({probe.name: probe for probe, _ in fit}.values())
-    place = {probe.name: index for index, probe in enumerate(probes)}
-    items = tuple((place[probe.name], loss) for probe, loss in fit)
     runs: Sequence[Run | Skipped]
     try:
-        job = Job(library.dialect, "", {}, (), probes, items, limits=IMPORT_LIMIT)
-        runs = run_cached(job, store)
+        runs = run_cached(job_on_library(name, pairs), store)
     except EngineDoesNotLoad as error:
         reason = message(
             "{library} cannot be imported: {failure}", library=name, failure=error.failure.sentence
         )
         runs = [Skipped(reason, repeatable=False)] * len(fit)
     return {(probe.name, loss): run for (probe, loss), run in zip(fit, runs, strict=True)}
+
+
+def job_on_library(name: str, pairs: Sequence[ProbeAndLoss]) -> Job:
+    """Return the job to run those pairs on the library that it can run."""
+    fit = _fitting(name, pairs)
+    probes = {probe.identity: probe for probe, _ in fit}
+    place = {identity: index for index, identity in enumerate(probes)}
+    items = tuple((place[probe.identity], loss) for probe, loss in fit)
+    dialect = LIBRARIES[name].dialect
+    return Job(dialect, "", {}, (), tuple(probes.values()), items, limits=IMPORT_LIMIT)
+
+
+def _fitting(name: str, pairs: Sequence[ProbeAndLoss]) -> list[ProbeAndLoss]:
+    return [(probe, loss) for probe, loss in pairs if probe.kind in LIBRARIES[name].kinds]

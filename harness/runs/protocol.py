@@ -70,6 +70,20 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
         selection = tuple(at if known is None else known[at] for at in positions)
         return msgspec.structs.replace(self, selection=selection)
 
+    def trimmed(self) -> Job:
+        """Return the job without the probes that no step runs; its steps are in the same order."""
+        steps = self.steps
+        place = {at: new for new, at in enumerate(sorted({index for index, _, _ in steps}))}
+        order = sorted(range(len(steps)), key=lambda at: steps[at][2])  # items before traces
+        moved = [(place[index], loss, traced) for index, loss, traced in steps]
+        return msgspec.structs.replace(
+            self,
+            probes=tuple(self.probes[at] for at in place),
+            items=tuple((index, loss) for index, loss, traced in moved if not traced),
+            traces=tuple((index, loss) for index, loss, traced in moved if traced),
+            selection=tuple(sorted(range(len(steps)), key=order.__getitem__)),
+        )
+
     def may_share(self, one: int, other: int) -> bool:
         """Whether the probes with these indices may run in one process, one after the other.
 
@@ -192,7 +206,7 @@ def _type_of(leaf: Leaf) -> tuple[str, tuple[int, ...]]:
 
 def encode_task(task: Task) -> bytes:
     """Return a task as it is sent to a host or to a fresh interpreter."""
-    return msgspec.msgpack.encode(task)
+    return msgspec.msgpack.encode(task.trimmed() if isinstance(task, Job) else task)
 
 
 def decode_task(data: bytes) -> Task:

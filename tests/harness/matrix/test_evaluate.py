@@ -8,14 +8,20 @@ import pytest
 from harness.core.errors import EnvironmentProblem, NotAccepted, PageError, UsageError
 from harness.core.verdict import Silent
 from harness.diagnostics import Diagnostic
+from harness.diagnostics.autograd import AUTOGRAD
 from harness.diagnostics.crash import CRASH
 from harness.diagnostics.gradcheck import GRADCHECK
 from harness.diagnostics.shape import SHAPE
+from harness.experiment.baseline import Baseline
 from harness.experiment.patching import Experiment
+from harness.matrix import evaluate
 from harness.matrix.committed import read_committed
 from harness.matrix.records import Matrix
 from harness.matrix.verdict import accept
 from harness.pages.catalogue import Catalogue
+from harness.pages.probe import read_probes
+from harness.runs import cached_runs
+from harness.runs.cache import Cache
 from tests.harness.matrix.tiny import ENGINE, SQUARE, SQUARE_ONE, page, plan, run, write_pages
 
 
@@ -67,6 +73,21 @@ def test_every_break_is_tried_on_every_probe_by_every_diagnostic(catalogue: Cata
     assert (matrix.differences, matrix.clean) == (None, [])
     assert matrix.breaks[-1].witness
     assert matrix.breaks[-1].witness.probe == "square-one"
+
+
+def test_the_baseline_needs_no_run_beyond_those_that_run_at_the_same_time(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (entry,) = plan(catalogue, ids=["half"]).breaks
+    assert isinstance(entry.work, Experiment)
+    text = SQUARE.replace("square(a", "again(a")
+    texts = {"one.py": text, "other.py": text.replace("2.0", "5.0")}  # two probes of one name
+    own = [read_probes(text, path) for path, text in texts.items()]
+    works = [replace(entry.work, probes=(*entry.work.probes, *probes)) for probes in own]
+    baseline = Baseline(Cache(None), (CRASH, AUTOGRAD), select=True)
+    monkeypatch.setattr(cached_runs, "run_isolated", None)
+    evaluate._complete(baseline, works, 1)
+    assert baseline.unrepeatable(works[1].clean, works[1].probes) == {}
 
 
 def test_ids_and_a_family_restrict_the_breaks_and_never_the_controls(catalogue: Catalogue) -> None:

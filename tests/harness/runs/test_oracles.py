@@ -29,6 +29,15 @@ def train(lib, w=[1.0, 2.0]):
         yield {"w": w}
 """
 
+THREADS_AND_IMPORTS = """\
+def prepared(lib, w=[1.0]):
+    'How many threads, and how many modules that the first optimizer imports.'
+    import sys
+    before = len(sys.modules)
+    lib.optim.SGD([w], lr=0.25)
+    yield {"threads": lib.get_num_threads(), "imported": len(sys.modules) - before}
+"""
+
 
 def probe_of(text: str = TEXT) -> Probe:
     return read_probes(text, "p.py")[0]
@@ -53,6 +62,18 @@ def test_torch_trains_the_same_text() -> None:
     answer = run_on_library("torch", [(probe_of(STEPS), None)], Cache(None))["train", None]
     assert isinstance(answer, Run)
     assert [list(observed["w"].numpy()) for observed in answer.log] == [[0.5, 1.0], [0.25, 0.5]]
+
+
+def test_torch_is_prepared_before_the_forks_and_uses_one_thread() -> None:
+    pairs: list[tuple[Probe, Loss | None]] = [(probe_of(THREADS_AND_IMPORTS), None)]
+    pairs.append((probe_of(STEPS), None))  # a single run would not be computed in a fork
+    answer = run_on_library("torch", pairs, Cache(None))["prepared", None]
+    assert isinstance(answer, Run)
+    (snapshot,) = answer.log
+    assert {name: int(array.numpy()) for name, array in snapshot.items()} == {
+        "threads": 1,
+        "imported": 0,
+    }
 
 
 def test_torch_is_not_imported_into_this_process_for_it() -> None:
