@@ -259,8 +259,7 @@ def test_nothing_is_written_beside_the_engine(tmp_path: Path) -> None:
     shutil.copytree(source, tmp_path / "minigrad", ignore=shutil.ignore_patterns("__pycache__"))
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     done = harness_process(
-        "break",
-        "skip-unbroadcast",
+        *("break", "skip-unbroadcast", "--probe", "add-new-axis"),
         cwd=tmp_path,
         PYTHONDONTWRITEBYTECODE="",
         PYTHONPATH=str(tmp_path),

@@ -13,7 +13,7 @@ import pytest
 
 from harness.cli.app import COMMANDS as ALL
 from tests.harness.cli.terminal import dialogue
-from tests.harness.command import Completed, harness, harness_process
+from tests.harness.command import Completed, harness, harness_process, light_program
 from tests.harness.matrix.tiny import ENGINE as TINY
 from tests.harness.sound_exercise import SOUND_EXERCISE
 from tests.harness.sound_myth import SOUND_MYTH
@@ -52,14 +52,21 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_does_the_same_in_a_process_of_its_own(command: str, folder: Path) -> None:
+def test_a_command_does_the_same_in_a_process_of_its_own(
+    command: str, folder: Path, request: pytest.FixtureRequest
+) -> None:
     pages = (
         []
         if command in ("doctor", "explain", "new", "watch")
         else ["--breaks", str(folder / "pages")]
     )
     arguments = (command, *COMMANDS[command], *pages)
-    actual = harness_process(*arguments, cwd=folder)
+    program: tuple[str, ...] = ("-m", "harness")
+    if command == "doctor":  # it runs every shared probe
+        for fixture in ("few_pages", "without_oracles"):
+            request.getfixturevalue(fixture)
+        program = light_program(request.getfixturevalue("folder_of_few_pages"))
+    actual = harness_process(*arguments, cwd=folder, program=program)
     for path in folder.rglob("mine.md"):
         path.unlink()  # `new` writes it, and overwrites nothing
     assert timeless(actual) == timeless(harness(*arguments, cwd=folder))
@@ -119,7 +126,7 @@ def test_text_that_the_terminal_cannot_encode_is_escaped() -> None:
     assert "Hip\\xf3tesis" in done.stdout
 
 
-@pytest.mark.parametrize("number", [5, 6, 8])
+@pytest.mark.parametrize("number", [6, *(pytest.param(n, marks=pytest.mark.slow) for n in (5, 8))])
 def test_too_few_files_are_one_message_with_status_3(number: int) -> None:
     few = (number, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     arguments = ["break", "skip-unbroadcast", "--probe", "add-new-axis", "--no-cache"]
@@ -137,7 +144,7 @@ def test_too_few_files_are_one_message_with_status_3(number: int) -> None:
 
 def test_on_a_terminal_the_hypothesis_comes_first_and_the_runs_wait_for_nobody() -> None:
     command = ["break", "skip-unbroadcast", "--probe", "add-new-axis", "--no-cache"]
-    shown = dialogue(command, ["s\n"]).text
+    shown = dialogue(command, ["s\n"], program=light_program()).text
     title, hypothesis, change, place = (
         shown.index(words)
         for words in ("Skip the unbroadcast", "Hypothesis", "+$g", "minigrad/elementwise.py:24")
