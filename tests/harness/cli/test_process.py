@@ -83,7 +83,14 @@ def test_no_command_is_left_out() -> None:
     assert COMMANDS.keys() == ALL.keys()
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "closed",
+    [
+        ">&-",
+        "<&- >&- 2>&-",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("<&-", "2>&-")),
+    ],
+)
 def test_a_closed_stream_changes_nothing_else(closed: str) -> None:
     command = f"{shlex.quote(sys.executable)} -m harness show skip-unbroadcast {closed}"
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False)
@@ -92,7 +99,10 @@ def test_a_closed_stream_changes_nothing_else(closed: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("arguments", ["list", "show skip-unbroadcast", "list --json"])
+@pytest.mark.parametrize(
+    "arguments",
+    ["list --json", "show skip-unbroadcast", pytest.param("list", marks=pytest.mark.slow)],
+)
 def test_a_full_disk_is_one_message_with_status_3(arguments: str) -> None:
     command = f"{shlex.quote(sys.executable)} -m harness {arguments} > /dev/full"
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False, text=True)
@@ -110,7 +120,14 @@ def test_an_error_that_cannot_be_shown_has_its_status(redirection: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, b"", b"")
 
 
-@pytest.mark.parametrize("arguments", ["list", "list --json", "show skip-unbroadcast", "--help"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "list --json",
+        "--help",
+        *(pytest.param(command, marks=pytest.mark.slow) for command in ("list", "show sub-sign")),
+    ],
+)
 def test_a_pipe_that_nobody_reads_ends_the_command_silently(arguments: str) -> None:
     read, write = os.pipe()
     os.close(read)

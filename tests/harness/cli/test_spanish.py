@@ -94,6 +94,7 @@ def test_an_exercise_is_in_spanish(tmp_path: Path) -> None:
     assert "mul-swapped-operands sobrevive: sin infección: " in judged.stdout
 
 
+@pytest.mark.usefixtures("without_oracles")
 def test_why_and_beware_of_a_break_are_in_spanish() -> None:
     shown = squeezed(harness("break", "skip-unbroadcast", **SPAIN).stdout)
     front = Session(lang="es").translated(CATALOGUE.page("skip-unbroadcast")).front
