@@ -14,7 +14,7 @@ import breaks
 from harness.matrix import plan
 from harness.pages.catalogue import open_catalogue
 from tests.harness.bundled import CATALOGUE, bundled_pages
-from tests.harness.command import harness, harness_process
+from tests.harness.command import harness, harness_process, light_program
 from tests.harness.sound_exercise import SOUND_EXERCISE
 from tests.harness.sound_myth import SOUND_MYTH
 from tests.harness.sound_page import SOUND, VARIANT, spoilt, write_page
@@ -186,6 +186,7 @@ def test_check_passes_for_a_bundled_page_of_every_kind() -> None:
     assert all(f"passed {page} " in done.stdout for page in pages)
 
 
+@pytest.mark.usefixtures("without_oracles")
 def test_a_page_that_is_wrong_about_an_outcome_ends_with_1(my_breaks: Path) -> None:
     folder = spoil(
         my_breaks,
@@ -199,6 +200,7 @@ def test_a_page_that_is_wrong_about_an_outcome_ends_with_1(my_breaks: Path) -> N
     assert harness("check", "mine", "--breaks", folder).returncode == 1
 
 
+@pytest.mark.usefixtures("without_oracles")
 def test_a_page_that_is_wrong_about_a_diagnostic_ends_with_1(my_breaks: Path) -> None:
     folder = spoil(my_breaks, 'missed_by = ["loss-falls"]', 'missed_by = ["shape"]')
     done = harness("break", "mine", "--breaks", folder)
@@ -306,7 +308,8 @@ def test_pages_of_an_installed_package_are_found_through_its_entry_point(tmp_pat
     write_page(package, SOUND.replace("log-slope-one", "theirs"), "theirs.md")
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[breaklab.breaks]\ntheirs = theirs.pages\n")
-    done = harness_process("check", "theirs", PYTHONPATH=str(tmp_path), cwd=PAGES.parent)
+    path = os.pathsep.join([str(tmp_path), str(PAGES.parent)])
+    done = harness_process("check", "theirs", program=light_program(), PYTHONPATH=path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "passed theirs  on minigrad" in done.stdout
     assert "it was imported" not in done.stdout

@@ -42,10 +42,11 @@ def test_doctor_judges_it_against_the_reference_engine(
     }
 
 
-def test_a_break_is_judged_on_it(learner: Path) -> None:
+def test_a_break_is_judged_on_it(learner: Path, folder_of_few_pages: Path) -> None:
     probe = "--probe", "add-new-axis"
+    light = light_program(folder_of_few_pages)
     engine = "--engine", "./minigrad/engine.py:Value"
-    done = run(learner, "break", "skip-unbroadcast", *probe, *engine, program=light_program())
+    done = run(learner, "break", "skip-unbroadcast", *probe, *engine, program=light)
     assert (done.returncode, done.stderr) == (0, "")
     assert "2 of 2 runs end as the page says" in " ".join(done.stdout.split())
 

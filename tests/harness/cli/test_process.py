@@ -51,22 +51,21 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_does_the_same_in_a_process_of_its_own(
-    command: str, folder: Path, request: pytest.FixtureRequest
-) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [  # `doctor` runs every shared probe, and `test_own_files` has it in a process with few pages
+        pytest.param(command, marks=[pytest.mark.slow] * (command == "doctor"))
+        for command in COMMANDS
+    ],
+)
+def test_a_command_does_the_same_in_a_process_of_its_own(command: str, folder: Path) -> None:
     pages = (
         []
         if command in ("doctor", "explain", "new", "watch")
         else ["--breaks", str(folder / "pages")]
     )
     arguments = (command, *COMMANDS[command], *pages)
-    program: tuple[str, ...] = ("-m", "harness")
-    if command == "doctor":  # it runs every shared probe
-        for fixture in ("few_pages", "without_oracles"):
-            request.getfixturevalue(fixture)
-        program = light_program(request.getfixturevalue("folder_of_few_pages"))
-    actual = harness_process(*arguments, cwd=folder, program=program)
+    actual = harness_process(*arguments, cwd=folder)
     for path in folder.rglob("mine.md"):
         path.unlink()  # `new` writes it, and overwrites nothing
     assert timeless(actual) == timeless(harness(*arguments, cwd=folder))
