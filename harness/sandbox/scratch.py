@@ -40,7 +40,9 @@ def empty_folder(folder: Path) -> None:
             folder.mkdir(0o700)
         folder.chmod(0o700)
         for current in pending:
-            for entry in list(os.scandir(current)):
+            with os.scandir(current) as listed:
+                entries = list(listed)
+            for entry in entries:
                 path = Path(entry.path)
                 if entry.is_dir(follow_symlinks=False):
                     path.chmod(0o700)

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from unittest import mock
 
@@ -36,18 +37,38 @@ def harness(*arguments: str, cwd: Path | None = None, **environment: str) -> Com
     return subprocess.CompletedProcess(arguments, status, _text(out), _text(err))
 
 
-def harness_process(*arguments: str, cwd: Path | None = None, **environment: str) -> Completed:
-    """Run `harness ARGUMENTS` in a process of its own, with its output piped, at 80 columns."""
+def harness_process(
+    *arguments: str,
+    cwd: Path | None = None,
+    program: Sequence[str] = ("-m", "harness"),
+    **environment: str,
+) -> Completed:
+    """Run `harness ARGUMENTS` in a process of its own, with its output piped, at 80 columns.
+
+    `program` is how Python runs the command.
+    """
     with mock.patch.dict(os.environ):
         _set_environment(environment)
         return subprocess.run(
-            [sys.executable, "-m", "harness", *arguments],
+            [sys.executable, *program, *arguments],
             capture_output=True,
             text=True,
             encoding="utf-8",
             cwd=cwd,
             check=False,
         )
+
+
+def light_program(pages: Path | None = None) -> tuple[str, ...]:
+    """How Python runs a command without oracles, and with these pages as the bundled ones.
+
+    What the fixtures `without_oracles` and `few_pages` are in this process, this is in another one.
+    """
+    lines = ["from harness.runs import oracles", "oracles.find_spec = lambda _: None"]
+    if pages:
+        lines += ["from pathlib import Path", "from harness.pages import catalogue"]
+        lines += [f"catalogue.BUNDLED = Path({str(pages)!r})"]
+    return "-P", "-c", "\n".join([*lines, "from harness.cli import main", "main()"])
 
 
 def _set_environment(environment: dict[str, str]) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.matrix import evaluate
 from harness.pages import catalogue
 from harness.runs import oracles
 from tests.harness.few_pages import write_few_pages
@@ -17,6 +18,16 @@ def without_oracles(monkeypatch: pytest.MonkeyPatch) -> None:
     probes of their own, and are not about oracles.
     """
     monkeypatch.setattr(oracles, "find_spec", lambda _: None)
+
+
+@pytest.fixture
+def one_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evaluate a matrix in this process, and keep its host for the next command.
+
+    To start more processes, and a host for each of them, takes longer than a small matrix.
+    """
+    monkeypatch.setattr(evaluate, "available_cores", lambda: 1)
+    monkeypatch.setattr(evaluate, "close_hosts", lambda: None)
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -26,12 +27,22 @@ from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.runs import oracles
 from harness.runs.cache import open_cache
 from harness.training import experiment as training
+from tests.harness.bundled import CATALOGUE
 from tests.harness.command import harness
 from tests.harness.reports import report_of, report_with, run_of
 from tests.harness.sound_page import SOUND, VARIANT, spoilt, write_page
 
+pytestmark = pytest.mark.usefixtures("without_oracles")
+
 GUIDE = Path(breaks.__file__).parent / "README.md"
 BENCH = Baseline(open_cache())
+
+
+@pytest.fixture
+def with_oracles(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the few tests of this module in which an oracle decides."""
+    request.getfixturevalue("without_oracles")  # before this fixture, which undoes it
+    monkeypatch.setattr(oracles, "find_spec", find_spec)
 
 
 def context_of(catalogue: Catalogue) -> OpenContext:
@@ -198,6 +209,7 @@ def test_a_claim_for_a_variant_alone_is_held_too(tmp_path: Path) -> None:
     assert "says missed by gradcheck on accumulate-in-place" in finding.problem
 
 
+@pytest.mark.usefixtures("with_oracles")
 def test_a_claim_about_a_diagnostic_that_declined_or_never_looked_is_a_finding(
     tmp_path: Path,
 ) -> None:
@@ -213,7 +225,6 @@ def test_a_claim_about_a_diagnostic_that_declined_or_never_looked_is_a_finding(
 # ----- Probes and patches that cannot be used -----
 
 
-@pytest.mark.usefixtures("without_oracles")
 def test_a_probe_that_draws_without_a_seed_is_the_only_finding(tmp_path: Path) -> None:
     """The patch changes nothing observable, so every difference comes from the probe."""
     text = spoilt("-$g / a\n+$g\n", "-$g / a\n+$g * (1 / a)\n")
@@ -233,14 +244,12 @@ def test_a_probe_that_draws_without_a_seed_is_the_only_finding(tmp_path: Path) -
     assert not any("different" in problem for problem in told(checked(tmp_path, seeded)))
 
 
-@pytest.mark.usefixtures("without_oracles")
 def test_a_probe_that_fails_without_the_break_is_one_finding(tmp_path: Path) -> None:
     check = checked(tmp_path, spoilt("return a.log()", "return a.lgo()"))
     assert len(check.findings) == 1
     assert "the probe `log-of-powers` fails on the unbroken engine" in told(check)[0]
 
 
-@pytest.mark.usefixtures("without_oracles")
 @pytest.mark.parametrize(
     ("added", "name", "near"),
     [
@@ -259,7 +268,6 @@ def test_a_misspelt_name_in_the_patch_is_the_only_finding(
     assert near in finding.remedy
 
 
-@pytest.mark.usefixtures("without_oracles")
 @pytest.mark.parametrize(
     "added",
     ["raise ZeroDivisionError", "import itertools\n+return itertools.zip_longest($g, $g, $g)[0]"],
@@ -291,7 +299,6 @@ def test_a_shared_probe_of_another_folder_does_not_concern_a_page(tmp_path: Path
         catalogue.probes_for(catalogue.page(page))
 
 
-@pytest.mark.usefixtures("without_oracles")
 def test_equal_patches_under_two_ids_are_found_however_they_are_written(tmp_path: Path) -> None:
     literal = SOUND.replace(
         "-$g / a\n+$g\n", " def vjp($g):\n-    return ($g / a,)\n+    return ($g,)\n"
@@ -335,6 +342,7 @@ NOWHERE = NOWHERE.replace('"silent-corruption"', '"disguised-correct"').replace(
 PARDON = '[pardon]\nreason = "{}"\nsentence = "One times a is a."\n\n[expect]'
 
 
+@pytest.mark.usefixtures("with_oracles")
 def test_a_survivor_is_found_and_a_pardon_lets_it_live(tmp_path: Path) -> None:
     problems = [finding.problem for finding in checked(tmp_path, NOWHERE).findings]
     assert any(
@@ -361,13 +369,13 @@ def test_without_a_library_what_it_would_decide_is_only_a_warning(
     assert any(finding.remedy == "install autograd, torch to decide" for finding in warnings)
 
 
-@pytest.mark.usefixtures("without_oracles")
 def test_a_claim_that_could_be_held_nowhere_is_found(tmp_path: Path) -> None:
     text = spoilt('"crash", "shape"', '"crash", "shape", "checkpoint"')
     problems = "\n".join(told(checked(tmp_path, text)))
     assert "says missed by checkpoint, which ran on no probe" in problems
 
 
+@pytest.mark.usefixtures("few_pages")
 def test_a_false_alarm_on_a_variant_is_found(tmp_path: Path) -> None:
     problems = "\n".join(told(checked(tmp_path, VARIANT)))
     assert "`gradcheck` raises a false alarm on `log-of-powers`" in problems
@@ -413,11 +421,11 @@ None.
 """
 
 
-@pytest.mark.usefixtures("without_oracles")
+@pytest.mark.usefixtures("few_pages")
 def test_a_variant_must_be_correct_on_the_shared_probes_that_it_does_not_name(
     tmp_path: Path,
 ) -> None:
-    bundled = open_catalogue().page("unbroadcast-lead-only")
+    bundled = CATALOGUE.page("unbroadcast-lead-only")
     patch = bundled.diffs("minigrad")[0].text.split("@@ unbroadcast @@")[1].strip("\n")
     check = checked(tmp_path, HIDDEN.format(patch=patch), "stretched-axes-forgotten")
     (finding,) = [item for item in check.findings if "differs on the shared" in item.problem]
@@ -557,7 +565,6 @@ def test_json_holds_the_findings_and_the_reports(tmp_path: Path) -> None:
     assert [report["break"] for report in found["reports"]] == ["log-slope-one"]
 
 
-@pytest.mark.usefixtures("without_oracles")
 def test_only_the_pages_of_a_folder_are_checked_with_the_catalogue_beside_them(
     tmp_path: Path,
 ) -> None:
@@ -598,6 +605,7 @@ def guide_blocks() -> Iterator[str]:
         yield re.sub(r"^    ", "", block, flags=re.M).strip("\n") + "\n"
 
 
+@pytest.mark.usefixtures("with_oracles")
 def test_the_page_in_the_guide_holds(tmp_path: Path) -> None:
     (page,) = [block for block in guide_blocks() if block.startswith('+++\nid     = "log-')]
     assert told(checked(tmp_path, page)) == []

@@ -22,7 +22,7 @@ from harness.pages.page import Page, read_page
 from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
 from tests.harness.cli.terminal import dialogue
-from tests.harness.command import harness
+from tests.harness.command import harness, light_program
 
 pytestmark = pytest.mark.usefixtures("without_oracles")
 
@@ -90,6 +90,7 @@ def test_losses_that_come_to_different_ends_get_an_outcome_each(tmp_path: Path) 
     assert "disguised-correct, silent-corruption (value)" in row
 
 
+@pytest.mark.usefixtures("few_pages")
 def test_without_probes_a_few_that_end_differently_are_proposed(tmp_path: Path) -> None:
     _, page = new(tmp_path, "--family", "broadcasting", *PATCH)
     assert page is not None
@@ -106,6 +107,7 @@ def test_without_probes_a_few_that_end_differently_are_proposed(tmp_path: Path) 
     assert "caught_by = []  # observed: " in page.toml
 
 
+@pytest.mark.usefixtures("few_pages")
 def test_a_change_that_no_probe_reaches_is_said(tmp_path: Path) -> None:
     before, after = "type(self).__name__", '"Tensor"'
     patch = ("--scope", "ArrayInterface.__repr__", "--before", before, "--after", after)
@@ -114,6 +116,7 @@ def test_a_change_that_no_probe_reaches_is_said(tmp_path: Path) -> None:
     assert "# observed: no probe runs the changed code" in page.toml
 
 
+@pytest.mark.usefixtures("few_pages")
 def test_a_new_page_has_a_question_and_an_invariant_that_run(tmp_path: Path) -> None:
     _, page = new(tmp_path, "--family", "broadcasting", *PATCH, "--probe", "add-new-axis")
     assert page
@@ -125,6 +128,7 @@ def test_a_new_page_has_a_question_and_an_invariant_that_run(tmp_path: Path) -> 
     assert any("the invariant never runs the changed code" in problem for problem in problems)
 
 
+@pytest.mark.usefixtures("few_pages")
 def test_a_wrong_shape_of_the_only_leaf_is_asked_for(tmp_path: Path) -> None:
     patch = ["--scope", "sum.vjp", "--before", "$np.broadcast_to($g, $s)", "--after", "$g"]
     _, page = new(tmp_path, "--family", "broadcasting", *patch)
@@ -135,6 +139,7 @@ def test_a_wrong_shape_of_the_only_leaf_is_asked_for(tmp_path: Path) -> None:
     assert not any("the answer" in problem for problem in problems)
 
 
+@pytest.mark.usefixtures("few_pages")
 def test_a_page_that_is_observed_again_keeps_its_questions(tmp_path: Path) -> None:
     new(tmp_path, "--family", "broadcasting", *PATCH, "--probe", "add-new-axis")
     _, page = new(tmp_path, "--again")
@@ -182,6 +187,7 @@ def test_a_block_of_several_lines_is_marked_line_by_line(tmp_path: Path) -> None
     assert "@@ @@\n-a = b\n-c = d\n+a = d\n```" in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("few_pages")
 def test_a_patch_of_several_hunks_has_a_scope_for_all_or_one_for_each(tmp_path: Path) -> None:
     hunks = ("--before", "unbroadcast($g, $s)", "--after", "$g")
     hunks += ("--before", "$a + $b", "--after", "$a + 2 * $b")
@@ -195,6 +201,7 @@ def test_a_patch_of_several_hunks_has_a_scope_for_all_or_one_for_each(tmp_path: 
         assert second == f"@@ {scopes[-1]} @@\n-$a + $b\n+$a + 2 * $b\n"
 
 
+@pytest.mark.usefixtures("few_pages")
 def test_a_page_is_observed_again_and_its_prose_is_kept(tmp_path: Path) -> None:
     _, page = new(tmp_path, "--family", "broadcasting", *PATCH, "--probe", "add-new-axis")
     assert page is not None
@@ -241,6 +248,7 @@ def test_a_page_whose_patch_matches_nothing_is_left_as_it_is(tmp_path: Path) -> 
     assert path.read_text(encoding="utf-8") == text
 
 
+@pytest.mark.usefixtures("few_pages")
 def test_the_next_steps_are_commands_that_run(tmp_path: Path) -> None:
     done, _ = new(tmp_path / "made", "--family", "broadcasting", *PATCH)
     commands = [row.strip().split("   ")[0].split() for row in done.stdout.splitlines()]
@@ -332,7 +340,9 @@ def test_options_that_were_not_given_take_their_defaults() -> None:
         read_draft("mine", given)
 
 
-def test_on_a_terminal_missing_arguments_are_prompted_for(tmp_path: Path) -> None:
+def test_on_a_terminal_missing_arguments_are_prompted_for(
+    tmp_path: Path, folder_of_few_pages: Path
+) -> None:
     answers = [
         "",
         "broadcasting",
@@ -343,7 +353,9 @@ def test_on_a_terminal_missing_arguments_are_prompted_for(tmp_path: Path) -> Non
         "add-new-axis, add-scalar",
     ]
     keys = [f"{answer}\n" for answer in answers]
-    shown = dialogue(["new", "mine", "--breaks", str(tmp_path)], keys, prompts=(": ",)).shown
+    light = light_program(folder_of_few_pages)
+    command = ["new", "mine", "--breaks", str(tmp_path)]
+    shown = dialogue(command, keys, prompts=(": ",), program=light).shown
     page = read_page(tmp_path / "broadcasting" / "mine.md")
     assert "Kind (break, variant, myth, exercise) [break]:" in shown
     assert (page.front.kind, page.front.level) == ("break", 2)

@@ -12,7 +12,7 @@ from harness.experiment.conformance import Fit
 from tests.harness.command import harness
 from tests.harness.engines.texts import SOUND, changed, written
 
-pytestmark = pytest.mark.usefixtures("without_oracles")
+pytestmark = pytest.mark.usefixtures("without_oracles", "one_host")
 
 ENGINES = Path(__file__).parents[2] / "engines"
 CLOSURES = (ENGINES / "closures.py").read_text(encoding="utf-8")
@@ -27,12 +27,6 @@ def learner(tmp_path_factory: pytest.TempPathFactory) -> Path:
     written(folder, '[engine]\ntarget = "lib/tensor.py:Tensor"\n', "harness.toml")
     (folder / "work" / "today").mkdir(parents=True)
     return folder
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A store of runs for these tests alone."""
-    return str(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -50,15 +44,11 @@ def contents(folder: Path) -> dict[str, bytes | None]:
     }
 
 
-def breaks(*arguments: str, cwd: Path, cache: str) -> Done:
-    return harness(*arguments, cwd=cwd, XDG_CACHE_HOME=cache)
-
-
 @pytest.mark.parametrize("named", ["from two folders below the settings", "--engine"])
-def test_a_break_on_another_engine_is_not_a_failure(learner: Path, cache: str, named: str) -> None:
+def test_a_break_on_another_engine_is_not_a_failure(learner: Path, named: str) -> None:
     engine = [] if named != "--engine" else ["--engine", "lib/tensor.py:Tensor"]
     cwd = learner if engine else learner / "work" / "today"
-    done = breaks("break", "skip-unbroadcast", "--json", *engine, cwd=cwd, cache=cache)
+    done = harness("break", "skip-unbroadcast", "--json", *engine, cwd=cwd)
     report = json.loads(done.stdout)
     assert (done.returncode, done.stderr) == (0, "")
     assert report["engine"] == {
@@ -69,12 +59,11 @@ def test_a_break_on_another_engine_is_not_a_failure(learner: Path, cache: str, n
     assert report.keys() >= {"schema", "left_out", "headline", "agrees", "diff", "runs"}
 
 
-def test_a_buffer_that_is_added_to_in_place_crashes_as_predicted(learner: Path, cache: str) -> None:
+def test_a_buffer_that_is_added_to_in_place_crashes_as_predicted(learner: Path) -> None:
     """The page says so of the variant that adds in place, and this engine does."""
-    done = breaks(
+    done = harness(
         *("break", "skip-unbroadcast", "--probe", "add-new-axis", "--json"),
         cwd=learner,
-        cache=cache,
     )
     runs = json.loads(done.stdout)["runs"]
     assert {(run["expected"], run["outcome"], run["agrees"]) for run in runs} == {
@@ -82,31 +71,28 @@ def test_a_buffer_that_is_added_to_in_place_crashes_as_predicted(learner: Path, 
     }
 
 
-def test_an_engine_that_rebinds_is_silent_where_the_page_says_so(
-    tmp_path: Path, cache: str
-) -> None:
+def test_an_engine_that_rebinds_is_silent_where_the_page_says_so(tmp_path: Path) -> None:
     engine = written(tmp_path, SOUND) + ":Tensor"
-    done = breaks(
+    done = harness(
         *("break", "skip-unbroadcast", "--probe", "add-new-axis", "--json", "--engine", engine),
         cwd=tmp_path,
-        cache=cache,
     )
     runs = json.loads(done.stdout)["runs"]
     assert {run["outcome"] for run in runs} == {"silent-corruption"}
     assert all(run["agrees"] for run in runs)
 
 
-def test_the_learners_own_lines_are_shown(learner: Path, cache: str) -> None:
-    shown = breaks("diff", "skip-unbroadcast", cwd=learner, cache=cache)
+def test_the_learners_own_lines_are_shown(learner: Path) -> None:
+    shown = harness("diff", "skip-unbroadcast", cwd=learner)
     assert shown.returncode == 0
     assert "unbroadcast(out.grad, self.data.shape)" in shown.stdout
     assert "tensor.py" in shown.stdout
-    page = breaks("show", "skip-unbroadcast", "--engine", "harness.toml", cwd=learner, cache=cache)
+    page = harness("show", "skip-unbroadcast", "--engine", "harness.toml", cwd=learner)
     assert "unbroadcast(out.grad, self.data.shape)" in page.stdout
 
 
-def test_list_has_the_breaks_that_have_a_site(learner: Path, cache: str) -> None:
-    done = breaks("list", "--engine", "harness.toml", "--json", cwd=learner, cache=cache)
+def test_list_has_the_breaks_that_have_a_site(learner: Path) -> None:
+    done = harness("list", "--engine", "harness.toml", "--json", cwd=learner)
     pages = json.loads(done.stdout)["pages"]
     assert {page["kind"] for page in pages} == {"break"}
     ids = {page["id"] for page in pages}
@@ -114,8 +100,8 @@ def test_list_has_the_breaks_that_have_a_site(learner: Path, cache: str) -> None
     assert len(ids) < 60  # it has no layers, no optimizers
 
 
-def test_check_compares_and_a_difference_is_not_a_failure(learner: Path, cache: str) -> None:
-    done = breaks("check", "skip-unbroadcast", "--json", cwd=learner, cache=cache)
+def test_check_compares_and_a_difference_is_not_a_failure(learner: Path) -> None:
+    done = harness("check", "skip-unbroadcast", "--json", cwd=learner)
     (report,) = json.loads(done.stdout)["reports"]
     assert (done.returncode, report["break"]) == (0, "skip-unbroadcast")
     assert json.loads(done.stdout)["findings"] == []
@@ -126,23 +112,21 @@ MISPLACED = "misplaced: the page says that the break does not show on `reused-in
 
 @pytest.mark.usefixtures("few_pages")
 @pytest.mark.parametrize("command", ["break", "check", "matrix"])
-def test_a_patch_that_is_not_the_change_that_the_page_means_is_a_failure(
-    cache: str, command: str
-) -> None:
+def test_a_patch_that_is_not_the_change_that_the_page_means_is_a_failure(command: str) -> None:
     """In this engine a node that is visited twice runs its rule twice; in minigrad it does not."""
     engine = ("visited-missing", "--engine", "rebinding.py:Array")
-    done = breaks(command, *engine, "--json", cwd=ENGINES, cache=cache)
+    done = harness(command, *engine, "--json", cwd=ENGINES)
     assert (done.returncode, done.stderr, MISPLACED in done.stdout) == (1, "", True)
     assert '"outcome"' not in done.stdout
-    shown = breaks(command, *engine, cwd=ENGINES, cache=cache)
+    shown = harness(command, *engine, cwd=ENGINES)
     assert shown.returncode == 1
     assert MISPLACED in " ".join(shown.stdout.split())
 
 
 @pytest.mark.usefixtures("few_pages")
-def test_a_misplaced_patch_is_not_judged_on_a_single_probe_either(cache: str) -> None:
+def test_a_misplaced_patch_is_not_judged_on_a_single_probe_either() -> None:
     engine = ("visited-missing", "--engine", "rebinding.py:Array")
-    done = breaks("break", *engine, "--probe", "chain", "--json", cwd=ENGINES, cache=cache)
+    done = harness("break", *engine, "--probe", "chain", "--json", cwd=ENGINES)
     report = json.loads(done.stdout)
     assert done.returncode == 1
     assert (report["headline"], report["runs"], report["agrees"]) == ("misplaced", [], False)
@@ -152,34 +136,30 @@ def test_a_misplaced_patch_is_not_judged_on_a_single_probe_either(cache: str) ->
 
 @pytest.mark.usefixtures("few_pages")
 @pytest.mark.parametrize("has_site", [True, False])
-def test_break_says_if_the_engine_already_has_the_bug(
-    tmp_path: Path, cache: str, has_site: bool
-) -> None:
+def test_break_says_if_the_engine_already_has_the_bug(tmp_path: Path, has_site: bool) -> None:
     both = "lambda g: fold(g, a.data.shape), lambda g: fold(g, b.data.shape)"
     one = "lambda g: g, lambda g: fold(g, b.data.shape)"
     text = changed((both, one if has_site else "lambda g: g, lambda g: g"))
     engine = written(tmp_path, text) + ":Tensor"
     arguments = ("break", "skip-unbroadcast", "--engine", engine)
-    done = breaks(*arguments, cwd=tmp_path, cache=cache)
+    done = harness(*arguments, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (1, "")
     said = " ".join(done.stdout.split())
     assert "Your engine already behaves like this break on `add-new-axis`" in said
-    report = json.loads(breaks(*arguments, "--json", cwd=tmp_path, cache=cache).stdout)
+    report = json.loads(harness(*arguments, "--json", cwd=tmp_path).stdout)
     assert "add-new-axis" in report["resembles"]
     assert (report["agrees"], bool(report["sites"])) == (False, has_site)
 
 
-def test_check_fails_where_a_page_that_was_named_cannot_be_judged(
-    learner: Path, cache: str
-) -> None:
-    done = breaks("check", "adam-shared-moments", cwd=learner, cache=cache)
+def test_check_fails_where_a_page_that_was_named_cannot_be_judged(learner: Path) -> None:
+    done = harness("check", "adam-shared-moments", cwd=learner)
     assert done.returncode == 1
     assert "nothing can be judged on tensor: its patch has no site" in done.stdout
 
 
 @pytest.mark.usefixtures("few_pages")
-def test_a_matrix_of_single_breaks(learner: Path, cache: str) -> None:
-    done = breaks("matrix", "skip-unbroadcast", "--json", cwd=learner, cache=cache)
+def test_a_matrix_of_single_breaks(learner: Path) -> None:
+    done = harness("matrix", "skip-unbroadcast", "--json", cwd=learner)
     matrix = json.loads(done.stdout)
     assert done.returncode == 0
     assert matrix["engine"]["name"] == "tensor"
@@ -188,27 +168,25 @@ def test_a_matrix_of_single_breaks(learner: Path, cache: str) -> None:
 
 
 @pytest.mark.usefixtures("few_pages")
-def test_doctor_prints_settings_that_can_be_used(learner: Path, cache: str, tmp_path: Path) -> None:
-    done = breaks("doctor", "--json", cwd=learner / "work", cache=cache)
+def test_doctor_prints_settings_that_can_be_used(learner: Path, tmp_path: Path) -> None:
+    done = harness("doctor", "--json", cwd=learner / "work")
     found = json.loads(done.stdout)
     assert (done.returncode, done.stderr, found["schema"]) == (1, "", 1)  # it has bugs
     assert found.keys() >= {"engine", "speech", "probes", "breaks", "settings", "accumulation"}
     assert "powers" in {defect["probe"] for defect in found["defects"]}
     written(tmp_path, CLOSURES, "lib/tensor.py")
     written(tmp_path, found["settings"], "harness.toml")
-    again = breaks("doctor", "--settings", cwd=tmp_path, cache=cache)
+    again = harness("doctor", "--settings", cwd=tmp_path)
     assert again.returncode == 0
     assert again.stdout.splitlines()[2:] == found["settings"].splitlines()[2:]
 
 
 @pytest.mark.usefixtures("few_pages")
-def test_doctor_fails_where_something_looks_wrong_and_says_it_first(
-    cache: str, tmp_path: Path
-) -> None:
+def test_doctor_fails_where_something_looks_wrong_and_says_it_first(tmp_path: Path) -> None:
     engine = (
         written(tmp_path, changed(("fold(g * a.data, b", "fold(1.5 * g * a.data, b"))) + ":Tensor"
     )
-    done = breaks("doctor", engine, cwd=tmp_path, cache=cache)
+    done = harness("doctor", engine, cwd=tmp_path)
     lines = done.stdout.splitlines()
     assert (done.returncode, done.stderr, len(lines) <= 15) == (1, "", True)
     at = next(at for at, line in enumerate(lines) if line.startswith("Looks wrong 1 finding"))
@@ -218,19 +196,17 @@ def test_doctor_fails_where_something_looks_wrong_and_says_it_first(
     assert lines[-1].split() == ["More", "harness", "doctor", engine, "--all"]
 
 
-def test_doctor_without_an_engine_says_how_to_name_one(cache: str, tmp_path: Path) -> None:
-    done = breaks("doctor", cwd=tmp_path, cache=cache)
+def test_doctor_without_an_engine_says_how_to_name_one(tmp_path: Path) -> None:
+    done = harness("doctor", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "there is no harness.toml in this folder or above it" in done.stderr
     assert "remedy: name one: `harness doctor path/to/tensor.py:Tensor`" in done.stderr
 
 
-def test_an_exercise_is_about_our_engine_unless_it_can_be_put_to_theirs(
-    learner: Path, cache: str
-) -> None:
-    listed = json.loads(breaks("list", "--json", cwd=learner, cache=cache).stdout)["pages"]
+def test_an_exercise_is_about_our_engine_unless_it_can_be_put_to_theirs(learner: Path) -> None:
+    listed = json.loads(harness("list", "--json", cwd=learner).stdout)["pages"]
     exercise = next(page["id"] for page in listed if page["kind"] == "exercise")
-    done = breaks("exercise", exercise, cwd=learner, cache=cache)
+    done = harness("exercise", exercise, cwd=learner)
     assert done.returncode in (0, 1)
     assert "Traceback" not in done.stderr
 
@@ -241,13 +217,13 @@ UNJUDGED = changed(("np.maximum(self.data, 0), (self,)", "np.maximum(self.data, 
 
 @pytest.mark.usefixtures("few_pages")
 @pytest.mark.parametrize("command", ["break", "check", "matrix"])
-def test_nothing_judged_is_a_failure(tmp_path: Path, cache: str, command: str) -> None:
+def test_nothing_judged_is_a_failure(tmp_path: Path, command: str) -> None:
     engine = written(tmp_path, UNJUDGED)
     arguments = (command, "relu-identity-grad", "--engine", engine)
-    shown = breaks(*arguments, cwd=tmp_path, cache=cache)
+    shown = harness(*arguments, cwd=tmp_path)
     assert shown.returncode == 1
     assert "othing was judged" in shown.stdout
-    done = breaks(*arguments, "--json", cwd=tmp_path, cache=cache)
+    done = harness(*arguments, "--json", cwd=tmp_path)
     assert done.returncode == 1
     assert json.loads(done.stdout).get("agrees", False) is False
 
@@ -301,11 +277,11 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("command", ["doctor", "break"])
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_gets_one_message_a_remedy_and_a_status(
-    bad: Path, cache: str, case: str, command: str
+    bad: Path, case: str, command: str
 ) -> None:
     said, status, words = BAD[case]
     arguments = ["break", "skip-unbroadcast", "--engine", said] if command == "break" else []
-    done = breaks(*(arguments or ["doctor", said]), cwd=bad, cache=cache)
+    done = harness(*(arguments or ["doctor", said]), cwd=bad)
     assert (done.returncode, done.stdout) == (status, "")
     assert words in done.stderr
     assert done.stderr.startswith("harness: ")
@@ -315,11 +291,11 @@ def test_bad_input_gets_one_message_a_remedy_and_a_status(
     assert not list(bad.rglob("__pycache__"))
 
 
-def test_variants_and_acceptance_are_for_our_engine(learner: Path, cache: str) -> None:
+def test_variants_and_acceptance_are_for_our_engine(learner: Path) -> None:
     for arguments, words in (
         (["break", "skip-unbroadcast", "--on", "accumulate-in-place"], "leave --on out"),
         (["matrix", "skip-unbroadcast", "--accept"], "leave --accept out"),
     ):
-        done = breaks(*arguments, cwd=learner, cache=cache)
+        done = harness(*arguments, cwd=learner)
         assert (done.returncode, done.stdout) == (2, "")
         assert words in done.stderr

@@ -10,7 +10,7 @@ import pytest
 from harness.learn.events import AnyEvent, Fix
 from harness.learn.journal import open_journal
 from tests.harness.cli.terminal import dialogue
-from tests.harness.command import harness
+from tests.harness.command import harness, light_program
 from tests.harness.engines.texts import SOUND
 from tests.harness.proven_page import proven
 from tests.harness.sound_page import write_page
@@ -33,18 +33,19 @@ def original() -> str:
     return (ROOT / FILE).read_text(encoding="utf-8")
 
 
-def test_a_break_is_repaired_in_a_terminal() -> None:
+def test_a_break_is_repaired_in_a_terminal(folder_of_few_pages: Path) -> None:
     """From the copy over a half repair to the difference and Why, in two languages and widths."""
     before = original()
-    begun = dialogue(["fix", PAGE])
-    folder, check = f"fix-{PAGE}", f"harness fix {PAGE} --check"
+    page, light = "relu-identity-grad", light_program(folder_of_few_pages)
+    begun = dialogue(["fix", page], program=light)
+    folder, check = f"fix-{page}", f"harness fix {page} --check"
     assert begun.status == 0, begun.shown
     assert f"Open    {folder}/{FILE}" in begun.lines
     assert f"Then    {check}" in begun.lines
     assert len(begun.lines) <= 24
     copy = Path(folder) / FILE
     copy.write_text(copy.read_text("utf-8") + "\n# Nothing.\n", encoding="utf-8")
-    wrong = dialogue(["fix", PAGE, "--check"], columns=60, LANG="es_ES.UTF-8")
+    wrong = dialogue(["fix", page, "--check"], columns=60, program=light, LANG="es_ES.UTF-8")
     assert wrong.status == 1
     (start,) = (n for n, line in enumerate(wrong.lines) if line.startswith("Aún no está bien: "))
     verdict = wrong.lines[start:]
@@ -54,17 +55,17 @@ def test_a_break_is_repaired_in_a_terminal() -> None:
     assert len(verdict) <= 20
 
     copy.write_text(before.replace("# ", "#  ", 1), encoding="utf-8")
-    right = dialogue(["fix", PAGE, "--check"])
+    right = dialogue(["fix", page, "--check"], program=light)
     assert right.status == 0, right.shown
     assert any(line.startswith("Repaired: correct on all ") for line in right.lines)
     assert "Changes from the original to your copy:" in right.lines
     assert any(line.startswith("Why     ") for line in right.lines)
     assert original() == before
     assert [event.right for event in events() if isinstance(event, Fix)] == [False, True]
-    shown = harness("list", PAGE).stdout
-    assert f"✓ {PAGE}" in shown
+    shown = harness("list", page).stdout
+    assert f"✓ {page}" in shown
     assert "Repairs      1" in harness("progress").stdout
-    assert json.loads(harness("progress", "--json").stdout)["repaired"] == [PAGE]
+    assert json.loads(harness("progress", "--json").stdout)["repaired"] == [page]
 
 
 def test_a_repair_is_resumed_in_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from harness.learn.events import AnyEvent, Attempt, Finished, Prediction, TestAn
 from harness.learn.journal import open_journal
 from tests.harness.bundled import CATALOGUE, bundled_pages
 from tests.harness.cli.terminal import CTRL_C, CTRL_D, ENTER, dialogue
-from tests.harness.command import harness
+from tests.harness.command import harness, light_program
 from tests.harness.learn.events import one_of_each_kind, prediction
 from tests.harness.reports import report_of
 
@@ -229,7 +229,9 @@ def test_nothing_fails_where_nothing_can_be_remembered(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     nowhere = {"BREAKLAB_DATA": str(tmp_path / "file")}
     assert harness("progress", **nowhere).returncode == 0
-    done = dialogue(["start"], ["s\n", CTRL_D, CTRL_D, "x\n", CTRL_D], **nowhere)
+    done = dialogue(
+        ["start"], ["s\n", CTRL_D, CTRL_D, "x\n", CTRL_D], program=light_program(), **nowhere
+    )
     assert done.status == 0
     assert done.shown.count("progress is not saved") == 1
     assert "`harness start` continues with page 2" in done.shown
@@ -241,7 +243,9 @@ def test_nothing_fails_where_nothing_can_be_remembered(tmp_path: Path) -> None:
 
 
 def test_predictions_and_the_page_are_remembered() -> None:
-    done = dialogue(["break", "sub-sign", "--probe", "sub"], ["c\n", CTRL_D])
+    done = dialogue(
+        ["break", "sub-sign", "--probe", "sub"], ["c\n", CTRL_D], program=light_program()
+    )
     assert done.status == 0, done.shown
     (made, finished) = events()
     assert isinstance(made, Prediction)

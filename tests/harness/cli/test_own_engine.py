@@ -10,7 +10,7 @@ import pytest
 from tests.harness.command import Completed, harness
 from tests.harness.engines.texts import written
 
-pytestmark = pytest.mark.usefixtures("without_oracles", "few_pages")
+pytestmark = pytest.mark.usefixtures("without_oracles", "few_pages", "one_host")
 
 ROOT = Path(__file__).parents[3]
 CLOSURES = (ROOT / "tests" / "engines" / "closures.py").read_text(encoding="utf-8")

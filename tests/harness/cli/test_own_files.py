@@ -2,12 +2,13 @@
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import harness
-from tests.harness.command import Completed, harness_process
+from tests.harness.command import Completed, harness_process, light_program
 from tests.harness.engines.texts import changed, written
 
 REPOSITORY = Path(harness.__file__).parents[1]
@@ -23,13 +24,16 @@ def learner(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(folder: Path, *arguments: str) -> Completed:
+def run(folder: Path, *arguments: str, program: Sequence[str] = ("-m", "harness")) -> Completed:
     path = os.pathsep.join([str(folder), str(REPOSITORY)])
-    return harness_process(*arguments, cwd=folder, PYTHONPATH=path)
+    return harness_process(*arguments, cwd=folder, program=program, PYTHONPATH=path)
 
 
-def test_doctor_judges_it_against_the_reference_engine(learner: Path) -> None:
-    done = run(learner, "doctor", "minigrad:Value", "--json")
+def test_doctor_judges_it_against_the_reference_engine(
+    learner: Path, folder_of_few_pages: Path
+) -> None:
+    light = light_program(folder_of_few_pages)
+    done = run(learner, "doctor", "minigrad:Value", "--json", program=light)
     verdicts = {item["probe"]: item["verdict"] for item in json.loads(done.stdout)["probes"]}
     assert done.stderr == ""
     assert "bug" not in verdicts.values()
@@ -38,11 +42,11 @@ def test_doctor_judges_it_against_the_reference_engine(learner: Path) -> None:
     }
 
 
-def test_a_break_is_judged_on_it(learner: Path) -> None:
+def test_a_break_is_judged_on_it(learner: Path, folder_of_few_pages: Path) -> None:
     probe = "--probe", "add-new-axis"
-    done = run(
-        learner, "break", "skip-unbroadcast", *probe, "--engine", "./minigrad/engine.py:Value"
-    )
+    light = light_program(folder_of_few_pages)
+    engine = "--engine", "./minigrad/engine.py:Value"
+    done = run(learner, "break", "skip-unbroadcast", *probe, *engine, program=light)
     assert (done.returncode, done.stderr) == (0, "")
     assert "2 of 2 runs end as the page says" in " ".join(done.stdout.split())
 

@@ -13,7 +13,7 @@ import pytest
 
 from harness.cli.app import COMMANDS as ALL
 from tests.harness.cli.terminal import dialogue
-from tests.harness.command import Completed, harness, harness_process
+from tests.harness.command import Completed, harness, harness_process, light_program
 from tests.harness.matrix.tiny import ENGINE as TINY
 from tests.harness.sound_exercise import SOUND_EXERCISE
 from tests.harness.sound_myth import SOUND_MYTH
@@ -51,7 +51,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command",
+    [  # `doctor` runs every shared probe, and `test_own_files` has it in a process with few pages
+        pytest.param(command, marks=[pytest.mark.slow] * (command == "doctor"))
+        for command in COMMANDS
+    ],
+)
 def test_a_command_does_the_same_in_a_process_of_its_own(command: str, folder: Path) -> None:
     pages = (
         []
@@ -76,7 +82,14 @@ def test_no_command_is_left_out() -> None:
     assert COMMANDS.keys() == ALL.keys()
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "closed",
+    [
+        ">&-",
+        "<&- >&- 2>&-",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("<&-", "2>&-")),
+    ],
+)
 def test_a_closed_stream_changes_nothing_else(closed: str) -> None:
     command = f"{shlex.quote(sys.executable)} -m harness show skip-unbroadcast {closed}"
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False)
@@ -85,7 +98,10 @@ def test_a_closed_stream_changes_nothing_else(closed: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("arguments", ["list", "show skip-unbroadcast", "list --json"])
+@pytest.mark.parametrize(
+    "arguments",
+    ["list --json", "show skip-unbroadcast", pytest.param("list", marks=pytest.mark.slow)],
+)
 def test_a_full_disk_is_one_message_with_status_3(arguments: str) -> None:
     command = f"{shlex.quote(sys.executable)} -m harness {arguments} > /dev/full"
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False, text=True)
@@ -103,7 +119,14 @@ def test_an_error_that_cannot_be_shown_has_its_status(redirection: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, b"", b"")
 
 
-@pytest.mark.parametrize("arguments", ["list", "list --json", "show skip-unbroadcast", "--help"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "list --json",
+        "--help",
+        *(pytest.param(command, marks=pytest.mark.slow) for command in ("list", "show sub-sign")),
+    ],
+)
 def test_a_pipe_that_nobody_reads_ends_the_command_silently(arguments: str) -> None:
     read, write = os.pipe()
     os.close(read)
@@ -119,7 +142,7 @@ def test_text_that_the_terminal_cannot_encode_is_escaped() -> None:
     assert "Hip\\xf3tesis" in done.stdout
 
 
-@pytest.mark.parametrize("number", [5, 6, 8])
+@pytest.mark.parametrize("number", [6, *(pytest.param(n, marks=pytest.mark.slow) for n in (5, 8))])
 def test_too_few_files_are_one_message_with_status_3(number: int) -> None:
     few = (number, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     arguments = ["break", "skip-unbroadcast", "--probe", "add-new-axis", "--no-cache"]
@@ -137,7 +160,7 @@ def test_too_few_files_are_one_message_with_status_3(number: int) -> None:
 
 def test_on_a_terminal_the_hypothesis_comes_first_and_the_runs_wait_for_nobody() -> None:
     command = ["break", "skip-unbroadcast", "--probe", "add-new-axis", "--no-cache"]
-    shown = dialogue(command, ["s\n"]).text
+    shown = dialogue(command, ["s\n"], program=light_program()).text
     title, hypothesis, change, place = (
         shown.index(words)
         for words in ("Skip the unbroadcast", "Hypothesis", "+$g", "minigrad/elementwise.py:24")

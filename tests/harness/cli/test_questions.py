@@ -12,7 +12,7 @@ from harness.pages.probe import Probe
 from harness.report.language import open_language
 from harness.report.terminal import Screen, show_report
 from tests.harness.cli.terminal import dialogue
-from tests.harness.command import harness
+from tests.harness.command import harness, light_program
 from tests.harness.proven_page import proven
 from tests.harness.reports import report_of
 from tests.harness.sound_page import write_page
@@ -97,7 +97,7 @@ def test_an_outcome_may_be_typed_in_spanish() -> None:
 def test_the_questions_come_before_the_report(tmp_path: Path) -> None:
     write_page(tmp_path, proven())
     command = ["break", "log-slope-one", "--breaks", str(tmp_path)]
-    text = dialogue(command, ["s\n", "1\n", "d\n"]).text
+    text = dialogue(command, ["s\n", "1\n", "d\n"], program=light_program()).text
     places = [
         text.index(words)
         for words in ("What do you predict?", "What is a.grad[0]?", "right: 1", "Why ", "Caught ")
@@ -113,6 +113,7 @@ def test_a_page_is_shown_with_its_invariant_as_code(tmp_path: Path) -> None:
     assert "invariant\n" not in shown
 
 
+@pytest.mark.usefixtures("without_oracles")
 def test_json_has_the_questions_and_what_the_page_says(tmp_path: Path) -> None:
     write_page(tmp_path, proven())
     done = harness("break", "log-slope-one", "--breaks", str(tmp_path), "--json")

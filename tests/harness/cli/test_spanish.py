@@ -80,6 +80,7 @@ def test_a_myth_is_in_spanish() -> None:
     assert program < printed < after
 
 
+@pytest.mark.usefixtures("without_oracles")
 def test_an_exercise_is_in_spanish(tmp_path: Path) -> None:
     shown = harness("exercise", "squares-only", "--hints", **SPAIN).stdout
     assert "squares-only, un ejercicio" in shown
@@ -93,6 +94,7 @@ def test_an_exercise_is_in_spanish(tmp_path: Path) -> None:
     assert "mul-swapped-operands sobrevive: sin infección: " in judged.stdout
 
 
+@pytest.mark.usefixtures("without_oracles")
 def test_why_and_beware_of_a_break_are_in_spanish() -> None:
     shown = squeezed(harness("break", "skip-unbroadcast", **SPAIN).stdout)
     front = Session(lang="es").translated(CATALOGUE.page("skip-unbroadcast")).front
@@ -120,10 +122,11 @@ def test_the_questions_of_a_break_are_asked_in_spanish() -> None:
 
 
 def test_the_questions_of_every_translated_break_are_translated() -> None:
+    session = Session(lang="es")
     for page_id in CATALOGUE.translated:
         page = CATALOGUE.page(page_id)
         if isinstance(page.front, Break):
-            said = phrases(page, Session(lang="es").translated(page))
+            said = phrases(page, session.translated(page))
             front = page.front
             texts = {front.why, front.beware, *(ask.question for ask in front.ask)}
             assert (texts | {ask.because for ask in front.ask}) - {""} <= said.keys(), page_id

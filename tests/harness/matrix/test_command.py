@@ -14,6 +14,7 @@ from harness.engines import engine
 from harness.experiment import baseline as bench
 from harness.matrix import evaluate
 from harness.pages import catalogue
+from harness.sandbox import hosts
 from tests.harness.matrix.tiny import DIAGNOSTICS, ENGINE, write_pages
 from tests.harness.tiny import tiny_engine
 
@@ -51,6 +52,18 @@ def test_a_break_that_nothing_reaches_is_status_1_and_what_is_caught_is_status_0
     status, out, _ = matrix("half", "flat")
     assert (status, "No break survives; no false alarm." in out) == (0, True)
     assert "half" in matrix("--family", "values")[1]
+
+
+def test_several_processes_find_what_one_finds(
+    matrix: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found() -> dict[str, object]:
+        return {**json.loads(matrix("--json")[1]), "seconds": 0}
+
+    one = found()
+    monkeypatch.setattr(evaluate, "available_cores", lambda: 2)
+    monkeypatch.setattr(evaluate, "close_hosts", hosts.close_hosts)
+    assert found() == one
 
 
 def test_what_is_accepted_is_as_committed_until_something_changes(
@@ -146,7 +159,6 @@ def test_ctrl_c_stops_at_once_and_says_what_was_finished(
     matrix: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The third page is interrupted."""
-    monkeypatch.setattr(evaluate, "available_cores", lambda: 1)
     lab, pages = evaluate.run_lab, []
 
     def interrupted(*given: object) -> object:

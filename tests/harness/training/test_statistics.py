@@ -87,6 +87,15 @@ def test_the_interval_holds_the_effect_and_narrows_with_pairs() -> None:
     assert np.diff(interval(*many)) < np.diff(interval(*few)) / 2
 
 
+def test_the_interval_is_that_of_all_pairs_in_each_resample() -> None:
+    """By the definition, a matrix of pairs, with ties and infinities."""
+    clean, broken = np.array([1.0, math.inf, 2.0, 2.0]), np.array([2.0, 2.0, -math.inf, 3.0])
+    above = np.greater.outer(broken, clean) + 0.5 * np.equal.outer(broken, clean)
+    draws = np.random.default_rng(0).multinomial(4, [1 / 4] * 4, size=2_000)
+    effects = [draw @ above @ draw / 16 for draw in draws]
+    assert interval(clean, broken) == tuple(np.quantile(effects, [0.05, 0.95]))
+
+
 def test_pairs_that_move_together_are_known_more_closely_than_strangers() -> None:
     together, apart = pair(20, 0.0, shared=5.0), pair(20, 0.0, shared=0.0)
     assert np.diff(interval(*together)) < np.diff(interval(*apart)) / 2

@@ -143,7 +143,7 @@ def test_the_same_seeds_give_the_same_report_from_any_number_of_processes(
 ) -> None:
     prepared = experiment(write_page(tmp_path))
     one = run_training(prepared, Cache(None))
-    monkeypatch.setattr(trials, "available_cores", lambda: 3)
+    monkeypatch.setattr(trials, "available_cores", lambda: 2)
     assert run_training(prepared, Cache(None)).metrics == one.metrics
 
 
