@@ -114,6 +114,14 @@ def test_swapped_operands_are_the_rule_of_mul() -> None:
     )
 
 
+def test_up_to_four_numbers_are_shown_all_and_of_more_the_first_wrong_one() -> None:
+    four, five = (divergence(f"a=({n},), b=({n},): return a * b", SWAPPED) for n in (4, 5))
+    assert four is not None
+    assert five is not None
+    assert re.match(r"`mul` passed operand 0 \(a\) the cotangent \[[^,]+(, [^,]+){3}\], exp", four)
+    assert five.startswith("`mul` passed operand 0 (a) a cotangent of shape (5,) with ")
+
+
 def test_tanh_with_its_input_for_its_output_is_the_rule_of_tanh() -> None:
     program = "a=(5,), b=(5,): return (a * b).tanh() + a"
     sentence = divergence(program, "@@ tanh.vjp @@\n-value**2\n+a**2")

@@ -440,12 +440,19 @@ def test_a_statistic_that_is_that_of_the_batch_may_move_either_way(before: float
     assert _moved("mean", before, before + 1e-4) is None
 
 
-def _moved(statistic: str, before: float, after: float) -> str | None:
+def test_a_statistic_that_is_zero_like_that_of_the_batch_may_move_by_rounding() -> None:
+    for after in (-1e-17, 1e-17):
+        assert _moved("mean", 0.0, after, (-1.0, 1.0)) is None
+
+
+def _moved(
+    statistic: str, before: float, after: float, rows: tuple[float, float] = (0.0, 2.0)
+) -> str | None:
     observed = dropout_scenario(0.5, 2.0, 0)
     states = tuple(
         {f"state.running_{statistic}": np.array([value])} for value in (before,) * 4 + (after,)
     )
-    batch = np.array([[0.0], [2.0]])
+    batch = np.array([[row] for row in rows])
     return mode_module.statistics_approach_the_batch(replace(observed, x=batch, states=states))
 
 

@@ -158,6 +158,12 @@ LOG_ROWS: list[tuple[Callable[..., str | None], dict[str, Any], dict[str, Any], 
         "from 1 to 1e+03 at step 1",
     ),
     (
+        log_module.exploding_gradient,
+        {"grad_norm": [1.0, 1001.0]},
+        {"grad_norm": [0.0, 1001.0]},
+        "from 1 to 1e+03 at step 1",
+    ),
+    (
         log_module.uneven_gradients,
         {"grad_norm_a": [1.0], "grad_norm_b": [9e-5]},
         {"grad_norm_a": [1.0], "grad_norm_b": [2e-4]},

@@ -257,6 +257,12 @@ def test_a_statement_without_a_site_shows_similar_lines() -> None:
     )
 
 
+def test_a_call_to_remove_as_a_statement_shows_similar_lines() -> None:
+    with pytest.raises(DoesNotApply) as caught:
+        apply("@@ @@\n-check(a)\n", {"m.py": "x = check(b)\n"})
+    assert "  the most similar code:\n    m.py:1: x = check(b)\n" in str(caught.value)
+
+
 def test_at_most_five_places_names_or_files_are_listed() -> None:
     sources = {f"m{i}.py": f"def name{i}(): g(1)\n\ndef f(): pass\n" for i in range(6)}
 
