@@ -422,6 +422,13 @@ def test_torch_lets_no_slope_pass_that_no_choice_at_the_kink_gives(slope: str) -
     assert verdict("torch", ABS_AT_KINKS, fine) == Silent(2, pytest.approx(0, abs=1e-12))
 
 
+@pytest.mark.parametrize("factor", [-3, 3])
+def test_torch_lets_every_slope_between_the_two_at_a_kink_pass(factor: int) -> None:
+    probe = f"def p(a=[0.0, 0.0, 2.0]):\n    'doc'\n    return a.abs() * {factor}.0"
+    fine = "elementwise.py", "(g * np.sign(a),)", "(g * np.array([0.9, -0.9, 1.0]),)"
+    assert isinstance(verdict("torch", probe, fine, loss="uniform"), Silent)
+
+
 def test_torch_adds_no_two_wrong_slopes_up_to_a_right_one() -> None:
     """Slopes 3 and -3 at two kinks: neither is one that a choice gives, together they are 0."""
     probe = "def p(a=[0.0, 0.0]):\n    'doc'\n    return a.abs()"

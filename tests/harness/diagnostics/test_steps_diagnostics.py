@@ -440,6 +440,15 @@ def test_a_statistic_that_is_that_of_the_batch_may_move_either_way(before: float
     assert _moved("mean", before, before + 1e-4) is None
 
 
+def test_nan_that_stays_where_it_is_breaks_no_rule_about_modes() -> None:
+    """The verdict on it is that of `finite`."""
+    rows = np.array([[np.nan, 2.0], [1.0, 3.0]])
+    states = ({"state.scale": np.array([np.nan, 1.0])},) * 5
+    outputs = rows, rows, rows, rows[:1], rows
+    scenario = replace(dropout_scenario(0.5, 2.0, 0), x=rows, outputs=outputs, states=states)
+    assert [rule(scenario) for rule in mode_module.RULES] == [None] * len(mode_module.RULES)
+
+
 def test_a_statistic_that_is_zero_like_that_of_the_batch_may_move_by_rounding() -> None:
     for after in (-1e-17, 1e-17):
         assert _moved("mean", 0.0, after, (-1.0, 1.0)) is None

@@ -65,6 +65,7 @@ def test_layout_quotes_and_parentheses_do_not_matter(
         ("grad", "f(grad=1)"),
         ("[x for x in y]", "[x for x in y if x]"),
         ("$x + $x", "a + b"),
+        ("$x + $x", "a[1:] + a[:1]"),
         ("f'{x}'", "f'{x!r}'"),
         ("f'{x:.2f}'", "f'{x:.3f}'"),
         ("f'{x:{y}}'", "f'{x:{z}}'"),
