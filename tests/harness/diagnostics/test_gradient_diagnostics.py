@@ -601,6 +601,20 @@ def test_finite_lets_a_pole_be_infinite_and_takes_an_overflow_for_what_it_is() -
     assert isinstance(verdict("finite", reply), Declined)
 
 
+def test_finite_declines_what_brings_an_infinity_itself() -> None:
+    steps = read("def p(lib):\n    'doc'\n    yield {'best': np.inf}")
+    leaf = read("def p(a=()):\n    'doc'\n    return a")
+    log = [{"best": pack(np.inf)}]
+    measured = {"finite": Measured()}
+    for probe, run, why in (
+        (steps, Run("p", None, log=log, measured=measured), "the probe's text contains"),
+        (leaf, Run("p", "uniform", {"a": pack(np.inf)}, measured=measured), "a leaf is not finite"),
+    ):
+        result = evaluate(NAMED["finite"], Observation(probe, run, {}))
+        assert isinstance(result, Declined)
+        assert why in str(result.reason)
+
+
 def test_the_deviation_is_relative_and_far_from_rounding() -> None:
     wrong, right = verdict("torch", EXP, EXP_DOUBLED), verdict("torch", EXP)
     assert isinstance(wrong, Alarm)

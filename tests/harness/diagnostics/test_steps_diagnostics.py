@@ -449,6 +449,12 @@ def test_nan_that_stays_where_it_is_breaks_no_rule_about_modes() -> None:
     assert [rule(scenario) for rule in mode_module.RULES] == [None] * len(mode_module.RULES)
 
 
+def test_a_statistic_that_comes_or_goes_has_no_direction() -> None:
+    observed, mean = dropout_scenario(0.5, 2.0, 0), {"state.running_mean": np.zeros(64)}
+    for states in (({},) * 4 + (mean,), (mean,) * 4 + ({},)):
+        assert mode_module.statistics_approach_the_batch(replace(observed, states=states)) is None
+
+
 def test_a_statistic_that_is_zero_like_that_of_the_batch_may_move_by_rounding() -> None:
     for after in (-1e-17, 1e-17):
         assert _moved("mean", 0.0, after, (-1.0, 1.0)) is None
