@@ -454,6 +454,11 @@ def test_a_kink_excuses_no_other_entry(name: str) -> None:
     assert isinstance(verdict(name, RELU_AT_KINKS, RELU_AT_0_IS_1), Silent)
 
 
+def test_the_rounding_of_a_large_output_is_no_kink() -> None:
+    probe = "def p(a=[1.0, 2.0]):\n    'doc'\n    return a.exp() + 1e6"
+    assert isinstance(verdict("gradcheck", probe, EXP_RULE_DOUBLED), Alarm)
+
+
 def test_a_tie_is_not_taken_for_the_rounding_of_the_other_entries() -> None:
     """If the leaf moves, the gradient of the tied row jumps, and that of the other row does not."""
     probe = TIES.replace("a=", "a: np.float32 = ").replace("2.0, 2.0]", "2.0, 1.5]")

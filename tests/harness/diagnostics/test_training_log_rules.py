@@ -183,6 +183,12 @@ LOG_ROWS: list[tuple[Callable[..., str | None], dict[str, Any], dict[str, Any], 
         "and grad_norm_a is 1",
     ),
     (
+        log_module.uneven_gradients,
+        {"grad_norm_a": [100.0], "grad_norm_b": [9e-3]},
+        {"grad_norm_a": [100.0], "grad_norm_b": [2e-2]},
+        "grad_norm_b is 0.009",
+    ),
+    (
         log_module.wrong_clipping,
         {"grad_norm": [9.0], "clipped_norm": [6.1], "max_norm": [6.0]},
         {"grad_norm": [9.0], "clipped_norm": [5.999], "max_norm": [6.0]},
