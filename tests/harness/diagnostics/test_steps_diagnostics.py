@@ -573,6 +573,12 @@ def test_loss_falls_takes_a_smaller_step_where_the_first_goes_too_far(
     assert isinstance(stepped(formula, values), Silent)
 
 
+def test_loss_falls_follows_a_gradient_whose_largest_step_exceeds_rounding() -> None:
+    """Rounding is 1.4e-14; the largest step lowers the loss by 1e-13 or by 9e-15."""
+    assert isinstance(stepped("a * 1e-5 + 1.0", "[1.0]"), Silent)
+    assert isinstance(stepped("a * 3e-6 + 1.0", "[1.0]"), Declined)
+
+
 def test_loss_falls_says_nothing_at_a_kink() -> None:
     """Of two largest elements one alone gets the gradient, and the other holds the loss up."""
     verdict = stepped("lib.nn.MaxPool2d(2)(a)", "[[[[2.0, 2.0], [1.0, 0.0]]]]")
