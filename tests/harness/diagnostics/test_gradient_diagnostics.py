@@ -580,6 +580,11 @@ def test_aliasing_writes_and_looks() -> None:
         assert isinstance(result, Alarm) is bool(change)
 
 
+def test_tiles_and_rows_that_the_probe_refuses_are_left_out() -> None:
+    probe = "def p(a=(3,), b=(4, 3)):\n    'doc'\n    return b.reshape(4, 3) * a.reshape(1, 3)"
+    assert isinstance(verdict("metamorphic", probe), Silent)
+
+
 def test_an_output_of_integers_has_no_slopes_and_the_wrong_dtype() -> None:
     rounds = "elementwise.py", "value = np.exp(a)\n", "value = np.exp(a).astype(np.int64)\n"
     assert isinstance(verdict("gradcheck", EXP, rounds), Declined)
