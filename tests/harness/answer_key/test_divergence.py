@@ -250,6 +250,14 @@ def test_a_node_visited_before_its_children_is_named_with_the_child() -> None:
     )
 
 
+def test_the_forward_order_has_operands_first_and_leaves_out_what_was_not_visited() -> None:
+    def step(index: int, *parents: int | None) -> TraceStep:
+        return TraceStep(index, "op", parents, pack([1.0]), pack([1.0]), ())
+
+    walk = [step(1, 3, 9, None), step(0), step(3, 2), step(2)]
+    assert list(answer_key.forward_order(walk)) == [0, 2, 3, 1]
+
+
 def test_a_wrong_start_is_not_blamed_on_the_first_rule() -> None:
     patch = "@@ _first_cotangent @@\n-cotangent.astype(root.dtype)\n+cotangent / root.data.size"
     sentence = divergence(REUSED, patch)
