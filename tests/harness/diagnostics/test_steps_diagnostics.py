@@ -405,6 +405,13 @@ def test_the_rule_about_the_mean_holds_what_may_drop_alone() -> None:
     assert mode_module.training_keeps_the_mean(replace(observed, outputs=behind)) is None
 
 
+def test_a_mask_is_only_sought_in_outputs_of_one_shape() -> None:
+    observed = dropout_scenario(0.5, 2.0, 0)
+    outputs = observed.outputs[0], np.ones((64, 1)), *observed.outputs[2:]
+    for rule in (mode_module.what_is_dropped_changes, mode_module.training_keeps_the_mean):
+        assert rule(replace(observed, outputs=outputs)) is None
+
+
 def test_the_tolerance_of_the_mean_is_not_wider_than_chance() -> None:
     """Here chance explains 0.069; the first is off by 0.08, the second by 0.04."""
     assert mode_module.training_keeps_the_mean(dropout_scenario(0.5, 2.14, 0)) is not None

@@ -152,6 +152,13 @@ def test_metavariables_stand_for_code_and_keep_it_verbatim(
         ("'s'", "t", "y = 's'if a else b", "y = t if a else b"),
         ("f($x)", "await $x", "y = f(a).b", "y = (await a).b"),
         ("f($x)", "a and b", "y = f(1) and c", "y = (a and b) and c"),
+        ("f($x)", "a and b", "y = f(1) or c", "y = a and b or c"),
+        ("f($x)", "a or b", "y = f(1) and c", "y = (a or b) and c"),
+        ("f($x)", "a | b", "y = f(1) ^ c", "y = (a | b) ^ c"),
+        ("f($x)", "a ^ b", "y = f(1) & c", "y = (a ^ b) & c"),
+        ("f($x)", "a & b", "y = f(1) << c", "y = (a & b) << c"),
+        ("f($x)", "a << b", "y = f(1) + c", "y = (a << b) + c"),
+        ("f($x)", "a << b", "y = f(1) & c", "y = a << b & c"),
         ("f($x)", "$x", "y = -f(2) ** 2", "y = -2 ** 2"),
     ],
 )
