@@ -346,6 +346,15 @@ def test_where_the_correct_one_is_zero_is_a_place_too() -> None:
     )
 
 
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_zero_is_neither_negative_nor_positive(sign: int) -> None:
+    correct = np.array([3.0, -2.0, 0.0, 7.0, -5.0, 11.0])
+    broken = np.where(np.sign(correct) == sign, 2 * correct, correct)
+    word = {-1: "negative", 1: "positive"}[sign]
+    expected = f"correct except where the correct one is {word}: 2 times the correct one"
+    assert fingerprint(broken, correct) == expected
+
+
 def test_a_region_without_a_pattern_is_not_described() -> None:
     mask = np.array([[True, False, True], [False, True, True]])
     name, is_informative = region_named(mask, np.ones((2, 3)))
