@@ -266,6 +266,16 @@ def test_a_wrong_start_is_not_blamed_on_the_first_rule() -> None:
     assert sentence.endswith("(1/2 times the correct one)")
 
 
+def test_a_walk_does_not_start_from_what_its_first_node_hands_itself() -> None:
+    one = pack([1.0])
+    leaves = [TraceStep(i, "", (), one, one, ()) for i in (1, 0)]
+    correct = [TraceStep(2, "mul", (0, 1), one, one, (one, one)), *leaves]
+    broken = [TraceStep(2, "mul", (0, 2), one, pack([2.0]), (one, one)), leaves[1]]
+    sentence = first_divergence(broken, correct, {})
+    assert sentence is not None
+    assert sentence.startswith("`mul` received the cotangent [2], expected [1]")
+
+
 def test_another_op_is_another_graph() -> None:
     patch = "@@ Tensor.__sub__ @@\n-elementwise.sub\n+elementwise.add"
     program = "x=[1.0], y=[2.0]: return {}"
