@@ -334,7 +334,9 @@ def test_a_wrong_entry_is_pointed_at_and_scattered_ones_are_counted() -> None:
     assert fingerprint(broken, correct) == "correct except at [1, 2] and [3, 0]"
     broken[2, 1], broken[0, 0] = 9, 10
     assert fingerprint(broken, correct) == "correct except in 4 of 20 entries"
-    broken[2:, 2:4] += 1
+    broken[2, 3] = 11
+    assert fingerprint(broken, correct) == "correct except in 5 of 20 entries"
+    broken[0, 2] = 12
     assert fingerprint(broken, correct) is None
 
 

@@ -234,6 +234,13 @@ def test_an_accumulation_on_both_sides_matches_only_its_own_form() -> None:
         loose(hunk, "a.grad = a.grad + g\n")
 
 
+def test_an_accumulation_over_several_lines_is_changed_if_one_of_them_is() -> None:
+    hunk = "@@ @@\n-$t.grad += f(\n+$t.grad += h(\n     $e)"
+    assert loose(hunk, "a.grad += f(g)\n") == "a.grad += h(\n    g)\n"
+    with pytest.raises(DoesNotApply):
+        loose(hunk, "a.grad = a.grad + f(g)\n")
+
+
 def test_blocks_that_are_not_portable_match_literally() -> None:
     with pytest.raises(DoesNotApply):
         strict(ASSIGN, "a.grad = a.grad + g\n", {})
