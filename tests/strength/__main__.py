@@ -177,10 +177,8 @@ def _run(task: Task, baseline: Baseline) -> Result:
     """Run one stage after another until one kills the mutant."""
     copy, seconds = _copies[0], task.seconds
     for number, stage in enumerate(task.stages, task.survived + 1):
-        arguments = (task.mutant, stage.files, baseline, copy / "log.txt", stage.speed)
-        trial = run_mutant(copy, *arguments)
-        if trial.verdict == "timeout":  # a machine that was busy or suspended kills nothing
-            trial = run_mutant(copy, *arguments)
+        log = copy / "log.txt"
+        trial = run_mutant(copy, task.mutant, stage.files, baseline, log, stage.speed)
         seconds += trial.seconds
         if trial.verdict != "survived":
             return Result(task.mutant, trial.verdict, trial.test, seconds, number)

@@ -13,6 +13,8 @@ from tests.strength.trial import Baseline, run_mutant, run_tests
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 
 SOURCE = b"""\
+import time
+
 def largest(a, b):
     return a if a > b else b
 
@@ -20,15 +22,24 @@ def count(n):
     while n > 0:
         n -= 1
     return n
+
+def sleep(n):
+    while n > 0:
+        time.sleep(0.5)
+        n -= 0.5
+    return n
 """
 TESTS = """\
-from harness.patch.small import count, largest
+from harness.patch.small import count, largest, sleep
 
 def test_count():
     assert count(3) == 0
 
 def test_largest():
     assert largest(1, 2) == largest(2, 1) == largest(2, 2) == 2
+
+def test_sleep():
+    assert sleep(1) == 0
 
 def test_that_fails_anyhow():
     assert False
@@ -63,18 +74,27 @@ def test_a_wrong_mutant_is_killed_and_an_equivalent_one_survives(repository: Pat
     assert run(repository, b"a > b", b"a >= b") == ("survived", "")
 
 
-def test_a_mutant_that_does_not_end_is_stopped(
+def test_a_mutant_may_wait_but_not_compute_longer_than_its_limit(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial, "GRACE", 2.0)
+    monkeypatch.setattr(trial, "GRACE", 0.5)
+    monkeypatch.setattr(trial, "PATIENCE", 1000.0)
+    assert run(repository, b"a > b", b"a >= b") == ("survived", "")
     assert run(repository, b"n -= 1", b"pass") == ("timeout", "test_count")
+
+
+def test_a_mutant_that_waits_without_end_is_stopped(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "GRACE", 0.3)
+    assert run(repository, b"n -= 0.5", b"pass") == ("timeout", "test_sleep")
 
 
 def test_the_baseline_names_the_tests_that_fail_without_a_mutation(repository: Path) -> None:
     log = repository / "log.txt"
     found = run_tests(repository, ["tests/test_small.py"], EMPTY, log)
     assert found.failed == ["tests/test_small.py::test_that_fails_anyhow"]
-    assert len(found.durations) == 3
+    assert len(found.durations) == 4
 
 
 def test_results_are_read_back_and_counted(tmp_path: Path) -> None:

@@ -38,11 +38,13 @@ LIBRARIES = (
 COPIED = ("breaks", "docs", "harness", "minigrad", "tests", "*.md", "*.toml", "*.txt", "*.py")
 
 START = 60.0
-"""Seconds until the first test begins."""
+"""Seconds of processor time until the first test begins."""
 SLOWER = 5.0
-"""How many times as long as without a mutation a test may take,"""
+"""How many times its duration without a mutation a test may compute,"""
 GRACE = 30.0
 """and how many seconds longer."""
+PATIENCE = 10.0
+"""How many times as long all this may take on a busy machine, or in a test that waits."""
 
 QUICK = 0.2
 """Seconds of a test that is run before all slower ones."""
@@ -72,7 +74,7 @@ class Baseline:
     """Tests that fail without a mutation; they are left out."""
 
     def limit(self, test: str) -> float:
-        """Return the seconds after which a test counts as one that does not end."""
+        """Return the seconds of processor time that a test may use."""
         return SLOWER * self.durations.get(test, 0.0) + GRACE
 
 
@@ -133,7 +135,7 @@ def run_tests(
     options = [*(["-x"] if stem else []), *(f"--deselect={test}" for test in baseline.failed)]
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="strength-", ignore_cleanup_errors=True) as scratch:
-        plugin = partial(_Plugin, baseline.durations, stem, speed)
+        plugin = partial(_Plugin, baseline, stem, speed)
         pid, pipe = _fork(
             lambda end: _run_pytest(root, [*options, *files], scratch, log, plugin(end))
         )
@@ -192,12 +194,11 @@ def _move(root: Path, scratch: str) -> None:
 
 
 class _Plugin:
-    """Orders the tests, reports each, and keeps Hypothesis from shrinking what fails."""
+    """Orders the tests, limits and reports each, and keeps Hypothesis from shrinking what fails."""
 
-    def __init__(
-        self, durations: Mapping[str, float], stem: str | None, speed: Speed, end: int
-    ) -> None:
-        self._durations = durations
+    def __init__(self, baseline: Baseline, stem: str | None, speed: Speed, end: int) -> None:
+        self._limit = baseline.limit
+        self._durations = baseline.durations
         self._speed = speed
         self._names = {stem, stem.replace("_", "-")} if stem else set()
         self._end = end
@@ -206,8 +207,15 @@ class _Plugin:
         """Send a kind, a test or an exit status, and seconds."""
         os.write(self._end, json.dumps((kind, subject, seconds)).encode() + b"\n")
 
+    def _limit_processor_time(self, seconds: float) -> None:
+        """Send a message after this much more processor time of this process."""
+        if self._names:
+            signal.setitimer(signal.ITIMER_PROF, seconds)
+
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self) -> None:
+        signal.signal(signal.SIGPROF, lambda *_: self.send("late", ""))
+        self._limit_processor_time(START)
         phases = (Phase.explicit, Phase.generate)
         settings.register_profile("strength", settings(), phases=phases)
         settings.load_profile("strength")
@@ -240,6 +248,7 @@ class _Plugin:
             ]
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._limit_processor_time(self._limit(nodeid))
         self.send("start", nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -254,7 +263,7 @@ class _Plugin:
 def _watch(pipe: BinaryIO, baseline: Baseline, *, limited: bool) -> Trial:
     """Read the messages until the end, or until a test takes too long."""
     trial, current, rest = Trial("killed"), "", b""
-    deadline = time.monotonic() + START
+    deadline = time.monotonic() + PATIENCE * START
     while True:
         wait = max(deadline - time.monotonic(), 0) if limited else None
         if not select.select([pipe], [], [], wait)[0]:
@@ -268,7 +277,10 @@ def _watch(pipe: BinaryIO, baseline: Baseline, *, limited: bool) -> Trial:
         for kind, subject, seconds in map(json.loads, lines):
             if kind == "start":
                 current = subject
-                deadline = time.monotonic() + baseline.limit(current)
+                deadline = time.monotonic() + PATIENCE * baseline.limit(current)
+            elif kind == "late":
+                trial.verdict, trial.test = "timeout", current
+                return trial
             elif kind == "took":
                 trial.durations[subject] = trial.durations.get(subject, 0.0) + seconds
             elif kind == "fail":

@@ -114,6 +114,14 @@ def test_swapped_operands_are_the_rule_of_mul() -> None:
     )
 
 
+def test_up_to_four_numbers_are_shown_all_and_of_more_the_first_wrong_one() -> None:
+    four, five = (divergence(f"a=({n},), b=({n},): return a * b", SWAPPED) for n in (4, 5))
+    assert four is not None
+    assert five is not None
+    assert re.match(r"`mul` passed operand 0 \(a\) the cotangent \[[^,]+(, [^,]+){3}\], exp", four)
+    assert five.startswith("`mul` passed operand 0 (a) a cotangent of shape (5,) with ")
+
+
 def test_tanh_with_its_input_for_its_output_is_the_rule_of_tanh() -> None:
     program = "a=(5,), b=(5,): return (a * b).tanh() + a"
     sentence = divergence(program, "@@ tanh.vjp @@\n-value**2\n+a**2")
@@ -242,12 +250,30 @@ def test_a_node_visited_before_its_children_is_named_with_the_child() -> None:
     )
 
 
+def test_the_forward_order_has_operands_first_and_leaves_out_what_was_not_visited() -> None:
+    def step(index: int, *parents: int | None) -> TraceStep:
+        return TraceStep(index, "op", parents, pack([1.0]), pack([1.0]), ())
+
+    walk = [step(1, 3, 9, None), step(0), step(3, 2), step(2)]
+    assert list(answer_key.forward_order(walk)) == [0, 2, 3, 1]
+
+
 def test_a_wrong_start_is_not_blamed_on_the_first_rule() -> None:
     patch = "@@ _first_cotangent @@\n-cotangent.astype(root.dtype)\n+cotangent / root.data.size"
     sentence = divergence(REUSED, patch)
     assert sentence is not None
     assert sentence.startswith("the walk starts from the cotangent [")
     assert sentence.endswith("(1/2 times the correct one)")
+
+
+def test_a_walk_does_not_start_from_what_its_first_node_hands_itself() -> None:
+    one = pack([1.0])
+    leaves = [TraceStep(i, "", (), one, one, ()) for i in (1, 0)]
+    correct = [TraceStep(2, "mul", (0, 1), one, one, (one, one)), *leaves]
+    broken = [TraceStep(2, "mul", (0, 2), one, pack([2.0]), (one, one)), leaves[1]]
+    sentence = first_divergence(broken, correct, {})
+    assert sentence is not None
+    assert sentence.startswith("`mul` received the cotangent [2], expected [1]")
 
 
 def test_another_op_is_another_graph() -> None:

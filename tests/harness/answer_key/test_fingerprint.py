@@ -334,7 +334,9 @@ def test_a_wrong_entry_is_pointed_at_and_scattered_ones_are_counted() -> None:
     assert fingerprint(broken, correct) == "correct except at [1, 2] and [3, 0]"
     broken[2, 1], broken[0, 0] = 9, 10
     assert fingerprint(broken, correct) == "correct except in 4 of 20 entries"
-    broken[2:, 2:4] += 1
+    broken[2, 3] = 11
+    assert fingerprint(broken, correct) == "correct except in 5 of 20 entries"
+    broken[0, 2] = 12
     assert fingerprint(broken, correct) is None
 
 
@@ -344,6 +346,15 @@ def test_where_the_correct_one_is_zero_is_a_place_too() -> None:
     assert fingerprint(broken, correct) == (
         "correct except where the correct one is zero: 1 in every entry"
     )
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_zero_is_neither_negative_nor_positive(sign: int) -> None:
+    correct = np.array([3.0, -2.0, 0.0, 7.0, -5.0, 11.0])
+    broken = np.where(np.sign(correct) == sign, 2 * correct, correct)
+    word = {-1: "negative", 1: "positive"}[sign]
+    expected = f"correct except where the correct one is {word}: 2 times the correct one"
+    assert fingerprint(broken, correct) == expected
 
 
 def test_a_region_without_a_pattern_is_not_described() -> None:

@@ -37,6 +37,10 @@ def test_a_crash_is_decided_first_and_names_phase_line_and_message() -> None:
     assert "ValueError in the backward pass, at `return a + b`: no" in str(observed.evidence)
 
 
+def test_a_crash_before_which_nothing_went_wrong_is_all_the_evidence() -> None:
+    assert judge(run(failure=CRASH), run()).evidence == CRASH.sentence
+
+
 @pytest.mark.parametrize(
     ("broken", "kind", "evidence"),
     [
@@ -94,6 +98,14 @@ def test_nan_equals_nan_only_in_the_same_place() -> None:
 def test_a_missing_gradient_is_corruption() -> None:
     broken = Run("probe", "weighted", output=pack(3.0), gradients={"a": None}, reached=[0])
     assert str(judge(broken, run()).evidence) == "a has no gradient, expected one"
+
+
+def test_a_gradient_where_none_is_due_is_corruption() -> None:
+    correct = Run("probe", "weighted", output=pack(3.0), gradients={"a": None}, reached=[0])
+    observed = judge(run(), correct)
+    assert (observed.outcome, observed.kind) == ("silent-corruption", "value")
+    assert str(observed.evidence) == "a has a gradient, expected none"
+    assert judge(correct, correct).outcome == "disguised-correct"
 
 
 def test_a_log_is_followed_to_the_first_step_that_differs() -> None:

@@ -310,7 +310,7 @@ def test_autograd_declines_at_kinks() -> None:
 
 
 def test_guard_takes_an_exception_for_a_refusal_and_no_death() -> None:
-    assert isinstance(verdict("guard", REFUSED), Silent)
+    assert verdict("guard", REFUSED) == verdict("crash", EXP) == Silent(1)
     assert isinstance(verdict("guard", EXP), Skipped)
     assert isinstance(verdict("crash", REFUSED), Skipped)
     probe = read(REFUSED)
@@ -422,6 +422,13 @@ def test_torch_lets_no_slope_pass_that_no_choice_at_the_kink_gives(slope: str) -
     assert verdict("torch", ABS_AT_KINKS, fine) == Silent(2, pytest.approx(0, abs=1e-12))
 
 
+@pytest.mark.parametrize("factor", [-3, 3])
+def test_torch_lets_every_slope_between_the_two_at_a_kink_pass(factor: int) -> None:
+    probe = f"def p(a=[0.0, 0.0, 2.0]):\n    'doc'\n    return a.abs() * {factor}.0"
+    fine = "elementwise.py", "(g * np.sign(a),)", "(g * np.array([0.9, -0.9, 1.0]),)"
+    assert isinstance(verdict("torch", probe, fine, loss="uniform"), Silent)
+
+
 def test_torch_adds_no_two_wrong_slopes_up_to_a_right_one() -> None:
     """Slopes 3 and -3 at two kinks: neither is one that a choice gives, together they are 0."""
     probe = "def p(a=[0.0, 0.0]):\n    'doc'\n    return a.abs()"
@@ -445,6 +452,21 @@ def test_a_kink_excuses_no_other_entry(name: str) -> None:
     )
     assert isinstance(verdict(name, RELU_AT_KINKS, wrong), Alarm)
     assert isinstance(verdict(name, RELU_AT_KINKS, RELU_AT_0_IS_1), Silent)
+
+
+def test_the_rounding_of_a_large_output_is_no_kink() -> None:
+    probe = "def p(a=[1.0, 2.0]):\n    'doc'\n    return a.exp() + 1e6"
+    assert isinstance(verdict("gradcheck", probe, EXP_RULE_DOUBLED), Alarm)
+
+
+def test_a_sharp_bend_is_no_kink() -> None:
+    probe = "def p(a=[1e-5, 1e-5]):\n    'doc'\n    return (a * 4e4).tanh()"
+    wrong = (
+        "elementwise.py",
+        "(g * (1 - value**2),)\n\n    return value, vjp\n\n\ndef sigmoid",
+        ("(2 * g * (1 - value**2),)\n\n    return value, vjp\n\n\ndef sigmoid"),
+    )
+    assert isinstance(verdict("gradcheck", probe, wrong), Alarm)
 
 
 def test_a_tie_is_not_taken_for_the_rounding_of_the_other_entries() -> None:
@@ -568,6 +590,11 @@ def test_aliasing_writes_and_looks() -> None:
         assert isinstance(result, Alarm) is bool(change)
 
 
+def test_tiles_and_rows_that_the_probe_refuses_are_left_out() -> None:
+    probe = "def p(a=(3,), b=(4, 3)):\n    'doc'\n    return b.reshape(4, 3) * a.reshape(1, 3)"
+    assert isinstance(verdict("metamorphic", probe), Silent)
+
+
 def test_an_output_of_integers_has_no_slopes_and_the_wrong_dtype() -> None:
     rounds = "elementwise.py", "value = np.exp(a)\n", "value = np.exp(a).astype(np.int64)\n"
     assert isinstance(verdict("gradcheck", EXP, rounds), Declined)
@@ -576,7 +603,7 @@ def test_an_output_of_integers_has_no_slopes_and_the_wrong_dtype() -> None:
 
 def test_finite_lets_an_infinite_slope_be_infinite_and_no_other() -> None:
     probe = "def p(a=[0.0, 4.0]):\n    'doc'\n    return a.sqrt()"
-    assert isinstance(verdict("finite", probe), Silent)
+    assert verdict("finite", probe) == Silent(3)  # two outputs, one slope
     wrong = "elementwise.py", "(g / (2 * value),)", "(g / (2 * np.where(value > 1, 0, value)),)"
     result = verdict("finite", probe, wrong)
     assert isinstance(result, Alarm)
@@ -592,6 +619,20 @@ def test_finite_lets_a_pole_be_infinite_and_takes_an_overflow_for_what_it_is() -
     assert isinstance(verdict("finite", overflows), Alarm)
     reply = "def p(a=[1.0]):\n    'doc'\n    return a * np.inf"
     assert isinstance(verdict("finite", reply), Declined)
+
+
+def test_finite_declines_what_brings_an_infinity_itself() -> None:
+    steps = read("def p(lib):\n    'doc'\n    yield {'best': np.inf}")
+    leaf = read("def p(a=()):\n    'doc'\n    return a")
+    log = [{"best": pack(np.inf)}]
+    measured = {"finite": Measured()}
+    for probe, run, why in (
+        (steps, Run("p", None, log=log, measured=measured), "the probe's text contains"),
+        (leaf, Run("p", "uniform", {"a": pack(np.inf)}, measured=measured), "a leaf is not finite"),
+    ):
+        result = evaluate(NAMED["finite"], Observation(probe, run, {}))
+        assert isinstance(result, Declined)
+        assert why in str(result.reason)
 
 
 def test_the_deviation_is_relative_and_far_from_rounding() -> None:

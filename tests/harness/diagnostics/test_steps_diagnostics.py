@@ -405,6 +405,13 @@ def test_the_rule_about_the_mean_holds_what_may_drop_alone() -> None:
     assert mode_module.training_keeps_the_mean(replace(observed, outputs=behind)) is None
 
 
+def test_a_mask_is_only_sought_in_outputs_of_one_shape() -> None:
+    observed = dropout_scenario(0.5, 2.0, 0)
+    outputs = observed.outputs[0], np.ones((64, 1)), *observed.outputs[2:]
+    for rule in (mode_module.what_is_dropped_changes, mode_module.training_keeps_the_mean):
+        assert rule(replace(observed, outputs=outputs)) is None
+
+
 def test_the_tolerance_of_the_mean_is_not_wider_than_chance() -> None:
     """Here chance explains 0.069; the first is off by 0.08, the second by 0.04."""
     assert mode_module.training_keeps_the_mean(dropout_scenario(0.5, 2.14, 0)) is not None
@@ -440,12 +447,34 @@ def test_a_statistic_that_is_that_of_the_batch_may_move_either_way(before: float
     assert _moved("mean", before, before + 1e-4) is None
 
 
-def _moved(statistic: str, before: float, after: float) -> str | None:
+def test_nan_that_stays_where_it_is_breaks_no_rule_about_modes() -> None:
+    """The verdict on it is that of `finite`."""
+    rows = np.array([[np.nan, 2.0], [1.0, 3.0]])
+    states = ({"state.scale": np.array([np.nan, 1.0])},) * 5
+    outputs = rows, rows, rows, rows[:1], rows
+    scenario = replace(dropout_scenario(0.5, 2.0, 0), x=rows, outputs=outputs, states=states)
+    assert [rule(scenario) for rule in mode_module.RULES] == [None] * len(mode_module.RULES)
+
+
+def test_a_statistic_that_comes_or_goes_has_no_direction() -> None:
+    observed, mean = dropout_scenario(0.5, 2.0, 0), {"state.running_mean": np.zeros(64)}
+    for states in (({},) * 4 + (mean,), (mean,) * 4 + ({},)):
+        assert mode_module.statistics_approach_the_batch(replace(observed, states=states)) is None
+
+
+def test_a_statistic_that_is_zero_like_that_of_the_batch_may_move_by_rounding() -> None:
+    for after in (-1e-17, 1e-17):
+        assert _moved("mean", 0.0, after, (-1.0, 1.0)) is None
+
+
+def _moved(
+    statistic: str, before: float, after: float, rows: tuple[float, float] = (0.0, 2.0)
+) -> str | None:
     observed = dropout_scenario(0.5, 2.0, 0)
     states = tuple(
         {f"state.running_{statistic}": np.array([value])} for value in (before,) * 4 + (after,)
     )
-    batch = np.array([[0.0], [2.0]])
+    batch = np.array([[row] for row in rows])
     return mode_module.statistics_approach_the_batch(replace(observed, x=batch, states=states))
 
 
@@ -548,7 +577,13 @@ def stepped(formula: str, values: str, *changes: Change) -> Verdict:
 def test_loss_falls_takes_a_smaller_step_where_the_first_goes_too_far(
     formula: str, values: str
 ) -> None:
-    assert isinstance(stepped(formula, values), Silent)
+    assert stepped(formula, values) == Silent(1)
+
+
+def test_loss_falls_follows_a_gradient_whose_largest_step_exceeds_rounding() -> None:
+    """Rounding is 1.4e-14; the largest step lowers the loss by 1e-13 or by 9e-15."""
+    assert isinstance(stepped("a * 1e-5 + 1.0", "[1.0]"), Silent)
+    assert isinstance(stepped("a * 3e-6 + 1.0", "[1.0]"), Declined)
 
 
 def test_loss_falls_says_nothing_at_a_kink() -> None:

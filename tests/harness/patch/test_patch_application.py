@@ -125,6 +125,14 @@ def test_both_remedies_for_an_ambiguous_scope_work() -> None:
     assert len(apply(f"@@ *add @@\n{SKIP}").sites) == 3
 
 
+def test_the_wildcard_of_the_remedy_stands_before_the_last_name() -> None:
+    source = "class A:\n    def f(): return g(1)\n"
+    with pytest.raises(HunkError) as caught:
+        apply("@@ A.f @@\n-g($n)\n+$n\n", {"m.py": source, "n.py": source})
+    assert "`@@ m.py::A.f @@`), or all of them with a wildcard (`@@ A.*f @@`)" in str(caught.value)
+    assert len(apply("@@ A.*f @@\n-g($n)\n+$n\n", {"m.py": source, "n.py": source}).sites) == 2
+
+
 def test_a_property_and_its_setter_are_one_definition() -> None:
     source = "class A:\n    def x(self): return f(1)\n    def x(self, v): return f(2)\n"
     assert len(apply("@@ A.x @@\n-f($n)\n+$n\n", {"m.py": source}).sites) == 2
@@ -255,6 +263,12 @@ def test_a_statement_without_a_site_shows_similar_lines() -> None:
         .partition("  the most similar code:\n")[2]
         .startswith("    engine/tensor.py:10: return unbroadcast(t, 2)\n  remedy: ")
     )
+
+
+def test_a_call_to_remove_as_a_statement_shows_similar_lines() -> None:
+    with pytest.raises(DoesNotApply) as caught:
+        apply("@@ @@\n-check(a)\n", {"m.py": "x = check(b)\n"})
+    assert "  the most similar code:\n    m.py:1: x = check(b)\n" in str(caught.value)
 
 
 def test_at_most_five_places_names_or_files_are_listed() -> None:

@@ -104,6 +104,12 @@ LONG = "x" + ".a" * 400
             "`-...`: `...` stands for unchanged statements",
             "a space",
         ),
+        (
+            "@@ @@\n a()\n-for x in (\n+f(\n     1,\n-): pass\n+)\n",
+            9,
+            "this context line would have to move",
+            "write such lines as `-`",
+        ),
         ("@@ @@\n-a()\n+...\n", 7, r"`\+...`: `...` stands for unchanged statements", "a space"),
     ],
 )

@@ -79,6 +79,25 @@ def test_a_portable_block_knows_the_usual_spellings_and_the_engines_own() -> Non
     assert loose(SKIP, code, {"unbroadcast": "mine"}) == "a = g\nb = g\n"
 
 
+@pytest.mark.parametrize(
+    ("place", "call"),
+    [
+        (-1, "(a * g).sum_to(s)"),
+        (0, "sum_to(a * g, s)"),
+        (0, "utils.sum_to(a * g, s)"),
+        (0, "x.sum_to(a * g)"),
+        (1, "sum_to(s, a * g)"),
+        (1, "x.sum_to(s, a * g)"),
+    ],
+)
+def test_a_call_that_unbroadcasts_is_matched_by_the_place_of_its_gradient(
+    place: int, call: str
+) -> None:
+    patch = loosen(parse_patch(SKIP, path="page.md", line=1), {}, {"sum_to": place})
+    changed = apply_patch(patch, {"engine.py": f"y = {call}\n"}).sources["engine.py"]
+    assert changed in ("y = a * g\n", "y = (a * g)\n")
+
+
 # ----- Ops -----
 
 OF_ADD = ["add", "Add", "__add__", "__radd__", "_add", "add_backward", "_add_vjp", "AddBackward0"]
@@ -213,6 +232,13 @@ def test_an_accumulation_on_both_sides_matches_only_its_own_form() -> None:
     assert loose(hunk, "a.grad += g\n") == "a.grad += -g\n"
     with pytest.raises(DoesNotApply):
         loose(hunk, "a.grad = a.grad + g\n")
+
+
+def test_an_accumulation_over_several_lines_is_changed_if_one_of_them_is() -> None:
+    hunk = "@@ @@\n-$t.grad += f(\n+$t.grad += h(\n     $e)"
+    assert loose(hunk, "a.grad += f(g)\n") == "a.grad += h(\n    g)\n"
+    with pytest.raises(DoesNotApply):
+        loose(hunk, "a.grad = a.grad + f(g)\n")
 
 
 def test_blocks_that_are_not_portable_match_literally() -> None:
