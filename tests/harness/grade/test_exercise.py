@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from harness.grade.exercise import ExerciseReport, read_suite, run_exercise, wit
 from harness.grade.functions import SuiteFate
 from harness.grade.submission import LARGEST_LEAF, check_soundness, read_submission
 from harness.grade.suite_file import is_suite_file
-from harness.pages.catalogue import open_catalogue
+from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.pages.page import Page, read_page
 from harness.runs.cache import Cache, open_cache
 from harness.sandbox.limits import Limits
@@ -59,8 +60,22 @@ def quick() -> Baseline:
     return Baseline(open_cache(), ALONE, Limits(cpu_seconds=0.5))
 
 
+def with_few_variants(catalogue: Catalogue) -> Catalogue:
+    """The catalogue, as if it had only two variants, on which the check runs each answer."""
+    few = ("float32-data", "relu-mask-ge")
+    pages, mistakes = CATALOGUE.pages
+    chosen = tuple(page for page in pages if page.front.kind != "variant" or page.id in few)
+    vars(catalogue)["pages"] = chosen, mistakes
+    return catalogue
+
+
+@cache
+def few_variants() -> Catalogue:
+    return with_few_variants(open_catalogue())
+
+
 def context(bench: Baseline) -> OpenContext:
-    return OpenContext(CATALOGUE, ENGINE, bench)
+    return OpenContext(few_variants(), ENGINE, bench)
 
 
 def page_of(folder: Path, text: str = SOUND_EXERCISE) -> Page:
@@ -568,7 +583,8 @@ def test_the_check_of_pages_wants_every_section(
     text = SOUND_EXERCISE.replace(f"## {heading}\n", f"### {heading}\n")
     page_of(tmp_path, text)
     (tmp_path / "mul-swapped-operands.md").unlink()
-    check = check_page(ID, OpenContext(open_catalogue([tmp_path]), ENGINE, bench))
+    catalogue = with_few_variants(open_catalogue([tmp_path]))
+    check = check_page(ID, OpenContext(catalogue, ENGINE, bench))
     assert f"no section `{heading}`" in [finding.problem for finding in check.findings]
 
 
