@@ -3,6 +3,7 @@
 See `tests/README.md` for the tiers and for what is shared.
 """
 
+import gc
 import hashlib
 import os
 import shutil
@@ -41,6 +42,8 @@ _DATA = "BREAKLAB_DATA"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the profile, and make a home folder in the first process that all of them use."""
+    # The tests and PyTorch are half a million objects, which Python would search every few seconds.
+    gc.set_threshold(20_000, 10, 10)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell starts background commands like this, and what the tests run would inherit it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -85,6 +88,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if _runs_slow(config) and is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker("slow")
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what was collected stays until the end, so no search need look at it
 
 
 def _runs_slow(config: pytest.Config) -> bool:

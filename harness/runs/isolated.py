@@ -319,7 +319,7 @@ def failure_of_child(worker: Worker, answer: Answer, limits: Limits, phase: str)
         message = "the child sent something that is not a result, or not the requested one"
         return Failure(phase, "ForgedResult", message, repeatable=False)
     if status == -getattr(signal, "SIGXCPU", 0):
-        message = f"more than {limits.cpu_seconds} seconds of processor time"
+        message = f"more than {limits.cpu_seconds:g} seconds of processor time"
         return Failure(phase, "ProcessorTimeLimit", message)
     printed = f"; it last printed: {worker.last_output}" if worker.last_output else ""
     if status < 0:

@@ -6,6 +6,7 @@ They hold on every POSIX system; see setrlimit(2). On Windows only `Limits.secon
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import sys
@@ -26,8 +27,8 @@ class Limits:
 
     seconds: float = 60.0
     """Wall-clock seconds for each requested frame: this also ends a child that waits."""
-    cpu_seconds: int = 3
-    """Processor time for each requested frame, in whole seconds as the kernel counts it."""
+    cpu_seconds: float = 3
+    """Processor time for each requested frame, rounded up to a whole second of its process."""
     memory: int = 2048 * _MIB
     """Bytes of address space, in addition to what the child starts with."""
     file_size: int = 16 * _MIB
@@ -79,11 +80,14 @@ def limit_resources(limits: Limits) -> None:
 
 
 def restart_cpu_limit(limits: Limits) -> None:
-    """Allow this process `cpu_seconds` from now on; then the kernel ends it with SIGXCPU."""
+    """Allow this process `cpu_seconds` from now on; then the kernel ends it with SIGXCPU.
+
+    The kernel counts whole seconds, so the process may use what is left of the last one.
+    """
     if resource is None:
         return
     used = resource.getrusage(resource.RUSAGE_SELF)
-    soft = int(used.ru_utime + used.ru_stime) + 1 + limits.cpu_seconds
+    soft = math.ceil(used.ru_utime + used.ru_stime + limits.cpu_seconds)
     with contextlib.suppress(ValueError, OSError):  # above a hard limit that was already set
         resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 

@@ -78,7 +78,7 @@ MADE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a title for a regex": (with_title("#" + " " * 60_000 + "x"), ""),
     "a heading for a regex": (written("## a" + " " * 60_000 + "b\n"), ""),
     "quotations in quotations": (written(">" * 60_000, "\n"), ""),
-    "brackets": (written("[" * 60_000, "\n"), ""),
+    "brackets": (written("[" * 20_000, "\n"), ""),
     "emphasis": (written("*a _b " * 10_000, "\n"), ""),
     "a diff in parentheses": (
         written(f"\n```diff\n@@ add @@\n-{'(' * 9000}a{')' * 9000}\n+b\n```\n"),

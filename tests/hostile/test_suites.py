@@ -88,7 +88,7 @@ def test_an_honest_test_kills_both(two_breaks: GradingPlan, tmp_path: Path) -> N
 def test_cheats_earn_nothing(
     group: str, two_breaks: GradingPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "PATIENCE", 5.0 if "hang" in GROUPS[group] else 300.0)
+    monkeypatch.setattr(processes, "PATIENCE", 1.0 if "hang" in GROUPS[group] else 300.0)
     texts = {name: (HERE / "cheats" / f"{name}.py").read_text() for name in GROUPS[group]}
     for name, text in texts.items():
         (tmp_path / f"test_{name}.py").write_text(after_prelude(text))
@@ -112,15 +112,21 @@ def _is_recognised(text: str) -> bool:
 
 
 GUESSES = """
+import functools
 import hashlib
 import pytest
+
+
+@functools.cache
+def new():
+    return sorted(set(loaded()) - ON_DISK)
 
 
 @pytest.mark.parametrize("number", range(20))
 def test(number):
     use()
-    if changed():
-        text = repr((number, sorted(set(loaded()) - ON_DISK)))
+    if new():
+        text = repr((number, new()))
         assert hashlib.sha256(text.encode()).digest()[0] % 4
 """
 
@@ -187,7 +193,7 @@ REPEATED = ("slow import", "too many", "raises", "aborts", "stops pytest", "skip
 )
 def test_a_bad_suite_is_not_gradable_and_says_why(kind: str, tmp_path: Path) -> None:
     text, reason = BAD[kind]
-    slow = Limits(seconds=600.0, cpu_seconds=1)
+    slow = Limits(seconds=600.0, cpu_seconds=0.5)
     report = grade(tmp_path, text, plan(limits=slow if "while True" in text else LIMITS))
     assert not report.gradable
     assert reason in report.reason

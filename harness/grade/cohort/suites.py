@@ -37,7 +37,7 @@ class SuiteOptions(msgspec.Struct, frozen=True):
     correct: list[str] | None = None
     """The ids of the variants that a suite must pass; None for all that are required."""
     allow_conftest: bool = False
-    limit: int = LIMITS.cpu_seconds
+    limit: int = int(LIMITS.cpu_seconds)
     """Seconds of processor time for one run."""
     cached: bool = True
     hidden: list[str] = []

@@ -153,6 +153,7 @@ def test_what_is_called_after_the_stack_was_used_up_is_run(tmp_path: Path) -> No
         ),
     ],
 )
+@pytest.mark.usefixtures("without_oracles")
 def test_the_lab_finds_the_same_with_and_without_selection(page: str) -> None:
     catalogue = open_catalogue()
     names = list({*list(catalogue.shared_probes)[::7], "dropout-share"})
@@ -167,6 +168,7 @@ def test_the_lab_finds_the_same_with_and_without_selection(page: str) -> None:
 @pytest.mark.parametrize(
     "page", ["skip-unbroadcast", pytest.param("mul-ignore-upstream", marks=pytest.mark.slow)]
 )
+@pytest.mark.usefixtures("without_oracles")
 def test_stages_that_selection_leaves_open_can_be_told(page: str) -> None:
     catalogue = open_catalogue()
     names = list(catalogue.shared_probes)[::7]

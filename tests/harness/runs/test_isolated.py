@@ -112,7 +112,7 @@ def test_both_ways_observe_the_same() -> None:
 def test_an_abnormal_end_is_that_runs_failure_and_the_others_go_on(
     fork: bool, does: str, type_: str, repeatable: bool
 ) -> None:
-    limits = Limits(seconds=5) if type_ == "TimeLimit" else Limits(cpu_seconds=1)
+    limits = Limits(seconds=5) if type_ == "TimeLimit" else Limits(cpu_seconds=0.5)
     runs = run_isolated(tiny_job(backward_that(does), limits=limits), fork=fork)
     failures = [run.failure and (run.failure.type, run.failure.repeatable) for run in runs]
     others = (type_, repeatable) if type_ == "TimeLimit" else None  # after two, none is waited for
@@ -141,13 +141,13 @@ def test_what_a_broken_engine_prints_stays_out_of_the_terminal(
         ("import no_such_module_anywhere", "ModuleNotFoundError in the import"),
         ("def", "SyntaxError in the import"),
         ("import os; os._exit(3)", "the process ended with status 3"),
-        ("while True: pass", "more than 1 seconds of processor time"),
+        ("while True: pass", "more than 0.5 seconds of processor time"),
         ("import time; time.sleep(60)", "not done after"),
         ("print('last words'); import os; os._exit(3)", "printed: last words"),
     ],
 )
 def test_an_engine_that_does_not_load_says_why(fork: bool, text: str, words: str) -> None:
-    limits = Limits(seconds=5) if "sleep" in text else Limits(cpu_seconds=1)
+    limits = Limits(seconds=5) if "sleep" in text else Limits(cpu_seconds=0.5)
     with pytest.raises(EngineDoesNotLoad, match=words):
         run_isolated(tiny_job(text, limits=limits), fork=fork)
 

@@ -2,7 +2,7 @@
 
 ENDS = ["any"]
 SLOW = True
-LIMITS = {"cpu_seconds": 1}
+LIMITS = {"cpu_seconds": 0.5}
 
 
 class Place:

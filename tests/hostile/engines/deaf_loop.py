@@ -1,7 +1,7 @@
 """Ignores and blocks every signal that it can, and works for ever."""
 
 ENDS = ["TimeLimit"]
-LIMITS = {"seconds": 5, "cpu_seconds": 1}
+LIMITS = {"seconds": 5, "cpu_seconds": 0.5}
 
 
 def attack(tensor):
@@ -16,4 +16,5 @@ def attack(tensor):
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        pass
+        if time.process_time() > 1.5:  # longer than its limit allows
+            time.sleep(0.1)

@@ -1,7 +1,7 @@
 """An exception that takes a minute to say what it says."""
 
 ENDS = ["ProcessorTimeLimit", "TimeLimit"]
-LIMITS = {"cpu_seconds": 1}
+LIMITS = {"cpu_seconds": 0.5}
 
 
 class Ponderous(Exception):

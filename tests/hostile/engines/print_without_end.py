@@ -1,7 +1,7 @@
 """Prints for a minute, to both streams."""
 
 ENDS = ["ProcessorTimeLimit", "TimeLimit"]
-LIMITS = {"cpu_seconds": 1, "seconds": 10}
+LIMITS = {"cpu_seconds": 0.5, "seconds": 5}
 
 
 def attack(tensor):

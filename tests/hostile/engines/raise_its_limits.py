@@ -1,7 +1,7 @@
 """Gives itself all the processor time and memory that it may, and works for ever."""
 
 ENDS = ["TimeLimit"]
-LIMITS = {"seconds": 5, "cpu_seconds": 1}
+LIMITS = {"seconds": 5, "cpu_seconds": 0.5}
 
 
 def attack(tensor):
@@ -20,4 +20,5 @@ def attack(tensor):
         return
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        pass
+        if time.process_time() > 1.5:  # longer than its limit allows
+            time.sleep(0.1)

@@ -7,5 +7,5 @@ FATE = "survived"
 
 def test():
     use()
-    while changed():
-        time.sleep(0.1)
+    if changed():
+        time.sleep(600)
