@@ -14,10 +14,8 @@ from rich.text import Text
 
 from harness.cli.options import Lang
 from harness.cli.session import Session
+from harness.report.language import VARIABLES
 from harness.sandbox.signals import Terminated
-
-IN_A_LANGUAGE = ("fix", "exercise")
-"""The commands with an option `--lang`."""
 
 
 def watch(
@@ -53,10 +51,8 @@ def watch(
             arguments = list(command.arguments)
             console.print()
             console.rule(Text(_now() + "  harness " + " ".join(arguments)), align="left")
-            if lang and arguments[0] in IN_A_LANGUAGE:
-                arguments += ["--lang", lang]
             start = time.monotonic()
-            statuses.append(run_child(arguments))
+            statuses.append(run_child(arguments, lang))
             seconds = f"{time.monotonic() - start:.1f}"
             result = say("passed ({seconds} s)", seconds=seconds)
             if statuses[-1]:
@@ -67,8 +63,10 @@ def watch(
             return max(statuses)
 
 
-def run_child(arguments: Sequence[str]) -> int:
+def run_child(arguments: Sequence[str], lang: str | None = None) -> int:
     """Run a command in a process of its own, and return its exit status, 128 + n for a signal.
+
+    The language is passed on in a variable of the locale, since not every command has `--lang`.
 
     It does not get the terminal's Ctrl-C: this process ends it, so that only one of both says so.
     """
@@ -77,7 +75,7 @@ def run_child(arguments: Sequence[str]) -> int:
     child = subprocess.Popen(
         [sys.executable, "-P", "-m", "harness", *arguments],
         stdin=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": path} | ({VARIABLES[0]: lang} if lang else {}),
         start_new_session=True,
     )
     try:

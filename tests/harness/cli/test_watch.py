@@ -64,6 +64,11 @@ def test_a_command_that_a_signal_ends_has_the_status_of_a_shell(
     assert run_child(["list"]) == 128 + 9
 
 
+def test_a_command_without_lang_gets_the_language(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run_child(["check", "no-such-page"], "es") == 2
+    assert "no hay página" in capfd.readouterr().err
+
+
 def test_nothing_runs_for_other_files() -> None:
     Path("notes.py").touch()
     done = dialogue(
