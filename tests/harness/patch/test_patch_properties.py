@@ -154,7 +154,8 @@ class Fill(ast.NodeTransformer):
 
 def equal(pattern: object, node: object, bound: dict[str, ast.AST] | None) -> bool:
     if bound is not None and isinstance(pattern, ast.Name) and pattern.id.startswith("hole_"):
-        assert isinstance(node, ast.AST)
+        if not isinstance(node, ast.AST):  # a part that is left out, such as an end of a slice
+            return False
         if isinstance(node, ast.Slice | ast.Starred) or has_slice(node):
             return False
         earlier = bound.setdefault(pattern.id, node)
