@@ -35,6 +35,7 @@ from harness.grade.grading import _Grading, _SuiteRunner
 from harness.grade.mutants import mutants
 from harness.grade.plan import GradingPlan
 from harness.grade.processes import Observed, Processes
+from harness.grade.protocol import LIMIT_REACHED
 from harness.pages.catalogue import ENTRY_POINTS, Catalogue
 from harness.runs.cache import open_cache
 from tests.benchmarks.engine import ONE_THREAD, ROOT
@@ -82,10 +83,13 @@ also_copy =
     test_small.py
 """
 
+COSMIC_RAY_LIMIT = 20.0
+"""Seconds for the suite on a mutant."""
+
 COSMIC_RAY = f"""\
 [cosmic-ray]
 module-path = "small.py"
-timeout = 20.0
+timeout = {COSMIC_RAY_LIMIT}
 excluded-modules = []
 test-command = "{sys.executable} -m pytest -x -q -p no:cacheprovider test_small.py"
 
@@ -95,22 +99,32 @@ name = "local"
 
 
 @dataclass(frozen=True)
-class Result:
-    """What a tool did: its mutants, those that the suite let pass, and what that cost."""
+class Verdicts:
+    """How many mutants there are, and how many of them the suite let pass."""
 
-    tool: str
-    version: str
     mutants: int
     survivors: int
-    wall: float
+    late: int = 0
+    """How many ran out of time: their number and the limit of the tool decide what they cost."""
+    late_seconds: float = 0.0
+    """What these took."""
+
+
+@dataclass(frozen=True)
+class Result(Verdicts):
+    """What a tool found out, and what that cost."""
+
+    tool: str = ""
+    version: str = ""
+    wall: float = 0.0
     """Seconds from the start of its process to the end."""
-    processor: float
+    processor: float = 0.0
     """Seconds of processor time, children included."""
 
     @property
     def each(self) -> float:
-        """Seconds of processor time for each mutant."""
-        return self.processor / self.mutants
+        """Seconds of processor time for each mutant that did not run out of time."""
+        return (self.processor - self.late_seconds) / (self.mutants - self.late)
 
 
 def main() -> int:
@@ -125,7 +139,7 @@ def main() -> int:
     parser.add_argument("--ours", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.ours is not None:
-        print(json.dumps(run_ours(options.ours)))
+        print(json.dumps(asdict(run_ours(options.ours))))
         return 0
     most = 10 if options.quick else 10**6
     results = [
@@ -133,7 +147,7 @@ def main() -> int:
         measure("unconfined", lambda folder: pytest_breaks(folder, most)),
     ]
     missing = []
-    others: dict[str, Callable[[Path], tuple[int, int]]] = {
+    others: dict[str, Callable[[Path], Verdicts]] = {
         "mutmut": mutmut,
         "cosmic-ray": lambda folder: cosmic_ray(folder, options.sample),
     }
@@ -158,7 +172,7 @@ def main() -> int:
     return 0
 
 
-def measure(tool: str, run: Callable[[Path], tuple[int, int]]) -> Result:
+def measure(tool: str, run: Callable[[Path], Verdicts]) -> Result:
     """Run a tool in a project of its own that is removed again."""
     with tempfile.TemporaryDirectory(prefix="mutated-") as name:
         folder = Path(name)
@@ -166,16 +180,33 @@ def measure(tool: str, run: Callable[[Path], tuple[int, int]]) -> Result:
         shutil.copy(MUTATED / "conftest.py", folder)
         shutil.copy(MUTATED / "suite.py", folder / "test_small.py")
         start, used = time.perf_counter(), _processor()
-        mutants, survivors = run(folder)
+        verdicts = asdict(run(folder))
         wall, processor = time.perf_counter() - start, _processor() - used
-    return Result(tool, _version(tool), mutants, survivors, round(wall, 3), round(processor, 3))
+    return Result(
+        **verdicts,
+        tool=tool,
+        version=_version(tool),
+        wall=round(wall, 3),
+        processor=round(processor, 3),
+    )
 
 
 def table(results: list[Result]) -> Table:
     """A line a tool; `ratio` is its processor time a mutant over ours."""
     shown = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
     shown.add_column("tool", no_wrap=True)
-    for heading in ("mutants", "survive", "wall", "CPU", "a mutant", "ratio", "target", ""):
+    headings = (
+        "mutants",
+        "survive",
+        "late",
+        "CPU",
+        "of it late",
+        "a mutant",
+        "ratio",
+        "target",
+        "",
+    )
+    for heading in headings:
         shown.add_column(heading, justify="right", no_wrap=True)
     first = results[0]
     for one in results:
@@ -183,8 +214,8 @@ def table(results: list[Result]) -> Table:
         ratio = one.each / first.each
         shown.add_row(
             f"{one.tool} {one.version}",
-            *(str(one.mutants), str(one.survivors)),
-            *(f"{one.wall:.0f} s", f"{one.processor:.0f} s", f"{1000 * one.each:.1f} ms"),
+            *(str(one.mutants), str(one.survivors), str(one.late)),
+            *(f"{one.processor:.1f} s", f"{one.late_seconds:.1f} s", f"{1000 * one.each:.1f} ms"),
             *(f"{ratio:.1f}", f"{target:g}", "reached" if ratio >= target else "missed")
             if target
             else (),
@@ -208,16 +239,24 @@ def _version(tool: str) -> str:
 # ----- The others -----
 
 
-def mutmut(folder: Path) -> tuple[int, int]:
+def mutmut(folder: Path) -> Verdicts:
     """`mutmut run` with one child at a time."""
     (folder / "setup.cfg").write_text(MUTMUT, encoding="utf-8")
     _run([sys.executable, "-m", "mutmut", "run", "--max-children", "1"], folder)
     said = _run([sys.executable, "-m", "mutmut", "results", "--all", "true"], folder)
-    fates = [line.rpartition(": ")[2] for line in said.splitlines() if ": " in line]
-    return len(fates), fates.count("survived")
+    pairs = [line.strip().rpartition(": ") for line in said.splitlines() if ": " in line]
+    fates = {mutant: fate for mutant, _, fate in pairs}
+    found = json.loads((folder / "mutants" / "small.py.meta").read_text("utf-8"))
+    late = [mutant for mutant, fate in fates.items() if fate == "timeout"]
+    return Verdicts(
+        mutants=len(fates),
+        survivors=list(fates.values()).count("survived"),
+        late=len(late),
+        late_seconds=sum(found["durations_by_key"][mutant] for mutant in late),
+    )
 
 
-def cosmic_ray(folder: Path, most: int) -> tuple[int, int]:
+def cosmic_ray(folder: Path, most: int) -> Verdicts:
     """`cosmic-ray init` and `exec` with the local distributor: one mutant after the other."""
     (folder / "cosmic.toml").write_text(COSMIC_RAY, encoding="utf-8")
     tool = [sys.executable, "-m", "cosmic_ray.cli"]
@@ -225,8 +264,14 @@ def cosmic_ray(folder: Path, most: int) -> tuple[int, int]:
     _keep_sample(folder / "session.sqlite", most)
     _run([*tool, "exec", "cosmic.toml", "session.sqlite"], folder)
     said = _run([*tool, "dump", "session.sqlite"], folder)
-    outcomes = [json.loads(line)[1]["test_outcome"] for line in said.splitlines()]
-    return len(outcomes), outcomes.count("survived")
+    results = [json.loads(line)[1] for line in said.splitlines()]
+    late = [result for result in results if result["output"] == "timeout"]
+    return Verdicts(
+        mutants=len(results),
+        survivors=sum(result["test_outcome"] == "survived" for result in results),
+        late=len(late),
+        late_seconds=COSMIC_RAY_LIMIT * len(late),
+    )
 
 
 def _keep_sample(session: Path, most: int) -> None:
@@ -257,15 +302,14 @@ def _run(command: list[str], folder: Path, environment: Mapping[str, str] | None
 # ----- Ours -----
 
 
-def breaklab(folder: Path, most: int) -> tuple[int, int]:
+def breaklab(folder: Path, most: int) -> Verdicts:
     """The confined process of `harness grade`, with one run for each mutant."""
     write_pages(folder, most)
     command = [sys.executable, "-m", "tests.benchmarks.mutation_tools", "--ours", str(folder)]
-    fates: Mapping[str, int] = json.loads(_run(command, ROOT))
-    return fates["mutants"], fates["survivors"]
+    return Verdicts(**json.loads(_run(command, ROOT)))
 
 
-def pytest_breaks(folder: Path, most: int) -> tuple[int, int]:
+def pytest_breaks(folder: Path, most: int) -> Verdicts:
     """`pytest --breaks` with the mutants as the pages of an installed package."""
     write_pages(folder, most)
     report = folder / "report.json"
@@ -275,8 +319,14 @@ def pytest_breaks(folder: Path, most: int) -> tuple[int, int]:
     path = os.pathsep.join([str(ROOT), str(folder)])
     own = {"PYTHONPATH": path, "XDG_CACHE_HOME": str(folder / "cache")}
     _run([sys.executable, "-m", "pytest", *tests, *options], folder, own)
-    fates = [entry["fate"] for entry in json.loads(report.read_text("utf-8"))["breaks"]]
-    return len(fates), len(fates) - fates.count("killed")
+    results = json.loads(report.read_text("utf-8"))["breaks"]
+    passed = [result for result in results if result["fate"] != "killed"]
+    late = [
+        result["seconds"]
+        for result in results
+        if result["fate"] == "killed" and not result["by"][0].startswith("test_small.py")
+    ]
+    return Verdicts(len(results), len(passed), len(late), sum(late))
 
 
 def write_pages(folder: Path, most: int) -> None:
@@ -296,32 +346,33 @@ def write_pages(folder: Path, most: int) -> None:
         (package / f"{name}.md").write_text(page, encoding="utf-8")
 
 
-def run_ours(folder: Path) -> dict[str, int]:
+def run_ours(folder: Path) -> Verdicts:
     """Run on each mutant the tests that reach it, until one fails."""
     text, suite = (folder / "small.py").read_text("utf-8"), folder / "test_small.py"
     engine = Engine("small", Dialect("small"), folder, {"small.py": text})
     pages = Catalogue((folder / PAGES,)).valid_pages()
     plan = GradingPlan(engine, tuple(mutants(pages, engine, open_cache(enabled=False))), (), b"")
     with closing(Processes(suite, {suite.name: suite.read_bytes()}, plan)) as processes:
-        fates = verdicts(processes, plan)
-    return {"mutants": len(fates), "survivors": len(fates) - sum(fates.values())}
+        return verdicts(processes, plan)
 
 
-def verdicts(processes: Processes, plan: GradingPlan) -> dict[str, bool]:
-    """Whether each mutant is killed, by its name."""
+def verdicts(processes: Processes, plan: GradingPlan) -> Verdicts:
+    """Run the tests on each mutant."""
     grading = _Grading(plan, lambda _done, _all: None)
     grading.processes = processes
     processes.collect()
     grading._run_on_clean()
-    fates = {}
+    survivors, late = 0, []
     for mutant in plan.breaks:
         assert mutant.files.codes, f"{mutant.page.id} does not apply"
-        observed = Observed()
+        observed, start = Observed(), time.perf_counter()
         if tests := _SuiteRunner(grading, mutant).tests():
             observed = processes.observe(mutant.files.codes, tests, stop=True)
         grading.kills.update(observed.failed)
-        fates[mutant.page.id] = bool(observed.failed or observed.problem)
-    return fates
+        survivors += not (observed.failed or observed.problem)
+        if observed.problem == LIMIT_REACHED:
+            late.append(time.perf_counter() - start)
+    return Verdicts(len(plan.breaks), survivors, len(late), sum(late))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.patch import apply_patch, parse_patch
-from tests.benchmarks.mutation_tools import MUTATED, run_ours, write_pages
+from tests.benchmarks.mutation_tools import MUTATED, Verdicts, run_ours, write_pages
 from tests.benchmarks.mutations import mutations
 from tests.benchmarks.processes import watched
 from tests.benchmarks.runner import Row
@@ -117,9 +117,9 @@ def test_a_mutant_is_killed_by_the_first_test_that_fails(tmp_path: Path) -> None
     suite = "def test_{}(lib):\n    assert lib.square({}) == {}\n"
     (tmp_path / "test_small.py").write_text(suite.format("a", 2, 4) + suite.format("b", 3, 9))
     write_pages(tmp_path, 10)
-    assert run_ours(tmp_path) == {"mutants": 3, "survivors": 0}
+    assert run_ours(tmp_path) == Verdicts(mutants=3, survivors=0)
     (tmp_path / "test_small.py").write_text(suite.format("a", 1, 1))
-    assert run_ours(tmp_path) == {"mutants": 3, "survivors": 2}
+    assert run_ours(tmp_path) == Verdicts(mutants=3, survivors=2)
 
 
 HELD = "import time; held = bytearray(80_000_000); held[::4096] = b'x' * len(held[::4096]);"
