@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 from hypothesis.configuration import set_hypothesis_home_dir
 
 for _library in ("OMP", "OPENBLAS", "MKL"):
-    # Arrays in tests are small: the other threads of PyTorch and NumPy would only wait in a loop.
+    # Arrays in tests are small, so further threads of PyTorch and NumPy would only busy-wait.
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
 collect_ignore = ["benchmarks/mutated"]
@@ -42,7 +42,7 @@ _DATA = "BREAKLAB_DATA"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the profile, and make a home folder in the first process that all of them use."""
-    # The tests and PyTorch are half a million objects, which Python would search every few seconds.
+    # The tests and PyTorch hold half a million objects, which Python would scan every few seconds.
     gc.set_threshold(20_000, 10, 10)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell starts background commands like this, and what the tests run would inherit it.
@@ -91,7 +91,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    gc.freeze()  # what was collected stays until the end, so no search need look at it
+    gc.freeze()  # collected tests are kept until the end, so the garbage collector can skip them
 
 
 def _runs_slow(config: pytest.Config) -> bool:

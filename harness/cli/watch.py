@@ -66,7 +66,7 @@ def watch(
 def run_child(arguments: Sequence[str], lang: str | None = None) -> int:
     """Run a command in a process of its own, and return its exit status, 128 + n for a signal.
 
-    The language is passed on in a variable of the locale, since not every command has `--lang`.
+    The language is passed in an environment variable, since not every command has `--lang`.
 
     It does not get the terminal's Ctrl-C: this process ends it, so that only one of both says so.
     """

@@ -156,7 +156,7 @@ def _largest_of(array: NumericArray) -> float:
 def widened(array: NumericArray) -> NumericArray:
     """Return the numbers as float64 or complex128, so that no sum or product wraps around.
 
-    An array that has this dtype is returned itself.
+    An array that already has this dtype is not copied.
     """
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64, copy=False)
 

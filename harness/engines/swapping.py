@@ -113,7 +113,7 @@ class Loaded:
 
 def differ(old: CodeType, new: CodeType) -> bool:
     """Whether two code objects do different things, apart from the functions nested in them."""
-    same = old == new and old.co_qualname == new.co_qualname  # also the lines: the usual case
+    same = old == new and old.co_qualname == new.co_qualname  # with equal lines: the usual case
     return not same and _own(old) != _own(new)
 
 

@@ -147,9 +147,9 @@ class Baseline:
             self.coverage(engine, probes)
 
     def jobs(self, engine: Engine, probes: Sequence[Probe]) -> list[Job]:
-        """Return the jobs whose runs `complete` looks up; they may run at the same time.
+        """Return the jobs whose runs `complete` looks up; they may run in parallel.
 
-        Unlike there, several probes may share a name.
+        Unlike in `complete`, several probes may share a name.
         """
         clean = self._clean_job(engine, probes)
         pairs = [(probes[index], loss) for index, loss in clean.items]

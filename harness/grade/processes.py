@@ -43,11 +43,11 @@ wall time, and of processor time. A test that trains until it succeeds may take 
 broken engine."""
 
 LONGER = 1000
-"""A single test may take this many times its usual time, instead of `CPU_PATIENCE` if that is more.
+"""A single test gets this many times its usual time instead of `CPU_PATIENCE`, if that is less.
 
-A test that trains for 20 steps may try 10,000 on a broken engine: 500 times as many, on a slow
-machine too. The twenty times that all tests take are for what other tests did before, such as
-setting up a fixture that they share.
+A test that trains for 20 steps may take up to 10,000 on a broken engine: 500 times as many, on any
+machine. Twenty times the time of all tests is added even for a single one, for work that an earlier
+test used to do, such as setting up a shared fixture.
 """
 
 MOST_LOST, MOST_LATE = 3, 6
@@ -91,7 +91,7 @@ class Processes:
         self.seconds = self.cpu_seconds = 0.0
         """The wall time and the processor time of all tests on the engine without a break."""
         self.usual: Mapping[int, float] = {}
-        """The longest time that each test took there."""
+        """The longest time that each test took on that engine."""
         self._main: _Process | None = None
         self._lost = self._late = 0
 
@@ -135,7 +135,7 @@ class Processes:
             self._main.end()
 
     def set_usual_times(self, runs: Sequence[Observed]) -> None:
-        """Derive the limits from what the tests took on the engine without a break."""
+        """Derive the limits from how long the tests took on the engine without a break."""
         self.seconds = max(sum(e.seconds for e in run.ended.values()) for run in runs)
         self.cpu_seconds = max(sum(e.cpu_seconds for e in run.ended.values()) for run in runs)
         # Some kernels count the processor time of a short test as zero.

@@ -72,9 +72,9 @@ class Run(msgspec.Struct, frozen=True):
     seconds: float
     """The time limit for all of them."""
     cpu_seconds: float
-    """The limit of processor time for all of them."""
+    """The limit on processor time for all of them."""
     each: list[float]
-    """The limit of processor time for each of them."""
+    """The limit on processor time for each of them."""
     until: int | None = None
     """The test after which the fork is ended."""
     stop: bool = False

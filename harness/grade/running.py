@@ -41,7 +41,7 @@ def failing(
 
 
 def locate(items: Iterable[pytest.Item]) -> None:
-    """Let pytest look up where the tests are now, and not in every fork for its reports."""
+    """Make pytest look up the location of each test now, so that it need not in every fork."""
     for item in items:
         assert item.location
 
@@ -75,10 +75,10 @@ class Outcomes:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> pytest.TestReport | None:
-        """Note the exception, and report a failure without its traceback.
+        """Record the exception, and report a failure without its traceback.
 
-        Formatting a traceback takes longer than many tests, and nobody reads it. The hooks of
-        pytest for `unittest` and for expected failures run before and around this one.
+        Formatting a traceback takes longer than many tests, and nobody reads it. pytest's hooks
+        for `unittest` and for expected failures run before and around this one.
         """
         error = call.excinfo.value if call.excinfo else None
         if error is None or isinstance(error, _MAY_SKIP):
@@ -95,7 +95,7 @@ class Outcomes:
 
 
 _MAY_SKIP = (pytest.skip.Exception, BaseExceptionGroup)
-"""The exceptions of tests that are skipped: in newer versions of pytest, groups of them, too."""
+"""Exceptions that may mean that a test is skipped; newer versions of pytest may group them."""
 
 
 def exception_text(error: BaseException) -> str:

@@ -283,8 +283,8 @@ def _original_tree(text: str) -> ast.Module:
 def _same_tree(one: object, other: object, line: int) -> bool:
     """Whether two syntax trees are equal apart from positions.
 
-    Statements of `other` that contain the line are compared first: trees that differ usually do
-    there.
+    Statements of `other` that contain the line are compared first, since a difference is most
+    likely there.
     """
     pending = [(one, other)]
     while pending:

@@ -72,7 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
     elif config.getoption("breaks") is not None:
         from harness.grade.calls import CALLS
 
-        CALLS.stop()  # this calls nothing of the engine, and recording would slow it down
+        CALLS.stop()  # `register` does not call the engine, and recording would slow it down
         from harness.plugin.session import register
 
         if register(config).runs_tests:

@@ -1,4 +1,4 @@
-"""Do before a process forks what an installed library would otherwise do again in every fork."""
+"""Set up an installed library before forking, so that it is not set up again in every fork."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from harness.pages.probe import Probe
 
 
 def prepare_library(module: str, probes: Sequence[Probe]) -> None:
-    """Set up a library that has been imported, for runs of these probes in forks.
+    """Set up an imported library for running these probes in forks.
 
-    It runs only code of the library and of this module, and leaves it in the state of its import.
+    It runs only code of the library and of this module, and leaves the rest of its state alone.
     """
     if module != "torch":
         return
-    # The arrays are small, so its threads would only wait for each other; and no fork has them.
+    # The arrays are small, so threads would only wait for each other, and a fork has only one.
     importlib.import_module("torch").set_num_threads(1)
     if any("optim" in probe.source for probe in probes):
         _make_torch_optimizer()
@@ -24,9 +24,9 @@ def prepare_library(module: str, probes: Sequence[Probe]) -> None:
 
 @cache
 def _make_torch_optimizer() -> None:
-    """Have PyTorch import its compiler, which takes a second, as it does at the first optimizer.
+    """Make PyTorch import its compiler, as it does for its first optimizer; this takes a second.
 
-    A backward pass would be too much: on a machine with an accelerator it starts threads.
+    Do not run a backward pass here: on a machine with an accelerator, it starts threads.
     """
     torch = importlib.import_module("torch")
     torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)

@@ -92,7 +92,7 @@ def run_on_library(
 
 
 def job_on_library(name: str, pairs: Sequence[ProbeAndLoss]) -> Job:
-    """Return the job to run those pairs on the library that it can run."""
+    """Return the job that runs, on the library, those of the pairs that it can run."""
     fit = _fitting(name, pairs)
     probes = {probe.identity: probe for probe, _ in fit}
     place = {identity: index for index, identity in enumerate(probes)}

@@ -1,4 +1,4 @@
-"""Independent jobs at the same time, each in a process of its own."""
+"""Run independent jobs in parallel, each in its own process."""
 
 from __future__ import annotations
 

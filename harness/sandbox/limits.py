@@ -28,7 +28,7 @@ class Limits:
     seconds: float = 60.0
     """Wall-clock seconds for each requested frame: this also ends a child that waits."""
     cpu_seconds: float = 3
-    """Processor time for each requested frame, rounded up to a whole second of its process."""
+    """Seconds of processor time for each requested frame; see `restart_cpu_limit` for rounding."""
     memory: int = 2048 * _MIB
     """Bytes of address space, in addition to what the child starts with."""
     file_size: int = 16 * _MIB
@@ -82,7 +82,7 @@ def limit_resources(limits: Limits) -> None:
 def restart_cpu_limit(limits: Limits) -> None:
     """Allow this process `cpu_seconds` from now on; then the kernel ends it with SIGXCPU.
 
-    The kernel counts whole seconds, so the process may use what is left of the last one.
+    The kernel limits a process's total processor time in whole seconds, so it is rounded up.
     """
     if resource is None:
         return

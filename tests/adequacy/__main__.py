@@ -61,7 +61,7 @@ def measure(
 ) -> list[Result]:
     """Return the results of all mutants of these rules, in the order of the rules.
 
-    `probes` and `cases` are all there are if None; `every` is explained at `Bench.examine`.
+    If None, `probes` and `cases` are all that exist; for `every`, see `Bench.examine`.
     """
     shared = list(open_catalogue().shared_probes.values())
     bench = Bench(shared if probes is None else probes, all_cases() if cases is None else cases)

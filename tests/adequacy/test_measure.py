@@ -37,7 +37,7 @@ def test_every_rule_has_a_row_with_the_number_of_its_mutants() -> None:
 def test_what_the_table_says_of_a_few_rules_is_what_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also without oracles, which would take seconds to start: other diagnostics alarm, too."""
+    """Without oracles, which take seconds to start; other diagnostics raise an alarm as well."""
     monkeypatch.setattr(oracles, "find_spec", lambda _: None)
     reaching = ("stack-three", "logsumexp-thrice", "minimum-of-two", "minimum-broadcast")
     ops = tuple(name.partition(".")[2] for name in FEW)

@@ -25,7 +25,7 @@ def bench() -> Baseline:
 OF_THE_DEFAULT_TIER = "micrograd"
 """The smallest of the engines."""
 SLOW = {"assign-not-accumulate", "relu-identity-grad"}
-"""Breaks with probes that train, for seconds on this engine."""
+"""Breaks with probes that train, which takes seconds on this engine."""
 
 
 @pytest.mark.slow

@@ -16,9 +16,9 @@ def bundled_pages() -> tuple[Page, ...]:
 
 
 def part_of_catalogue(pages: Collection[str] = (), probes: Collection[str] = ()) -> Catalogue:
-    """The catalogue as if it had only these pages, and of the shared probes these and the pages'.
+    """Return the catalogue with only these pages, these shared probes, and those of the pages.
 
-    For tests that run every probe on a foreign engine, which forks for each of them.
+    For tests that run every probe on a foreign engine, which needs a fork for each of them.
     """
     part = Catalogue(CATALOGUE.roots)
     chosen = tuple(page for page in bundled_pages() if page.id in pages)

@@ -45,7 +45,7 @@ def harness_process(
 ) -> Completed:
     """Run `harness ARGUMENTS` in a process of its own, with its output piped, at 80 columns.
 
-    `program` is how Python runs the command.
+    `program` holds the arguments with which Python starts the command.
     """
     with mock.patch.dict(os.environ):
         _set_environment(environment)
@@ -60,9 +60,9 @@ def harness_process(
 
 
 def light_program(pages: Path | None = None) -> tuple[str, ...]:
-    """How Python runs a command without oracles, and with these pages as the bundled ones.
+    """Return a `program` without oracles, and with these pages as the bundled ones.
 
-    What the fixtures `without_oracles` and `few_pages` are in this process, this is in another one.
+    It does for another process what the fixtures `without_oracles` and `few_pages` do for this one.
     """
     lines = ["from harness.runs import oracles", "oracles.find_spec = lambda _: None"]
     if pages:

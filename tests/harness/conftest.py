@@ -24,7 +24,7 @@ def without_oracles(monkeypatch: pytest.MonkeyPatch) -> None:
 def one_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """Evaluate a matrix in this process, and keep its host for the next command.
 
-    To start more processes, and a host for each of them, takes longer than a small matrix.
+    Starting more processes, each with its own host, takes longer than a small matrix.
     """
     monkeypatch.setattr(evaluate, "available_cores", lambda: 1)
     monkeypatch.setattr(evaluate, "close_hosts", lambda: None)

@@ -74,7 +74,7 @@ def test_a_wrong_mutant_is_killed_and_an_equivalent_one_survives(repository: Pat
     assert run(repository, b"a > b", b"a >= b") == ("survived", "")
 
 
-def test_a_mutant_may_wait_but_not_compute_longer_than_its_limit(
+def test_a_mutant_may_wait_but_not_compute_for_longer_than_its_limit(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial, "GRACE", 0.5)
@@ -83,7 +83,7 @@ def test_a_mutant_may_wait_but_not_compute_longer_than_its_limit(
     assert run(repository, b"n -= 1", b"pass") == ("timeout", "test_count")
 
 
-def test_a_mutant_that_waits_without_end_is_stopped(
+def test_a_mutant_that_waits_forever_is_stopped(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial, "GRACE", 0.3)

@@ -38,13 +38,13 @@ LIBRARIES = (
 COPIED = ("breaks", "docs", "harness", "minigrad", "tests", "*.md", "*.toml", "*.txt", "*.py")
 
 START = 60.0
-"""Seconds of processor time until the first test begins."""
+"""The limit on the seconds of processor time before the first test."""
 SLOWER = 5.0
-"""How many times its duration without a mutation a test may compute,"""
+"""The limit on a test's processor time, as a multiple of its duration without a mutation,"""
 GRACE = 30.0
-"""and how many seconds longer."""
+"""plus this many seconds."""
 PATIENCE = 10.0
-"""How many times as long all this may take on a busy machine, or in a test that waits."""
+"""The limit on elapsed time, as a multiple of these: a machine may be busy, and a test may wait."""
 
 QUICK = 0.2
 """Seconds of a test that is run before all slower ones."""
@@ -194,7 +194,7 @@ def _move(root: Path, scratch: str) -> None:
 
 
 class _Plugin:
-    """Orders the tests, limits and reports each, and keeps Hypothesis from shrinking what fails."""
+    """Orders, limits and reports the tests, and keeps Hypothesis from shrinking failures."""
 
     def __init__(self, baseline: Baseline, stem: str | None, speed: Speed, end: int) -> None:
         self._limit = baseline.limit
@@ -208,7 +208,7 @@ class _Plugin:
         os.write(self._end, json.dumps((kind, subject, seconds)).encode() + b"\n")
 
     def _limit_processor_time(self, seconds: float) -> None:
-        """Send a message after this much more processor time of this process."""
+        """Send a message when this process has used this much more processor time."""
         if self._names:
             signal.setitimer(signal.ITIMER_PROF, seconds)
 
@@ -250,6 +250,10 @@ class _Plugin:
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._limit_processor_time(self._limit(nodeid))
         self.send("start", nodeid)
+
+    def pytest_runtest_logfinish(self) -> None:
+        """Limit what follows a test, such as the end of the session, as what precedes them."""
+        self._limit_processor_time(START)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:

@@ -114,7 +114,7 @@ def test_swapped_operands_are_the_rule_of_mul() -> None:
     )
 
 
-def test_up_to_four_numbers_are_shown_all_and_of_more_the_first_wrong_one() -> None:
+def test_four_numbers_are_all_shown_and_of_five_only_the_first_wrong_one() -> None:
     four, five = (divergence(f"a=({n},), b=({n},): return a * b", SWAPPED) for n in (4, 5))
     assert four is not None
     assert five is not None
@@ -250,7 +250,7 @@ def test_a_node_visited_before_its_children_is_named_with_the_child() -> None:
     )
 
 
-def test_the_forward_order_has_operands_first_and_leaves_out_what_was_not_visited() -> None:
+def test_the_forward_order_puts_operands_first_and_omits_nodes_that_were_not_visited() -> None:
     def step(index: int, *parents: int | None) -> TraceStep:
         return TraceStep(index, "op", parents, pack([1.0]), pack([1.0]), ())
 
@@ -266,7 +266,7 @@ def test_a_wrong_start_is_not_blamed_on_the_first_rule() -> None:
     assert sentence.endswith("(1/2 times the correct one)")
 
 
-def test_a_walk_does_not_start_from_what_its_first_node_hands_itself() -> None:
+def test_a_cotangent_that_the_first_node_passes_to_itself_is_not_the_start() -> None:
     one = pack([1.0])
     leaves = [TraceStep(i, "", (), one, one, ()) for i in (1, 0)]
     correct = [TraceStep(2, "mul", (0, 1), one, one, (one, one)), *leaves]

@@ -349,7 +349,7 @@ def test_where_the_correct_one_is_zero_is_a_place_too() -> None:
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_a_zero_is_neither_negative_nor_positive(sign: int) -> None:
+def test_zero_is_neither_negative_nor_positive(sign: int) -> None:
     correct = np.array([3.0, -2.0, 0.0, 7.0, -5.0, 11.0])
     broken = np.where(np.sign(correct) == sign, 2 * correct, correct)
     word = {-1: "negative", 1: "positive"}[sign]

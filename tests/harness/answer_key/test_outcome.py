@@ -37,7 +37,7 @@ def test_a_crash_is_decided_first_and_names_phase_line_and_message() -> None:
     assert "ValueError in the backward pass, at `return a + b`: no" in str(observed.evidence)
 
 
-def test_a_crash_before_which_nothing_went_wrong_is_all_the_evidence() -> None:
+def test_if_nothing_goes_wrong_before_a_crash_the_crash_is_the_only_evidence() -> None:
     assert judge(run(failure=CRASH), run()).evidence == CRASH.sentence
 
 
@@ -100,7 +100,7 @@ def test_a_missing_gradient_is_corruption() -> None:
     assert str(judge(broken, run()).evidence) == "a has no gradient, expected one"
 
 
-def test_a_gradient_where_none_is_due_is_corruption() -> None:
+def test_a_gradient_where_none_is_expected_is_corruption() -> None:
     correct = Run("probe", "weighted", output=pack(3.0), gradients={"a": None}, reached=[0])
     observed = judge(run(), correct)
     assert (observed.outcome, observed.kind) == ("silent-corruption", "value")

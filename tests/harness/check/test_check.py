@@ -40,8 +40,8 @@ BENCH = Baseline(open_cache())
 
 @pytest.fixture
 def with_oracles(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the few tests of this module in which an oracle decides."""
-    request.getfixturevalue("without_oracles")  # before this fixture, which undoes it
+    """For the few tests of this module that need an oracle's verdict."""
+    request.getfixturevalue("without_oracles")  # first, since this fixture undoes it
     monkeypatch.setattr(oracles, "find_spec", find_spec)
 
 

@@ -173,7 +173,7 @@ def test_check_passes_for_a_page_of_every_kind(tmp_path: Path) -> None:
     assert all(f"passed {page} " in done.stdout for page in (*texts, "no-op"))
 
 
-@pytest.mark.slow  # for pages of every kind that are not bundled, see above
+@pytest.mark.slow  # the test above does the same with small pages
 @pytest.mark.long
 def test_check_passes_for_a_bundled_page_of_every_kind() -> None:
     names = ("skip-unbroadcast", "tanh-by-expm1", "no-op", "squares-only")

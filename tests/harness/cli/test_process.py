@@ -53,7 +53,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "command",
-    [  # `doctor` runs every shared probe, and `test_own_files` has it in a process with few pages
+    [  # `doctor` runs every shared probe; `test_own_files` runs it in a process with few pages
         pytest.param(command, marks=[pytest.mark.slow] * (command == "doctor"))
         for command in COMMANDS
     ],

@@ -64,7 +64,7 @@ def test_a_command_that_a_signal_ends_has_the_status_of_a_shell(
     assert run_child(["list"]) == 128 + 9
 
 
-def test_a_command_without_lang_gets_the_language(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_command_without_lang_uses_the_language(capfd: pytest.CaptureFixture[str]) -> None:
     assert run_child(["check", "no-such-page"], "es") == 2
     assert "no hay página" in capfd.readouterr().err
 

@@ -381,7 +381,7 @@ MORE = [
     ],
 )
 def test_no_diagnostic_accuses_a_correct_engine(engine: str, nth: int) -> None:
-    """On every nth of the shared probes, and on those where a check is likely to be too strict."""
+    """On every nth shared probe, and on probes for which a check is likely to be too strict."""
     shared = [
         probe
         for probe in CATALOGUE.shared_probes.values()
@@ -423,7 +423,7 @@ def test_torch_lets_no_slope_pass_that_no_choice_at_the_kink_gives(slope: str) -
 
 
 @pytest.mark.parametrize("factor", [-3, 3])
-def test_torch_lets_every_slope_between_the_two_at_a_kink_pass(factor: int) -> None:
+def test_torch_accepts_every_slope_between_the_one_sided_ones_at_a_kink(factor: int) -> None:
     probe = f"def p(a=[0.0, 0.0, 2.0]):\n    'doc'\n    return a.abs() * {factor}.0"
     fine = "elementwise.py", "(g * np.sign(a),)", "(g * np.array([0.9, -0.9, 1.0]),)"
     assert isinstance(verdict("torch", probe, fine, loss="uniform"), Silent)
@@ -454,12 +454,12 @@ def test_a_kink_excuses_no_other_entry(name: str) -> None:
     assert isinstance(verdict(name, RELU_AT_KINKS, RELU_AT_0_IS_1), Silent)
 
 
-def test_the_rounding_of_a_large_output_is_no_kink() -> None:
+def test_the_rounding_of_a_large_output_is_not_a_kink() -> None:
     probe = "def p(a=[1.0, 2.0]):\n    'doc'\n    return a.exp() + 1e6"
     assert isinstance(verdict("gradcheck", probe, EXP_RULE_DOUBLED), Alarm)
 
 
-def test_a_sharp_bend_is_no_kink() -> None:
+def test_a_sharp_bend_is_not_a_kink() -> None:
     probe = "def p(a=[1e-5, 1e-5]):\n    'doc'\n    return (a * 4e4).tanh()"
     wrong = (
         "elementwise.py",
@@ -621,7 +621,7 @@ def test_finite_lets_a_pole_be_infinite_and_takes_an_overflow_for_what_it_is() -
     assert isinstance(verdict("finite", reply), Declined)
 
 
-def test_finite_declines_what_brings_an_infinity_itself() -> None:
+def test_finite_declines_if_the_probe_or_a_leaf_contains_an_infinity() -> None:
     steps = read("def p(lib):\n    'doc'\n    yield {'best': np.inf}")
     leaf = read("def p(a=()):\n    'doc'\n    return a")
     log = [{"best": pack(np.inf)}]

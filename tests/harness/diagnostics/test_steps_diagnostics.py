@@ -405,7 +405,7 @@ def test_the_rule_about_the_mean_holds_what_may_drop_alone() -> None:
     assert mode_module.training_keeps_the_mean(replace(observed, outputs=behind)) is None
 
 
-def test_a_mask_is_only_sought_in_outputs_of_one_shape() -> None:
+def test_only_outputs_of_one_shape_are_searched_for_a_mask() -> None:
     observed = dropout_scenario(0.5, 2.0, 0)
     outputs = observed.outputs[0], np.ones((64, 1)), *observed.outputs[2:]
     for rule in (mode_module.what_is_dropped_changes, mode_module.training_keeps_the_mean):
@@ -447,8 +447,8 @@ def test_a_statistic_that_is_that_of_the_batch_may_move_either_way(before: float
     assert _moved("mean", before, before + 1e-4) is None
 
 
-def test_nan_that_stays_where_it_is_breaks_no_rule_about_modes() -> None:
-    """The verdict on it is that of `finite`."""
+def test_nan_that_stays_in_place_violates_no_rule_about_modes() -> None:
+    """Reporting it is left to `finite`."""
     rows = np.array([[np.nan, 2.0], [1.0, 3.0]])
     states = ({"state.scale": np.array([np.nan, 1.0])},) * 5
     outputs = rows, rows, rows, rows[:1], rows
@@ -456,13 +456,13 @@ def test_nan_that_stays_where_it_is_breaks_no_rule_about_modes() -> None:
     assert [rule(scenario) for rule in mode_module.RULES] == [None] * len(mode_module.RULES)
 
 
-def test_a_statistic_that_comes_or_goes_has_no_direction() -> None:
+def test_a_statistic_that_appears_or_disappears_has_no_direction() -> None:
     observed, mean = dropout_scenario(0.5, 2.0, 0), {"state.running_mean": np.zeros(64)}
     for states in (({},) * 4 + (mean,), (mean,) * 4 + ({},)):
         assert mode_module.statistics_approach_the_batch(replace(observed, states=states)) is None
 
 
-def test_a_statistic_that_is_zero_like_that_of_the_batch_may_move_by_rounding() -> None:
+def test_a_statistic_may_move_by_rounding_if_it_and_that_of_the_batch_are_zero() -> None:
     for after in (-1e-17, 1e-17):
         assert _moved("mean", 0.0, after, (-1.0, 1.0)) is None
 
@@ -580,8 +580,8 @@ def test_loss_falls_takes_a_smaller_step_where_the_first_goes_too_far(
     assert stepped(formula, values) == Silent(1)
 
 
-def test_loss_falls_follows_a_gradient_whose_largest_step_exceeds_rounding() -> None:
-    """Rounding is 1.4e-14; the largest step lowers the loss by 1e-13 or by 9e-15."""
+def test_loss_falls_needs_a_step_that_lowers_the_loss_by_more_than_rounding() -> None:
+    """The rounding error is 1.4e-14; the largest step lowers the loss by 1e-13 or 9e-15."""
     assert isinstance(stepped("a * 1e-5 + 1.0", "[1.0]"), Silent)
     assert isinstance(stepped("a * 3e-6 + 1.0", "[1.0]"), Declined)
 

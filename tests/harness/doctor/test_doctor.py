@@ -28,12 +28,12 @@ PAGES = (
     *("skip-unbroadcast", "skip-unbroadcast-matmul", "matmul-t-instead-of-swapaxes"),
     *("visited-missing", "relu-identity-grad", "max-ties-all-ones", "adam-betas-swapped"),
 )
-"""Breaks that can be used on the engine or not; two of them behave like its bug."""
+"""Breaks that do or do not apply to the engine; two of them behave like its bug."""
 PROBES = (
     *("powers", "cube", "square", "first-power", "mul", "sub-new-axis", "div", "exp"),
     *("matmul-square", "matmul-vectors", "square-transpose", "sum-rows", "module-dropout"),
 )
-"""Probes that show a bug of the engine, are right on it, or use something that it lacks."""
+"""Probes that show a bug of the engine, or none, or use something that it lacks."""
 PART = part_of_catalogue(PAGES, PROBES)
 
 
@@ -170,7 +170,7 @@ def test_a_flaw_of_the_unbroadcasting_is_reported(bench: Baseline, tmp_path: Pat
 
 
 OTHERS = ("central", "rebinding", "stored_first", "tape")
-"""Engines whose settings have the same keys as those of the first ones."""
+"""Engines whose settings have the same keys as those of the engines in the default tier."""
 
 
 @pytest.mark.parametrize(

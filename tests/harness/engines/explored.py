@@ -1,4 +1,4 @@
-"""Engines from texts, explored once in each process."""
+"""Engines given as text, explored once per process."""
 
 import os
 import tempfile
@@ -15,12 +15,12 @@ from tests.harness.engines.texts import SOUND, written
 
 @cache
 def explored(text: str, name: str = "") -> Engine:
-    """The engine with this text, whose tensor class has this name, if it is to be named."""
+    """Return the engine with this text; `name` is its tensor class, if it has to be given."""
     folder = Path(tempfile.mkdtemp(dir=os.environ["BREAKLAB_TEST_HOME"]))
     target = written(folder, text) + (f":{name}" if name else "")
     return explore(target, Cache(None), CATALOGUE.conventions).engine
 
 
 def engine_of(text: str, like: str = SOUND, name: str = "") -> Engine:
-    """The engine with this text, which is called like another one, so it is not explored itself."""
+    """Return the engine with this text, called like another one instead of being explored."""
     return replace(explored(like, name), sources={"engine.py": text})

@@ -244,7 +244,7 @@ def test_a_variant_is_swapped_too() -> None:
         ("class A:\n def f(x): return x", "class B:\n def f(x): return x", True),
     ],
 )
-def test_code_differs_in_what_it_does_and_not_in_its_lines(
+def test_code_differs_if_it_does_something_else_but_not_if_only_lines_differ(
     old: str, new: str, different: bool
 ) -> None:
     pair = [_function(compile(text, "engine.py", "exec")) for text in (old, new)]

@@ -53,7 +53,7 @@ def test_a_probe_says_nothing_if_the_loss_itself_needs_the_changed_code() -> Non
 
 
 SMALL = ("affine", "chain", "reused-leaf", "nested-sums")
-"""Probes of the page that do not train: an engine of single numbers is slow."""
+"""Probes of the page that do not train, since an engine of single numbers is slow."""
 
 
 def test_a_probe_says_nothing_if_single_numbers_are_reused_where_an_array_is_not() -> None:

@@ -61,7 +61,7 @@ def quick() -> Baseline:
 
 
 def with_few_variants(catalogue: Catalogue) -> Catalogue:
-    """The catalogue, as if it had only two variants, on which the check runs each answer."""
+    """Limit the catalogue to two variants, since the check runs each answer on all of them."""
     few = ("float32-data", "relu-mask-ge")
     pages, mistakes = CATALOGUE.pages
     chosen = tuple(page for page in pages if page.front.kind != "variant" or page.id in few)

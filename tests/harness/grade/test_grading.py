@@ -171,7 +171,7 @@ def test_the_limit_of_processor_time_is_not_a_whole_second(
     assert [ended.result for ended in observed.ended.values()] == ["passed"], observed
 
 
-def test_where_a_test_is_has_been_looked_up_before_the_fork(tmp_path: Path) -> None:
+def test_the_location_of_a_test_is_looked_up_before_the_fork(tmp_path: Path) -> None:
     suite = """
 import pytest
 
@@ -188,7 +188,7 @@ def test_here(here): ...
     assert [ended.result for ended in observed.ended.values()] == ["passed"], observed
 
 
-def test_a_quick_test_may_take_less_processor_time_than_a_slow_one(
+def test_a_quick_test_may_use_less_processor_time_than_a_slow_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processes, "CPU_PATIENCE", USUAL)
@@ -216,7 +216,7 @@ def test_slow():
 def test_a_test_that_tries_longer_on_a_broken_engine_still_kills(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It trains for 20 steps, or gives up after 10,000; and it is not the first test."""
+    """It trains for 20 steps, or gives up after 10,000; another test runs before it."""
     monkeypatch.setattr(processes, "CPU_PATIENCE", USUAL)
     suite = """
 from minigrad import tensor

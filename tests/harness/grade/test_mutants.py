@@ -25,7 +25,7 @@ def test_a_unit_selects_the_breaks_among_its_pages() -> None:
         ("family:nothing", "no break is selected by `family:nothing`"),
     ],
 )
-def test_a_name_that_selects_nothing_is_a_mistake(selection: str, message: str) -> None:
+def test_a_name_that_selects_nothing_is_a_usage_error(selection: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         select(CATALOGUE, selection)
 

@@ -160,7 +160,7 @@ pytest.main([*options, sys.argv[1]], [Plugin()])
 """
 
 
-def test_failures_are_noted_without_a_traceback(tmp_path: Path) -> None:
+def test_failures_are_recorded_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "test_all.py").write_text(OUTCOMES)
     output = subprocess.check_output([sys.executable, "-c", RUN, tmp_path / "test_all.py"])
     ended = json.loads(output.split(b"\n")[0])

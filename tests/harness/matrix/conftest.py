@@ -5,4 +5,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _one_host(one_host: None) -> None:
-    """No test needs more than one host, except the one that is about several processes."""
+    """Only the test of several processes needs more than one host."""

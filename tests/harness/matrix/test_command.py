@@ -54,7 +54,7 @@ def test_a_break_that_nothing_reaches_is_status_1_and_what_is_caught_is_status_0
     assert "half" in matrix("--family", "values")[1]
 
 
-def test_several_processes_find_what_one_finds(
+def test_several_processes_give_the_same_matrix_as_one(
     matrix: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def found() -> dict[str, object]:

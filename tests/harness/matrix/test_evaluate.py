@@ -75,13 +75,13 @@ def test_every_break_is_tried_on_every_probe_by_every_diagnostic(catalogue: Cata
     assert matrix.breaks[-1].witness.probe == "square-one"
 
 
-def test_the_baseline_needs_no_run_beyond_those_that_run_at_the_same_time(
+def test_the_baseline_needs_only_the_runs_that_are_computed_in_parallel(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (entry,) = plan(catalogue, ids=["half"]).breaks
     assert isinstance(entry.work, Experiment)
     text = SQUARE.replace("square(a", "again(a")
-    texts = {"one.py": text, "other.py": text.replace("2.0", "5.0")}  # two probes of one name
+    texts = {"one.py": text, "other.py": text.replace("2.0", "5.0")}  # two probes with one name
     own = [read_probes(text, path) for path, text in texts.items()]
     works = [replace(entry.work, probes=(*entry.work.probes, *probes)) for probes in own]
     baseline = Baseline(Cache(None), (CRASH, AUTOGRAD), select=True)

@@ -125,7 +125,7 @@ def test_both_remedies_for_an_ambiguous_scope_work() -> None:
     assert len(apply(f"@@ *add @@\n{SKIP}").sites) == 3
 
 
-def test_the_wildcard_of_the_remedy_stands_before_the_last_name() -> None:
+def test_the_remedy_puts_its_wildcard_before_the_last_name() -> None:
     source = "class A:\n    def f(): return g(1)\n"
     with pytest.raises(HunkError) as caught:
         apply("@@ A.f @@\n-g($n)\n+$n\n", {"m.py": source, "n.py": source})
@@ -265,7 +265,7 @@ def test_a_statement_without_a_site_shows_similar_lines() -> None:
     )
 
 
-def test_a_call_to_remove_as_a_statement_shows_similar_lines() -> None:
+def test_a_call_statement_to_remove_without_a_site_shows_similar_lines() -> None:
     with pytest.raises(DoesNotApply) as caught:
         apply("@@ @@\n-check(a)\n", {"m.py": "x = check(b)\n"})
     assert "  the most similar code:\n    m.py:1: x = check(b)\n" in str(caught.value)

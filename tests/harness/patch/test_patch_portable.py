@@ -90,7 +90,7 @@ def test_a_portable_block_knows_the_usual_spellings_and_the_engines_own() -> Non
         (1, "x.sum_to(s, a * g)"),
     ],
 )
-def test_a_call_that_unbroadcasts_is_matched_by_the_place_of_its_gradient(
+def test_a_call_that_unbroadcasts_is_matched_by_the_position_of_its_gradient(
     place: int, call: str
 ) -> None:
     patch = loosen(parse_patch(SKIP, path="page.md", line=1), {}, {"sum_to": place})

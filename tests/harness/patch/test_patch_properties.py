@@ -33,7 +33,7 @@ MODULES = [
     *("heapq.py", "random.py", "statistics.py", "weakref.py", "asyncio/tasks.py", *SHORT),
 ]
 DRAWN = MODULES if settings.default.max_examples >= 100 else SHORT
-"""Only short modules in the light profile: a long one takes libcst much longer."""
+"""Only short modules in the light profile: LibCST takes much longer for a long one."""
 
 REPLACEMENTS = [
     *("zz", "zz + 1", "-zz", "not zz", "zz ** 2", "zz if yy else xx", "lambda: zz", "zz, yy"),
@@ -154,7 +154,7 @@ class Fill(ast.NodeTransformer):
 
 def equal(pattern: object, node: object, bound: dict[str, ast.AST] | None) -> bool:
     if bound is not None and isinstance(pattern, ast.Name) and pattern.id.startswith("hole_"):
-        if not isinstance(node, ast.AST):  # a part that is left out, such as an end of a slice
+        if not isinstance(node, ast.AST):  # an omitted part, such as an end of a slice
             return False
         if isinstance(node, ast.Slice | ast.Starred) or has_slice(node):
             return False

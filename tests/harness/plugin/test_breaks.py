@@ -180,12 +180,12 @@ def pytest_plugin_registered(plugin_name):
         with open("recorded", "w") as file:
             file.write(repr(sys.getprofile()))
 """
-"""A `conftest.py` that notes how many runners are forked, and what records the plugin's start."""
+"""A `conftest.py` that notes how many runners are forked, and the profiler as the plugin starts."""
 
 
 @pytest.fixture(scope="module")
 def low(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    """A run with a low score, in which the collection calls what a break changes."""
+    """A run with a low score, in which collecting the tests calls code that a break changes."""
     folder = tmp_path_factory.mktemp("low")
     (folder / "conftest.py").write_text(OBSERVED)
     suite = f"{SUITE}\n\n(1 - tensor(1.0, requires_grad=True)).backward()\n"
@@ -198,7 +198,7 @@ def test_a_low_score_fails_the_run(low: Result) -> None:
     assert (low.status, low.report["claims"]) == (1, {})
 
 
-def test_what_the_collection_calls_is_imported_again(low: Result) -> None:
+def test_code_that_is_called_while_collecting_is_imported_again(low: Result) -> None:
     assert {entry["break"]: entry["path"] for entry in low.report["breaks"]} == {
         "sub-sign": "reloaded",
         "tanh-uses-input": None,

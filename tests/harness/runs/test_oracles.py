@@ -31,7 +31,7 @@ def train(lib, w=[1.0, 2.0]):
 
 THREADS_AND_IMPORTS = """\
 def prepared(lib, w=[1.0]):
-    'How many threads, and how many modules that the first optimizer imports.'
+    'The numbers of threads and of modules that the first optimizer imports.'
     import sys
     before = len(sys.modules)
     lib.optim.SGD([w], lr=0.25)
@@ -64,9 +64,9 @@ def test_torch_trains_the_same_text() -> None:
     assert [list(observed["w"].numpy()) for observed in answer.log] == [[0.5, 1.0], [0.25, 0.5]]
 
 
-def test_torch_is_prepared_before_the_forks_and_uses_one_thread() -> None:
+def test_torch_is_set_up_before_forking_and_uses_one_thread() -> None:
     pairs: list[tuple[Probe, Loss | None]] = [(probe_of(THREADS_AND_IMPORTS), None)]
-    pairs.append((probe_of(STEPS), None))  # a single run would not be computed in a fork
+    pairs.append((probe_of(STEPS), None))  # a single run would not use a fork
     answer = run_on_library("torch", pairs, Cache(None))["prepared", None]
     assert isinstance(answer, Run)
     (snapshot,) = answer.log

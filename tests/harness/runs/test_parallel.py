@@ -1,4 +1,4 @@
-"""Jobs that run at the same time give the same runs as one after the other."""
+"""Jobs give the same runs in parallel as one after the other."""
 
 import msgspec
 import pytest

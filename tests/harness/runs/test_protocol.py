@@ -1,4 +1,4 @@
-"""What is sent of a job."""
+"""Which parts of a job are sent."""
 
 import msgspec
 import pytest

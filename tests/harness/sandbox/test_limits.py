@@ -1,4 +1,4 @@
-"""The limit of processor time, which the kernel counts in whole seconds."""
+"""The limit on processor time, which the kernel counts in whole seconds."""
 
 import os
 
@@ -11,11 +11,11 @@ pytestmark = pytest.mark.skipif(not can_fork(), reason="this process cannot be f
 
 
 @pytest.mark.parametrize(("cpu_seconds", "second"), [(0.5, 1), (1, 2), (1.5, 2), (3, 4)])
-def test_a_limit_ends_with_the_next_whole_second(cpu_seconds: float, second: int) -> None:
+def test_the_limit_is_rounded_up_to_a_whole_second(cpu_seconds: float, second: int) -> None:
     def work() -> bytes:
         import resource  # not on Windows
 
-        while os.times().user + os.times().system < 0.02:  # a fork begins at 0
+        while os.times().user + os.times().system < 0.02:  # a fork starts at 0
             pass
         restart_cpu_limit(Limits(cpu_seconds=cpu_seconds))
         return bytes([resource.getrlimit(resource.RLIMIT_CPU)[0]])

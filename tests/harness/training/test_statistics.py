@@ -87,8 +87,8 @@ def test_the_interval_holds_the_effect_and_narrows_with_pairs() -> None:
     assert np.diff(interval(*many)) < np.diff(interval(*few)) / 2
 
 
-def test_the_interval_is_that_of_all_pairs_in_each_resample() -> None:
-    """By the definition, a matrix of pairs, with ties and infinities."""
+def test_the_interval_uses_all_pairs_of_each_resample() -> None:
+    """Compared with the definition, a matrix of pairs, for ties and infinities."""
     clean, broken = np.array([1.0, math.inf, 2.0, 2.0]), np.array([2.0, 2.0, -math.inf, 3.0])
     above = np.greater.outer(broken, clean) + 0.5 * np.equal.outer(broken, clean)
     draws = np.random.default_rng(0).multinomial(4, [1 / 4] * 4, size=2_000)

@@ -16,5 +16,5 @@ def attack(tensor):
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        if time.process_time() > 1.5:  # longer than its limit allows
+        if time.process_time() > 1.5:  # more than its limit allows
             time.sleep(0.1)

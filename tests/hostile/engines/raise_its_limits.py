@@ -20,5 +20,5 @@ def attack(tensor):
         return
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        if time.process_time() > 1.5:  # longer than its limit allows
+        if time.process_time() > 1.5:  # more than its limit allows
             time.sleep(0.1)
