@@ -65,12 +65,17 @@ class Outcomes:
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
         if any(report.failed for report in reports):
             self.result = "failed"
-        elif any(
+        elif self.result != "failed" and any(
             report.when == "call" and report.passed and not hasattr(report, "wasxfail")
             for report in reports
         ):
             self.result = "passed"
         return True
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a subtest that fails; no other reports arrive here, and the test itself passes."""
+        if report.failed:
+            self.result = "failed"
 
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
