@@ -86,10 +86,12 @@ class Outcomes:
         pytest for `unittest` and for expected failures run before and around this one.
         """
         error = call.excinfo.value if call.excinfo else None
-        if error is None or isinstance(error, _MAY_SKIP):
+        if error is None or isinstance(error, pytest.skip.Exception):
             return None
         text = exception_text(error)
         self.message = self.message or text
+        if isinstance(error, BaseExceptionGroup):  # newer versions of pytest skip groups of skips
+            return None
         place = ReprFileLocation(item.location[0], item.location[1] or 0, text)
         traceback = ExceptionChainRepr([(ReprTraceback([], None, "value"), place, None)])
         assert call.when != "collect"
@@ -97,10 +99,6 @@ class Outcomes:
         return pytest.TestReport(
             item.nodeid, item.location, keywords, "failed", traceback, call.when
         )
-
-
-_MAY_SKIP = (pytest.skip.Exception, BaseExceptionGroup)
-"""The exceptions of tests that are skipped: in newer versions of pytest, groups of them, too."""
 
 
 def exception_text(error: BaseException) -> str:

@@ -113,6 +113,7 @@ import pytest
 
 def test_passes(): pass
 def test_fails(): assert [1, 2] == [1, 3], "differ"
+def test_several_fail(): raise ExceptionGroup("several", [ValueError(1), ValueError(2)])
 def test_skips(): pytest.skip("not now")
 @pytest.mark.xfail
 def test_fails_as_expected(): assert 1 == 2, "expected"
@@ -158,8 +159,9 @@ class Plugin:
         sys.__stdout__.write("\\n" + json.dumps(ended))
         session.items.clear()
 
-    def pytest_exception_interact(self, report):
-        assert not report.longrepr.reprtraceback.reprentries
+    def pytest_exception_interact(self, call, report):
+        group = isinstance(call.excinfo.value, ExceptionGroup)
+        assert group or not report.longrepr.reprtraceback.reprentries
 
 options = ["-qq", "-p", "no:cacheprovider", "--capture=no", "--no-header"]
 pytest.main([*options, sys.argv[1]], [Plugin()])
@@ -173,6 +175,7 @@ def test_failures_are_noted_without_a_traceback(tmp_path: Path) -> None:
     assert {name: result for name, (result, _) in ended.items()} == {
         "test_passes": "passed",
         "test_fails": "failed",
+        "test_several_fail": "failed",
         "test_skips": "other",
         "test_fails_as_expected": "other",
         "test_fails_otherwise": "failed",
@@ -186,6 +189,7 @@ def test_failures_are_noted_without_a_traceback(tmp_path: Path) -> None:
         "test_all_parts_pass": "passed",
     }
     assert ended["test_fails"][1].startswith("AssertionError: differ")
+    assert ended["test_several_fail"][1] == "ExceptionGroup: several (2 sub-exceptions)"
     assert ended["test_setup_fails"][1] == "OSError: no fixture"
     assert ended["test_unit_fails"][1] == ended["test_a_part_fails"][1] == "AssertionError: 1 != 2"
 
