@@ -124,7 +124,12 @@ class _CannotSwap(Exception):
 def _functions_by_code(files: set[str]) -> dict[_Key, list[FunctionType]]:
     """Return the function objects defined in these files, by their code object."""
     functions: dict[_Key, list[FunctionType]] = defaultdict(list)
-    for item in gc.get_objects():
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()  # a test suite may have frozen its objects, which `get_objects` would leave out
+    objects = gc.get_objects()
+    if frozen:
+        gc.freeze()
+    for item in objects:
         if type(item) is FunctionType and item.__code__.co_filename in files:
             functions[_key(item.__code__)].append(item)
     return functions

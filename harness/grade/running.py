@@ -43,7 +43,7 @@ def failing(
 def locate(items: Iterable[pytest.Item]) -> None:
     """Make pytest look up the location of each test now, so that it need not in every fork."""
     for item in items:
-        assert item.location
+        str(item.location)
 
 
 class Outcomes:
@@ -65,12 +65,17 @@ class Outcomes:
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
         if any(report.failed for report in reports):
             self.result = "failed"
-        elif any(
+        elif self.result != "failed" and any(
             report.when == "call" and report.passed and not hasattr(report, "wasxfail")
             for report in reports
         ):
             self.result = "passed"
         return True
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a subtest that fails; no other reports arrive here, and the test itself passes."""
+        if report.failed:
+            self.result = "failed"
 
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
@@ -81,10 +86,12 @@ class Outcomes:
         for `unittest` and for expected failures run before and around this one.
         """
         error = call.excinfo.value if call.excinfo else None
-        if error is None or isinstance(error, _MAY_SKIP):
+        if error is None or isinstance(error, pytest.skip.Exception):
             return None
         text = exception_text(error)
         self.message = self.message or text
+        if isinstance(error, BaseExceptionGroup):  # newer versions of pytest skip groups of skips
+            return None
         place = ReprFileLocation(item.location[0], item.location[1] or 0, text)
         traceback = ExceptionChainRepr([(ReprTraceback([], None, "value"), place, None)])
         assert call.when != "collect"
@@ -92,10 +99,6 @@ class Outcomes:
         return pytest.TestReport(
             item.nodeid, item.location, keywords, "failed", traceback, call.when
         )
-
-
-_MAY_SKIP = (pytest.skip.Exception, BaseExceptionGroup)
-"""Exceptions that may mean that a test is skipped; newer versions of pytest may group them."""
 
 
 def exception_text(error: BaseException) -> str:

@@ -1,5 +1,6 @@
 """Swapping the code of a loaded engine's functions is equivalent to loading the patched text."""
 
+import gc
 import importlib
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from harness.core.errors import BreaklabError
 from harness.core.run import Digest, Run
 from harness.engines.engine import find_engine
 from harness.engines.loader import compile_files
-from harness.engines.swapping import Loaded, differ
+from harness.engines.swapping import Functions, Loaded, differ
 from harness.experiment.baseline import Baseline
 from harness.experiment.patching import clean_engine, prepare
 from harness.pages.front_matter import ProbedFront
@@ -110,6 +111,16 @@ def test_a_function_that_exists_only_later_is_swapped_with_the_one_around_it(
     module = swap(loaded, "def later(x=1.0):", "def later(x=5.0, y=0.0):")
     assert module
     assert module.Tensor(3.0).closure()() == 8.0
+
+
+def test_functions_that_are_frozen_are_swapped(loaded: Loaded) -> None:
+    """As by a test suite that freezes what it has imported: `gc.get_objects` leaves it out."""
+    gc.freeze()
+    loaded.functions = Functions(loaded.functions.codes, loaded.functions.called)
+    assert gc.get_freeze_count()  # it stays frozen
+    module = swap(loaded, "return a + b", "return a - b")
+    assert module is not None
+    assert module.Tensor.plus(2.0) == 1.0
 
 
 def test_a_closure_that_the_import_made_is_swapped(loaded: Loaded) -> None:

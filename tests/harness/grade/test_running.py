@@ -113,6 +113,7 @@ import pytest
 
 def test_passes(): pass
 def test_fails(): assert [1, 2] == [1, 3], "differ"
+def test_several_fail(): raise ExceptionGroup("several", [ValueError(1), ValueError(2)])
 def test_skips(): pytest.skip("not now")
 @pytest.mark.xfail
 def test_fails_as_expected(): assert 1 == 2, "expected"
@@ -134,6 +135,12 @@ class TestCase(unittest.TestCase):
     def test_unit_skips(self): self.skipTest("not now")
     @unittest.expectedFailure
     def test_unit_fails_as_expected(self): self.assertEqual(1, 2)
+    def test_a_part_fails(self):
+        for number in (1, 2):
+            with self.subTest(number=number): self.assertEqual(number, 2)
+    def test_all_parts_pass(self):
+        for number in (1, 2):
+            with self.subTest(number=number): self.assertLess(number, 3)
 """
 
 RUN = """
@@ -149,11 +156,12 @@ class Plugin:
         for item in session.items:
             outcomes.run(item, None)
             ended[item.name] = outcomes.result, outcomes.message
-        sys.__stdout__.write(json.dumps(ended))
+        sys.__stdout__.write("\\n" + json.dumps(ended))
         session.items.clear()
 
-    def pytest_exception_interact(self, report):
-        assert not report.longrepr.reprtraceback.reprentries
+    def pytest_exception_interact(self, call, report):
+        group = isinstance(call.excinfo.value, ExceptionGroup)
+        assert group or not report.longrepr.reprtraceback.reprentries
 
 options = ["-qq", "-p", "no:cacheprovider", "--capture=no", "--no-header"]
 pytest.main([*options, sys.argv[1]], [Plugin()])
@@ -163,10 +171,11 @@ pytest.main([*options, sys.argv[1]], [Plugin()])
 def test_failures_are_recorded_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "test_all.py").write_text(OUTCOMES)
     output = subprocess.check_output([sys.executable, "-c", RUN, tmp_path / "test_all.py"])
-    ended = json.loads(output.split(b"\n")[0])
+    ended = json.loads(next(line for line in output.split(b"\n") if line.startswith(b"{")))
     assert {name: result for name, (result, _) in ended.items()} == {
         "test_passes": "passed",
         "test_fails": "failed",
+        "test_several_fail": "failed",
         "test_skips": "other",
         "test_fails_as_expected": "other",
         "test_fails_otherwise": "failed",
@@ -176,10 +185,13 @@ def test_failures_are_recorded_without_a_traceback(tmp_path: Path) -> None:
         "test_unit_fails": "failed",
         "test_unit_skips": "other",
         "test_unit_fails_as_expected": "other",
+        "test_a_part_fails": "failed",
+        "test_all_parts_pass": "passed",
     }
     assert ended["test_fails"][1].startswith("AssertionError: differ")
+    assert ended["test_several_fail"][1] == "ExceptionGroup: several (2 sub-exceptions)"
     assert ended["test_setup_fails"][1] == "OSError: no fixture"
-    assert ended["test_unit_fails"][1] == "AssertionError: 1 != 2"
+    assert ended["test_unit_fails"][1] == ended["test_a_part_fails"][1] == "AssertionError: 1 != 2"
 
 
 class _Worker:

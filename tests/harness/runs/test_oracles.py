@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from harness.pages.probe import Probe, read_probes
 from harness.runs import cached_runs
 from harness.runs import oracles as answers
 from harness.runs.cache import Cache
+from harness.runs.first_use import prepare_library
 from harness.runs.isolated import EngineDoesNotLoad
 from harness.runs.oracles import run_on_library
 from tests.harness.verdicts import in_english, skipped
@@ -74,6 +76,14 @@ def test_torch_is_set_up_before_forking_and_uses_one_thread() -> None:
         "threads": 1,
         "imported": 0,
     }
+
+
+def test_torch_is_used_without_its_optimizers_if_they_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch, threads = ModuleType("torch"), list[int]()
+    torch.set_num_threads = threads.append  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    prepare_library("torch", [probe_of(STEPS)])
+    assert threads == [1]
 
 
 def test_torch_is_not_imported_into_this_process_for_it() -> None:
