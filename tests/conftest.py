@@ -90,10 +90,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
-def pytest_collection_finish() -> None:
-    gc.freeze()  # collected tests are kept until the end, so the garbage collector can skip them
-
-
 def _runs_slow(config: pytest.Config) -> bool:
     """Whether another tier than the default one is run."""
     return bool(config.option.markexpr != "not slow")

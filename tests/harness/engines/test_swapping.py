@@ -116,8 +116,11 @@ def test_a_function_that_exists_only_later_is_swapped_with_the_one_around_it(
 def test_functions_that_are_frozen_are_swapped(loaded: Loaded) -> None:
     """As by a test suite that freezes what it has imported: `gc.get_objects` leaves it out."""
     gc.freeze()
-    loaded.functions = Functions(loaded.functions.codes, loaded.functions.called)
-    assert gc.get_freeze_count()  # it stays frozen
+    try:
+        loaded.functions = Functions(loaded.functions.codes, loaded.functions.called)
+        assert gc.get_freeze_count()  # it stays frozen
+    finally:
+        gc.unfreeze()
     module = swap(loaded, "return a + b", "return a - b")
     assert module is not None
     assert module.Tensor.plus(2.0) == 1.0
