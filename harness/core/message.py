@@ -147,5 +147,11 @@ def from_parts(kind: type, data: Any) -> Message:
                 name: value if isinstance(value, str) else from_parts(Message, value)
                 for name, value in arguments.items()
             }
-            return Message(template, parts)
+            return _shared(template, tuple(parts.items()))
     raise ValueError("a message is a template and its arguments")
+
+
+@lru_cache(maxsize=4096)
+def _shared(template: str, arguments: tuple[tuple[str, str | Message], ...]) -> Message:
+    """Return one object for equal messages: a matrix holds the same reason for many runs."""
+    return Message(template, dict(arguments))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Generator, Sequence
@@ -47,6 +48,7 @@ def map_in_parallel(
 
 def _start() -> None:
     """Leave Ctrl-C, which reaches every process of a terminal, to the process that forked us."""
+    gc.freeze()  # otherwise a collection would copy every page that is shared with that process
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
