@@ -42,8 +42,11 @@ def map_in_parallel(
             process.terminate()
         raise
     finally:
-        pool.shutdown(cancel_futures=True)
-        remove_abandoned()  # a process that is terminated leaves its scratch folder
+        try:
+            pool.shutdown(cancel_futures=True)
+        finally:
+            pool.shutdown()  # a signal may have ended the wait, and Python would complain at exit
+            remove_abandoned()  # a process that is terminated leaves its scratch folder
 
 
 def _start() -> None:
