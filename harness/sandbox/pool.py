@@ -46,6 +46,8 @@ def map_in_parallel(
             pool.shutdown(cancel_futures=True)
         finally:
             pool.shutdown()  # a signal may have ended the wait, and Python would complain at exit
+            for process in active_children():
+                process.join(5.0)
             remove_abandoned()  # a process that is terminated leaves its scratch folder
 
 

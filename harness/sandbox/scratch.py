@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -79,4 +80,13 @@ def remove_abandoned(parent: Path | None = None) -> None:
     for folder in (parent or Path(tempfile.gettempdir())).glob(f"{_PREFIX}*"):
         owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
         if owner.isdigit() and not Path(f"/proc/{owner}").exists():
-            remove_folder(folder)
+            _remove_in_use(folder)
+
+
+def _remove_in_use(folder: Path) -> None:
+    """Remove a folder to which a process that is about to end may still write."""
+    for _ in range(50):
+        remove_folder(folder)
+        if not folder.exists():
+            return
+        time.sleep(0.02)
