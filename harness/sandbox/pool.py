@@ -18,6 +18,9 @@ from harness.sandbox.supervision import die_with_parent
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+_PATIENCE = 5.0
+"""Seconds to wait for a process that has nothing left to do."""
+
 
 def available_cores() -> int:
     """Return the number of cores that this process may use."""
@@ -46,8 +49,8 @@ def map_in_parallel(
             pool.shutdown(cancel_futures=True)
         finally:
             pool.shutdown()  # a signal may have ended the wait, and Python would complain at exit
-            for process in active_children():
-                process.join(5.0)
+            for process in active_children():  # and then it does not wait for them either
+                process.join(_PATIENCE)
             remove_abandoned()  # a process that is terminated leaves its scratch folder
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -79,14 +78,14 @@ def remove_abandoned(parent: Path | None = None) -> None:
         return
     for folder in (parent or Path(tempfile.gettempdir())).glob(f"{_PREFIX}*"):
         owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
-        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
-            _remove_in_use(folder)
+        if owner.isdigit() and _has_ended(int(owner)):
+            remove_folder(folder)
 
 
-def _remove_in_use(folder: Path) -> None:
-    """Remove a folder to which a process that is about to end may still write."""
-    for _ in range(50):
-        remove_folder(folder)
-        if not folder.exists():
-            return
-        time.sleep(0.02)
+def _has_ended(pid: int) -> bool:
+    """Whether a process has ended; its parent may not have reaped it, and init takes its time."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return True
+    return stat.rpartition(")")[2].split()[0] in "ZX"

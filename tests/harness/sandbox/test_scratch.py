@@ -63,12 +63,16 @@ def test_an_emptied_folder_can_be_used_again(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
 def test_the_folders_of_processes_that_were_killed_are_removed(temporary: Path) -> None:
-    with subprocess.Popen(["true"]) as process:
+    with subprocess.Popen(["true"]) as reaped:
         pass
-    for name in (f"breaklab-{process.pid}-a", f"breaklab-{os.getpid()}-b", "breaklab-other"):
-        (temporary / name).mkdir()
+    ended = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # it stays a zombie
+    here = os.getpid()
+    for owner in (f"{reaped.pid}-a", f"{ended.pid}-a", f"{here}-b", "other"):
+        (temporary / f"breaklab-{owner}").mkdir()
     with scratch_folder():
         pass
+    ended.wait()
     assert {path.name for path in temporary.iterdir()} == {
         f"breaklab-{os.getpid()}-b",
         "breaklab-other",
