@@ -61,6 +61,7 @@ from harness.grade.running import (
 )
 from harness.runs.recorder import Recorder
 from harness.sandbox.child import Line, Work
+from harness.sandbox.fork import Fork
 from harness.sandbox.frames import Frame, write_all
 from harness.sandbox.host import Prepare
 from harness.sandbox.limits import Limits, end_after, restart_cpu_limit
@@ -233,15 +234,13 @@ def _run_in_fork(suite: _Suite, run: Run, line: Line) -> Finished:
             os.close(descriptor)
         _work(suite, run, theirs)
     os.close(theirs)
+    fork = Fork(pid)
     try:
-        return _Reader(pid, ours, run).read()
+        return _Reader(fork, ours, run).read()
     finally:
-        with contextlib.suppress(OSError):
-            os.killpg(pid, signal.SIGKILL)
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(pid, 0)
+        fork.kill_group()
+        with contextlib.suppress(OSError):  # the suite may have reaped it
+            fork.kill()
         end_others(isolated=False)
         os.close(ours)
         suite.write_files()
@@ -250,15 +249,16 @@ def _run_in_fork(suite: _Suite, run: Run, line: Line) -> Finished:
 class _Reader:
     """Reads what a fork reports. Processes that it has started may keep the pipe open."""
 
-    def __init__(self, pid: int, pipe: int, run: Run) -> None:
-        self.pid, self.pipe, self.run = pid, pipe, run
+    def __init__(self, fork: Fork, pipe: int, run: Run) -> None:
+        self.fork, self.pipe, self.run = fork, pipe, run
         self.data, self.rest, self.done = b"", b"", 0
         """Everything, what follows the last complete event, and the number of tests that ended."""
 
     def read(self) -> Finished:
         """Return the events, up to the end of the fork or the last test that is needed."""
-        end, status = time.monotonic() + self.run.seconds, None
+        end = time.monotonic() + self.run.seconds
         while True:
+            status = self.fork.status
             if select.select([self.pipe], [], [], 0 if status is not None else 0.02)[0]:
                 piece = os.read(self.pipe, 65536)
                 self.data, self.rest = self.data + piece, self.rest + piece
@@ -271,9 +271,7 @@ class _Reader:
             if status is not None:
                 late = os.WIFSIGNALED(status) and os.WTERMSIG(status) in _OUT_OF_TIME
                 return Finished(self.data, _how(status), late)
-            ended, now = os.waitpid(self.pid, os.WNOHANG)
-            status = now if ended else None
-            if status is None and time.monotonic() > end:
+            if self.fork.poll() is None and time.monotonic() > end:
                 return Finished(self.data, LIMIT_REACHED, late=True)
 
     def _is_complete(self) -> bool:

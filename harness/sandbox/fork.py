@@ -22,6 +22,34 @@ def can_fork() -> bool:
     return hasattr(os, "fork") and threading.active_count() == 1  # a fork has no other threads
 
 
+class Fork:
+    """A fork of this process. Once it is reaped, it is not killed: its ID may be another's."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.status: int | None = None
+        """Its wait status, once it has been reaped."""
+
+    def poll(self) -> int | None:
+        """Reap the fork if it has ended, and return its wait status."""
+        if self.status is None:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            self.status = status if ended else None
+        return self.status
+
+    def kill(self) -> int:
+        """Kill the fork if it has not ended, and return its wait status."""
+        if self.status is None:
+            os.kill(self.pid, signal.SIGKILL)
+            self.status = os.waitpid(self.pid, 0)[1]
+        return self.status
+
+    def kill_group(self) -> None:
+        """Kill the process group that the fork leads, if it leads one."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+
 def compute_in_fork(
     work: Callable[[], bytes], cpu_seconds: float | None = None, seconds: float = math.inf
 ) -> bytes | None:
@@ -36,17 +64,18 @@ def compute_in_fork(
         os.close(results)
         _work(work, pipe, cpu_seconds)
     os.close(pipe)
-    fork = _Fork(child, results, time.monotonic() + seconds)
+    fork, end = Fork(child), time.monotonic() + seconds
     try:
-        head = fork.read(4)
+        head = _read(fork, results, 4, end)
         length = int.from_bytes(head, "big")
         if len(head) < 4 or length > LARGEST_BODY:
             return None
-        data = fork.read(length)
+        data = _read(fork, results, length, end)
         return data if len(data) == length else None
     finally:
         os.close(results)
-        fork.end()
+        fork.kill_group()
+        fork.kill()
 
 
 def _work(work: Callable[[], bytes], pipe: int, cpu_seconds: float | None) -> NoReturn:
@@ -60,32 +89,17 @@ def _work(work: Callable[[], bytes], pipe: int, cpu_seconds: float | None) -> No
         os._exit(0)
 
 
-class _Fork:
-    """A fork of this process, and the pipe that it writes to."""
-
-    def __init__(self, pid: int, pipe: int, end: float) -> None:
-        self._pid, self._pipe, self._end, self._ended = pid, pipe, end, False
-
-    def read(self, count: int) -> bytes:
-        """Read until there are `count` bytes, or the fork or its time has ended."""
-        data = b""
-        while len(data) < count:
-            if select.select([self._pipe], [], [], 0 if self._ended else 0.05)[0]:
-                piece = os.read(self._pipe, count - len(data))
-                if not piece:
-                    break
-                data += piece
-            elif self._ended or time.monotonic() > self._end:
+def _read(fork: Fork, pipe: int, count: int, end: float) -> bytes:
+    """Read until there are `count` bytes, or the fork or its time has ended."""
+    data = b""
+    while len(data) < count:
+        if select.select([pipe], [], [], 0 if fork.status is not None else 0.05)[0]:
+            piece = os.read(pipe, count - len(data))
+            if not piece:
                 break
-            else:
-                self._ended = os.waitpid(self._pid, os.WNOHANG)[0] != 0
-        return data
-
-    def end(self) -> None:
-        """Kill the fork, if it has not ended, and the processes in its own group, if it has one."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._pid, signal.SIGKILL)
-        if not self._ended:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGKILL)
-            os.waitpid(self._pid, 0)
+            data += piece
+        elif fork.status is not None or time.monotonic() > end:
+            break
+        else:
+            fork.poll()
+    return data

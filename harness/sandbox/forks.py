@@ -12,13 +12,13 @@ import contextlib
 import gc
 import os
 import select
-import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
 from harness.sandbox.child import Line, read_exactly
+from harness.sandbox.fork import Fork
 from harness.sandbox.frames import LARGEST_BODY, TICKET_SIZE, Frame, encode_frame, write_all
 from harness.sandbox.limits import Limits, restart_cpu_limit
 from harness.sandbox.scratch import empty_folder
@@ -68,12 +68,13 @@ class _Fork:
     def __init__(self, steps: range, step: Step, line: Line, limits: Limits) -> None:
         self._scratch = Path.cwd()
         (tickets, self._tickets), (self._answers, answers) = os.pipe(), os.pipe()
-        self._pid = os.fork()
-        if self._pid == 0:
+        pid = os.fork()
+        if pid == 0:
             for descriptor in (*line.pipes[:2], self._tickets, self._answers):
                 os.close(descriptor)
             die_with_parent()
             serve_steps(steps, step, tickets, answers, limits)
+        self._fork = Fork(pid)
         os.close(tickets)
         os.close(answers)
 
@@ -95,8 +96,7 @@ class _Fork:
         """Kill the fork and the processes it has left, and undo its changes to shared resources."""
         os.close(self._tickets)
         os.close(self._answers)
-        os.kill(self._pid, signal.SIGKILL)
-        os.waitpid(self._pid, 0)
+        self._fork.kill()
         end_others(isolated=False)
         _reset_output()
         empty_folder(self._scratch)
@@ -104,34 +104,27 @@ class _Fork:
 
     def _read(self, length: int, data: bytes, line: Line) -> bytes:
         """Read until there are `length` bytes; the fork's children may keep the pipe open."""
-        pieces, missing, status = [data], length - len(data), None
+        pieces, missing = [data], length - len(data)
         while missing:
-            if select.select([self._answers], [], [], 0 if status is not None else 0.05)[0]:
+            ended = self._fork.status is not None
+            if select.select([self._answers], [], [], 0 if ended else 0.05)[0]:
                 piece = os.read(self._answers, missing)
                 if not piece:
-                    self._end(b"".join(pieces), line, status)
+                    self._end(b"".join(pieces), line)
                 pieces.append(piece)
                 missing -= len(piece)
-            elif status is not None:
-                self._end(b"".join(pieces), line, status)
+            elif ended:
+                self._end(b"".join(pieces), line)
             else:
-                ended, status_now = os.waitpid(self._pid, os.WNOHANG)
-                status = status_now if ended else None
+                self._fork.poll()
         return b"".join(pieces)
 
-    def _end(self, sent: bytes, line: Line, status: int | None) -> NoReturn:
+    def _end(self, sent: bytes, line: Line) -> NoReturn:
         write_all(line.pipes.frames, sent)
         end = time.monotonic() + _PATIENCE
-        while status is None:
-            ended, now = os.waitpid(self._pid, os.WNOHANG)
-            if ended:
-                status = now
-            elif time.monotonic() > end:  # it still runs, without its pipe
-                os.kill(self._pid, signal.SIGKILL)
-                status = os.waitpid(self._pid, 0)[1]
-            else:
-                time.sleep(0.001)
-        exit_with(status)
+        while self._fork.poll() is None and time.monotonic() < end:
+            time.sleep(0.001)
+        exit_with(self._fork.kill())  # it may still run, without its pipe
 
 
 def _reset_output() -> None:
