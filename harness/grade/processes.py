@@ -221,7 +221,7 @@ class Processes:
         self._count_late(finished.late)
         events, _ = split_events(finished.events)
         if any(isinstance(event, Refused) for event in events):
-            return None
+            return None if run.changed else Observed(problem="it refused to run the tests")
         allowed = set(run.tests)
         ended: dict[int, Ended] = {}
         for event in events:

@@ -200,6 +200,26 @@ def test_a_bad_suite_is_not_gradable_and_says_why(kind: str, tmp_path: Path) -> 
     assert (report.breaks, report.score) == ([], None)
 
 
+REFUSING = """
+import sys
+
+confined = sys.modules["harness.grade.confined"]
+refused = confined.Finished(confined.encode_event(confined.Refused()))
+confined._run_in_fork = lambda *_: refused
+
+
+def test():
+    pass
+"""
+
+
+def test_a_suite_that_refuses_the_engine_without_a_break_is_not_gradable(tmp_path: Path) -> None:
+    """Only code that changes can be refused; without a change, that answer is forged."""
+    report = grade(tmp_path, REFUSING, plan())
+    assert not report.gradable
+    assert "it refused to run the tests" in report.reason
+
+
 OTHER_TESTS = """
 import os
 import signal
