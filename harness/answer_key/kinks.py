@@ -194,7 +194,7 @@ def _alone(around: _Surroundings, kinked: Mapping[int, _Sides]) -> Iterator[_Row
 
 def _tied(around: _Surroundings, kinked: Mapping[int, _Sides]) -> Iterator[_Row]:
     """Yield the bounds along directions that move all entries of a group together, or some."""
-    groups = _groups(kinked)
+    groups = _groups(kinked, _affected(around, kinked))
     if not groups:
         return
     moves = np.random.default_rng(1).choice([-1.0, 0.0, 1.0], (TOGETHER, around.unit.size))
@@ -213,12 +213,32 @@ def _tied(around: _Surroundings, kinked: Mapping[int, _Sides]) -> Iterator[_Row]
             yield part, (float(slopes.min()) - error, float(slopes.max()) + error)
 
 
-def _groups(kinked: Mapping[int, _Sides]) -> list[list[int]]:
+def _affected(around: _Surroundings, kinked: Mapping[int, _Sides]) -> dict[int, Mask]:
+    """Return, for each entry at a kink, the entries whose gradients it affects.
+
+    It is moved alone, and once more while all others are moved too: at 0, the gradient of a norm
+    points along the only entry that moves, which does not show that the entries share its length.
+    """
+    moved = np.zeros_like(around.unit)
+    moved[[*kinked]] = np.random.default_rng(2).uniform(0.5, 1.0, len(kinked))
+    moved *= around.unit
+    together = around.pair(moved)
+    affected = {}
+    for index, sides in kinked.items():
+        nearer = moved.copy()
+        nearer[index] /= 2
+        with np.errstate(invalid="ignore"):
+            change = np.abs(np.subtract(around.pair(nearer), together)).max(0)
+        affected[index] = sides.kinked | (change > CERTAIN * sides.error)
+    return affected
+
+
+def _groups(kinked: Mapping[int, _Sides], affected: Mapping[int, Mask]) -> list[list[int]]:
     """Return the sets of entries that affect each other, directly or through others."""
     group = {index: {index} for index in kinked}
-    for one, sides in kinked.items():
+    for one in kinked:
         for other in kinked:
-            if sides.kinked[other] and group[one] is not group[other]:
+            if affected[one][other] and group[one] is not group[other]:
                 group[one] |= group[other]
                 group.update(dict.fromkeys(group[other], group[one]))
     distinct = {id(members): sorted(members) for members in group.values()}

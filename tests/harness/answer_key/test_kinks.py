@@ -44,6 +44,9 @@ LARGEST = "a=[2.0, 2.0, 1.0] -> a.max()"
 ROWS = "a=[[2.0, 2.0], [3.0, 3.0], [1.0, 5.0]] -> a.amax(1)"
 THREE = "a=[[1.0, 2.0, 2.0, 2.0]] -> a.amax(1)"
 DISTANCE = "a=[1.0, 2.0], b=[1.0, 5.0] -> (a - b).abs()"
+LENGTHS = "a=[[0.0, 0.0], [3.0, 4.0], [0.0, 0.0]] -> a.norm(dim=1)"
+"""A row of zeros accepts every vector of length up to 1."""
+FURTHEST = "a=[0.0, 0.0] -> a.abs().max()"
 SINKS = "a=[0.0, 1.0] -> (1.0 - (-a).exp()).abs()"
 RISES = "a=[0.0, -1.0] -> (a.exp() - 1.0).abs()"
 """Near 0, the slopes of the first are smaller than at 0, and those of the second larger."""
@@ -84,6 +87,13 @@ HIDDEN = "a=[1.0, 3.0] -> (2.0 * a - 2.0).relu()"
         (THREE, [[0, 0.2, 0.3, 0.5]], "convention"),
         (THREE, [[0, 1, 1, 0]], "silent-corruption"),
         (THREE, [[0, 0.2, 0.3, 0.4]], "silent-corruption"),
+        (LENGTHS, [[1, 0], [0.6, 0.8], [0, -1]], "convention"),
+        (LENGTHS, [[0.7, 0.7], [0.6, 0.8], [-0.7, 0.7]], "convention"),
+        (LENGTHS, [[1, 1], [0.6, 0.8], [0, 0]], "silent-corruption"),
+        (LENGTHS, [[0.7, 0.7], [0.6, 0.8], [-0.72, 0.72]], "silent-corruption"),
+        (FURTHEST, [0, -1], "convention"),
+        (FURTHEST, [0.5, -0.5], "convention"),
+        (FURTHEST, [1, 1], "silent-corruption"),
         (SINKS, [1, np.exp(-1)], "convention"),
         (SINKS, [-1, np.exp(-1)], "convention"),
         (SINKS, [1.0001, np.exp(-1)], "silent-corruption"),
