@@ -220,7 +220,8 @@ class GradScaler:
 
     def __init__(self, init_scale: float = 2.0**16, growth_interval: int = 2000) -> None:
         self.factor, self.growth_interval = float(init_scale), growth_interval
-        self.steps, self.unscaled, self.overflowed = 0, False, False
+        self.steps = 0
+        self.overflowed: dict[Optimizer, bool] = {}  # those whose gradients are unscaled
 
     def scale(self, loss: Tensor) -> Tensor:
         """Return the loss times the scale."""
@@ -228,28 +229,30 @@ class GradScaler:
 
     def unscale_(self, optimizer: Optimizer) -> None:
         """Divide the gradients by the scale, once between two updates, and look for overflows."""
-        if self.unscaled:
+        if optimizer in self.overflowed:
             return
-        self.unscaled = True
+        overflowed = False
         for parameter in optimizer.parameters:
             if parameter.grad is not None:
                 parameter.grad = parameter.grad / self.factor
-                self.overflowed = self.overflowed or not np.isfinite(parameter.grad).all()
+                overflowed = overflowed or not np.isfinite(parameter.grad).all()
+        self.overflowed[optimizer] = overflowed
 
     def step(self, optimizer: Optimizer) -> None:
-        """Call `optimizer.step()`, unless a gradient is infinite or NaN."""
+        """Call `optimizer.step()`, unless one of its gradients is infinite or NaN."""
         self.unscale_(optimizer)
-        if not self.overflowed:
+        if not self.overflowed[optimizer]:
             optimizer.step()
 
     def update(self) -> None:
         """Set the scale of the next step."""
-        self.steps = 0 if self.overflowed else self.steps + 1
-        if self.overflowed:
+        overflowed = any(self.overflowed.values())
+        self.steps = 0 if overflowed else self.steps + 1
+        if overflowed:
             self.factor /= 2
         elif self.steps == self.growth_interval:
             self.factor, self.steps = self.factor * 2, 0
-        self.unscaled = self.overflowed = False
+        self.overflowed.clear()
 
 
 # ----- Schedules: from the number of steps taken to a factor for the learning rate -----

@@ -371,3 +371,27 @@ def test_a_scaler_takes_the_steps_of_torch_and_skips_those_that_overflow() -> No
         twin_scaler.update()
         assert scaler.factor == twin_scaler.get_scale(), step
         compare(f"step {step}", mine.data, other.detach().numpy())
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of infinite gradients
+@pytest.mark.parametrize("overflowing", [None, 0, 1])
+def test_a_scaler_treats_each_optimizer_as_torchs_does(overflowing: int | None) -> None:
+    parameters = ours, theirs = twins(np.float32)
+    scaler = optim.GradScaler(init_scale=2.0**10)
+    twin_scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
+    optimizers = [optim.SGD([mine], lr=0.1) for mine in ours]
+    twin_optimizers = [torch.optim.SGD([other], lr=0.1) for other in theirs]
+    for i, (mine, other) in enumerate(zip(*parameters, strict=True)):
+        factor = 1e38 if i == overflowing else 1.0
+        scaler.scale((mine * mine).sum() * factor).backward()
+        twin_scaler.scale((other * other).sum() * factor).backward()
+    scaler.unscale_(optimizers[1])
+    twin_scaler.unscale_(twin_optimizers[1])
+    for optimizer, twin in zip(optimizers, twin_optimizers, strict=True):
+        scaler.step(optimizer)
+        twin_scaler.step(twin)
+    scaler.update()
+    twin_scaler.update()
+    assert scaler.factor == twin_scaler.get_scale()
+    for mine, other in zip(*parameters, strict=True):
+        compare("the parameter", mine.data, other.detach().numpy())
