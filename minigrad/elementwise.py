@@ -48,7 +48,7 @@ def div(a: Array, b: Array) -> Recorded:
     """Elementwise true division `a / b`; integers give floats."""
 
     def vjp(g: Array) -> Cotangents:
-        return unbroadcast(g / b, a.shape), unbroadcast(-g * a / b**2, b.shape)
+        return unbroadcast(g / b, a.shape), unbroadcast(-g * a / b / b, b.shape)
 
     return a / b, vjp
 

@@ -46,6 +46,18 @@ def test_the_tails_of_a_sigmoid_keep_their_digits() -> None:
     np.testing.assert_allclose(tail.data, [math.exp(-40), math.exp(-700)], rtol=1e-15)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_a_quotient_has_a_gradient_where_the_square_of_the_denominator_overflows_or_is_zero(
+    dtype: type[np.floating],
+) -> None:
+    for extreme in (np.finfo(dtype).max, np.finfo(dtype).smallest_normal):
+        value = dtype(float(extreme) ** 0.75)
+        a, b = (Tensor([value], requires_grad=True, dtype=dtype) for _ in range(2))
+        (a / b).sum().backward()
+        assert b.grad is not None
+        np.testing.assert_allclose(b.grad, -1 / value, rtol=1e-2)
+
+
 def test_the_tail_of_gelu_keeps_its_digits() -> None:
     expected = -9 * math.erfc(9 / math.sqrt(2)) / 2
     np.testing.assert_allclose(gelu(Tensor(-9.0)).data, expected, rtol=1e-15)
