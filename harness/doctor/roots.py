@@ -156,13 +156,29 @@ _OPERATORS = {
 }
 
 
+_NOT_OF_THE_ENGINE = {"np", "rng"}
+"""What the shared probes call NumPy and its random generators."""
+
+
 def _ops_named(probe: Probe) -> Iterator[str]:
-    """Yield the operators and the methods in a probe's text."""
-    for node in ast.walk(quiet_parse(probe.source)):
-        if isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in _OPERATORS:
-            yield _OPERATORS[type(node.op)]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            yield node.func.attr
+    """Yield the operators and the methods in a probe's text, and in the helpers that it uses."""
+    functions = {
+        node.name: node
+        for node in quiet_parse(probe.source).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    waiting = [probe.function]
+    while waiting:
+        function = functions.pop(waiting.pop(), None)
+        for node in ast.walk(function) if function else ():
+            if isinstance(node, ast.Name):
+                waiting.append(node.id)
+            elif isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in _OPERATORS:
+                yield _OPERATORS[type(node.op)]
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                owner, *_, method = ast.unparse(node.func).split(".")
+                if owner not in _NOT_OF_THE_ENGINE:
+                    yield method
 
 
 # ----- Groups -----

@@ -20,6 +20,7 @@ from harness.doctor.roots import (
 )
 from harness.engines.engine import Dialect, Engine, find_engine
 from harness.experiment.baseline import Baseline
+from harness.pages.probe import read_probes
 from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
 
@@ -52,6 +53,24 @@ def test_a_probe_of_steps_has_the_ops_that_its_text_names(
 ) -> None:
     assert Feature("matmul") in features["train-mlp"]
     assert not {each for each in features["train-mlp"] if not each.op}
+
+
+def test_a_probe_of_steps_has_no_features_of_the_others_in_its_file() -> None:
+    text = """
+def _helper(x):
+    return x.tanh()
+
+def one(lib):
+    'doc'
+    yield {"loss": _helper(lib.tensor(np.zeros(3))) * 2}
+
+def other(lib):
+    'doc'
+    yield {"loss": lib.tensor(1.0).exp() + 2}
+"""
+    one, other = read_probes(text, "probes.py")
+    assert {each.op for each in features_of(one, ())} == {"tanh", "tensor", "mul"}
+    assert {each.op for each in features_of(other, ())} == {"tensor", "exp", "add"}
 
 
 ADD, MUL = Feature("add"), Feature("mul")
