@@ -101,7 +101,7 @@ class BreaksSession:
         """Return the selected breaks. A file name in its place is a file to collect."""
         selection = config.getoption("breaks")
         path = Path(config.invocation_params.dir) / selection.partition("::")[0]
-        if path.exists() and selection not in self.catalogue.files:
+        if _exists(path) and selection not in self.catalogue.files:
             given = config.args_source == pytest.Config.ArgsSource.ARGS
             config.args = [*(config.args if given else ()), selection]
             config.option.breaks = selection = "all"
@@ -345,6 +345,14 @@ class BreaksSession:
             terminalreporter.write_line(line)
         for problem in self.unwritten:
             terminalreporter.write_line(f"ERROR: {problem}", red=True)
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is such a file; a list of many breaks is too long for the name of one."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def _engine(name: str | None, catalogue: Catalogue, cache: Cache) -> Engine:

@@ -283,6 +283,7 @@ def test_work_that_a_test_does_for_the_others_is_not_a_kill(tmp_path: Path) -> N
     ("arguments", "message"),
     [
         (["--breaks=skip-unbrodcast"], "did you mean `skip-unbroadcast`"),
+        (["--breaks=" + "skip-unbrodcast," * 20], "did you mean `skip-unbroadcast`"),
         (["--breaks", "--breaks-engine=no_such_engine"], "no_such_engine"),
     ],
 )
