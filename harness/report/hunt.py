@@ -309,7 +309,7 @@ def _judgement(hunt: Hunt, say: Language) -> str:
         return say("Not solved: wrong family.")
     return {
         "line": say("Solved: right family, right line."),
-        "function": say("Solved: right family, right function, wrong line."),
+        "function": say("Solved: right family, right function."),
         "no": say("Half solved: right family, wrong place."),
     }[answer.place]
 

@@ -111,7 +111,8 @@ def _file(name: str, sources: Mapping[str, str]) -> str:
 
 
 def _line(file: str, digits: str, engine: Engine) -> Place:
-    lines = engine.sources[file].count("\n") + 1
+    text = engine.sources[file]
+    lines = text.count("\n") + (not text.endswith("\n"))
     line = int(digits) if len(digits) <= MOST_DIGITS else 0
     if not 1 <= line <= lines:
         problem = message("{file} has no line {line}", file=file, line=digits)

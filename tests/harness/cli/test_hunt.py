@@ -152,7 +152,7 @@ def test_a_hunt_as_json() -> None:
 def test_the_right_function_is_near_and_the_family_alone_is_half(tmp_path: Path) -> None:
     near = hunt("--answer", f"{BUG.family}:{SITE.file}:{SITE.scope}")
     assert near.returncode == 0
-    assert "right function, wrong line." in near.stdout
+    assert "Solved: right family, right function.\n" in near.stdout
     elsewhere = f"{BUG.family}:topological_order"
     half = hunt("--answer", elsewhere, BREAKLAB_DATA=str(tmp_path / "another"))
     assert half.returncode == 1
