@@ -281,6 +281,24 @@ def test_a_full_disk_costs_only_time_and_is_spoken_of_once(
     assert "is full" in capsys.readouterr().err
 
 
+def test_a_locked_store_is_waited_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "runs"
+    Cache(path).put(RUNS, {})
+    monkeypatch.setattr(database, "PATIENCE", 0.01)
+    cache = Cache(path)
+    with sqlite3.connect(path) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        cache.put(RUNS, KEPT)
+        assert cache.get(RUNS, KEPT) == KEPT
+    other.close()
+    assert capsys.readouterr().err.count("is locked") == 1
+    file = cache._database._file
+    assert file
+    assert file.connection.execute("PRAGMA busy_timeout").fetchone() == (0,)
+
+
 def test_processes_that_share_a_damaged_store_speak_of_it_once(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
