@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -33,7 +34,8 @@ class OtherFiles:
         tops = {file.partition("/")[0] for file in sources if "/" in file}
         self._sources = {str(root / file) for file in sources}
         self._packages = tuple(_prefix(root / top) for top in tops)
-        self._known = (*_installed(), _prefix(Path.cwd()), "/dev/", "/proc/", "/sys/")
+        scratch = _prefix(Path.cwd()), _prefix(Path(tempfile.gettempdir()))  # perhaps by a link
+        self._known = (*_installed(), *scratch, "/dev/", "/proc/", "/sys/")
         self.opened = False
 
     def watch(self) -> None:
