@@ -39,11 +39,8 @@ class FalseAlarms(msgspec.Struct, frozen=True):
 
     failures: dict[str, Failure]
     """The first failure on each correct engine on which it fails."""
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether running again would give the same result."""
-        return all(failure.repeatable for failure in self.failures.values())
+    repeatable: bool
+    """Whether running again would give the same result."""
 
 
 FALSE_ALARMS: Kind[FalseAlarms] = Kind("false alarms", FalseAlarms)
@@ -133,6 +130,7 @@ def _run(every: Sequence[Tests], context: Context) -> list[FalseAlarms]:
     sound = [test for test in together if not clean[test.name, None].run.failure]
     for variant in rewrites(context).experiments:
         runs[variant.page.id] = baseline.broken(variant.clean, variant.broken, sound)
+    repeatable = all(run.repeatable for of_variant in runs.values() for run in of_variant)
     failures: dict[str, dict[str, Failure]] = {test.name: {} for test in together}
     for name, of_variant in runs.items():
         for run in of_variant:
@@ -140,7 +138,8 @@ def _run(every: Sequence[Tests], context: Context) -> list[FalseAlarms]:
                 failures[run.probe][name] = run.failure
     return [
         FalseAlarms(
-            {name: one for test in reversed(tests) for name, one in failures[test.name].items()}
+            {name: one for test in reversed(tests) for name, one in failures[test.name].items()},
+            repeatable,
         )
         for tests in every
     ]

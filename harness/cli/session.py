@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from harness.core.errors import BreaklabError, UsageError
 from harness.core.message import message
 from harness.core.vocabulary import PageKind
+from harness.sandbox.signals import Terminated
 
 if TYPE_CHECKING:
     from harness.core.message import Message
@@ -35,8 +36,11 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _POLL = 0.1
-"""Seconds between two checks of a background function, and of signals: a join without a time-out
+"""Seconds between two checks of a background function, and of signals: a wait without a time-out
 would not notice them."""
+
+_PATIENCE = 5.0
+"""Seconds to wait for a background function whose processes have been ended."""
 
 
 class Count:
@@ -84,20 +88,30 @@ class Background(Generic[Result]):
         self._function = function
         self._results: list[Result] = []
         self._error: BaseException | None = None
+        # Python believes that a thread has ended if a signal interrupts `join`.
+        self._ended = threading.Event()
         # A daemon: a command that is stopped does not wait for it.
-        self._thread = threading.Thread(target=self._call, daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._call, daemon=True).start()
 
     def is_running(self) -> bool:
         """Wait for a moment, and return whether the function is still running."""
-        self._thread.join(_POLL)
-        return self._thread.is_alive()
+        return not self._ended.wait(_POLL)
 
     def result(self) -> Result:
         """Return what the function returned, or raise what it raised; it must have ended."""
         if self._error is not None:
             raise self._error
         return self._results[0]
+
+    def stop(self) -> None:
+        """End the processes that work in parallel, if there are any, and the thread with them."""
+        from multiprocessing import active_children  # slow to import
+
+        children = active_children()
+        for child in children:
+            child.terminate()
+        if children:
+            self._ended.wait(_PATIENCE)
 
     def _call(self) -> None:
         from harness.runs.isolated import watching  # slow to import
@@ -107,6 +121,8 @@ class Background(Generic[Result]):
                 self._results.append(self._function(self._announce))
         except BaseException as error:  # raised again in the thread that waits
             self._error = error
+        finally:
+            self._ended.set()
 
     def _announce(self, first: Result) -> None:
         self.first = first
@@ -255,12 +271,16 @@ class Session:
 
         With `first`, return the first version of the result as soon as there is one.
         """
-        console = self.console
-        with console.status(console.say("Running ...")) as status:
-            while background.is_running():
-                if first and background.first is not None:
-                    return background.first
-                status.update(console.say(background.count.progress))
+        try:
+            console = self.console
+            with console.status(console.say("Running ...")) as status:
+                while background.is_running():
+                    if first and background.first is not None:
+                        return background.first
+                    status.update(console.say(background.count.progress))
+        except Terminated:
+            background.stop()
+            raise
         return background.result()
 
     def run(self, function: Callable[[], Result]) -> Result:

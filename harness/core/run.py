@@ -283,6 +283,9 @@ class Run(msgspec.Struct, frozen=True):
     swapped: bool = False
     """Whether the engine was patched by replacing the code of its functions, and not by loading
     the patched text."""
+    other_files: bool = False
+    """Whether files were read that are not in the key of a cached run: see
+    `harness.runs.other_files`."""
     seconds: float = 0.0
 
     def values(self) -> dict[str, NumericArray]:
@@ -299,7 +302,7 @@ class Run(msgspec.Struct, frozen=True):
     def repeatable(self) -> bool:
         """Whether another run would give the same result, so that this one may be cached."""
         results = [self.failure, *self.measured.values()]
-        return all(result.repeatable for result in results if result)
+        return not self.other_files and all(result.repeatable for result in results if result)
 
 
 def failure_of(

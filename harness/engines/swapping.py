@@ -6,8 +6,9 @@ patched text, unless the import itself would have run differently. So an engine 
 the patch changes
 
     the body of a module or a class: constants, attributes, decorators, default arguments
-    a function that was called during the import, such as a decorator
-    the signature of a function, or its free variables
+    a function that was called during the import, such as a decorator, or whose code was inspected
+    a generator that was made then
+    the signature of a function, its docstring, or its free variables
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType, ModuleType
+from types import (
+    AsyncGeneratorType,
+    CodeType,
+    CoroutineType,
+    FrameType,
+    FunctionType,
+    GeneratorType,
+    ModuleType,
+)
 
 from harness.engines.loader import Codes, compile_files, load
 
@@ -34,12 +43,14 @@ class Functions:
     codes : mapping from str to CodeType
         What the engine's files were compiled to.
     called : set of CodeType
-        The functions that ran while the engine was imported, or since.
+        The functions that ran while the engine was imported, or since, or whose code was inspected.
     """
 
     def __init__(self, codes: Codes, called: set[CodeType]) -> None:
-        self.codes, self.called = codes, called
-        self._by_code = _functions_by_code({code.co_filename for code in codes.values()})
+        files = {code.co_filename for code in codes.values()}
+        self.codes = codes
+        self._by_code, suspended = _functions_by_code(files)
+        self.called = called | suspended
 
     def plan(self, patched: Codes) -> list[Pair] | None:
         """Return the functions to replace so that the engine becomes that of these files.
@@ -121,9 +132,15 @@ class _CannotSwap(Exception):
     """The patched engine must be loaded instead."""
 
 
-def _functions_by_code(files: set[str]) -> dict[_Key, list[FunctionType]]:
-    """Return the function objects defined in these files, by their code object."""
+def _functions_by_code(
+    files: set[str],
+) -> tuple[dict[_Key, list[FunctionType]], set[CodeType]]:
+    """Return the function objects defined in these files, by their code, and generators' code.
+
+    A generator keeps the code that its function had when it was called.
+    """
     functions: dict[_Key, list[FunctionType]] = defaultdict(list)
+    suspended: set[CodeType] = set()
     frozen = gc.get_freeze_count()
     gc.unfreeze()  # a test suite may have frozen its objects, which `get_objects` would leave out
     objects = gc.get_objects()
@@ -132,7 +149,15 @@ def _functions_by_code(files: set[str]) -> dict[_Key, list[FunctionType]]:
     for item in objects:
         if type(item) is FunctionType and item.__code__.co_filename in files:
             functions[_key(item.__code__)].append(item)
-    return functions
+        elif (attribute := _GENERATORS.get(type(item))) is not None:
+            code = getattr(item, attribute)
+            if code.co_filename in files:
+                suspended.add(code)
+    return functions, suspended
+
+
+_GENERATORS = {GeneratorType: "gi_code", CoroutineType: "cr_code", AsyncGeneratorType: "ag_code"}
+"""The attribute that holds the code, by type."""
 
 
 _Key = tuple[str, CodeType]
@@ -173,7 +198,14 @@ def _interface(code: CodeType) -> Sequence[object]:
         code.co_varnames[: arguments + starred],
         code.co_flags,
         code.co_freevars,
+        _docstring(code),
     )
+
+
+def _docstring(code: CodeType) -> str | None:
+    """Return the docstring of a function: its first constant, if that is a text."""
+    first = code.co_consts[0] if code.co_consts else None
+    return first if isinstance(first, str) else None
 
 
 def _exact(constant: object) -> object:

@@ -15,7 +15,7 @@ from harness.engines.engine import Engine
 from harness.pages.catalogue import Catalogue
 from harness.pages.page import Page
 from harness.pages.probe import Probe
-from harness.runs.cache import Kind, key_of
+from harness.runs.cache import Kind, installed_packages, key_of
 
 
 class CachedReport(msgspec.Struct, frozen=True):
@@ -62,4 +62,5 @@ def page_facts(page: Page) -> tuple[str, str, str]:
 def engine_facts(engine: Engine) -> tuple[object, ...]:
     """Return everything in an engine that a result depends on."""
     names = engine.name, engine.dialect, engine.names, engine.foreign, engine.like
-    return (*names, sorted(engine.sources.items()))
+    packages = installed_packages() if engine.foreign else []
+    return (*names, sorted(engine.sources.items()), packages)

@@ -23,7 +23,7 @@ from harness.engines.survey.forms import FUNCTIONAL
 from harness.experiment.conformance import missing_name
 from harness.pages.conventions import Conventions
 from harness.patch.scope import is_operation
-from harness.runs.cache import RUN_ROOMS, Cache, Kind, key_of
+from harness.runs.cache import RUN_ROOMS, Cache, Kind, installed_packages, key_of
 from harness.runs.isolated import run_survey
 
 
@@ -64,7 +64,9 @@ def explore(name: str | Path, cache: Cache, conventions: Conventions) -> Explora
     """
     target = locate(str(name))
     task = Survey(_stated_dialect(target), target.name, str(target.root), dict(target.sources))
-    (steps,) = cache.fetch(SURVEYS, [key_of(SURVEYS, task)], lambda _: [run_survey(task)])
+    (steps,) = cache.fetch(
+        SURVEYS, [key_of(SURVEYS, (task, installed_packages()))], lambda _: [run_survey(task)]
+    )
     if steps[-1].failure:
         raise _survey_problem(target, steps)
     dialect = steps[-1].dialect
@@ -94,11 +96,11 @@ def _stated_dialect(target: Target) -> Dialect:
     )
 
 
-def _succeeded(steps: list[SurveyStep]) -> bool:
-    return steps[-1].failure is None
+def _is_repeatable(steps: list[SurveyStep]) -> bool:
+    return steps[-1].failure is None and not steps[-1].other_files
 
 
-SURVEYS: Kind[list[SurveyStep]] = Kind("survey", list[SurveyStep], RUN_ROOMS, _succeeded)
+SURVEYS: Kind[list[SurveyStep]] = Kind("survey", list[SurveyStep], RUN_ROOMS, _is_repeatable)
 
 
 def _is_in_place(target: Target, steps: Sequence[SurveyStep]) -> bool:

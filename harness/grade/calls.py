@@ -1,4 +1,4 @@
-"""Recording which functions are called: by the collection, by a fixture, by a test."""
+"""Recording which functions are called or inspected: by the collection, by a fixture, by a test."""
 
 from __future__ import annotations
 
@@ -6,17 +6,25 @@ import sys
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 
 
 class Calls:
-    """The code objects of all functions that are called while recording."""
+    """The code objects of all functions that are called while recording, or whose code is read.
+
+    A decorator may compile a function from its source, or from its bytecode; then another function
+    depends on its code too.
+    """
 
     def __init__(self) -> None:
         self._called: dict[int, CodeType] = {}  # by `id`, since comparing code is slow
+        self._audited = self._records = False
 
     def start(self) -> None:
         """Start to record, in this thread and in those that start later."""
+        if not self._audited:
+            sys.addaudithook(self._note_inspection)
+        self._audited = self._records = True
         threading.setprofile(self._note)
         sys.setprofile(self._note)
 
@@ -28,6 +36,7 @@ class Calls:
         complete = sys.getprofile() == self._note
         threading.setprofile(None)
         sys.setprofile(None)
+        self._records = False
         return complete
 
     def take(self) -> Collection[CodeType]:
@@ -49,6 +58,15 @@ class Calls:
         if event == "call":
             code = frame.f_code
             self._called[id(code)] = code
+
+    def _note_inspection(self, event: str, arguments: tuple[object, ...]) -> None:
+        if self._records and event == "object.__getattr__" and arguments[1] == "__code__":
+            function = arguments[0]
+            if type(function) is FunctionType:
+                self._records = False  # reading the code here is the same event
+                code = function.__code__
+                self._records = True
+                self._called[id(code)] = code
 
 
 CALLS = Calls()

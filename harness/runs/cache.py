@@ -130,6 +130,15 @@ def code_digest(rooms: tuple[str, ...]) -> str:
     return digest.hexdigest()
 
 
+def installed_packages() -> list[tuple[str, int]]:
+    """Return a state of the folders of installed packages that an installation changes.
+
+    It belongs to the key of a result on an engine that may import any of them.
+    """
+    folders = (Path(entry) for entry in sys.path if entry.endswith("-packages"))
+    return [(str(folder), folder.stat().st_mtime_ns) for folder in folders if folder.is_dir()]
+
+
 @cache
 def _version(library: str) -> tuple[bool, str]:
     """Whether the library can be imported, and its version."""

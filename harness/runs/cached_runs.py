@@ -7,7 +7,7 @@ and our own observing code. All of them are part of its key.
 from __future__ import annotations
 
 from harness.core.run import Run
-from harness.runs.cache import RUN_ROOMS, Cache, Kind, key_of
+from harness.runs.cache import RUN_ROOMS, Cache, Kind, installed_packages, key_of
 from harness.runs.isolated import run_isolated
 from harness.runs.protocol import SEED, Job
 
@@ -24,7 +24,9 @@ def run_cached(job: Job, cache: Cache) -> list[Run]:
 
 def keys_of(job: Job) -> list[bytes]:
     """Return the key of each of the job's steps, in order."""
-    engine = key_of(RUNS, (job.dialect, sorted(job.sources.items()), job.sites, job.limits))
+    packages = installed_packages() if job.sources and not job.base else []
+    facts = job.dialect, sorted(job.sources.items()), job.sites, job.limits, packages
+    engine = key_of(RUNS, facts)
     # Functions are recorded with the file that they are in.
     observed = key_of(RUNS, (job.measure, job.complete, job.trailed, job.covered and job.root))
     return [

@@ -33,6 +33,7 @@ from harness.engines.swapping import Loaded
 from harness.pages.probe import Probe
 from harness.runs.coverage import Coverage
 from harness.runs.first_use import prepare_library
+from harness.runs.other_files import OtherFiles
 from harness.runs.program import execute
 from harness.runs.protocol import (
     SEED,
@@ -122,8 +123,10 @@ def run_task(task: Task, line: Line, *, forks: bool) -> Iterator[Frame | bytes]:
     elif isinstance(task, Survey):
         from harness.engines.survey.explorer import survey  # only a few tasks need it
 
+        files = OtherFiles(Path(task.root), task.sources)
+        files.watch()
         for reply in survey(task):
-            yield encode_or_fail(reply)
+            yield encode_or_fail(msgspec.structs.replace(reply, other_files=files.opened))
     else:
         yield from run_job(task, line, forks=forks)
 
@@ -197,12 +200,15 @@ class _Session:
         """The sites that the import executed."""
         self.swapped = False
         self.cached_probe, self.cache = -1, ReplyCache()
+        self.files = OtherFiles(Path(job.root), job.sources)
         self.state: EngineState | None = None
         """The engine as it was loaded; None for an installed library, which is not patched."""
 
     def load(self) -> Failure | None:
         """Import the engine, and record the state of the random number generator."""
         job = self.job
+        if job.sources:
+            self.files.watch()
         if job.covered:
             self.coverage.start()
         try:
@@ -237,8 +243,10 @@ class _Session:
             self.state.begin_run()
         # Many settings are context variables, such as NumPy's error handling.
         result = copy_context().run(run, self, self.job.probes[index], loss)
-        if self.swapped:
-            result = msgspec.structs.replace(result, swapped=True)
+        if self.swapped or self.files.opened:
+            result = msgspec.structs.replace(
+                result, swapped=self.swapped, other_files=self.files.opened
+            )
         stays = self.may_go_on(position) and (
             self.state is None or (result.failure is None and self.state.is_unchanged())
         )

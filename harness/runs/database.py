@@ -23,6 +23,9 @@ LARGEST = 512 * 1024 * 1024
 CHECKSUM = 16
 """Bytes of the checksum in front of each row."""
 
+PATIENCE = 10.0
+"""Seconds to wait, once, for another process that has locked the file."""
+
 _OLD_TABLES = ("runs", "notes")
 
 
@@ -110,6 +113,7 @@ class Database:
             damage = _Damage(file.path, file.number, error)
             self._files[os.getpid()] = self._open(file.path, damage)
         else:
+            file.connection.execute("PRAGMA busy_timeout = 0")  # it may stay locked
             self._warn_once(error)
 
     def _warn_once(self, error: Exception) -> None:
@@ -157,7 +161,7 @@ def _open_file(path: Path) -> _File:
     if path.exists() and not path.is_file():
         raise OSError("it is not a regular file")
     # One thread at a time uses it, but not always the one that opened it.
-    connection = sqlite3.connect(path, timeout=10.0, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=PATIENCE, check_same_thread=False)
     number = path.stat().st_ino
     try:
         _prepare(connection, path)

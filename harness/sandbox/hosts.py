@@ -33,6 +33,7 @@ from harness.sandbox.frames import (
 )
 from harness.sandbox.limits import Limits, child_environment
 from harness.sandbox.scratch import make_scratch_folder, remove_folder, remove_own
+from harness.sandbox.signals import ignore_requests
 
 PATIENCE = 0.1
 """Seconds to wait for a process to end by itself, and again after it was asked to end."""
@@ -200,6 +201,7 @@ def _close_hosts_at_exit(_process: int) -> None:
 
 def _end_all() -> None:
     """End the hosts, also one that another thread has only begun to start."""
+    ignore_requests()  # or scratch folders would be left
     close_hosts()
     remove_own()
 

@@ -20,18 +20,18 @@ def requests_raised() -> Iterator[None]:
     """Raise Terminated on SIGINT, SIGTERM and SIGHUP, unless they are ignored, as under nohup.
 
     SIGINT does not raise KeyboardInterrupt, which libraries catch and turn into something else.
+    After a request, the others are ignored until this process has ended.
     """
-    default = (signal.SIG_DFL, signal.default_int_handler)
-    numbers = [getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")]
-    handlers = {number: signal.getsignal(number) for number in numbers if number is not None}
+    handlers = {number: signal.getsignal(number) for number in _REQUESTS}
     for number, handler in handlers.items():
-        if handler in default:
+        if handler in _DEFAULT:
             signal.signal(number, terminate)
     try:
         yield
     finally:
         for number, handler in handlers.items():
-            signal.signal(number, handler)
+            if signal.getsignal(number) is terminate:
+                signal.signal(number, handler)
 
 
 def broken_pipe() -> Terminated:
@@ -42,6 +42,20 @@ def broken_pipe() -> Terminated:
 
 
 def terminate(number: int, _frame: FrameType | None) -> None:
-    """Raise Terminated; the same signal is ignored from then on, while this process cleans up."""
-    signal.signal(number, signal.SIG_IGN)
+    """Raise Terminated; further requests are ignored, while this process cleans up."""
+    ignore_requests()
     raise Terminated(128 + number)
+
+
+def ignore_requests() -> None:
+    """Ignore requests to end this process: it is ending."""
+    for number in _REQUESTS:
+        if signal.getsignal(number) in (*_DEFAULT, terminate):
+            signal.signal(number, signal.SIG_IGN)
+
+
+_REQUESTS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
+
+_DEFAULT = signal.SIG_DFL, signal.default_int_handler

@@ -102,6 +102,8 @@ class SurveyStep(msgspec.Struct, frozen=True):
     unsummed: dict[Name, Name] = {}
     """What happened to a gradient that was not summed to the shape of its tensor, in a `leaf` and
     `inside` the graph: crash or stored. Nothing if it could not be tried."""
+    other_files: bool = False
+    """Whether files were read that are not in the key of a cached survey."""
 
 
 class SurveyFailed(Exception):

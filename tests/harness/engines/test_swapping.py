@@ -60,13 +60,24 @@ class Tensor:
         return a + b
 
     def closure(self):
+        "Return a function."
         def later(x=1.0):
             return x + self.data
         return later
 
 
+def count():
+    yield 1.0
+
+
+async def answer():
+    yield 2.0
+
+
 values = [n for n in range(3)]
 helper = lambda x: x + 10.0
+counter, answers = count(), answer()
+squares = (n * n for n in range(3))
 """
 
 
@@ -146,6 +157,12 @@ def test_a_closure_that_the_import_made_is_swapped(loaded: Loaded) -> None:
         ("[n for n in range(3)]", "[2 * n for n in range(3)]"),
         ("    @property\n", ""),
         ("class Tensor:", "class Tensor(dict):"),
+        ("Return a function.", "Return another function."),
+        ('        "Return a function."\n', ""),
+        ("    def scaled(self):", '    def scaled(self):\n        "Scale."'),
+        ("yield 1.0", "yield 3.0"),
+        ("yield 2.0", "yield 3.0"),
+        ("n * n", "n + n"),
         ("RULES = {}", "RULES = {}\nMORE = 1"),
     ],
 )

@@ -19,6 +19,7 @@ from harness.runs import cache as cache_module
 from harness.runs import cached_runs, database
 from harness.runs.cache import RUN_ROOMS, Cache, Kind, code_digest, key_of
 from harness.runs.cached_runs import RUNS, keys_of, run_cached
+from harness.runs.isolated import run_isolated
 from harness.runs.protocol import Job
 from tests.harness.tiny import PROBES, TINY, tiny_job
 
@@ -68,6 +69,60 @@ def test_whatever_runs_it_is_in_its_key(what: str, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(cached_runs, "SEED", 1)
     assert keys_of(tiny_job())[0] != before
     cache_module._environment.cache_clear()
+
+
+def test_what_an_engine_may_import_is_in_the_key_of_its_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    os.utime(folder, ns=(0, 0))
+    monkeypatch.syspath_prepend(folder)
+    before, ours = keys_of(tiny_job()), keys_of(changed(base={"tiny.py": TINY})(tiny_job()))
+    (folder / "a_library.py").touch()
+    assert keys_of(tiny_job())[0] != before[0]
+    assert keys_of(changed(base={"tiny.py": TINY})(tiny_job())) == ours
+
+
+@pytest.mark.parametrize("read", ["at the import", "in the backward pass", "by another module"])
+def test_a_run_that_depends_on_another_file_is_not_cached(tmp_path: Path, read: str) -> None:
+    statement = f"scale = float(open({str(tmp_path / 'scale')!r}).read())"
+    if read == "by another module":
+        (tmp_path / "constants.py").write_text("scale = 1.0\n")
+        statement = f"import sys; sys.path.append({str(tmp_path)!r}); from constants import scale"
+    text = TINY.replace("* cotangent", "* cotangent * scale")
+    text = (
+        text.replace("self.parent.grad", f"{statement}; self.parent.grad")
+        if read == "in the backward pass"
+        else f"{statement}\n{text}"
+    )
+    job = tiny_job(text).only([0])
+    cache = Cache(tmp_path / "runs")
+    for scale in ("1.0", "3.0"):
+        (tmp_path / "scale").write_text(scale)
+        (tmp_path / "constants.py").write_text(f"scale = {scale}\n")
+        gradient = run_cached(job, cache)[0].gradients["a"]
+        assert gradient is not None
+        assert gradient.numpy()[0] == 2.0 * float(scale)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import json, xml.dom.minidom, numpy.testing, numpy.polynomial",
+        "open(__file__)",
+        "open('/dev/null'); open('/proc/self/status')",
+        "open('notes', 'w'); import tempfile; tempfile.TemporaryFile()",
+        "import os; os.fdopen(os.dup(1))",
+        "import ctypes; ctypes.CDLL('libc.so.6')",
+    ],
+)
+def test_a_run_that_reads_only_installed_files_and_its_own_is_cached(
+    statement: str, tmp_path: Path
+) -> None:
+    (tmp_path / "tiny.py").touch()
+    job = changed(root=str(tmp_path))(tiny_job(f"{statement}\n{TINY}").only([0]))
+    assert [(run.failure, run.repeatable) for run in run_isolated(job)] == [(None, True)]
 
 
 def test_where_a_probe_stands_in_its_file_is_not_in_its_key() -> None:
@@ -224,6 +279,24 @@ def test_a_full_disk_costs_only_time_and_is_spoken_of_once(
         store.put(RUNS, KEPT)
     assert store.get(RUNS, [b"first", *KEPT]) == {b"first": Run("p", None), **KEPT}
     assert "is full" in capsys.readouterr().err
+
+
+def test_a_locked_store_is_waited_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "runs"
+    Cache(path).put(RUNS, {})
+    monkeypatch.setattr(database, "PATIENCE", 0.01)
+    cache = Cache(path)
+    with sqlite3.connect(path) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        cache.put(RUNS, KEPT)
+        assert cache.get(RUNS, KEPT) == KEPT
+    other.close()
+    assert capsys.readouterr().err.count("is locked") == 1
+    file = cache._database._file
+    assert file
+    assert file.connection.execute("PRAGMA busy_timeout").fetchone() == (0,)
 
 
 def test_processes_that_share_a_damaged_store_speak_of_it_once(

@@ -1,13 +1,19 @@
 """A pool of forked processes leaves no process and no thread, however it ends."""
 
+import signal
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import active_children
 
 import pytest
 
+from harness.cli.session import Background, Session
 from harness.sandbox.pool import map_in_parallel
-from harness.sandbox.signals import Terminated
+from harness.sandbox.signals import Terminated, ignore_requests, requests_raised
+
+REQUESTS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
 
 def test_a_signal_while_the_pool_ends_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,3 +32,62 @@ def test_a_signal_while_the_pool_ends_leaves_no_thread(monkeypatch: pytest.Monke
         list(map_in_parallel(abs, [-1, -2, -3], 2))
     assert threading.active_count() == threads
     assert not active_children()
+
+
+@contextmanager
+def handlers_restored() -> Iterator[None]:
+    handlers = {number: signal.getsignal(number) for number in REQUESTS}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def pause(_: int) -> None:
+    signal.pause()
+
+
+class StoppedBackground(Background[list[None]]):
+    """Once somebody waits for it, the process gets SIGTERM, once."""
+
+    waits = False
+
+    def is_running(self) -> bool:
+        if not self.waits:
+            self.waits = True
+            threading.Timer(0.01, signal.raise_signal, [signal.SIGTERM]).start()
+        return super().is_running()
+
+
+def test_a_command_that_is_stopped_ends_a_pool_in_its_background() -> None:
+    background = StoppedBackground(lambda _: list(map_in_parallel(pause, [0, 1], 2)))
+    while len(active_children()) < 2:
+        assert not background._ended.is_set()
+    with handlers_restored(), pytest.raises(Terminated), requests_raised():
+        Session(json=True).wait(background)
+    assert background._ended.is_set()
+    assert not active_children()
+
+
+@pytest.mark.parametrize("number", REQUESTS)
+def test_after_a_request_to_end_no_other_one_interrupts_the_end(number: signal.Signals) -> None:
+    with handlers_restored():
+        with pytest.raises(Terminated, match=str(128 + number)), requests_raised():
+            signal.raise_signal(number)
+        assert [signal.getsignal(other) for other in REQUESTS] == [signal.SIG_IGN] * 3
+
+
+def test_without_a_request_the_handlers_are_as_before() -> None:
+    before = [signal.getsignal(number) for number in REQUESTS]
+    with requests_raised():
+        assert [signal.getsignal(number) for number in REQUESTS] != before
+    assert [signal.getsignal(number) for number in REQUESTS] == before
+
+
+def test_a_handler_of_somebody_else_is_left_alone() -> None:
+    with handlers_restored():
+        signal.signal(signal.SIGHUP, print)
+        ignore_requests()
+        assert signal.getsignal(signal.SIGHUP) is print
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN

@@ -1,0 +1,73 @@
+"""Whether an engine has read files that are not in the key of its cached results.
+
+The key has the text of the engine's source files, and stands for Python and the installed packages.
+It knows nothing about a table of constants, a compiled kernel or a module in another folder, so a
+result that depends on such a file must not be cached. This is not meant for code that hides what it
+reads.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from harness.core import PACKAGES
+
+_PATH_ARGUMENT = {"open": 0, "import": 1, "ctypes.dlopen": 0, "sqlite3.connect": 0}
+"""The position of a file's path in the arguments of audit events."""
+
+
+_ZIPPED = f"python{sys.version_info.major}{sys.version_info.minor}.zip"
+"""Python's library as one file; imports look for it even if it does not exist."""
+
+
+class OtherFiles:
+    """Notes whether this process opens files other than installed ones and an engine's sources."""
+
+    def __init__(self, root: Path, sources: Iterable[str]) -> None:
+        """`sources` are the engine's files, as paths below `root`."""
+        sources = list(sources)
+        tops = {file.partition("/")[0] for file in sources if "/" in file}
+        self._sources = {str(root / file) for file in sources}
+        self._packages = tuple(_prefix(root / top) for top in tops)
+        scratch = _prefix(Path.cwd()), _prefix(Path(tempfile.gettempdir()))  # perhaps by a link
+        self._known = (*_installed(), *scratch, "/dev/", "/proc/", "/sys/")
+        self.opened = False
+
+    def watch(self) -> None:
+        """Watch this process and its forks, until they end."""
+        sys.addaudithook(self._note)
+
+    def _note(self, event: str, arguments: tuple[object, ...]) -> None:
+        place = _PATH_ARGUMENT.get(event)
+        if place is None or self.opened:
+            return
+        path = arguments[place]
+        if isinstance(path, str | bytes | os.PathLike):  # or a file descriptor, or nothing
+            self.opened = not self._is_known(path)
+
+    def _is_known(self, path: str | bytes | os.PathLike[str]) -> bool:
+        try:
+            name = os.path.abspath(os.fsdecode(path))  # noqa: PTH100  installed files may be links
+        except (OSError, ValueError):
+            return False
+        if name in self._sources:
+            return True
+        inside = f"{name}{os.sep}"  # a folder may be opened itself, for a temporary file
+        return inside.startswith(self._known) and not inside.startswith(self._packages)
+
+
+def _installed() -> set[str]:
+    """Return the folders of Python's library, of installed packages and of our own."""
+    folders = {Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")}
+    ends = "-packages", "lib-dynload", _ZIPPED
+    folders |= {Path(entry) for entry in sys.path if entry.endswith(ends)}
+    return {_prefix(folder) for folder in (*folders, PACKAGES / "harness", PACKAGES / "minigrad")}
+
+
+def _prefix(folder: Path) -> str:
+    return f"{folder}{os.sep}"
