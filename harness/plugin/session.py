@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import sysconfig
 import time
@@ -344,7 +345,9 @@ class BreaksSession:
         terminalreporter.section("breaks")
         verbose = self.config.getoption("verbose")
         grade = disclose(self.report)
-        for line in text.lines(grade, verbose, width=sys.maxsize, option="-v"):
+        on_screen = terminalreporter.isatty
+        width = shutil.get_terminal_size().columns if on_screen else sys.maxsize
+        for line in text.lines(grade, verbose, width=width, option="-v"):
             terminalreporter.write_line(line)
         if self.report.gradable and self._is_low(self.report):
             least = self.config.getoption("breaks_min_score")

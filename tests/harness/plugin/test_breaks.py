@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
+from tests.harness.cli.terminal import dialogue
 from tests.harness.report.published import Sarif
 from tests.harness.small_suite import SUITE
 from tests.suites import PLUGIN
@@ -120,6 +121,21 @@ def test_the_summary_names_survivors_and_the_next_command(result: Result) -> Non
     assert "reached by test_only_the_fixture_is_asked_for and 4 more" in section
     assert "Not reached by any test (1): tanh-uses-input" in section
     assert "next: harness break unbroadcast-mean" in section
+
+
+def test_the_summary_fits_a_narrow_terminal(tmp_path: Path) -> None:
+    suite = "def test_nothing():\n    pass\n"
+    (tmp_path / "test_small.py").write_text(suite)
+    program = ("-m", "pytest", "-p", "no:cacheprovider", *ALONE, *PLUGIN)
+    shown = dialogue(
+        ["--breaks=sub-sign,mul-swapped-operands,tanh-uses-input,unbroadcast-mean"],
+        program=program, columns=50, cwd=tmp_path, PYTHONPATH=str(ROOT),
+    )  # fmt: skip
+    assert shown.status == 0
+    names = ("unbroadcast-mean", "tanh-uses-input", "sub-sign", "mul-swapped-operands")
+    section = shown.text.partition(" breaks =")[2].partition("next: ")[0]
+    assert all(name in section for name in names)
+    assert max(map(len, section.splitlines())) <= 50
 
 
 def test_junit_has_a_failure_for_each_break_that_gets_through(result: Result) -> None:
