@@ -144,10 +144,9 @@ def test_without_pytest_the_remedy_is_to_install_it(
 ) -> None:
     (tmp_path / "mine.py").write_text(SUITE, encoding="utf-8")
     monkeypatch.setattr(plan, "find_spec", lambda _: None)
-    for command in (["exercise", EXERCISE], ["grade"]):
-        done = harness(*command, str(tmp_path / "mine.py"))
-        assert done.returncode == 3
-        assert "not installed\n  remedy: pip install pytest" in done.stderr
+    done = harness("exercise", EXERCISE, str(tmp_path / "mine.py"))
+    assert done.returncode == 3
+    assert "not installed\n  remedy: pip install pytest" in done.stderr
 
 
 def test_a_test_takes_the_engine_or_imports_it(tmp_path: Path) -> None:
