@@ -216,7 +216,7 @@ def _prepare(
         if probes:
             raise UsageError(
                 message("`{page}` has no probes: it changes a whole training run", page=page.id),
-                "--seeds N",
+                "leave --probe out",
             )
         return _prepare_training(session, page, seeds)
     if seeds is not None:

@@ -51,10 +51,11 @@ def check(
         raise UsageError(
             message("--training cannot be combined with a page ({page})", page=pages[0]), remedy
         )
+    ids = tuple(dict.fromkeys(pages or ()))
     if session.engine.foreign and not training:
-        return _check_on_engine(session, pages or (), only or ())
+        return _check_on_engine(session, ids, only or ())
     checks: list[PageCheck] = []
-    checking = check_pages(session, pages or (), training=training, only=only or ())
+    checking = check_pages(session, ids, training=training, only=only or ())
     for checked in session.each(checking):
         checks.append(checked)
         if not json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import Breaks, HtmlFile, HtmlLang, Json, NoCache
+from harness.cli.options import Breaks, HtmlFile, HtmlLang, Json, NoCache, require_one
 from harness.cli.session import Session
 from harness.core.errors import UsageError
 
@@ -45,6 +45,8 @@ def doctor(
     from harness.report.language import open_language
 
     say = open_language(lang)
+    if settings:
+        require_one({"--settings": True, "--all": everything, "--html": html, "--json": json})
     session = Session(breaks, json=json, cached=not no_cache)
     if html:
         require_writable(html)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import Breaks, EngineName, Json, Lang
+from harness.cli.options import Breaks, EngineName, Json, Lang, require_one
 from harness.cli.session import Session, complain, page_entry, print_json
 from harness.core.message import message
 
@@ -45,6 +45,10 @@ def list_pages(
     ] = False,
 ) -> int:
     """List breaks, variants, myths and exercises, or the probes that they share."""
+    if probes or track:
+        filters = {"WORD": words or None, "--family": family, "--level": level, "--kind": kind}
+        shown = {"--probes": probes, "--track": track, "--todo": todo, "--engine": engine}
+        require_one({**shown, **filters}, message("leave one out"))
     session = Session(breaks, engine, lang=lang, json=json)
     if probes:
         return _list_probes(session)

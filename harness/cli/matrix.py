@@ -20,6 +20,7 @@ from harness.cli.options import (
     NoCache,
     Only,
     VariantId,
+    require_one,
 )
 from harness.cli.session import Session, print_json
 from harness.core.errors import EnvironmentProblem, UsageError
@@ -66,6 +67,8 @@ def show_kill_matrix(
     from harness.report.language import open_language
     from harness.report.matrix_markdown import to_markdown
 
+    to_pipe = {"--json": json, "--markdown -": markdown == Path("-")}
+    require_one(to_pipe, message("leave one out"))
     write_junit = _junit_writer() if junit else None
     say = open_language(lang)
     if markdown and markdown != Path("-"):

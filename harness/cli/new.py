@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.options import EngineName, Json
-from harness.cli.session import Session, print_json
+from harness.cli.session import Session, complain, print_json
 from harness.core.errors import UsageError
 from harness.core.message import message
 
@@ -81,7 +81,7 @@ def new_page(
     else:
         if session.is_interactive:
             families = {path.parent.name for path in session.catalogue.files.values()}
-            options = _prompt(options, sorted(families))
+            options = _prompt(page, options, sorted(families))
         draft = read_draft(page, options)
         path, error = write_page(draft, folder, session)
     if json:
@@ -119,14 +119,31 @@ def _choose_folder(folder: Path | None) -> Path:
     return folder
 
 
-def _prompt(options: Options, families: Iterable[str]) -> Options:
-    """Prompt for every option that is not set; Enter takes the default."""
+def _prompt(page: str, options: Options, families: Iterable[str]) -> Options:
+    """Prompt for every option that is not set; Enter takes the default.
+
+    An invalid answer is asked for again. Raises UsageError for an invalid id or option.
+    """
+    from harness.check.draft import Draft
+
     answers = dict(options)
 
+    def check() -> None:
+        checked = {name: answers[name] for name in ("family", "kind", "level")}
+        known = {name: value for name, value in checked.items() if value is not None}
+        Draft(page, **{"family": "any"} | known)
+
     def question(name: str, text: str, default: Any = "", kind: type = str) -> None:
-        if answers[name] is None:
+        while answers[name] is None:
             show_default = default not in ("", None)
             answers[name] = typer.prompt(text, default, show_default=show_default, type=kind)
+            try:
+                check()
+            except UsageError as error:
+                complain(error)
+                answers[name] = None
+
+    check()
 
     question("kind", "Kind (break, variant, myth, exercise)", "break")
     question("family", f"Family, the folder of the page ({', '.join(families)}, ...)", None)

@@ -12,7 +12,7 @@ import re
 import stat
 from pathlib import Path
 
-from harness.core.errors import PageError, Sentence, UsageError
+from harness.core.errors import EnvironmentProblem, PageError, Sentence, UsageError
 from harness.core.message import message
 
 LARGEST = 64 * 1024
@@ -85,13 +85,19 @@ def read_bytes(path: Path, most: int = LARGEST) -> bytes:
 def write_new(path: Path, content: str | bytes, remedy: Sentence) -> None:
     """Write a new file; nothing is left of one that cannot be written completely.
 
-    Raises UsageError, with this remedy, if there is anything at the path.
+    Raises UsageError, with this remedy, if there is anything at the path, and EnvironmentProblem if
+    its folder does not exist.
     """
     data = content.encode() if isinstance(content, str) else content
     try:
         file = path.open("xb")
     except FileExistsError:
         raise UsageError(message("{path} already exists", path=path), remedy) from None
+    except FileNotFoundError:
+        raise EnvironmentProblem(
+            message("there is no folder {folder}", folder=path.parent),
+            "name a file in a folder that exists and is writable",
+        ) from None
     try:
         with file:
             file.write(data)

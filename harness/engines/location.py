@@ -160,13 +160,13 @@ def _has_name(engine: str) -> bool:
 
 def _of_file(path: Path, engine: str, settings: Settings, base: Path) -> tuple[Path, str]:
     if path.is_dir():
-        path = path / "__init__.py"
+        folder, path = path, path / "__init__.py"
         if not path.is_file():
             raise EnvironmentProblem(
-                message("`{engine}` is a folder without `__init__.py`", engine=engine),
+                message("{folder} is a folder without `__init__.py`", folder=folder),
                 message(
-                    "name the file that defines the class, as in `{engine}/tensor.py:Tensor`",
-                    engine=engine,
+                    "name the file that defines the class, as in `{folder}/tensor.py:Tensor`",
+                    folder=folder,
                 ),
             )
     if not path.exists():

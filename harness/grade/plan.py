@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 
+from harness.core.errors import EnvironmentProblem
 from harness.core.site import Site
 from harness.core.vocabulary import LOSSES, Outcome
 from harness.engines.engine import Engine
@@ -162,8 +164,12 @@ def plan_grading(
     seed : bytes, optional
         The secret; by default a new one.
 
-    Raises UsageError for a name that does not exist.
+    Raises UsageError for a name that does not exist, and EnvironmentProblem without pytest.
     """
+    if not find_spec("pytest"):
+        raise EnvironmentProblem(
+            "test suites run in pytest, which is not installed", "pip install pytest"
+        )
     if correct is None:
         pages = [page for page in catalogue.valid_pages() if isinstance(page.front, Variant)]
         variants = [page for page in pages if _is_required(page, engine)]

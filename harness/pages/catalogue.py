@@ -303,7 +303,7 @@ def open_catalogue(folders: Iterable[Path] = ()) -> Catalogue:
         if not folder.is_dir():
             raise UsageError(
                 message("no folder {folder}", folder=folder),
-                "--breaks takes a folder of pages (Markdown files)",
+                "name a folder of pages (Markdown files)",
             )
         roots.append(folder)
     roots.append(BUNDLED)

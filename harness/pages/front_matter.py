@@ -269,9 +269,9 @@ class FrontReader:
                 problem = message("a line with {dots} dots in the front matter", dots=dots)
                 raise PageError(self.path, number, problem, "split it into several lines")
         try:
-            return tomllib.loads(self.toml)
+            return tomllib.loads("\n" + self.toml)  # counts the lines of the file
         except (ValueError, RecursionError) as error:  # too long a number, too many brackets
-            line = 1 + line_of_error(error)
+            line = max(2, line_of_error(error))
             problem = message("the front matter is not TOML: {error}", error=error)
             raise PageError(self.path, line, problem, "see https://toml.io") from None
 

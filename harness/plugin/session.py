@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import sysconfig
 import time
@@ -47,6 +48,7 @@ def register(config: pytest.Config) -> BreaksSession:
     if config.getoption("tx", None):  # the main process of xdist
         config.pluginmanager.register(Meeting(), "breaklab-meeting")
     try:
+        _require_files(config)
         session = BreaksSession(config)
     except BreaklabError as error:
         raise pytest.UsageError(f"{error.problem}\nremedy: {error.remedy}") from None
@@ -328,12 +330,14 @@ class BreaksSession:
                     self.unwritten.append(str(error))
 
     def _succeeds(self, report: SuiteReport) -> bool:
+        return report.gradable and not (report.claims or self._is_low(report) or self.unwritten)
+
+    def _is_low(self, report: SuiteReport) -> bool:
         least = self.config.getoption("breaks_min_score")
-        low = least is not None and (report.score is None or report.score < least)
-        return report.gradable and not (report.claims or low or self.unwritten)
+        return least is not None and (report.score is None or report.score < least)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Print the score, the survivors, the next command, and which files were not written."""
+        """Print the score, the survivors, the next command, and why the run fails."""
         if self.report is None:
             return
         from harness.report.grading import text
@@ -341,8 +345,14 @@ class BreaksSession:
         terminalreporter.section("breaks")
         verbose = self.config.getoption("verbose")
         grade = disclose(self.report)
-        for line in text.lines(grade, verbose, width=sys.maxsize, option="-v"):
+        on_screen = terminalreporter.isatty
+        width = shutil.get_terminal_size().columns if on_screen else sys.maxsize
+        for line in text.lines(grade, verbose, width=width, option="-v"):
             terminalreporter.write_line(line)
+        if self.report.gradable and self._is_low(self.report):
+            least = self.config.getoption("breaks_min_score")
+            problem = f"the score is below --breaks-min-score, {least:g} %"
+            terminalreporter.write_line(f"ERROR: {problem}", red=True)
         for problem in self.unwritten:
             terminalreporter.write_line(f"ERROR: {problem}", red=True)
 
@@ -353,6 +363,15 @@ def _exists(path: Path) -> bool:
         return path.exists()
     except OSError:
         return False
+
+
+def _require_files(config: pytest.Config) -> None:
+    """Raise EnvironmentProblem if a result clearly cannot be written to its file."""
+    from harness.report.files import require_writable
+
+    for form in FORMATS:
+        if file := config.getoption(f"breaks_{form}"):
+            require_writable(Path(file))
 
 
 def _engine(name: str | None, catalogue: Catalogue, cache: Cache) -> Engine:
@@ -366,7 +385,8 @@ def _engine(name: str | None, catalogue: Catalogue, cache: Cache) -> Engine:
 def _reason(session: pytest.Session) -> str:
     """Return why the suite cannot be run on breaks; empty if it can."""
     if session.testsfailed:
-        return f"{session.testsfailed} tests fail without a break"
+        verb = "test fails" if session.testsfailed == 1 else "tests fail"
+        return f"{session.testsfailed} {verb} without a break"
     if session.shouldstop or session.shouldfail:
         return "the run was stopped"
     return ""

@@ -69,7 +69,7 @@ def to_markdown(tally: Tally) -> bytes:
     lines = [
         "# Which breaks the cohort misses",
         "",
-        f"{len(tally.rows)} submissions, {number} of them gradable.",
+        f"{counted(len(tally.rows), 'submission')}, {number} of them gradable.",
         "",
         "| break | family | level | missed | killed | survived | not reached | recognised |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",

@@ -29,7 +29,7 @@ def show_matrix(console: Console, matrix: Matrix, *, verbose: bool = False) -> N
     """Print the whole matrix; `verbose` adds how each break is caught, with which probes."""
     engine = matrix.engine
     on = engine.name + (f" with {engine.variant}" if engine.variant else "")
-    size = f"{len(matrix.breaks)} breaks x {len(matrix.diagnostics)} diagnostics"
+    size = f"{counted(len(matrix.breaks), 'break')} x {len(matrix.diagnostics)} diagnostics"
     console.print(Text.assemble(("Kill matrix", "bold"), f" of {on}: {size}\n"))
     _show_controls(console, matrix)
     _show_differences(console, matrix.differences)

@@ -60,6 +60,11 @@ class Screen(Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
 
+    def _render_buffer(self, buffer: Iterable[Segment]) -> str:
+        """Return the text of segments; in a pipe without the spaces that fill a line."""
+        text = super()._render_buffer(buffer)
+        return text if self.is_terminal else re.sub(" +$", "", text, flags=re.MULTILINE)
+
     def on_broken_pipe(self) -> None:
         """End the command if the reader of its output has ended."""
         raise broken_pipe()

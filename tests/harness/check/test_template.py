@@ -344,8 +344,10 @@ def test_on_a_terminal_missing_arguments_are_prompted_for(
     tmp_path: Path, folder_of_few_pages: Path
 ) -> None:
     answers = [
+        "brake",
         "",
         "broadcasting",
+        "7",
         "2",
         "unbroadcast($g, $s)",
         "$g",
@@ -357,7 +359,9 @@ def test_on_a_terminal_missing_arguments_are_prompted_for(
     command = ["new", "mine", "--breaks", str(tmp_path)]
     shown = dialogue(command, keys, prompts=(": ",), program=light).shown
     page = read_page(tmp_path / "broadcasting" / "mine.md")
-    assert "Kind (break, variant, myth, exercise) [break]:" in shown
+    assert shown.count("Kind (break, variant, myth, exercise) [break]:") == 2
+    assert "--kind is `brake`" in shown
+    assert "--level is 7" in shown
     assert (page.front.kind, page.front.level) == ("break", 2)
     assert "@@ add @@\n-unbroadcast($g, $s)\n+$g\n" in page.fences[0].text
     assert page.expect[None].keys() == {"add-new-axis", "add-scalar"}

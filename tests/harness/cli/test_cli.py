@@ -84,6 +84,13 @@ def test_a_pipe_gets_no_colour_and_no_question_and_80_columns() -> None:
     assert max(map(len, prose)) <= 80
 
 
+@pytest.mark.parametrize("command", ["explain cotangent", "progress", "show sub-sign", "list"])
+def test_no_line_in_a_pipe_ends_with_spaces(command: str) -> None:
+    done = harness(*command.split())
+    assert done.returncode == 0
+    assert [line for line in done.stdout.splitlines() if line.endswith(" ")] == []
+
+
 def test_list_names_every_page() -> None:
     done = harness("list")
     assert done.returncode == 0
@@ -167,10 +174,10 @@ def test_check_passes_for_a_page_of_every_kind(tmp_path: Path) -> None:
     catalogue = open_catalogue([tmp_path])
     kinds = {catalogue.page(page).front.kind for page in (*texts, "no-op")}
     assert kinds == {page.front.kind for page in bundled_pages()}
-    done = harness("check", *texts, "no-op", "--breaks", str(tmp_path))
+    done = harness("check", *texts, "no-op", "no-op", "--breaks", str(tmp_path))
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert "passed log-slope-one  on minigrad, accumulate-in-place" in done.stdout
-    assert all(f"passed {page} " in done.stdout for page in (*texts, "no-op"))
+    assert all(done.stdout.count(f"passed {page} ") == 1 for page in (*texts, "no-op"))
 
 
 @pytest.mark.slow  # the test above does the same with small pages
@@ -235,6 +242,13 @@ def test_a_break_that_does_not_apply_says_what_comes_nearest_and_ends_with_1(
         (["explain", ""], "no word is given"),
         (["break", "skip-unbroadcast", "--probe", "add-new-axes"], "did you mean `add-new-axis`"),
         (["list", "--breaks", "/no/such/folder"], "no folder /no/such/folder"),
+        (["check", "--only", "/no/such/folder"], "remedy: name a folder of pages"),
+        (["break", "labels-noisy", "--probe", "add-new-axis"], "remedy: leave --probe out"),
+        (["list", "--probes", "add"], "--probes and WORD cannot be combined"),
+        (["list", "--track", "--level", "1"], "--track and --level cannot be combined"),
+        (["matrix", "--json", "--markdown", "-"], "--json and --markdown - cannot be combined"),
+        (["doctor", "no:T", "--settings", "--json"], "--settings and --json cannot be combined"),
+        (["doctor", "no:T", "--settings", "--html", "a"], "--settings and --html cannot be"),
         (["brake", "skip-unbroadcast"], "No such command 'brake'"),
         (["break"], "Missing argument 'ID'"),
         (["break", "skip-unbroadcast", "--jsn"], "No such option"),

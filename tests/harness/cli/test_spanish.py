@@ -145,7 +145,10 @@ def test_the_questions_of_every_translated_break_are_translated() -> None:
             "es una rotura, no un ejercicio\n  solución: `harness list`",
         ),
         ("break skip-unbroadcast --probe nope", "no hay sonda `nope`\n  solución: "),
-        ("list --breaks nowhere", "no existe la carpeta nowhere\n  solución: --breaks admite"),
+        (
+            "list --breaks nowhere",
+            "no existe la carpeta nowhere\n  solución: indica una carpeta de páginas",
+        ),
         ("list --engine nope:Class", "no hay motor `nope:Class`: el módulo `nope` no está en "),
         (
             "explain cotangnet",

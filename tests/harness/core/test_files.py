@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.core import write_new
-from harness.core.errors import UsageError
+from harness.core.errors import EnvironmentProblem, UsageError
 
 
 def test_a_new_file_holds_text_or_bytes(tmp_path: Path) -> None:
@@ -25,6 +25,12 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=r"already exists\n  remedy: choose another id"):
             write_new(tmp_path / name, "other", "choose another id")
     assert (tmp_path / "a").read_text() == "mine"
+
+
+def test_the_folder_of_a_new_file_must_exist(tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    with pytest.raises(EnvironmentProblem, match=f"there is no folder {missing}\n  remedy: name a"):
+        write_new(missing / "a", "text", "choose another id")
 
 
 def test_nothing_is_left_if_the_disk_is_full(

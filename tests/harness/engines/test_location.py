@@ -248,3 +248,11 @@ def test_a_compiled_module_is_named_as_such(tmp_path: Path) -> None:
     (tmp_path / f"fast{suffix}").write_bytes(b"\x7fELF")
     with pytest.raises(EnvironmentProblem, match=r"is compiled.*\n.*target = "):
         locate(f"{tmp_path}/fast{suffix}:Tensor")
+
+
+def test_a_folder_without_init_is_named_without_the_class(tmp_path: Path) -> None:
+    (tmp_path / "tensor").mkdir()
+    with pytest.raises(EnvironmentProblem) as caught:
+        locate(f"{tmp_path}/tensor:Tensor")
+    assert caught.value.problem == f"{tmp_path}/tensor is a folder without `__init__.py`"
+    assert caught.value.remedy.endswith(f"as in `{tmp_path}/tensor/tensor.py:Tensor`")

@@ -528,3 +528,9 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 def children_of(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_the_table_counts_one_submission(course: Course) -> None:
+    course.add(ada="1")
+    course.grade()
+    assert to_markdown(course.tally).decode().splitlines()[2] == "1 submission, 1 of them gradable."

@@ -8,6 +8,7 @@ from harness.core.errors import PageError
 from harness.diagnostics import DIAGNOSTICS
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import OpenContext
+from harness.grade import plan
 from harness.grade.exercise import ExerciseReport, run_exercise
 from harness.grade.suite_file import is_suite_file
 from harness.runs.cache import open_cache
@@ -136,6 +137,16 @@ def test_the_command_says_why_a_suite_cannot_be_judged(tmp_path: Path) -> None:
         )
         assert words in done.stdout
     assert "## The suite" not in done.stdout
+
+
+def test_without_pytest_the_remedy_is_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text(SUITE, encoding="utf-8")
+    monkeypatch.setattr(plan, "find_spec", lambda _: None)
+    done = harness("exercise", EXERCISE, str(tmp_path / "mine.py"))
+    assert done.returncode == 3
+    assert "not installed\n  remedy: pip install pytest" in done.stderr
 
 
 def test_a_test_takes_the_engine_or_imports_it(tmp_path: Path) -> None:

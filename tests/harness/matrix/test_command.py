@@ -128,6 +128,7 @@ def test_json_and_markdown_print_nothing_else(matrix: Command) -> None:
     said = json.loads(matrix("half", "--json")[1])
     assert (said["schema"], said["agrees"]) == (1, True)
     assert [row["break"] for row in said["breaks"]] == ["half"]
+    assert matrix("half")[1].startswith("Kill matrix of tiny: 1 break x ")
     assert matrix("half", "--markdown", "-")[1].startswith("# Kill matrix of `tiny`\n")
 
 

@@ -123,6 +123,7 @@ def test_the_page_holds_its_own_probes(tmp_path: Path) -> None:
         ('"a-break"', '"A Break"', 2, "key `id` is wrong"),
         ('"break"', '"brake"', 3, "key `kind` is wrong: Invalid value 'brake'"),
         ('family = "broadcasting"\n', "", 1, "key `family` is missing"),
+        ("level  = 2", "level = = 2", 5, "not TOML: Invalid value (at line 5, "),
         ("level  = 2", "level = 7", 5, "key `level` is wrong"),
         ("level  = 2", 'level = "2"', 5, "key `level` is wrong: Expected `int"),
         ("level  = 2", "levle = 2", 5, "key `levle` is unknown"),

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
+from tests.harness.cli.terminal import dialogue
 from tests.harness.report.published import Sarif
 from tests.harness.small_suite import SUITE
 from tests.suites import PLUGIN
@@ -122,6 +123,21 @@ def test_the_summary_names_survivors_and_the_next_command(result: Result) -> Non
     assert "next: harness break unbroadcast-mean" in section
 
 
+def test_the_summary_fits_a_narrow_terminal(tmp_path: Path) -> None:
+    suite = "def test_nothing():\n    pass\n"
+    (tmp_path / "test_small.py").write_text(suite)
+    program = ("-m", "pytest", "-p", "no:cacheprovider", *ALONE, *PLUGIN)
+    shown = dialogue(
+        ["--breaks=sub-sign,mul-swapped-operands,tanh-uses-input,unbroadcast-mean"],
+        program=program, columns=50, cwd=tmp_path, PYTHONPATH=str(ROOT),
+    )  # fmt: skip
+    assert shown.status == 0
+    names = ("unbroadcast-mean", "tanh-uses-input", "sub-sign", "mul-swapped-operands")
+    section = shown.text.partition(" breaks =")[2].partition("next: ")[0]
+    assert all(name in section for name in names)
+    assert max(map(len, section.splitlines())) <= 50
+
+
 def test_junit_has_a_failure_for_each_break_that_gets_through(result: Result) -> None:
     cases = ElementTree.parse(result.folder / "junit.xml").getroot().iter("testcase")
     failures = {case.get("name"): case.find("failure") is not None for case in cases}
@@ -196,6 +212,7 @@ def low(tmp_path_factory: pytest.TempPathFactory) -> Result:
 def test_a_low_score_fails_the_run(low: Result) -> None:
     assert low.fates == {"sub-sign": "killed", "tanh-uses-input": "not-reached"}
     assert (low.status, low.report["claims"]) == (1, {})
+    assert "ERROR: the score is below --breaks-min-score, 51 %" in low.text
 
 
 def test_code_that_is_called_while_collecting_is_imported_again(low: Result) -> None:
@@ -216,7 +233,7 @@ def test_the_start_of_the_plugin_is_not_recorded(low: Result) -> None:
 def test_nothing_is_tried_if_the_suite_fails(tmp_path: Path) -> None:
     failing = run(tmp_path, "--breaks=sub-sign", suite="def test_wrong():\n    assert 1 == 2\n")
     assert failing.status == 1
-    assert "No break was tried: 1 tests fail without a break." in failing.text
+    assert "No break was tried: 1 test fails without a break." in failing.text
     assert (failing.report["gradable"], failing.report["breaks"]) == (False, [])
 
 
@@ -301,12 +318,20 @@ def test_a_file_after_the_option_is_collected_and_not_a_selection(tmp_path: Path
 
 
 def test_a_results_file_that_cannot_be_written_is_one_message(tmp_path: Path) -> None:
+    suite = 'from pathlib import Path\n\ndef test_folder():\n    Path("junit.xml").mkdir()\n'
+    wrong = run(tmp_path, "--breaks=sub-sign", "--breaks-junit=junit.xml", suite=suite)
+    assert wrong.status == 1
+    assert "ERROR: the results cannot be written to junit.xml" in wrong.text
+    assert "INTERNALERROR" not in wrong.text
+    assert wrong.fates == {"sub-sign": "not-reached"}
+
+
+def test_a_results_file_without_a_folder_is_refused_before_the_tests_run(tmp_path: Path) -> None:
     nowhere = tmp_path / "missing" / "junit.xml"
     wrong = run(tmp_path, "--breaks=sub-sign", f"--breaks-junit={nowhere}")
-    assert wrong.status == 1
-    assert f"ERROR: the results cannot be written to {nowhere}" in wrong.text
-    assert "INTERNALERROR" not in wrong.text
-    assert wrong.fates == {"sub-sign": "killed"}
+    assert wrong.status == pytest.ExitCode.USAGE_ERROR
+    assert f"ERROR: the results cannot be written to {nowhere}: there is no folder" in wrong.text
+    assert "passed" not in wrong.text
 
 
 RELOADED = """
