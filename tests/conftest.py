@@ -22,7 +22,7 @@ for _library in ("OMP", "OPENBLAS", "MKL"):
 collect_ignore = ["benchmarks/mutated"]
 """A project of its own, which the mutation tools run."""
 
-# Neither profile has a deadline, since a slow machine is not a failure, nor a database of examples,
+# No profile has a deadline, since a slow machine is not a failure, nor a database of examples,
 # since a second run would then try other examples than the first.
 _COMMON = settings(
     deadline=None,
@@ -30,7 +30,8 @@ _COMMON = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile("light", _COMMON, max_examples=20, derandomize=True)
-settings.register_profile("full", _COMMON, max_examples=100, print_blob=True)
+settings.register_profile("full", _COMMON, max_examples=100, derandomize=True)
+settings.register_profile("random", _COMMON, max_examples=100, print_blob=True)
 settings.load_profile("light")
 
 _HOME = "BREAKLAB_TEST_HOME"

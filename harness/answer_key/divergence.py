@@ -503,7 +503,11 @@ def _mistaken_sum(actual: NumericArray, terms: Sequence[NumericArray]) -> Messag
     It is not if a term is zero or all are equal, since other sums then give the same number.
     """
     unknown = message("they do not add up to that")
-    if len(terms) > _MOST_TERMS or len({array.shape for array in (actual, *terms)}) > 1:
+    if len({array.shape for array in (actual, *terms)}) > 1:
+        return unknown
+    if agree(actual, np.sum(terms, axis=0)):  # only its dtype is wrong
+        return message("their sum was converted")
+    if len(terms) > _MOST_TERMS:
         return unknown
     places = range(len(terms))
     sets = [chosen for n in range(len(terms)) for chosen in combinations(places, n)]
