@@ -2,9 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from multiprocessing import active_children
 
 import pytest
@@ -12,8 +10,7 @@ import pytest
 from harness.cli.session import Background, Session
 from harness.sandbox.pool import map_in_parallel
 from harness.sandbox.signals import Terminated, ignore_requests, requests_raised
-
-REQUESTS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+from tests.harness.command import REQUESTS, handlers_restored
 
 
 def test_a_signal_while_the_pool_ends_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,16 +29,6 @@ def test_a_signal_while_the_pool_ends_leaves_no_thread(monkeypatch: pytest.Monke
         list(map_in_parallel(abs, [-1, -2, -3], 2))
     assert threading.active_count() == threads
     assert not active_children()
-
-
-@contextmanager
-def handlers_restored() -> Iterator[None]:
-    handlers = {number: signal.getsignal(number) for number in REQUESTS}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
 
 
 def pause(_: int) -> None:
