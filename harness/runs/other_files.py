@@ -1,9 +1,9 @@
-"""Whether an engine has read files that are not in the key of its cached results.
+"""Whether an engine has opened files that are not in the key of its cached results.
 
-The key has the text of the engine's source files, and stands for Python and the installed packages.
-It knows nothing about a table of constants, a compiled kernel or a module in another folder, so a
-result that depends on such a file must not be cached. This is not meant for code that hides what it
-reads.
+The key contains the text of the engine's source files, and identifies Python and the installed
+packages. It does not cover a table of constants, a compiled kernel or a module in another folder,
+so a result that depends on such a file must not be cached. Code that hides what it reads is not
+detected.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _PATH_ARGUMENT = {"open": 0, "import": 1, "ctypes.dlopen": 0, "sqlite3.connect":
 
 
 _ZIPPED = f"python{sys.version_info.major}{sys.version_info.minor}.zip"
-"""Python's library as one file; imports look for it even if it does not exist."""
+"""The standard library as one file; imports look for it even if it does not exist."""
 
 
 class OtherFiles:
-    """Notes whether this process opens files other than installed ones and an engine's sources."""
+    """Records whether this process opens files that are neither installed nor engine sources."""
 
     def __init__(self, root: Path, sources: Iterable[str]) -> None:
         """`sources` are the engine's files, as paths below `root`."""
@@ -34,7 +34,7 @@ class OtherFiles:
         tops = {file.partition("/")[0] for file in sources if "/" in file}
         self._sources = {str(root / file) for file in sources}
         self._packages = tuple(_prefix(root / top) for top in tops)
-        scratch = _prefix(Path.cwd()), _prefix(Path(tempfile.gettempdir()))  # perhaps by a link
+        scratch = _prefix(Path.cwd()), _prefix(Path(tempfile.gettempdir()))  # cwd resolves links
         self._known = (*_installed(), *scratch, "/dev/", "/proc/", "/sys/")
         self.opened = False
 
@@ -47,7 +47,7 @@ class OtherFiles:
         if place is None or self.opened:
             return
         path = arguments[place]
-        if isinstance(path, str | bytes | os.PathLike):  # or a file descriptor, or nothing
+        if isinstance(path, str | bytes | os.PathLike):  # not a file descriptor or None
             self.opened = not self._is_known(path)
 
     def _is_known(self, path: str | bytes | os.PathLike[str]) -> bool:
@@ -57,7 +57,7 @@ class OtherFiles:
             return False
         if name in self._sources:
             return True
-        inside = f"{name}{os.sep}"  # a folder may be opened itself, for a temporary file
+        inside = f"{name}{os.sep}"  # a temporary file may be opened by its folder alone
         return inside.startswith(self._known) and not inside.startswith(self._packages)
 
 

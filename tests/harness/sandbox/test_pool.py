@@ -36,7 +36,7 @@ def pause(_: int) -> None:
 
 
 class StoppedBackground(Background[list[None]]):
-    """Once somebody waits for it, the process gets SIGTERM, once."""
+    """The first wait for it sends SIGTERM to this process."""
 
     waits = False
 
@@ -47,7 +47,7 @@ class StoppedBackground(Background[list[None]]):
         return super().is_running()
 
 
-def test_a_command_that_is_stopped_ends_a_pool_in_its_background() -> None:
+def test_a_stopped_command_ends_the_pool_in_its_background() -> None:
     background = StoppedBackground(lambda _: list(map_in_parallel(pause, [0, 1], 2)))
     while len(active_children()) < 2:
         assert not background._ended.is_set()
@@ -58,7 +58,7 @@ def test_a_command_that_is_stopped_ends_a_pool_in_its_background() -> None:
 
 
 @pytest.mark.parametrize("number", REQUESTS)
-def test_after_a_request_to_end_no_other_one_interrupts_the_end(number: signal.Signals) -> None:
+def test_after_a_request_to_end_further_requests_are_ignored(number: signal.Signals) -> None:
     with handlers_restored():
         with pytest.raises(Terminated, match=str(128 + number)), requests_raised():
             signal.raise_signal(number)
@@ -72,7 +72,7 @@ def test_without_a_request_the_handlers_are_as_before() -> None:
     assert [signal.getsignal(number) for number in REQUESTS] == before
 
 
-def test_a_handler_of_somebody_else_is_left_alone() -> None:
+def test_a_handler_that_other_code_installed_is_kept() -> None:
     with handlers_restored():
         signal.signal(signal.SIGHUP, print)
         ignore_requests()
