@@ -81,10 +81,29 @@ def light_program(pages: Path | None = None) -> tuple[str, ...]:
     It does for another process what the fixtures `without_oracles` and `few_pages` do for this one.
     """
     lines = ["from harness.runs import oracles", "oracles.find_spec = lambda _: None"]
+    lines += ["import os", f"os.environ.update({_other_caches()})"]
     if pages:
         lines += ["from pathlib import Path", "from harness.pages import catalogue"]
         lines += [f"catalogue.BUNDLED = Path({str(pages)!r})"]
     return "-P", "-c", "\n".join([*lines, "from harness.cli import main", "main()"])
+
+
+def hide_oracles(patch: pytest.MonkeyPatch) -> None:
+    """Act as if PyTorch and HIPS autograd were not installed.
+
+    The key of a cached result does not know about that, so this takes another cache.
+    """
+    patch.setattr("harness.runs.oracles.find_spec", lambda _: None)
+    for name, folder in _other_caches().items():
+        patch.setenv(name, folder)
+
+
+def _other_caches() -> dict[str, str]:
+    here = os.environ["XDG_CACHE_HOME"].removesuffix(_HIDDEN) + _HIDDEN
+    return {"XDG_CACHE_HOME": here, "LOCALAPPDATA": here}
+
+
+_HIDDEN = "-without-oracles"
 
 
 def _set_environment(environment: dict[str, str]) -> None:

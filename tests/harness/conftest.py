@@ -6,7 +6,7 @@ import pytest
 
 from harness.matrix import evaluate
 from harness.pages import catalogue
-from harness.runs import oracles
+from tests.harness.command import hide_oracles
 from tests.harness.few_pages import write_few_pages
 
 
@@ -17,7 +17,7 @@ def without_oracles(monkeypatch: pytest.MonkeyPatch) -> None:
     Each new probe costs a start of PyTorch, some seconds of processor time: for tests that write
     probes of their own, and are not about oracles.
     """
-    monkeypatch.setattr(oracles, "find_spec", lambda _: None)
+    hide_oracles(monkeypatch)
 
 
 @pytest.fixture

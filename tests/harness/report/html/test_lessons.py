@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from harness.report.html import lesson
-from tests.harness.command import harness
+from tests.harness.command import harness, hide_oracles
 from tests.harness.report.html.test_browser import CHROMIUM, FLAGS, Visit
 from tests.harness.sound_page import spoilt, write_page
 
@@ -43,7 +43,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The largest page, written without running the oracles, which it does not show."""
     file = tmp_path_factory.mktemp("large") / "page.html"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("harness.runs.oracles.find_spec", lambda _: None)
+        hide_oracles(patch)
         assert harness("break", LARGEST, "--html", str(file)).returncode == 0
     return file
 
