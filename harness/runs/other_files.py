@@ -86,7 +86,9 @@ def _installed() -> set[str]:
     folders = {Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")}
     ends = "-packages", "lib-dynload", _ZIPPED
     folders |= {Path(entry) for entry in sys.path if entry.endswith(ends)}
-    return {_prefix(folder) for folder in (*folders, PACKAGES / "harness", PACKAGES / "minigrad")}
+    folders |= {PACKAGES / "harness", PACKAGES / "minigrad"}
+    folders |= {folder.resolve() for folder in folders}  # a library may resolve its own path
+    return set(map(_prefix, folders))
 
 
 def _prefix(folder: Path) -> str:

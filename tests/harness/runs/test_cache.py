@@ -136,6 +136,19 @@ def test_a_run_that_reads_only_installed_files_and_its_own_is_cached(
     assert [(run.failure, run.repeatable) for run in run_isolated(job)] == [(None, True)]
 
 
+def test_installed_files_are_known_under_either_name_of_their_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "venv" / "site-packages").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "venv")
+    monkeypatch.syspath_prepend(tmp_path / "link" / "site-packages")
+    for name in ("link", "venv"):
+        file = tmp_path / name / "site-packages" / "data"
+        file.touch()
+        job = tiny_job(f"open({str(file)!r})\n{TINY}").only([0])
+        assert [(run.failure, run.repeatable) for run in run_isolated(job)] == [(None, True)]
+
+
 def test_where_a_probe_stands_in_its_file_is_not_in_its_key() -> None:
     assert keys_of(with_probe(tiny_job(), line=9, path="q.py")) == keys_of(tiny_job())
 
