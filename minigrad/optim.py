@@ -221,7 +221,7 @@ class GradScaler:
     def __init__(self, init_scale: float = 2.0**16, growth_interval: int = 2000) -> None:
         self.factor, self.growth_interval = float(init_scale), growth_interval
         self.steps = 0
-        self.overflowed: dict[Optimizer, bool] = {}  # those whose gradients are unscaled
+        self.overflowed: dict[Optimizer, bool] = {}  # by optimizer, once unscaled
 
     def scale(self, loss: Tensor) -> Tensor:
         """Return the loss times the scale."""

@@ -506,7 +506,7 @@ def _mistaken_sum(actual: NumericArray, terms: Sequence[NumericArray]) -> Messag
     if len({array.shape for array in (actual, *terms)}) > 1:
         return unknown
     if agree(actual, np.sum(terms, axis=0)):  # only its dtype is wrong
-        return message("their sum was converted")
+        return message("their sum was converted to another dtype")
     if len(terms) > _MOST_TERMS:
         return unknown
     places = range(len(terms))

@@ -217,8 +217,9 @@ def _tied(around: _Surroundings, kinked: Mapping[int, _Sides]) -> Iterator[_Row]
 def _affected(around: _Surroundings, kinked: Mapping[int, _Sides]) -> dict[int, Mask]:
     """Return, for each entry at a kink, the entries whose gradients it affects.
 
-    It is moved alone, and once more while all others are moved too: at 0, the gradient of a norm
-    points along the only entry that moves, which does not show that the entries share its length.
+    Each entry is moved alone, and again while all others are moved too. Moving it alone is not
+    enough: at 0, the gradient of a norm then points along that entry, which does not show that all
+    entries share a bound on its length.
     """
     moved = np.zeros_like(around.unit)
     moved[[*kinked]] = np.random.default_rng(2).uniform(0.5, 1.0, len(kinked))

@@ -122,7 +122,7 @@ def _choose_folder(folder: Path | None) -> Path:
 def _prompt(page: str, options: Options, families: Iterable[str]) -> Options:
     """Prompt for every option that is not set; Enter takes the default.
 
-    An invalid answer is asked for again. Raises UsageError for an invalid id or option.
+    After an invalid answer, asks again. Raises UsageError if the id or an option is invalid.
     """
     from harness.check.draft import Draft
 

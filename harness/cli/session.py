@@ -88,7 +88,7 @@ class Background(Generic[Result]):
         self._function = function
         self._results: list[Result] = []
         self._error: BaseException | None = None
-        # Python believes that a thread has ended if a signal interrupts `join`.
+        # If a signal interrupts `join`, Python reports that the thread has ended.
         self._ended = threading.Event()
         # A daemon: a command that is stopped does not wait for it.
         threading.Thread(target=self._call, daemon=True).start()
@@ -104,7 +104,7 @@ class Background(Generic[Result]):
         return self._results[0]
 
     def stop(self) -> None:
-        """End the processes that work in parallel, if there are any, and the thread with them."""
+        """End the parallel processes, if there are any, and wait for the thread to end."""
         from multiprocessing import active_children  # slow to import
 
         children = active_children()

@@ -284,7 +284,7 @@ class Run(msgspec.Struct, frozen=True):
     """Whether the engine was patched by replacing the code of its functions, and not by loading
     the patched text."""
     other_files: bool = False
-    """Whether files were read that are not in the key of a cached run: see
+    """Whether the run opened files that are not in its cache key: see
     `harness.runs.other_files`."""
     seconds: float = 0.0
 

@@ -157,7 +157,7 @@ _OPERATORS = {
 
 
 _NOT_OF_THE_ENGINE = {"np", "rng"}
-"""What the shared probes call NumPy and its random generators."""
+"""The names of NumPy and of its random generators in the shared probes."""
 
 
 def _ops_named(probe: Probe) -> Iterator[str]:

@@ -6,8 +6,8 @@ patched text, unless the import itself would have run differently. So an engine 
 the patch changes
 
     the body of a module or a class: constants, attributes, decorators, default arguments
-    a function that was called during the import, such as a decorator, or whose code was inspected
-    a generator that was made then
+    a function that the import called, such as a decorator, or whose code it inspected
+    a generator that the import created
     the signature of a function, its docstring, or its free variables
 """
 
@@ -43,7 +43,7 @@ class Functions:
     codes : mapping from str to CodeType
         What the engine's files were compiled to.
     called : set of CodeType
-        The functions that ran while the engine was imported, or since, or whose code was inspected.
+        The functions that were called or inspected while the engine was imported, or since.
     """
 
     def __init__(self, codes: Codes, called: set[CodeType]) -> None:
@@ -135,7 +135,7 @@ class _CannotSwap(Exception):
 def _functions_by_code(
     files: set[str],
 ) -> tuple[dict[_Key, list[FunctionType]], set[CodeType]]:
-    """Return the function objects defined in these files, by their code, and generators' code.
+    """Return the functions defined in these files, by their code, and the code of generators.
 
     A generator keeps the code that its function had when it was called.
     """
@@ -157,7 +157,7 @@ def _functions_by_code(
 
 
 _GENERATORS = {GeneratorType: "gi_code", CoroutineType: "cr_code", AsyncGeneratorType: "ag_code"}
-"""The attribute that holds the code, by type."""
+"""The attribute of a generator that holds its code, by type."""
 
 
 _Key = tuple[str, CodeType]
@@ -203,7 +203,7 @@ def _interface(code: CodeType) -> Sequence[object]:
 
 
 def _docstring(code: CodeType) -> str | None:
-    """Return the docstring of a function: its first constant, if that is a text."""
+    """Return the docstring of a function: its first constant, if that is a string."""
     first = code.co_consts[0] if code.co_consts else None
     return first if isinstance(first, str) else None
 

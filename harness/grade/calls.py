@@ -12,8 +12,8 @@ from types import CodeType, FrameType, FunctionType
 class Calls:
     """The code objects of all functions that are called while recording, or whose code is read.
 
-    A decorator may compile a function from its source, or from its bytecode; then another function
-    depends on its code too.
+    A decorator may create a function from the source or the bytecode of another one. The new
+    function then depends on that code too.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Calls:
         if self._records and event == "object.__getattr__" and arguments[1] == "__code__":
             function = arguments[0]
             if type(function) is FunctionType:
-                self._records = False  # reading the code here is the same event
+                self._records = False  # reading the code here raises the same event
                 code = function.__code__
                 self._records = True
                 self._called[id(code)] = code

@@ -164,11 +164,12 @@ def plan_grading(
     seed : bytes, optional
         The secret; by default a new one.
 
-    Raises UsageError for a name that does not exist, and EnvironmentProblem without pytest.
+    Raises UsageError for a name that does not exist, and EnvironmentProblem if pytest is
+    not installed.
     """
     if not find_spec("pytest"):
         raise EnvironmentProblem(
-            "test suites run in pytest, which is not installed", "pip install pytest"
+            "test suites need pytest, which is not installed", "pip install pytest"
         )
     if correct is None:
         pages = [page for page in catalogue.valid_pages() if isinstance(page.front, Variant)]

@@ -269,7 +269,7 @@ class FrontReader:
                 problem = message("a line with {dots} dots in the front matter", dots=dots)
                 raise PageError(self.path, number, problem, "split it into several lines")
         try:
-            return tomllib.loads("\n" + self.toml)  # counts the lines of the file
+            return tomllib.loads("\n" + self.toml)  # as line 1 of the file is +++
         except (ValueError, RecursionError) as error:  # too long a number, too many brackets
             line = max(2, line_of_error(error))
             problem = message("the front matter is not TOML: {error}", error=error)

@@ -351,14 +351,14 @@ class BreaksSession:
             terminalreporter.write_line(line)
         if self.report.gradable and self._is_low(self.report):
             least = self.config.getoption("breaks_min_score")
-            problem = f"the score is below --breaks-min-score, {least:g} %"
+            problem = f"the score is below {least:g} % (--breaks-min-score)"
             terminalreporter.write_line(f"ERROR: {problem}", red=True)
         for problem in self.unwritten:
             terminalreporter.write_line(f"ERROR: {problem}", red=True)
 
 
 def _exists(path: Path) -> bool:
-    """Whether there is such a file; a list of many breaks is too long for the name of one."""
+    """Whether the path exists; a long list of breaks may be too long for a file name."""
     try:
         return path.exists()
     except OSError:
@@ -366,7 +366,7 @@ def _exists(path: Path) -> bool:
 
 
 def _require_files(config: pytest.Config) -> None:
-    """Raise EnvironmentProblem if a result clearly cannot be written to its file."""
+    """Raise EnvironmentProblem if a results file clearly cannot be written."""
     from harness.report.files import require_writable
 
     for form in FORMATS:

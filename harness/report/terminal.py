@@ -61,7 +61,7 @@ class Screen(Console):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
-        """Return the text of segments; in a pipe without the spaces that fill a line."""
+        """Return the text of segments, without trailing spaces unless it is for a terminal."""
         text = super()._render_buffer(buffer)
         return text if self.is_terminal else re.sub(" +$", "", text, flags=re.MULTILINE)
 

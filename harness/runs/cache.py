@@ -131,9 +131,9 @@ def code_digest(rooms: tuple[str, ...]) -> str:
 
 
 def installed_packages() -> list[tuple[str, int]]:
-    """Return a state of the folders of installed packages that an installation changes.
+    """Return the folders of installed packages, with the times at which they last changed.
 
-    It belongs to the key of a result on an engine that may import any of them.
+    They belong to the key of a result on an engine that may import any of these packages.
     """
     folders = (Path(entry) for entry in sys.path if entry.endswith("-packages"))
     return [(str(folder), folder.stat().st_mtime_ns) for folder in folders if folder.is_dir()]

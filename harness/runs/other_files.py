@@ -1,9 +1,9 @@
-"""Whether an engine has read files that are not in the key of its cached results.
+"""Whether an engine has opened files that are not in the key of its cached results.
 
-The key has the text of the engine's source files, and stands for Python and the installed packages.
-What the system has installed, such as fonts and time zones, is taken as given. The key knows
-nothing about a table of constants, a compiled kernel or a module in another folder, so a result
-that depends on such a file must not be cached. This is not meant for code that hides what it reads.
+The key contains the text of the engine's source files, and identifies Python and the installed
+packages. What the system has installed, such as fonts and time zones, is taken as given. The key
+does not cover a table of constants, a compiled kernel or a module in another folder, so a result
+that depends on such a file must not be cached. Code that hides what it reads is not detected.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _SYSTEM = (
 """The folders of the system itself. People install their own files elsewhere."""
 
 _ZIPPED = f"python{sys.version_info.major}{sys.version_info.minor}.zip"
-"""Python's library as one file; imports look for it even if it does not exist."""
+"""The standard library as one file; imports look for it even if it does not exist."""
 
 
 class OtherFiles:
-    """Notes whether this process opens files other than installed ones and an engine's sources."""
+    """Records whether this process opens files that are neither installed nor engine sources."""
 
     def __init__(self, root: Path, sources: Iterable[str]) -> None:
         """`sources` are the engine's files, as paths below `root`."""
@@ -43,7 +43,7 @@ class OtherFiles:
         tops = {file.partition("/")[0] for file in sources if "/" in file}
         self._sources = {str(root / file) for file in sources}
         self._packages = tuple(_prefix(root / top) for top in tops)
-        scratch = _prefix(Path.cwd()), _prefix(Path(tempfile.gettempdir()))  # perhaps by a link
+        scratch = _prefix(Path.cwd()), _prefix(Path(tempfile.gettempdir()))  # cwd resolves links
         self._known = (*_installed(), *scratch, *_SYSTEM)
         self.opened = False
 
@@ -56,7 +56,7 @@ class OtherFiles:
             return
         if event in _PATH_ARGUMENT:
             path = arguments[_PATH_ARGUMENT[event]]
-            if isinstance(path, str | bytes | os.PathLike):  # or a file descriptor, or nothing
+            if isinstance(path, str | bytes | os.PathLike):  # not a file descriptor or None
                 self.opened = not self._is_known(path)
         elif event in _COMMANDS:
             self.opened = not all(map(self._is_known, _named(arguments)))
@@ -68,7 +68,7 @@ class OtherFiles:
             return False
         if name in self._sources:
             return True
-        inside = f"{name}{os.sep}"  # a folder may be opened itself, for a temporary file
+        inside = f"{name}{os.sep}"  # a temporary file may be opened by its folder alone
         return inside.startswith(self._known) and not inside.startswith(self._packages)
 
 

@@ -23,7 +23,7 @@ def can_fork() -> bool:
 
 
 class Fork:
-    """A fork of this process. Once it is reaped, it is not killed: its ID may be another's."""
+    """A fork of this process. It is never killed once it is reaped: its ID may be reused."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid

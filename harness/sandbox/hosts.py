@@ -201,7 +201,7 @@ def _close_hosts_at_exit(_process: int) -> None:
 
 def _end_all() -> None:
     """End the hosts, also one that another thread has only begun to start."""
-    ignore_requests()  # or scratch folders would be left
+    ignore_requests()  # another signal would leave scratch folders
     close_hosts()
     remove_own()
 

@@ -49,7 +49,7 @@ def map_in_parallel(
             pool.shutdown(cancel_futures=True)
         finally:
             pool.shutdown()  # a signal may have ended the wait, and Python would complain at exit
-            for process in active_children():  # and then it does not wait for them either
+            for process in active_children():  # after that signal, shutdown has not joined them
                 process.join(_PATIENCE)
             remove_abandoned()  # a process that is terminated leaves its scratch folder
 

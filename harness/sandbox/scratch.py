@@ -83,7 +83,7 @@ def remove_abandoned(parent: Path | None = None) -> None:
 
 
 def _has_ended(pid: int) -> bool:
-    """Whether a process has ended; its parent may not have reaped it, and init takes its time."""
+    """Whether a process has ended, even if its parent or init has not reaped it yet."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except OSError:

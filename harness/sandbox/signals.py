@@ -20,7 +20,7 @@ def requests_raised() -> Iterator[None]:
     """Raise Terminated on SIGINT, SIGTERM and SIGHUP, unless they are ignored, as under nohup.
 
     SIGINT does not raise KeyboardInterrupt, which libraries catch and turn into something else.
-    After a request, the others are ignored until this process has ended.
+    After the first request, all others are ignored until this process ends.
     """
     handlers = {number: signal.getsignal(number) for number in _REQUESTS}
     for number, handler in handlers.items():
@@ -42,13 +42,13 @@ def broken_pipe() -> Terminated:
 
 
 def terminate(number: int, _frame: FrameType | None) -> None:
-    """Raise Terminated; further requests are ignored, while this process cleans up."""
+    """Raise Terminated, and ignore further requests while this process cleans up."""
     ignore_requests()
     raise Terminated(128 + number)
 
 
 def ignore_requests() -> None:
-    """Ignore requests to end this process: it is ending."""
+    """Ignore requests to end this process, since it is already ending."""
     for number in _REQUESTS:
         if signal.getsignal(number) in (*_DEFAULT, terminate):
             signal.signal(number, signal.SIG_IGN)

@@ -2,10 +2,12 @@
 
 import io
 import os
+import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
@@ -15,11 +17,25 @@ from harness import cli
 
 Completed = subprocess.CompletedProcess[str]
 
+REQUESTS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+"""The signals that request a command to end."""
+
+
+@contextmanager
+def handlers_restored() -> Iterator[None]:
+    """Restore the handlers of the requests, which a command that is stopped ignores in the end."""
+    handlers = {number: signal.getsignal(number) for number in REQUESTS}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
 
 def harness(*arguments: str, cwd: Path | None = None, **environment: str) -> Completed:
     """Run `harness ARGUMENTS` in this process, with its output piped, at 80 columns."""
     status, out, err = 0, _pipe("strict"), _pipe("backslashreplace")
-    with pytest.MonkeyPatch.context() as patch, mock.patch.dict(os.environ):
+    with handlers_restored(), pytest.MonkeyPatch.context() as patch, mock.patch.dict(os.environ):
         _set_environment(environment)
         if cwd:
             patch.chdir(cwd)

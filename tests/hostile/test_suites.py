@@ -214,7 +214,7 @@ def test():
 
 
 def test_a_suite_that_refuses_the_engine_without_a_break_is_not_gradable(tmp_path: Path) -> None:
-    """Only code that changes can be refused; without a change, that answer is forged."""
+    """A process may refuse only changed code; without a change, the refusal is forged."""
     report = grade(tmp_path, REFUSING, plan())
     assert not report.gradable
     assert "it refused to run the tests" in report.reason

@@ -103,7 +103,7 @@ class SurveyStep(msgspec.Struct, frozen=True):
     """What happened to a gradient that was not summed to the shape of its tensor, in a `leaf` and
     `inside` the graph: crash or stored. Nothing if it could not be tried."""
     other_files: bool = False
-    """Whether files were read that are not in the key of a cached survey."""
+    """Whether the survey opened files that are not in its cache key."""
 
 
 class SurveyFailed(Exception):

@@ -147,12 +147,12 @@ def test_a_wrong_sum_of_right_terms_is_the_accumulation(then: str, counted: str)
 
 @pytest.mark.parametrize(("seed", "nodes", "place"), [(6, 6, 4), (6, 2, 4), (3, 5, 6)])
 def test_a_right_sum_of_another_dtype_was_converted(seed: int, nodes: int, place: int) -> None:
-    """Even if some of the terms are zero, or cancel, no term is missing."""
+    """Terms that are zero or cancel out are not reported as missing."""
     walk = usual(seed, nodes)
     step = replace(walk[place], cotangent=pack(walk[place].cotangent.numpy().astype(np.float32)))
     sentence = first_divergence([*walk[:place], step, *walk[place + 1 :]], walk, {})
     assert sentence is not None
-    assert sentence.endswith(" incoming cotangents were right, but their sum was converted")
+    assert sentence.endswith("cotangents were right, but their sum was converted to another dtype")
 
 
 @pytest.mark.parametrize("then", ["return cotangent", "return total or cotangent"])
@@ -621,7 +621,7 @@ def check_sum(claim: str, received: NumericArray, terms: list[NumericArray]) -> 
     without = [equal(received, np.sum(terms, axis=0) - term) for term in terms]
     if claim == "they do not add up to that":
         assert not equal(received, np.sum(terms, axis=0))
-    elif claim == "their sum was converted":
+    elif claim == "their sum was converted to another dtype":
         total = np.sum(terms, axis=0)
         assert received.dtype != total.dtype
         assert np.allclose(received, total, 1e-6, 1e-6, equal_nan=True)

@@ -212,7 +212,7 @@ def low(tmp_path_factory: pytest.TempPathFactory) -> Result:
 def test_a_low_score_fails_the_run(low: Result) -> None:
     assert low.fates == {"sub-sign": "killed", "tanh-uses-input": "not-reached"}
     assert (low.status, low.report["claims"]) == (1, {})
-    assert "ERROR: the score is below --breaks-min-score, 51 %" in low.text
+    assert "ERROR: the score is below 51 % (--breaks-min-score)" in low.text
 
 
 def test_code_that_is_called_while_collecting_is_imported_again(low: Result) -> None:

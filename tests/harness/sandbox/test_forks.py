@@ -38,7 +38,7 @@ def test_the_answer_of_a_fork_that_was_already_reaped_arrives(
         )
         return b"".join(steps)
 
-    monkeypatch.setattr(forks, "_reset_output", lambda: None)  # it is this process's
+    monkeypatch.setattr(forks, "_reset_output", lambda: None)  # the output belongs to this process
     monkeypatch.setattr(forks, "select", SimpleNamespace(select=look_too_early))
     received = compute_in_fork(answers) or b""
     assert b"step 0" in received

@@ -2,9 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from multiprocessing import active_children
 
 import pytest
@@ -12,8 +10,7 @@ import pytest
 from harness.cli.session import Background, Session
 from harness.sandbox.pool import map_in_parallel
 from harness.sandbox.signals import Terminated, ignore_requests, requests_raised
-
-REQUESTS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+from tests.harness.command import REQUESTS, handlers_restored
 
 
 def test_a_signal_while_the_pool_ends_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,22 +31,12 @@ def test_a_signal_while_the_pool_ends_leaves_no_thread(monkeypatch: pytest.Monke
     assert not active_children()
 
 
-@contextmanager
-def handlers_restored() -> Iterator[None]:
-    handlers = {number: signal.getsignal(number) for number in REQUESTS}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-
 def pause(_: int) -> None:
     signal.pause()
 
 
 class StoppedBackground(Background[list[None]]):
-    """Once somebody waits for it, the process gets SIGTERM, once."""
+    """The first wait for it sends SIGTERM to this process."""
 
     waits = False
 
@@ -60,7 +47,7 @@ class StoppedBackground(Background[list[None]]):
         return super().is_running()
 
 
-def test_a_command_that_is_stopped_ends_a_pool_in_its_background() -> None:
+def test_a_stopped_command_ends_the_pool_in_its_background() -> None:
     background = StoppedBackground(lambda _: list(map_in_parallel(pause, [0, 1], 2)))
     while len(active_children()) < 2:
         assert not background._ended.is_set()
@@ -71,7 +58,7 @@ def test_a_command_that_is_stopped_ends_a_pool_in_its_background() -> None:
 
 
 @pytest.mark.parametrize("number", REQUESTS)
-def test_after_a_request_to_end_no_other_one_interrupts_the_end(number: signal.Signals) -> None:
+def test_after_a_request_to_end_further_requests_are_ignored(number: signal.Signals) -> None:
     with handlers_restored():
         with pytest.raises(Terminated, match=str(128 + number)), requests_raised():
             signal.raise_signal(number)
@@ -85,7 +72,7 @@ def test_without_a_request_the_handlers_are_as_before() -> None:
     assert [signal.getsignal(number) for number in REQUESTS] == before
 
 
-def test_a_handler_of_somebody_else_is_left_alone() -> None:
+def test_a_handler_that_other_code_installed_is_kept() -> None:
     with handlers_restored():
         signal.signal(signal.SIGHUP, print)
         ignore_requests()
