@@ -41,7 +41,8 @@ CERTAIN = 10
 """At a kink, the slopes differ by more than this many times their error."""
 
 MOST_ENTRIES = 50
-"""The number of entries that are examined; each takes four forward and backward passes."""
+"""The number of entries that are examined. Each takes four forward and backward passes, and two
+more at a kink."""
 
 TOGETHER = 16
 """The number of random directions for each set of entries that affect each other."""
@@ -223,14 +224,14 @@ def _affected(around: _Surroundings, kinked: Mapping[int, _Sides]) -> dict[int, 
     moved = np.zeros_like(around.unit)
     moved[[*kinked]] = np.random.default_rng(2).uniform(0.5, 1.0, len(kinked))
     moved *= around.unit
-    together = around.pair(moved)
+    together = around.sides(moved)  # a smooth change is part of its error
     affected = {}
     for index, sides in kinked.items():
         nearer = moved.copy()
         nearer[index] /= 2
         with np.errstate(invalid="ignore"):
-            change = np.abs(np.subtract(around.pair(nearer), together)).max(0)
-        affected[index] = sides.kinked | (change > CERTAIN * sides.error)
+            change = np.abs(np.subtract(around.pair(nearer), together.near)).max(0)
+        affected[index] = sides.kinked | (change > CERTAIN * (sides.error + together.error))
     return affected
 
 

@@ -1,9 +1,9 @@
 """Whether an engine has opened files that are not in the key of its cached results.
 
 The key contains the text of the engine's source files, and identifies Python and the installed
-packages. It does not cover a table of constants, a compiled kernel or a module in another folder,
-so a result that depends on such a file must not be cached. Code that hides what it reads is not
-detected.
+packages. What the system has installed, such as fonts and time zones, is taken as given. The key
+does not cover a table of constants, a compiled kernel or a module in another folder, so a result
+that depends on such a file must not be cached. Code that hides what it reads is not detected.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from harness.core import PACKAGES
@@ -20,6 +20,15 @@ from harness.core import PACKAGES
 _PATH_ARGUMENT = {"open": 0, "import": 1, "ctypes.dlopen": 0, "sqlite3.connect": 0}
 """The position of a file's path in the arguments of audit events."""
 
+_COMMANDS = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn"}
+"""Audit events of programs, such as a compiler, that may read the files they are called with."""
+
+_SYSTEM = (
+    *("/dev/", "/proc/", "/sys/", "/etc/", "/bin/", "/sbin/", "/lib/", "/lib64/"),
+    *("/usr/bin/", "/usr/sbin/", "/usr/lib/", "/usr/lib64/", "/usr/share/"),
+    *("/System/", "/Library/Fonts/"),
+)
+"""The folders of the system itself. People install their own files elsewhere."""
 
 _ZIPPED = f"python{sys.version_info.major}{sys.version_info.minor}.zip"
 """The standard library as one file; imports look for it even if it does not exist."""
@@ -35,7 +44,7 @@ class OtherFiles:
         self._sources = {str(root / file) for file in sources}
         self._packages = tuple(_prefix(root / top) for top in tops)
         scratch = _prefix(Path.cwd()), _prefix(Path(tempfile.gettempdir()))  # cwd resolves links
-        self._known = (*_installed(), *scratch, "/dev/", "/proc/", "/sys/")
+        self._known = (*_installed(), *scratch, *_SYSTEM)
         self.opened = False
 
     def watch(self) -> None:
@@ -43,12 +52,14 @@ class OtherFiles:
         sys.addaudithook(self._note)
 
     def _note(self, event: str, arguments: tuple[object, ...]) -> None:
-        place = _PATH_ARGUMENT.get(event)
-        if place is None or self.opened:
+        if self.opened:
             return
-        path = arguments[place]
-        if isinstance(path, str | bytes | os.PathLike):  # not a file descriptor or None
-            self.opened = not self._is_known(path)
+        if event in _PATH_ARGUMENT:
+            path = arguments[_PATH_ARGUMENT[event]]
+            if isinstance(path, str | bytes | os.PathLike):  # not a file descriptor or None
+                self.opened = not self._is_known(path)
+        elif event in _COMMANDS:
+            self.opened = not all(map(self._is_known, _named(arguments)))
 
     def _is_known(self, path: str | bytes | os.PathLike[str]) -> bool:
         try:
@@ -61,12 +72,23 @@ class OtherFiles:
         return inside.startswith(self._known) and not inside.startswith(self._packages)
 
 
+def _named(arguments: Iterable[object]) -> Iterator[str]:
+    """Yield the working folder and the absolute paths in the arguments of a command's event."""
+    yield os.curdir
+    for argument in arguments:
+        for word in argument if isinstance(argument, list | tuple) else [argument]:
+            if isinstance(word, str | bytes | os.PathLike):  # or the environment, or nothing
+                yield from filter(os.path.isabs, os.fsdecode(word).split())
+
+
 def _installed() -> set[str]:
     """Return the folders of Python's library, of installed packages and of our own."""
     folders = {Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")}
     ends = "-packages", "lib-dynload", _ZIPPED
     folders |= {Path(entry) for entry in sys.path if entry.endswith(ends)}
-    return {_prefix(folder) for folder in (*folders, PACKAGES / "harness", PACKAGES / "minigrad")}
+    folders |= {PACKAGES / "harness", PACKAGES / "minigrad"}
+    folders |= {folder.resolve() for folder in folders}  # a library may resolve its own path
+    return set(map(_prefix, folders))
 
 
 def _prefix(folder: Path) -> str:

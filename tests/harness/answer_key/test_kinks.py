@@ -128,6 +128,16 @@ def test_the_slopes_are_those_of_the_loss() -> None:
     assert outcome(smooth, a=[2.0, 1.0]) == "silent-corruption"
 
 
+def test_entries_that_only_a_smooth_function_combines_choose_alone() -> None:
+    a, w, v = np.zeros(8), np.tile([1.0, -1.0], 4), np.repeat([1.0, -1.0], 4)
+    leaves = ", ".join(
+        f"{name}={leaf.tolist()}" for name, leaf in zip("awv", (a, w, v), strict=True)
+    )
+    key = key_of(f"{leaves} -> (((a * w).relu() * v).sum() + 1.0) ** 2")
+    for chosen in np.random.default_rng(0).choice([0.0, 1.0], (20, 8)):
+        assert outcome(key, a=2 * w * v * chosen, w=a, v=a) == "convention"
+
+
 SMOOTH = [
     "a=[1.0, 2.0] -> a * a",
     "a=[0.0, 1e-3] -> (a * 1e5).sigmoid()",

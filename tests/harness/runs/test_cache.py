@@ -84,12 +84,21 @@ def test_what_an_engine_may_import_is_in_the_key_of_its_runs(
     assert keys_of(changed(base={"tiny.py": TINY})(tiny_job())) == ours
 
 
-@pytest.mark.parametrize("read", ["at the import", "in the backward pass", "by another module"])
+@pytest.mark.parametrize(
+    "read",
+    ["at the import", "in the backward pass", "by another module", "by a program", "by a shell"],
+)
 def test_a_run_that_depends_on_another_file_is_not_cached(tmp_path: Path, read: str) -> None:
     statement = f"scale = float(open({str(tmp_path / 'scale')!r}).read())"
     if read == "by another module":
         (tmp_path / "constants.py").write_text("scale = 1.0\n")
         statement = f"import sys; sys.path.append({str(tmp_path)!r}); from constants import scale"
+    if read == "by a program":
+        command = ["cat", str(tmp_path / "scale")]
+        statement = f"import subprocess; scale = float(subprocess.check_output({command}))"
+    if read == "by a shell":
+        command = f"cat < {tmp_path / 'scale'}"
+        statement = f"import os; scale = float(os.popen({command!r}).read())"
     text = TINY.replace("* cotangent", "* cotangent * scale")
     text = (
         text.replace("self.parent.grad", f"{statement}; self.parent.grad")
@@ -115,6 +124,8 @@ def test_a_run_that_depends_on_another_file_is_not_cached(tmp_path: Path, read: 
         "open('notes', 'w'); import tempfile; tempfile.TemporaryFile()",
         "import os; os.fdopen(os.dup(1))",
         "import ctypes; ctypes.CDLL('libc.so.6')",
+        "open('/etc/passwd')",
+        "import subprocess; subprocess.run(['/bin/sh', '-c', 'true'], check=True)",
     ],
 )
 def test_a_run_that_reads_only_installed_files_and_its_own_is_cached(
@@ -123,6 +134,19 @@ def test_a_run_that_reads_only_installed_files_and_its_own_is_cached(
     (tmp_path / "tiny.py").touch()
     job = changed(root=str(tmp_path))(tiny_job(f"{statement}\n{TINY}").only([0]))
     assert [(run.failure, run.repeatable) for run in run_isolated(job)] == [(None, True)]
+
+
+def test_installed_files_are_known_under_either_name_of_their_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "venv" / "site-packages").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "venv")
+    monkeypatch.syspath_prepend(tmp_path / "link" / "site-packages")
+    for name in ("link", "venv"):
+        file = tmp_path / name / "site-packages" / "data"
+        file.touch()
+        job = tiny_job(f"open({str(file)!r})\n{TINY}").only([0])
+        assert [(run.failure, run.repeatable) for run in run_isolated(job)] == [(None, True)]
 
 
 def test_where_a_probe_stands_in_its_file_is_not_in_its_key() -> None:
