@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import active_children
 
@@ -11,6 +12,15 @@ from harness.cli.session import Background, Session
 from harness.sandbox.pool import map_in_parallel
 from harness.sandbox.signals import Terminated, ignore_requests, requests_raised
 from tests.harness.command import REQUESTS, handlers_restored
+
+
+@pytest.fixture(autouse=True)
+def default_handlers() -> Iterator[None]:
+    """None of the signals is ignored, as under nohup."""
+    with handlers_restored():
+        for number in REQUESTS:
+            signal.signal(number, signal.SIG_DFL)
+        yield
 
 
 def test_a_signal_while_the_pool_ends_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +61,7 @@ def test_a_stopped_command_ends_the_pool_in_its_background() -> None:
     background = StoppedBackground(lambda _: list(map_in_parallel(pause, [0, 1], 2)))
     while len(active_children()) < 2:
         assert not background._ended.is_set()
-    with handlers_restored(), pytest.raises(Terminated), requests_raised():
+    with pytest.raises(Terminated), requests_raised():
         Session(json=True).wait(background)
     assert background._ended.is_set()
     assert not active_children()
@@ -59,10 +69,9 @@ def test_a_stopped_command_ends_the_pool_in_its_background() -> None:
 
 @pytest.mark.parametrize("number", REQUESTS)
 def test_after_a_request_to_end_further_requests_are_ignored(number: signal.Signals) -> None:
-    with handlers_restored():
-        with pytest.raises(Terminated, match=str(128 + number)), requests_raised():
-            signal.raise_signal(number)
-        assert [signal.getsignal(other) for other in REQUESTS] == [signal.SIG_IGN] * 3
+    with pytest.raises(Terminated, match=str(128 + number)), requests_raised():
+        signal.raise_signal(number)
+    assert [signal.getsignal(other) for other in REQUESTS] == [signal.SIG_IGN] * 3
 
 
 def test_without_a_request_the_handlers_are_as_before() -> None:
@@ -73,8 +82,7 @@ def test_without_a_request_the_handlers_are_as_before() -> None:
 
 
 def test_a_handler_that_other_code_installed_is_kept() -> None:
-    with handlers_restored():
-        signal.signal(signal.SIGHUP, print)
-        ignore_requests()
-        assert signal.getsignal(signal.SIGHUP) is print
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    signal.signal(signal.SIGHUP, print)
+    ignore_requests()
+    assert signal.getsignal(signal.SIGHUP) is print
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
