@@ -195,7 +195,7 @@ def _alone(around: _Surroundings, kinked: Mapping[int, _Sides]) -> Iterator[_Row
 
 def _tied(around: _Surroundings, kinked: Mapping[int, _Sides]) -> Iterator[_Row]:
     """Yield the bounds along directions that move all entries of a group together, or some."""
-    groups = _groups(kinked, _affected(around, kinked))
+    groups = _groups(kinked, _affected(around, kinked)) if len(kinked) > 1 else []
     if not groups:
         return
     moves = np.random.default_rng(1).choice([-1.0, 0.0, 1.0], (TOGETHER, around.unit.size))
