@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -43,8 +42,9 @@ class OtherFiles:
         tops = {file.partition("/")[0] for file in sources if "/" in file}
         self._sources = {str(root / file) for file in sources}
         self._packages = tuple(_prefix(root / top) for top in tops)
-        scratch = _prefix(Path.cwd()), _prefix(Path(tempfile.gettempdir()))  # cwd resolves links
-        self._known = (*_installed(), *scratch, *_SYSTEM)
+        here = Path.cwd()  # the scratch folder; the environment may name it by a link
+        scratch = here, os.environ.get("TMPDIR", here)
+        self._known = (*_INSTALLED, *map(_prefix, scratch), *_SYSTEM)
         self.opened = False
 
     def watch(self) -> None:
@@ -91,5 +91,9 @@ def _installed() -> set[str]:
     return set(map(_prefix, folders))
 
 
-def _prefix(folder: Path) -> str:
+def _prefix(folder: Path | str) -> str:
     return f"{folder}{os.sep}"
+
+
+_INSTALLED = _installed()
+"""Looked up once, in the host: doing it in each fork would copy hundreds of pages of memory."""
