@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 import shutil
 import sys
 import sysconfig
@@ -103,7 +104,8 @@ class BreaksSession:
         """Return the selected breaks. A file name in its place is a file to collect."""
         selection = config.getoption("breaks")
         path = Path(config.invocation_params.dir) / selection.partition("::")[0]
-        if _exists(path) and selection not in self.catalogue.files:
+        exists = os.path.exists(path)  # noqa: PTH110  a long list of breaks is no file name
+        if exists and selection not in self.catalogue.files:
             given = config.args_source == pytest.Config.ArgsSource.ARGS
             config.args = [*(config.args if given else ()), selection]
             config.option.breaks = selection = "all"
@@ -355,14 +357,6 @@ class BreaksSession:
             terminalreporter.write_line(f"ERROR: {problem}", red=True)
         for problem in self.unwritten:
             terminalreporter.write_line(f"ERROR: {problem}", red=True)
-
-
-def _exists(path: Path) -> bool:
-    """Whether the path exists; a long list of breaks may be too long for a file name."""
-    try:
-        return path.exists()
-    except OSError:
-        return False
 
 
 def _require_files(config: pytest.Config) -> None:
