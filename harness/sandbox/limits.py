@@ -39,7 +39,7 @@ class Limits:
     namespaces: bool = True
     """Whether to use Linux namespaces where the kernel grants them."""
     hidden: tuple[str, ...] = ()
-    """Folders that a child of a host sees empty, in namespaces."""
+    """Folders and files that the child sees empty, in namespaces."""
 
     @property
     def total_processes(self) -> int:

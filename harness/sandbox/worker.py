@@ -31,6 +31,7 @@ from harness.sandbox.frames import (
     write_all,
     write_within,
 )
+from harness.sandbox.hiding import hiding_own_folders
 from harness.sandbox.hosts import (
     LONG_PATIENCE,
     PATIENCE,
@@ -220,7 +221,7 @@ def spawn_worker(function: str, data: bytes, scratch: Path, limits: Limits) -> W
         _detach(stream) for stream in (process.stdin, process.stdout, process.stderr)
     )
     with contextlib.suppress(OSError):  # it has already ended; its exit status shows why
-        write_all(request, _encode(Order(function, data, limits)))
+        write_all(request, _encode(Order(function, data, hiding_own_folders(limits))))
     worker = Worker(SpawnedProcess(process), request, receive, listen)
     worker.wait_until_ready()
     return worker

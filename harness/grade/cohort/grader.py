@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from platformdirs import user_cache_path
 
+from harness.core.folders import cache_folder
 from harness.grade.suite import SuiteReport
 from harness.sandbox.scratch import scratch_folder
 
-COPIES = user_cache_path("breaklab") / "submissions"
+COPIES = cache_folder() / "submissions"
 """The folder with the copies being graded, which a submission must not read."""
 
 Grade = Callable[[Path], SuiteReport]
