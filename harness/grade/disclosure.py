@@ -87,11 +87,14 @@ class Words:
         if raised.name and self.has(raised.name):
             if raised.type == "ModuleNotFoundError":
                 shown = f"{shown}: No module named '{raised.name}'"
-                if raised.name in self.beside:
-                    return Said(raised.text + _BESIDE, shown + _BESIDE)
             elif raised.type == "FixtureLookupError":
                 shown = f"fixture '{raised.name}' not found"
-        return Said(raised.text, shown)
+        hint = self._hint(raised)
+        return Said(raised.text + hint, shown + hint)
+
+    def _hint(self, raised: Raised) -> str:
+        known = raised.name in self.beside and self.has(raised.name)
+        return _BESIDE if known and raised.type == "ModuleNotFoundError" else ""
 
     def collection(self, collected: Collected) -> Said:
         """Return why a suite has no tests."""
@@ -103,6 +106,7 @@ class Words:
             case "raised":
                 how = self.raised(collected.raised).shown
                 what = visible(collected.file) if collected.file in self.files else "it"
-                return Said(collected.problem, f"{what} cannot be imported: {how}")
+                text = collected.problem + self._hint(collected.raised)
+                return Said(text, f"{what} cannot be imported: {how}")
             case _:
                 return Said(collected.problem, f"its tests cannot be collected: {ENDED}")
