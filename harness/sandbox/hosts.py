@@ -31,8 +31,7 @@ from harness.sandbox.frames import (
     Pipes,
     TaskOrder,
 )
-from harness.sandbox.hiding import hiding_own_folders
-from harness.sandbox.limits import Limits, child_environment
+from harness.sandbox.limits import Limits, child_environment, hiding_own_folders
 from harness.sandbox.scratch import make_scratch_folder, remove_folder, remove_own
 from harness.sandbox.signals import ignore_requests
 

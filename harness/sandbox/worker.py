@@ -31,7 +31,6 @@ from harness.sandbox.frames import (
     write_all,
     write_within,
 )
-from harness.sandbox.hiding import hiding_own_folders
 from harness.sandbox.hosts import (
     LONG_PATIENCE,
     PATIENCE,
@@ -40,7 +39,7 @@ from harness.sandbox.hosts import (
     not_granted,
     start_child,
 )
-from harness.sandbox.limits import Limits, child_environment
+from harness.sandbox.limits import Limits, child_environment, hiding_own_folders
 
 START_UP = 60.0
 """Seconds that a fresh interpreter may take to start on a busy machine."""
