@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from harness.answer_key.outcome import KINKS
+from harness.answer_key.outcome import MEASUREMENTS
 from harness.core.errors import EnvironmentProblem
 from harness.core.message import Message, message
 from harness.core.report import RunReport
@@ -362,9 +362,9 @@ class Baseline:
         return msgspec.structs.replace(job, measure=tuple(filter(None, measurements)))
 
     def _clean_job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
-        """Return the job for the answer key, which also measures slopes at kinks."""
+        """Return the job for the answer key, which also measures what may differ."""
         job = self.job(engine.without_sites(), probes)
-        return msgspec.structs.replace(job, measure=(*job.measure, KINKS))
+        return msgspec.structs.replace(job, measure=(*job.measure, *MEASUREMENTS))
 
     def _coverage_job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
         """Return the job that only records which functions are called."""
