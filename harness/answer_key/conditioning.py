@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from harness.core.message import Message, message, verbatim
 from harness.core.rounding import MOST, largest, resolution
 from harness.core.run import Array, Measurement, Run
 
@@ -80,10 +81,24 @@ def ill_conditioned(key: Run) -> dict[str, float]:
     return found
 
 
+def description_of(name: str) -> Message:
+    """Return the name of an array, or of what else can move, for people."""
+    step, entry = _parts_of(name)
+    if step:
+        return message("{entry} after step {step}", entry=entry, step=step)
+    names = {OUTPUT: message("the output"), STEPS: message("the number of steps")}
+    return names.get(name) or verbatim(name)
+
+
 def _entry_of(name: str) -> str:
     """Return the name of an array without the number of its step."""
+    return _parts_of(name)[1]
+
+
+def _parts_of(name: str) -> tuple[str, str]:
+    """Return the number of the step, or an empty text, and the rest of the name."""
     step, _, entry = name.partition(" ")
-    return entry if step.isdigit() else name
+    return (step, entry) if step.isdigit() else ("", name)
 
 
 def arrays_of(run: Run) -> Iterator[tuple[str, Array, int]]:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.answer_key.conditioning import STEPS, arrays_of, gradient_name
 from harness.answer_key.kinks import entries_at_kinks
@@ -118,13 +119,18 @@ class _MovedTrial(Trial):
     """A probe whose inputs are moved by one unit in the last place, in a pattern of signs."""
 
     def __init__(self, trial: Trial, pattern: int, fixed: Collection[int]) -> None:
-        self._pattern, start = pattern, 0
-        signs, leaves = _DEFAULT_RNG([pattern, 0]), []
-        for leaf, values in zip(trial.probe.leaves, draw(trial.probe).values(), strict=True):
-            moves = np.array([start + i not in fixed for i in range(values.size)], bool)
-            moved = np.where(moves.reshape(values.shape), _moved(values, signs), values)
-            start += values.size
-            leaves.append(replace(leaf, shape=None, values=moved.tolist()) if moved.size else leaf)
+        self._pattern = pattern
+        values = draw(trial.probe)
+        sizes = [leaf.size for leaf in values.values()]
+        up = _signs(_DEFAULT_RNG([pattern, 0]), sum(sizes))
+        moves = np.ones(len(up), bool)
+        moves[[*fixed]] = False
+        leaves, ends = [], np.cumsum(sizes)
+        for leaf, end, size in zip(trial.probe.leaves, ends, sizes, strict=True):
+            part, array = slice(end - size, end), values[leaf.name]
+            shape = array.shape
+            moved = np.where(moves[part].reshape(shape), _moved(array, up[part]), array)
+            leaves.append(replace(leaf, shape=None, values=moved.tolist()) if size else leaf)
         vars(self).update(vars(trial))  # executing the probe's text again takes time
         self.probe = replace(trial.probe, leaves=tuple(leaves))
 
@@ -139,17 +145,21 @@ class _MovedTrial(Trial):
             yield from super().steps(values, **options)
 
 
-def _moved(values: Any, signs: np.random.Generator) -> Any:
+def _signs(generator: np.random.Generator, count: int) -> NDArray[np.bool_]:
+    """Return which numbers to move up: half of them at random, so that differences change too."""
+    first = generator.integers(2)
+    return generator.permutation((np.arange(count) + first) % 2 == 0)
+
+
+def _moved(array: NumericArray, up: NDArray[np.bool_]) -> NumericArray:
     """Return floating-point numbers moved by one unit in the last place, and all else as it is."""
-    array = np.asarray(values)
     if array.dtype.kind != "f":
-        return values
+        return array
     with np.errstate(all="ignore"):
-        up = signs.integers(0, 2, array.shape, bool)
-        moved = np.nextafter(array, np.where(up, np.inf, -np.inf).astype(array.dtype))
+        ends = np.where(up, np.inf, -np.inf).astype(array.dtype)
+        moved = np.nextafter(array, ends.reshape(array.shape))
         is_normal = np.abs(array) >= np.finfo(array.dtype).smallest_normal
-        moved = np.where(is_normal & np.isfinite(moved), moved, array)
-    return moved if isinstance(values, np.ndarray) else type(values)(moved)
+    return np.where(is_normal & np.isfinite(moved), moved, array)
 
 
 class _MovedGenerator(np.random.Generator):
@@ -161,7 +171,12 @@ class _MovedGenerator(np.random.Generator):
 def _moving(draw: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(draw)
     def method(self: _MovedGenerator, *args: Any, **options: Any) -> Any:
-        return _moved(draw(self, *args, **options), self.signs)
+        drawn = draw(self, *args, **options)
+        if not isinstance(drawn, float | np.floating | np.ndarray):
+            return drawn
+        array = np.asarray(drawn)
+        moved = _moved(array, _signs(self.signs, array.size))
+        return moved if isinstance(drawn, np.ndarray) else type(drawn)(moved)
 
     return method
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from harness.answer_key.conditioning import description_of, ill_conditioned
 from harness.answer_key.outcome import MEASUREMENTS
 from harness.core.errors import EnvironmentProblem
 from harness.core.message import Message, message
@@ -179,6 +180,22 @@ class Baseline:
             for run in run_cached(job.only(ended), self.cache)
             if not repeats(run, first[run.probe, run.loss])
         }
+
+    def ill_conditioned(self, engine: Engine, probes: Sequence[Probe]) -> dict[str, Message]:
+        """Return the probes whose runs rounding moves so far that they show no small error.
+
+        Raises EnvironmentProblem if the engine does not load.
+        """
+        reasons: dict[str, Message] = {}
+        for (probe, _), run in self.clean_runs(engine, probes).items():
+            for name, hidden in ill_conditioned(run).items():
+                if probe not in reasons:
+                    reasons[probe] = message(
+                        "rounding can hide errors of up to {size} in {array}",
+                        size=f"{hidden:.2g}",
+                        array=description_of(name),
+                    )
+        return reasons
 
     def fill_cache(self, unpatched: Engine, probes: Sequence[Probe]) -> None:
         """Run the clean engine once for everything that one experiment needs from it.
