@@ -17,7 +17,7 @@ def _training(lib, seed):
     x = data.standard_normal((12, 3))
     y = x.sum(1, keepdims=True) + data.standard_normal((12, 1))
     model = lib.nn.Sequential(
-        _without_bias(lib.nn.Linear(3, 4, rng=rng)),
+        _frozen_bias(lib.nn.Linear(3, 4, rng=rng)),
         lib.nn.BatchNorm1d(4),
         lib.nn.Tanh(),
         lib.nn.Dropout(0.25, rng=rng),
@@ -35,9 +35,9 @@ def _training(lib, seed):
     )
 
 
-def _without_bias(linear):
-    """The layer without its bias: before a batch norm, its gradient would be rounding error."""
-    linear.bias = None
+def _frozen_bias(linear):
+    """The layer with a constant bias: before a batch norm, its gradient would be rounding error."""
+    linear.bias.requires_grad = False
     return linear
 
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.answer_key.conditioning import STEPS, arrays_of, gradient_name
+from harness.answer_key.conditioning import OUTPUT, STEPS, arrays_of, gradient_name
 from harness.answer_key.kinks import entries_at_kinks
 from harness.core.rounding import FEWEST, largest, resolution, rounding, widened, wrong_entries
 from harness.core.run import Array, Measured, NumericArray, Run
@@ -43,13 +43,15 @@ def measure(trial: Trial, run: Run) -> Measured:
         return Measured(problem="the run takes too long to be repeated")
     if run.generator_moved:
         return Measured(problem="it draws from NumPy's global generator")
-    if not _errors(trial, run, _Scales(run)):
+    errors = _errors(trial, run, _Scales(run))
+    if not errors:
         return Measured()
     # Only now, since few runs get here.
     scales = _Scales(run, _gradients_of_other_losses(trial, run))
     if scales.movements(observe(trial, run.loss)):
         return Measured(problem="it gives different numbers each time")
-    fixed = entries_at_kinks(trial, run) if run.cotangent else ()
+    has_slopes = run.cotangent and math.isfinite(errors.get(OUTPUT, 0.0))
+    fixed = entries_at_kinks(trial, run) if has_slopes else ()
     return Measured(numbers=_errors(trial, run, scales, fixed))
 
 
