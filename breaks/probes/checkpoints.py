@@ -79,7 +79,11 @@ def resume_training(lib, resume_at=3):
             "loss": np.mean(losses),
             "step": step,
             "lr": training.optimizer.lr,
-            **{f"model.{name}": value for name, value in training.model.state_dict().items()},
+            **{
+                f"model.{name}": value
+                for name, value in training.model.state_dict().items()
+                if name != "layers.0.bias"  # frozen
+            },
             **{f"optimizer.{k}": v for k, v in training.optimizer.state_dict().items()},
         }
 
