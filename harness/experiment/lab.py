@@ -7,7 +7,7 @@ tests) calls `run_lab`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -31,7 +31,7 @@ from harness.experiment.description import (
 )
 from harness.experiment.patching import Experiment
 from harness.pages.page import Page
-from harness.pages.probe import Probe
+from harness.pages.probe import REFUSED, Probe
 
 
 def run_lab(
@@ -159,7 +159,7 @@ def add_stages(experiment: Experiment, baseline: Baseline, report: Report) -> Re
     clean = baseline.trails(experiment.unpatched, probes)
     broken = baseline.trails(experiment.broken, probes)
     cancelled = _cancelled(experiment, baseline, broken, clean)
-    runs = []
+    runs, guard_is_lost = [], loses_guard(experiment, report.runs)
     for run in report.runs:
         if run.stage is None:
             pair = (run.probe, run.loss)
@@ -169,10 +169,24 @@ def add_stages(experiment: Experiment, baseline: Baseline, report: Report) -> Re
                 clean[pair],
                 run.caught_by,
                 cancelled=pair in cancelled,
+                kind=run.kind,
+                guard_is_lost=guard_is_lost,
             )
             run = msgspec.structs.replace(run, stage=stage, why=why)
         runs.append(run)
     return msgspec.structs.replace(report, runs=runs)
+
+
+def loses_guard(experiment: Experiment, results: Iterable[Judgement | RunReport]) -> bool:
+    """Whether the broken engine accepts what it must refuse, as observed or as the page states."""
+    stated = (
+        (probe, outcome)
+        for probe, outcomes in experiment.page.expect[None].items()
+        for outcome in (outcomes.values() if isinstance(outcomes, dict) else [outcomes])
+    )
+    return any(result.kind == "guard-lost" for result in results) or any(
+        probe.startswith(REFUSED) and outcome == "silent-corruption" for probe, outcome in stated
+    )
 
 
 def misplacement(experiment: Experiment, baseline: Baseline) -> Message | None:
@@ -268,7 +282,7 @@ def _describe_all(
     trails = baseline.trails(experiment.unpatched, () if without_trails else disguised)
     own = {(run.probe, run.loss): run.trail for run in runs}
     cancelled = _cancelled(experiment, baseline, own, trails)
-    reports = []
+    reports, guard_is_lost = [], loses_guard(experiment, judgements.values())
     for run in runs:
         pair = (run.probe, run.loss)
         key, judgement = keys[pair], judgements[pair]
@@ -276,7 +290,13 @@ def _describe_all(
             observation = Observation(experiment.probe(run.probe), run, key.oracles)
             verdicts = baseline.verdicts_beside(key, observation) if key.verdicts else {}
             report = describe(
-                run, judgement, verdicts, key, trails.get(pair), cancelled=pair in cancelled
+                run,
+                judgement,
+                verdicts,
+                key,
+                trails.get(pair),
+                cancelled=pair in cancelled,
+                guard_is_lost=guard_is_lost,
             )
         else:
             report = describe_unreached(run, judgement, key)

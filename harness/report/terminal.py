@@ -259,6 +259,10 @@ BRIEF = {
     "numbers were drawn from NumPy's global generator": "the global generator moved",
     "the correct engine refuses this ({refusal}); the broken one accepts it": "no longer refused",
     "refused, as by the correct engine: {refusal}": "refused, as it should be",
+    "refused, for another reason: {failure}; the correct engine fails with {refusal}": (
+        "refused for another reason"
+    ),
+    "{difference}; then refused, as by the correct engine: {refusal}": "{difference}",
     "{difference}; at this kink both are valid subgradients": "another choice at a kink",
     "{error} in {phase}: {text}": "{error} in {phase}",
     "{error} in {phase}, at `{line}`": "{error} in {phase}",
@@ -270,6 +274,7 @@ BRIEF = {
     "the patched code ran, and output and gradients are correct": "right",
     "the patched code ran, and every step of the log is correct": "right at every step",
     "it ran, but on this input both formulas agree": "right: formulas agree",
+    "it ran, but there was nothing to refuse here": "right: nothing to refuse",
     "wrong inside, but cancelled on the way out": "right: the error cancels",
     "computed another way, same result": "right, computed another way",
 }
@@ -647,7 +652,7 @@ def _result(run: RunReport, say: Language, width: int, *, required: bool) -> Tex
     if run.outcome == "silent-corruption":
         texts += kinds.get(run.kind or "", ())
     elif run.outcome == "disguised-correct":
-        texts.append(say("right"))
+        texts.append(say("refused" if run.kind else "right"))
     return Text(next((text for text in texts if len(text) <= width), texts[-1]))
 
 
@@ -745,8 +750,14 @@ def _verdicts(report: Report, say: Language) -> tuple[str, str]:
     count = len({run.probe for run in silent})
     counts = {name: _caught_and_judged(name, silent) for name in _judges(silent)}
     if not silent:
-        crashed = any(run.outcome == "crash" for run in report.runs)
-        return (say("the error itself") if crashed else ""), ""
+        crashed = [run for run in report.runs if run.outcome == "crash"]
+        noticed = [run for run in crashed if run.caught_by]
+        if crashed and not noticed:  # a refusal is expected here, and no check knows which
+            return say("by nothing"), ""
+        if len(noticed) == len(crashed):
+            return say("the error itself") if crashed else "", ""
+        tally = {"count": len(noticed), "total": len(crashed)}
+        return say("the error itself: {count} of {total} crashes", **tally), ""
     caught = {name: (seen, judged) for name, (seen, judged) in counts.items() if seen}
     missed = {name: (n, n) for name, (seen, n) in counts.items() if not seen and name != "crash"}
     first = {name: pair for name, pair in missed.items() if name == "loss-falls"}

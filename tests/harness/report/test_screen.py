@@ -158,6 +158,10 @@ def test_caught_counts_silent_probes_and_names_what_could_not_judge_all() -> Non
     nothing = [run_of("p", None, "silent-corruption", missed_by=["shape"])]
     assert row(shown(report_with(nothing)), "Caught") == "Caught by nothing"
     assert row(shown(report_with(runs[2:])), "Caught") == "Caught the error itself"
+    unseen = run_of("refuse-s", None, "crash", missed_by=["guard"])
+    assert row(shown(report_with([unseen])), "Caught") == "Caught by nothing"
+    counted = row(shown(report_with([*runs[2:], unseen])), "Caught")
+    assert counted == "Caught the error itself: 1 of 2 crashes"
 
 
 def test_the_check_to_write_says_which_silent_probes_satisfy_it() -> None:
