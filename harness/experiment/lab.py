@@ -30,6 +30,7 @@ from harness.experiment.description import (
     explain,
 )
 from harness.experiment.patching import Experiment
+from harness.experiment.quoting import quotable
 from harness.pages.page import Page
 from harness.pages.probe import REFUSED, Probe
 
@@ -60,13 +61,12 @@ def run_lab(
         "in_place": _run_in_place(experiment, baseline, clean),
         "questions": _questions(experiment, broken, clean, judgements),
         "blind_to": _blind_to(experiment, broken, clean, judgements),
-        **experiment.page.advice,
     }
     if announce and not experiment.guards:
         bare = {pair: CleanRun(run, {}, {}) for pair, run in clean.items()}
         reports = _describe_all(experiment, baseline, runs, judgements, bare)
         report = _report(experiment, baseline, reports, time.perf_counter() - start)
-        announce(msgspec.structs.replace(report, claims=[], **known))
+        announce(msgspec.structs.replace(_quoting(experiment, report), claims=[], **known))
     keys = baseline.clean(experiment.clean, experiment.probes)
     if experiment.guards:
         from harness.experiment.placement import examine  # for foreign engines only
@@ -81,7 +81,7 @@ def run_lab(
     if baseline.explain:
         reports = _explain_all(experiment, baseline, reports, runs, judgements, keys)
     report = _report(experiment, baseline, reports, time.perf_counter() - start)
-    return msgspec.structs.replace(report, **known)
+    return msgspec.structs.replace(_quoting(experiment, report), **known)
 
 
 def usable(experiment: Experiment, baseline: Baseline) -> Experiment:
@@ -382,8 +382,14 @@ def _blind_to(
 ) -> list[str]:
     """Return the probes that are silently wrong and satisfy the page's assertion."""
     silent = [p for p, judgement in judgements.items() if judgement.outcome == "silent-corruption"]
-    assertion = experiment.page.advice.get("invariant", "")
+    assertion = experiment.page.assertion
     return blind_probes(assertion, broken, clean, silent) if assertion else []
+
+
+def _quoting(experiment: Experiment, report: Report) -> Report:
+    """Return the report with what it may quote from the page."""
+    ends = [(run.probe, run.loss, run.outcome) for run in report.runs]
+    return msgspec.structs.replace(report, **quotable(experiment, ends))
 
 
 def _report(

@@ -693,11 +693,10 @@ ADVICE = ("caught", "missed", "write", "you", "more", "next")
 
 def _advice(report: Report | TrainingReport, say: Language, label: str) -> Table | None:
     """Return the lines with this label; None if there is nothing to say."""
-    foreign = isinstance(report, Report) and report.engine.foreign
     texts = {
-        "why": (say("Why"), "" if foreign else say(report.why)),
-        "beware": (say("Beware"), "" if foreign else say(report.beware)),
-        "write": (say("Write"), "" if foreign else _assertion(report, say)),
+        "why": (say("Why"), say(report.why) or _unexplained(report, say)),
+        "beware": (say("Beware"), say(report.beware)),
+        "write": (say("Write"), _assertion(report, say)),
     }
     if isinstance(report, Report) and label in ("caught", "missed"):
         caught, missed = _verdicts(report, say)
@@ -706,10 +705,27 @@ def _advice(report: Report | TrainingReport, say: Language, label: str) -> Table
     return _labelled(title, text, say) if text else None
 
 
+def _unexplained(report: Report | TrainingReport, say: Language) -> str:
+    """Return how the runs end if not as the page explains."""
+    if not isinstance(report, Report) or not report.unexplained:
+        return ""
+    differing, stated = report.unexplained
+    counts = Counter(run.outcome for run in report.runs)
+    ends = ", ".join(
+        table_word(outcome, str(counts[outcome]), say) for outcome in OUTCOMES if counts[outcome]
+    )
+    return say(
+        "Here {differing} of {stated} runs do not end as the page explains; in all: {outcomes}.",
+        differing=differing,
+        stated=stated,
+        outcomes=ends,
+    )
+
+
 def _assertion(report: Report | TrainingReport, say: Language) -> str:
     """Return the check to write, and the silent probes that satisfy it."""
     blind = report.blind_to if isinstance(report, Report) else ()
-    if not blind:
+    if not (blind and report.invariant):
         return report.invariant
     probes = _some(blind, say)
     return f"{report.invariant}  {say('(blind to: {probes})', probes=probes)}"
