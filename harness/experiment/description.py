@@ -314,7 +314,7 @@ def _compare_claim(name: str, claim: str, runs: Sequence[RunReport]) -> ClaimRep
             evidence = message("it judged no run that reaches the patched code")
         return ClaimReport(name, claim, None, evidence)
     agrees = bool(catches) == (claim == "caught_by")
-    silent = message("silent on every probe")
+    silent = message("silent on each of the {count} runs that it judged", count=len(misses))
     return ClaimReport(name, claim, agrees, catches[0] if catches else silent)
 
 

@@ -650,10 +650,16 @@ def _result(run: RunReport, say: Language, width: int, *, required: bool) -> Tex
         "state": (say("wrong state"),),
     }
     if run.outcome == "silent-corruption":
-        texts += kinds.get(run.kind or "", ())
+        texts += kinds.get(run.kind or "", ()) if _compares_arrays(run.reason) else ()
     elif run.outcome == "disguised-correct":
         texts.append(say("refused" if run.kind else "right"))
     return Text(next((text for text in texts if len(text) <= width), texts[-1]))
+
+
+def _compares_arrays(sentence: Message) -> bool:
+    """Whether a sentence, or a part of it, is about an array that is there and differs."""
+    parts = (part for part in sentence.arguments.values() if isinstance(part, Message))
+    return "array" in sentence.arguments or any(map(_compares_arrays, parts))
 
 
 def brief(sentence: Message) -> Message:
@@ -667,7 +673,8 @@ def brief(sentence: Message) -> Message:
 
 def _notes(report: Report, rows: Sequence[_Row], say: Language) -> Iterator[Text]:
     """Yield a line each for the probes that say nothing, and for libraries that are missing."""
-    unreached = dict.fromkeys(row.probe for row in rows if row.run.outcome == "not-reached")
+    reached = {row.probe for row in rows if row.run.outcome != "not-reached"}
+    unreached = dict.fromkeys(row.probe for row in rows if row.probe not in reached)
     if unreached:
         yield Text(say("Never run the changed code: {probes}", probes=_some(unreached, say)))
     if report.left_out:
@@ -694,7 +701,7 @@ ADVICE = ("caught", "missed", "write", "you", "more", "next")
 def _advice(report: Report | TrainingReport, say: Language, label: str) -> Table | None:
     """Return the lines with this label; None if there is nothing to say."""
     texts = {
-        "why": (say("Why"), say(report.why) or _unexplained(report, say)),
+        "why": (say("Why"), say(report.why) or unexplained(report, say)),
         "beware": (say("Beware"), say(report.beware)),
         "write": (say("Write"), _assertion(report, say)),
     }
@@ -705,7 +712,7 @@ def _advice(report: Report | TrainingReport, say: Language, label: str) -> Table
     return _labelled(title, text, say) if text else None
 
 
-def _unexplained(report: Report | TrainingReport, say: Language) -> str:
+def unexplained(report: Report | TrainingReport, say: Language) -> str:
     """Return how the runs end if not as the page explains."""
     if not isinstance(report, Report) or not report.unexplained:
         return ""
