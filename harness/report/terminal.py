@@ -443,7 +443,9 @@ def _change(console: Screen, report: PatchedEngine | Report) -> list[Text]:
             lines += _wrapped(console, code_line, indent=2)
         if len(code) > MOST_OF_A_CHANGE:
             more = len(code) - MOST_OF_A_CHANGE
-            lines.append(Text(f"  {say('... {count} more lines, see --full', count=more)}"))
+            rest = say("... 1 more line, see --full") if more == 1 else ""
+            rest = rest or say("... {count} more lines, see --full", count=more)
+            lines.append(Text(f"  {rest}"))
     if others:
         names = ", ".join(dict.fromkeys(others))
         lines.append(Text(say("and more in {places}, see --full", places=names)))

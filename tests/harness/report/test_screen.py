@@ -144,6 +144,8 @@ def test_a_long_change_is_cut_and_says_so() -> None:
     lines = shown(report_with([run_of("p", None, "crash")], diff=diff, sites=sites))
     assert "  ... 3 more lines, see --full" in lines
     assert "and more in f, g, see --full" in lines
+    one = diff.replace("-line 0\n-line 1\n", "")
+    assert "  ... 1 more line, see --full" in shown(report_with([], diff=one, sites=sites))
 
 
 def test_caught_counts_silent_probes_and_names_what_could_not_judge_all() -> None:
