@@ -186,3 +186,12 @@ def abs(a: Array) -> Recorded:
         return (g * np.sign(a),)
 
     return np.abs(a), vjp
+
+
+def to(a: Array, dtype: np.dtype[np.floating]) -> Recorded:
+    """The elements rounded to another `dtype`; each cotangent is later rounded to that of `a`."""
+
+    def vjp(g: Array) -> Cotangents:
+        return (g,)
+
+    return a.astype(dtype), vjp
