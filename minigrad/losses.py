@@ -16,14 +16,14 @@ from minigrad.types import Array
 Reduction = Literal["mean", "sum"]
 """Over all elements, or in `cross_entropy` over all targets that count."""
 
-P = ParamSpec("P")
+_P = ParamSpec("_P")
 
 
-def _rounded_once(loss: Callable[P, Tensor]) -> Callable[P, Tensor]:
+def _rounded_once(loss: Callable[_P, Tensor]) -> Callable[_P, Tensor]:
     """The loss in float32 if all that it compares is float16, and rounded at the end."""
 
     @wraps(loss)
-    def rounded(*args: P.args, **kwargs: P.kwargs) -> Tensor:
+    def rounded(*args: _P.args, **kwargs: _P.kwargs) -> Tensor:
         compared = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor | np.ndarray)]
         if any(x.dtype != HALF for x in compared):
             return loss(*args, **kwargs)
