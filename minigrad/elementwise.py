@@ -189,9 +189,9 @@ def abs(a: Array) -> Recorded:
 
 
 def to(a: Array, dtype: np.dtype[np.floating]) -> Recorded:
-    """The elements rounded to another `dtype`; each cotangent is later rounded to that of `a`."""
+    """The elements in another `dtype`; the cotangents go back to that of `a`."""
 
     def vjp(g: Array) -> Cotangents:
-        return (g,)
+        return (g.astype(a.dtype),)
 
     return a.astype(dtype), vjp
