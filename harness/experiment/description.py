@@ -61,6 +61,7 @@ def describe(
         verdicts = {}
     caught = {name: v for name, v in alarms.items() if not isinstance(key.verdicts[name], Alarm)}
     stage, why = stage_of(judgement.outcome, run.trail, trail, list(caught), cancelled=cancelled)
+    no_alarm = [name for name, v in verdicts.items() if isinstance(v, Silent)]
     inside = EMPTY
     if judgement.outcome == "disguised-correct":
         _, inside = stage_of(judgement.outcome, run.trail, trail, (), cancelled=cancelled)
@@ -79,13 +80,14 @@ def describe(
         expected=None,
         agrees=None,
         caught_by=list(caught),
-        missed_by=[name for name, v in verdicts.items() if isinstance(v, Silent)],
+        missed_by=no_alarm if judgement.outcome in ("silent-corruption", "crash") else [],
         declined={name: v.reason for name, v in verdicts.items() if isinstance(v, Declined)},
         skipped={name: v.reason for name, v in verdicts.items() if isinstance(v, Skipped)},
         alarms={name: v.message for name, v in caught.items()},
         wrong_reason={name: v.message for name, v in alarms.items() if name not in caught},
         margins=_margins(caught, key.verdicts),
         repeatable=repeatable,
+        no_alarm=no_alarm,
     )
 
 
@@ -256,8 +258,8 @@ def compare_claims(
 ) -> list[ClaimReport]:
     """Return each claim that the page makes for this variant, with what was observed.
 
-    `caught_by`: an alarm on at least one run. `missed_by`: silent on at least one run, and never an
-    alarm. Nothing is compared unless all of the page's probes ran.
+    `caught_by`: an alarm on at least one run. `missed_by`: silent on at least one wrong run, and
+    never an alarm. Nothing is compared unless all of the page's probes ran.
 
     Raises PageError for a claim about a diagnostic that does not exist.
     """
@@ -289,8 +291,7 @@ def _compare_claim(name: str, claim: str, runs: Sequence[RunReport]) -> ClaimRep
         for run in runs
         if name in run.caught_by
     ]
-    misses = [run for run in runs if name in run.missed_by]
-    if not catches and not misses:
+    if not catches and not any(name in run.no_alarm for run in runs):
         declined = dict.fromkeys(run.declined[name] for run in runs if name in run.declined)
         skipped = dict.fromkeys(run.skipped[name] for run in runs if name in run.skipped)
         if declined:
@@ -300,9 +301,15 @@ def _compare_claim(name: str, claim: str, runs: Sequence[RunReport]) -> ClaimRep
         else:
             evidence = message("it judged no run that reaches the patched code")
         return ClaimReport(name, claim, None, evidence)
-    agrees = bool(catches) == (claim == "caught_by")
-    silent = message("silent on every probe")
-    return ClaimReport(name, claim, agrees, catches[0] if catches else silent)
+    is_missed = not catches and any(name in run.missed_by for run in runs)
+    agrees = bool(catches) if claim == "caught_by" else is_missed
+    if catches:
+        evidence = catches[0]
+    elif is_missed or claim == "caught_by":
+        evidence = message("silent on every probe")
+    else:
+        evidence = message("nothing is wrong in any run that it judged")
+    return ClaimReport(name, claim, agrees, evidence)
 
 
 # ----- What the page's assertion cannot see -----
