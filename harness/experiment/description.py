@@ -258,8 +258,8 @@ def compare_claims(
 ) -> list[ClaimReport]:
     """Return each claim that the page makes for this variant, with what was observed.
 
-    `caught_by`: an alarm on at least one run. `missed_by`: silent on at least one wrong run, and
-    never an alarm. Nothing is compared unless all of the page's probes ran.
+    `caught_by`: an alarm on at least one run. `missed_by`: silent on at least one run (of a break:
+    one that is wrong), and never an alarm. Nothing is compared unless all of the page's probes ran.
 
     Raises PageError for a claim about a diagnostic that does not exist.
     """
@@ -281,11 +281,22 @@ def compare_claims(
                     ),
                     message("the diagnostics are {names}", names=", ".join(sorted(diagnostics))),
                 )
-            reports.append(_compare_claim(name, claim, runs))
+            is_silent = any(name in silent_on(run, page.front.kind) for run in runs)
+            reports.append(_compare_claim(name, claim, runs, is_silent))
     return reports
 
 
-def _compare_claim(name: str, claim: str, runs: Sequence[RunReport]) -> ClaimReport:
+def silent_on(run: RunReport, kind: str) -> list[str]:
+    """Return the diagnostics to whose silence `missed_by` on a page of this kind may refer.
+
+    A break is missed only where something is wrong; on a correct engine, any silence counts.
+    """
+    return run.missed_by if kind == "break" else run.no_alarm
+
+
+def _compare_claim(
+    name: str, claim: str, runs: Sequence[RunReport], is_silent: bool
+) -> ClaimReport:
     catches = [
         message("{probe}: {alarm}", probe=run.probe, alarm=run.alarms[name])
         for run in runs
@@ -301,11 +312,10 @@ def _compare_claim(name: str, claim: str, runs: Sequence[RunReport]) -> ClaimRep
         else:
             evidence = message("it judged no run that reaches the patched code")
         return ClaimReport(name, claim, None, evidence)
-    is_missed = not catches and any(name in run.missed_by for run in runs)
-    agrees = bool(catches) if claim == "caught_by" else is_missed
+    agrees = bool(catches) if claim == "caught_by" else is_silent and not catches
     if catches:
         evidence = catches[0]
-    elif is_missed or claim == "caught_by":
+    elif is_silent or claim == "caught_by":
         evidence = message("silent on every probe")
     else:
         evidence = message("nothing is wrong in any run that it judged")
