@@ -376,7 +376,7 @@ NOWHERE = spoilt("-$g / a", "-return np.log(a), vjp").replace(
     "+$g\n", "+return np.log(1 * a), vjp\n"
 )
 NOWHERE = NOWHERE.replace('"silent-corruption"', '"disguised-correct"').replace(
-    'caught_by = ["gradcheck"]\n', ""
+    'caught_by = ["gradcheck"]\nmissed_by = ["crash", "shape"]\n', ""
 )
 PARDON = '[pardon]\nreason = "{}"\nsentence = "One times a is a."\n\n[expect]'
 
