@@ -193,6 +193,9 @@ def _body(draft: Draft) -> Iterator[str]:
             yield f"<!-- {hint} -->"
 
 
+_IMPORT = "import numpy as np\n\n\n"
+"""What most tests and probes need."""
+
 _INVARIANT = """\
 def what_is_true(lib, rng):
     a = lib.tensor(rng.normal(size=(2, 3)), requires_grad=True)
@@ -207,10 +210,10 @@ def _block(section: str, draft: Draft) -> str:
         program = "```python\n# the shortest program that shows what really happens\n```"
         return f"{program}\n\n```text\nits exact output\n```"
     if section == "The suite":
-        return "```python\ndef test_something(lib):\n    assert lib is not None\n```"
+        return f"```python\n{_IMPORT}def test_something(lib):\n    assert lib is not None\n```"
     if section == "Answer":
         probe = 'def answer(x=(3,)):\n    """What it exercises, in one line."""\n    return x'
-        return f"```python\n{probe}\n```"
+        return f"```python\n{_IMPORT}{probe}\n```"
     if section == "Diagnostic" and draft.kind == "break":
         return f"```python invariant\n{_INVARIANT}```"
     if section != "The break" or draft.kind in UNPATCHED:

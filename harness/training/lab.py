@@ -46,6 +46,8 @@ def run_training(
     needed = [m.runs_needed for m in metrics if m.in_log and m.runs_needed]
     unmeasured = experiment.expectation.moves.keys() - {metric.metric for metric in metrics}
     agreements = [metric.agrees for metric in metrics] + [crash.agrees]
+    alarms = count_alarms(experiment.page, experiment.clean, clean, broken, cache)
+    agreements += [alarms.agrees] if alarms and len(seeds) >= SEEDS else []
     return TrainingReport(
         schema=1,
         break_=experiment.page.id,
@@ -64,7 +66,7 @@ def run_training(
         one_run_accuses=accuses,
         runs_needed=min(needed, default=None),
         losses=compare_losses(broken[0], clean[0]),
-        alarms=count_alarms(experiment.page, experiment.clean, clean, broken, cache),
+        alarms=alarms,
         **experiment.page.advice,
     )
 

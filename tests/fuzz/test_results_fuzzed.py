@@ -136,18 +136,24 @@ class Recorder:
         if key not in self.known:
             self.known[key] = self.real(job, fork)
         runs = self.known[key]
-        if self.data is None or not self.data.draw(st.booleans(), label="spoil this job"):
+        if self.data is None:
             return runs
-        at = self.data.draw(st.integers(0, len(runs) - 1), label="run")
-        return [self.sent(job, i, run) if i == at else run for i, run in enumerate(runs)]
+        change = self.data.draw(st.lists(st.booleans(), min_size=len(runs), max_size=len(runs)))
+        pairs = zip(runs, change, strict=True)
+        return [self.sent(job, i, run) if c else run for i, (run, c) in enumerate(pairs)]
 
     def sent(self, job: Job, position: int, run: Run) -> Run:
         """Return what the main process makes of the run after a change."""
         assert self.data is not None
         index, loss, traced = job.steps[position]
         plain = msgspec.msgpack.decode(encode_reply(run).payload)
-        for _ in range(self.data.draw(st.sampled_from([1, 1, 2, 4]), label="changes")):
-            plain = spoiled(self.data, plain)
+        filled = sorted(
+            name for name, value in plain.items() if isinstance(value, dict | list) and value
+        )
+        fields = st.sampled_from(filled) if filled else st.nothing()
+        for _ in range(self.data.draw(st.sampled_from([1, 1, 2]), label="changes")):
+            name = self.data.draw(fields | st.sampled_from(sorted(plain)), label="field")
+            plain[name] = spoiled(self.data, plain[name])
         reply = decode_reply(Frame(b"R", msgspec.msgpack.encode(plain)))
         probe, empty = job.probes[index], traced or job.covered or bool(job.sites)
         if isinstance(reply, Run) and is_possible(
