@@ -130,11 +130,14 @@ class Trial:
             }
 
 
+_WORDS = "loss", "output"
+
+
 def _pack_entry(name: str, value: NumericArray) -> Array:
     """Return an entry of a log. Raises TypeError if it is complex: no diagnostic can order it."""
     array = pack(value)
     if array.dtype[1] not in REAL:
-        raise TypeError(f"the {name} is complex" if name == "loss" else f"`{name}` is complex")
+        raise TypeError(f"the {name} is complex" if name in _WORDS else f"`{name}` is complex")
     return array
 
 
@@ -256,7 +259,7 @@ def _observe_module(trial: Trial, _: Loss | None, record: _Record) -> None:
     for key, mode, data in zip(MODULE_LOG, modes, inputs, strict=True):
         record.phase = key
         getattr(layer, mode)()
-        snapshot = {key: _pack_entry("the output", library.value(layer(library.leaf(data))))}
+        snapshot = {key: _pack_entry("output", library.value(layer(library.leaf(data))))}
         for part, state in layer.state_dict().items():
             snapshot[f"state.{part}"] = _pack_entry(part, library.value(state))
         flags = [bool(getattr(part, "training", False)) for part in layer.modules()]

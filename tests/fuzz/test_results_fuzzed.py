@@ -206,7 +206,7 @@ def another_table(data: st.DataObject, table: dict[str, Any]) -> dict[str, Any]:
 
 def another_array(data: st.DataObject, array: dict[str, Any]) -> dict[str, Any]:
     """Return an array of another dtype or shape, or with other numbers in it."""
-    dtypes = st.sampled_from([array["dtype"]] * 3 + ["<f4", "<f2", "<c16", "|b1", "<i8", "|u1"])
+    dtypes = st.sampled_from([array["dtype"]] * 2 + ["<c16"] * 3 + ["<f4", "<f2", "|b1", "<i8"])
     shapes = st.sampled_from([array["shape"]] * 3 + [[], [0], [3], [1, 3], [3, 1], [2, 3, 1]])
     dtype, shape = np.dtype(data.draw(dtypes)), tuple(data.draw(shapes))
     number = data.draw(st.sampled_from([0.0, 1.0, -1.0, 1e300, -1e300, 5e-324, np.nan, np.inf]))
