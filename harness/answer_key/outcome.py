@@ -10,11 +10,22 @@ observable, and be *revealed* by a check. Where it was lost explains why a bug h
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
+from harness.answer_key.conditioning import (
+    CONDITIONING,
+    STEPS,
+    entry_name,
+    gradient_name,
+    movements,
+    slack,
+)
+from harness.answer_key.conditioning import OUTPUT as OUTPUT_NAME
 from harness.answer_key.naming import format_distinct
 from harness.core.message import EMPTY, Message, message, verbatim
 from harness.core.rounding import largest, rounding_of, wrong_entries
@@ -67,7 +78,10 @@ KINKS = Measurement(
         may_be_empty=True,
     ),
 )
-"""Must be measured on the unpatched engine, so that another choice at a kink is not a bug."""
+"""Another choice at a kink is not a bug."""
+
+MEASUREMENTS = (KINKS, CONDITIONING)
+"""These must be measured on the unpatched engine."""
 
 
 def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
@@ -88,7 +102,7 @@ def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
     if not differences:
         chosen = _differences(run, key, siblings) if choices else []
         if not chosen:
-            return Judgement("disguised-correct", None, LOG_IS_CORRECT if run.log else IS_CORRECT)
+            return Judgement("disguised-correct", None, _why_correct(run, key, siblings))
         choice = message(
             "{difference}; at this kink both are valid subgradients", difference=chosen[0].evidence
         )
@@ -108,6 +122,16 @@ def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
 NEVER_RAN = message("the patched code never ran in this probe")
 LOG_IS_CORRECT = message("the patched code ran, and every step of the log is correct")
 IS_CORRECT = message("the patched code ran, and output and gradients are correct")
+IS_ROUNDING = message("the patched code ran, and nothing differs by more than rounding here")
+
+
+def _why_correct(run: Run, key: Run, siblings: Sequence[Run]) -> Message:
+    """Return the evidence for a run that does not differ from the clean one."""
+    if movements(key):
+        strict = msgspec.structs.replace(key, measured={})
+        if _differences(run, strict, siblings):
+            return IS_ROUNDING
+    return LOG_IS_CORRECT if run.log else IS_CORRECT
 
 
 def _judge_refusal(run: Run, key: Run) -> Judgement:
@@ -183,7 +207,7 @@ def _differences(
 
 def _unlike_output(run: Run, key: Run) -> Iterator[_Difference]:
     if run.output and key.output:
-        yield from _compare(OUTPUT, run.output, key.output)
+        yield from _compare(OUTPUT, run.output, key.output, moves=slack(key, OUTPUT_NAME))
 
 
 def _unlike_gradients(
@@ -196,8 +220,10 @@ def _unlike_gradients(
         if actual and expected:
             others = [sibling.gradients.get(name) for sibling in siblings]
             scale = max((largest(other.numpy()) for other in others if other), default=0.0)
+            gradient = gradient_name(name)
+            moves = slack(key, gradient)
             yield from _compare(
-                verbatim(f"{name}.grad"), actual, expected, scale, choices.get(name)
+                verbatim(gradient), actual, expected, scale, choices.get(name), moves=moves
             )
         elif expected:
             missing = message("{leaf} has no gradient, expected one", leaf=name)
@@ -215,7 +241,11 @@ def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
             for name in expected
             if name in actual
             for difference in _compare(
-                verbatim(name), actual[name], expected[name], passes=step + 1
+                verbatim(name),
+                actual[name],
+                expected[name],
+                passes=step + 1,
+                moves=slack(key, entry_name(step, name)),
             )
         ]
         for name, difference in differences:
@@ -237,7 +267,7 @@ def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
             yield _Difference("state" if "." in name else "value", evidence, where)
         if differences or missing:
             return
-    if len(run.log) != len(key.log) and not run.failure:
+    if len(run.log) != len(key.log) and not (run.failure or slack(key, STEPS)):
         evidence = message(
             "{actual} steps were made, expected {expected}",
             actual=len(run.log),
@@ -266,13 +296,17 @@ def _compare(
     scale: float = 0.0,
     valid: NumericArray | None = None,
     passes: int = 1,
+    moves: float = 0.0,
 ) -> Iterator[_Difference]:
     """Yield the first way in which two arrays differ, if any: shape, dtype, non-finite, value.
 
-    `scale` is the size of the terms that may have cancelled; the entries in `valid` may differ. The
-    numbers went through that many forward and backward `passes`, one after the other.
+    `scale` is the size of the terms that may have cancelled; the entries in `valid` may differ, and
+    all entries by what the array `moves` on the correct engine. The numbers went through that many
+    forward and backward `passes`, one after the other.
     """
     arrays = actual, expected
+    if math.isinf(moves):
+        return
     if actual.shape != expected.shape:
         evidence = message(
             "{array} has shape {actual}, expected {expected}",
@@ -291,7 +325,8 @@ def _compare(
         yield _Difference("dtype", evidence, name, arrays=arrays)
     elif actual.data != expected.data:  # most are equal bit for bit, which is quick to check
         values = actual.numpy(), expected.numpy()
-        wrong = wrong_entries(*values, rounding_of(*values, passes=passes), scale=scale)
+        relative = rounding_of(*values, passes=passes)
+        wrong = wrong_entries(*values, relative, scale=scale, slack=moves)
         if valid is not None:
             wrong &= ~valid
         if wrong.any():
@@ -332,6 +367,8 @@ def _different_endings(run: Run, key: Run) -> tuple[float, float] | None:
     if any(loss.size != 1 for loss in losses):
         return None
     actual, expected = (loss.item() for loss in losses)
+    if abs(actual - expected) <= slack(key, entry_name(len(key.log) - 1, "loss")):
+        return None
     return None if _digits(actual) == _digits(expected) else (actual, expected)
 
 
