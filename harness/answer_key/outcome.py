@@ -34,8 +34,10 @@ from harness.core.run import (
     Array,
     Digest,
     Failure,
+    Form,
     Measurement,
     NumericArray,
+    Quantity,
     Run,
     own_name,
 )
@@ -63,7 +65,19 @@ class Judgement:
 
 OUTPUT = message("the output")
 
-KINKS = Measurement("kinks", "harness.answer_key.kinks:measure")
+KINKS = Measurement(
+    "kinks",
+    "harness.answer_key.kinks:measure",
+    form=Form(
+        (
+            Quantity("entries", "entries", "iu"),
+            Quantity("directions", "directions entries"),
+            Quantity("lowest", "directions"),
+            Quantity("highest", "directions"),
+        ),
+        may_be_empty=True,
+    ),
+)
 """Another choice at a kink is not a bug."""
 
 MEASUREMENTS = (KINKS, CONDITIONING)

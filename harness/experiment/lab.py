@@ -50,7 +50,7 @@ def run_lab(
     if baseline.explain:
         baseline.fill_cache(experiment.unpatched, experiment.probes)
     clean = baseline.clean_runs(experiment.clean, experiment.probes)
-    experiment = _repeatable(experiment, baseline)
+    experiment = _runnable(experiment, baseline, clean)
     runs = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
     if experiment.rewritten:
         runs = [msgspec.structs.replace(run, reached=[0]) for run in runs]
@@ -89,7 +89,7 @@ def usable(experiment: Experiment, baseline: Baseline) -> Experiment:
     if not experiment.clean.foreign or experiment.left_out is not None:
         return experiment
     if not experiment.foreign:
-        return _runnable(experiment, baseline)
+        return experiment  # it is itself the reference
     from harness.experiment.conformance import fit, usable_probes  # for foreign engines only
 
     fits = fit(experiment.clean, experiment.with_guards().probes, baseline)
@@ -103,23 +103,22 @@ def usable(experiment: Experiment, baseline: Baseline) -> Experiment:
     )
 
 
-def _runnable(experiment: Experiment, baseline: Baseline) -> Experiment:
-    """Return the experiment with the probes that the engine can run; it is itself the reference."""
-    runs = [clean.run for clean in baseline.clean(experiment.clean, experiment.probes).values()]
-    failures = {run.probe: run.failure for run in runs if run.failure}
+def _runnable(experiment: Experiment, baseline: Baseline, clean: Mapping[Pair, Run]) -> Experiment:
+    """Return the experiment without the probes that fail on the clean engine, or give different
+    numbers each time.
+
+    The clean engine is itself the reference.
+    """
     refused = {probe.name for probe in experiment.probes if probe.refused}
-    left_out = {
-        name: message("it fails on the unbroken engine: {failure}", failure=failure.sentence)
-        for name, failure in failures.items()
-        if name not in refused
+    reasons = {
+        run.probe: message(
+            "it fails on the unbroken engine: {failure}", failure=run.failure.sentence
+        )
+        for run in clean.values()
+        if run.failure and run.probe not in refused
     }
-    probes = tuple(probe for probe in experiment.probes if probe.name not in left_out)
-    return replace(experiment, probes=probes, left_out=left_out)
-
-
-def _repeatable(experiment: Experiment, baseline: Baseline) -> Experiment:
-    """Return the experiment without the probes that give different numbers each time."""
-    if not (reasons := baseline.unrepeatable(experiment.clean, experiment.probes)):
+    reasons |= baseline.unrepeatable(experiment.clean, experiment.probes)
+    if not reasons:
         return experiment
     return replace(
         experiment,

@@ -20,6 +20,7 @@ from numpy.random import mtrand
 from harness.core.rounding import resolution
 from harness.core.run import (
     MODULE_LOG,
+    REAL,
     TRAINING_FLAGS,
     Array,
     NumericArray,
@@ -123,7 +124,21 @@ class Trial:
     ) -> Iterator[dict[str, Array]]:
         """Yield the snapshots of a probe of steps."""
         for snapshot in self.call(self.leaves(values), **options):
-            yield {name: pack(self.library.value(tensor)) for name, tensor in snapshot.items()}
+            yield {
+                name: _pack_entry(name, self.library.value(tensor))
+                for name, tensor in snapshot.items()
+            }
+
+
+_WORDS = "loss", "output"
+
+
+def _pack_entry(name: str, value: NumericArray) -> Array:
+    """Return an entry of a log. Raises TypeError if it is complex: no diagnostic can order it."""
+    array = pack(value)
+    if array.dtype[1] not in REAL:
+        raise TypeError(f"the {name} is complex" if name in _WORDS else f"`{name}` is complex")
+    return array
 
 
 def _key(arrays: Mapping[str, NumericArray]) -> _Key:
@@ -244,9 +259,9 @@ def _observe_module(trial: Trial, _: Loss | None, record: _Record) -> None:
     for key, mode, data in zip(MODULE_LOG, modes, inputs, strict=True):
         record.phase = key
         getattr(layer, mode)()
-        snapshot = {key: pack(library.value(layer(library.leaf(data))))}
+        snapshot = {key: _pack_entry("output", library.value(layer(library.leaf(data))))}
         for part, state in layer.state_dict().items():
-            snapshot[f"state.{part}"] = pack(library.value(state))
+            snapshot[f"state.{part}"] = _pack_entry(part, library.value(state))
         flags = [bool(getattr(part, "training", False)) for part in layer.modules()]
         record.log.append({**snapshot, TRAINING_FLAGS: pack(flags)})
 

@@ -11,10 +11,11 @@ import msgspec
 import pytest
 
 from harness.core.errors import EnvironmentProblem
+from harness.core.writing import write_file
 from harness.grade.feedback import Feedback, Grade, disclose
 from harness.grade.scoring import Weights
 from harness.grade.suite import CorrectEngine, SuiteReport
-from harness.report.files import require_writable, write
+from harness.report.files import require_writable
 from harness.report.grading import Format, render, renderer, text
 from tests.harness.grade.results import MIXED, REJECTED, report, result
 from tests.harness.report.published import (
@@ -311,19 +312,19 @@ def test_no_string_controls_what_reads_it(form: Format) -> None:
 @pytest.mark.parametrize("name", [".", "none/results.json", "file/results.json"])
 def test_a_file_that_cannot_be_written_is_one_message(name: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    for attempt in (require_writable, lambda file: write("text", file)):
+    for attempt in (require_writable, lambda file: write_file(file, "text")):
         with pytest.raises(EnvironmentProblem, match="cannot be written") as error:
             attempt(tmp_path / name)
         assert "writable" in error.value.remedy
     with pytest.raises(EnvironmentProblem):
-        write("text", tmp_path / "\0")
+        write_file(tmp_path / "\0", "text")
 
 
 def test_a_file_that_can_be_written_is(tmp_path: Path) -> None:
     file = tmp_path / "größe.json"
     for content in ("first", "é\n"):
         require_writable(file)
-        write(content, file)
+        write_file(file, content)
     assert file.read_text(encoding="utf-8") == "é\n"
 
 
