@@ -62,7 +62,7 @@ def first_divergence(
     it differs at its end at the latest. Otherwise, None also if either trace is empty, as for an
     engine that cannot record its walk.
     """
-    passes = _walks(broken), _walks(correct)
+    passes = backward_passes(broken), backward_passes(correct)
     if failed and not broken:
         passes = [[]], passes[1]
     for number, (actual, expected) in enumerate(zip(*passes, strict=False), start=1):
@@ -91,7 +91,7 @@ def parting(broken: Sequence[TraceStep], correct: Sequence[TraceStep]) -> Partin
 
 def first_pass(steps: Sequence[TraceStep]) -> tuple[TraceStep, ...]:
     """Return the steps of the first backward pass."""
-    walks = _walks(steps)
+    walks = backward_passes(steps)
     return tuple(walks[0]) if walks else ()
 
 
@@ -114,67 +114,6 @@ def forward_order(steps: Sequence[TraceStep]) -> dict[int, TraceStep]:
     return ordered
 
 
-def is_cancelled(broken: Sequence[TraceStep], correct: Sequence[TraceStep]) -> bool:
-    """Whether a walk contains a wrong cotangent that was used, although the result is right.
-
-    It was used if a node received it and passed on only right ones, or if it is a term of a sum
-    that is right. If the two walks are of different graphs, their cotangents cannot be compared,
-    and the result is False.
-    """
-    passes = _walks(broken), _walks(correct)
-    return len(passes[0]) == len(passes[1]) and any(
-        _is_cancelled(actual, expected) for actual, expected in zip(*passes, strict=True)
-    )
-
-
-def _is_cancelled(broken: list[TraceStep], correct: list[TraceStep]) -> bool:
-    match = _match(broken, _Graph({step.index: step for step in correct}, {}))
-    return not match.difference and any(
-        _is_lost_in_rule(step, match) or _is_lost_in_sum(step, match) for step in match.visits
-    )
-
-
-def _is_lost_in_rule(step: TraceStep, match: _Match) -> bool:
-    """Whether a node received a wrong cotangent, and passed on only right ones."""
-    graph = match.graph
-    expected, scale = graph.steps[step.index], graph.scales[step.index]
-    passed_on = [
-        _is_wrong(actual.numpy(), right.numpy(), scale)
-        for parent, actual, right in zip(
-            expected.parents, step.handed, expected.handed, strict=False
-        )
-        if parent is not None and actual and right
-    ]
-    received = step.cotangent.numpy(), expected.cotangent.numpy()
-    return bool(passed_on) and not any(passed_on) and _is_wrong(*received, scale)
-
-
-def _is_lost_in_sum(step: TraceStep, match: _Match) -> bool:
-    """Whether a node received the right sum, although some of its terms are wrong."""
-    graph = match.graph
-    terms, are_wrong = [], []
-    for visit in match.visits:
-        other = graph.steps[visit.index]
-        for parent, actual, right in zip(visit.parents, visit.handed, other.handed, strict=False):
-            if parent == step.index and actual and right:
-                terms.append(actual.numpy())
-                are_wrong.append(_is_wrong(terms[-1], right.numpy(), graph.scales[visit.index]))
-    if not any(are_wrong) or len({term.shape for term in terms}) > 1:
-        return False
-    scale, expected = graph.scales[step.index], graph.steps[step.index].cotangent.numpy()
-    sums = np.sum(terms, axis=0), step.cotangent.numpy()
-    return not any(_is_wrong(total, expected, scale) for total in sums)
-
-
-def _is_wrong(actual: NumericArray, expected: NumericArray, scale: float) -> bool:
-    """Whether the numbers are wrong; shapes may differ if they broadcast."""
-    try:
-        actual, expected = np.broadcast_arrays(actual, expected)
-    except ValueError:
-        return True
-    return _differs(actual, expected, scale)
-
-
 _Place = tuple[Message, Parting | None]
 """What is wrong, and where."""
 
@@ -187,11 +126,11 @@ def _divergences(
     failed: bool = False,
 ) -> Iterator[_Place]:
     """Yield what is wrong, the earliest first; later differences may follow from it."""
-    graph = _Graph({step.index: step for step in correct}, names)
+    graph = WalkGraph({step.index: step for step in correct}, names)
     if not broken:
         yield _unfinished(graph, correct[0].index)
         return
-    match = _match(broken, graph)
+    match = match_walks(broken, graph)
     for divergence, place in chain(_wrong_values(match), _wrong_cotangents(match, failed=failed)):
         if match.difference:
             divergence = message(
@@ -207,7 +146,7 @@ def _divergences(
 # ----- The graph -----
 
 
-def _walks(steps: Sequence[TraceStep]) -> list[list[TraceStep]]:
+def backward_passes(steps: Sequence[TraceStep]) -> list[list[TraceStep]]:
     """Split a trace into backward passes; a node that received nothing starts a new one."""
     passes: list[list[TraceStep]] = []
     awaited: set[int] = set()
@@ -228,7 +167,7 @@ def _passed_on(step: TraceStep) -> list[tuple[int, Array]]:
 
 
 @dataclass(frozen=True)
-class _Graph:
+class WalkGraph:
     """The correct walk by its indices, outputs first, and the names of its leaves."""
 
     steps: dict[int, TraceStep]
@@ -283,10 +222,10 @@ class _Graph:
 
 
 @dataclass(frozen=True)
-class _Match:
+class Match:
     """The nodes of the broken walk, matched with those of the correct one."""
 
-    graph: _Graph
+    graph: WalkGraph
     broken: Sequence[TraceStep]
     twins: Mapping[int, int]
     """The index in the broken walk of each node of the correct one that has a counterpart."""
@@ -302,7 +241,7 @@ class _Match:
         return self.places.get(index) or self.graph.name(index)
 
 
-def _match(broken: list[TraceStep], graph: _Graph) -> _Match:
+def match_walks(broken: list[TraceStep], graph: WalkGraph) -> Match:
     """Match the nodes from the output down, operand by operand.
 
     The engines may number their nodes and order their walks differently.
@@ -345,7 +284,7 @@ def _match(broken: list[TraceStep], graph: _Graph) -> _Match:
             )
     visited = [step for step in broken if numbers.get(step.index) in graph.steps]
     visits = [_renumbered(step, numbers) for step in visited]
-    return _Match(graph, broken, twins, visits, places, difference)
+    return Match(graph, broken, twins, visits, places, difference)
 
 
 def _kind(index: int | None, steps: Mapping[int, TraceStep]) -> Message | None:
@@ -365,7 +304,7 @@ def _renumbered(step: TraceStep, numbers: Mapping[int | None, int]) -> TraceStep
 # ----- The forward pass -----
 
 
-def _wrong_values(match: _Match) -> Iterator[_Place]:
+def _wrong_values(match: Match) -> Iterator[_Place]:
     """Yield the wrong values, inputs first; the operands of the first one are right."""
     graph = match.graph
     wrong: dict[int | None, Message | None] = {
@@ -394,7 +333,7 @@ def _wrong_values(match: _Match) -> Iterator[_Place]:
 
 
 def _wrong_value(
-    index: int, difference: Message, match: _Match, wrong: Mapping[int | None, Message | None]
+    index: int, difference: Message, match: Match, wrong: Mapping[int | None, Message | None]
 ) -> Message:
     name, step = match.name(index), match.graph.steps[index]
     if index in match.places or not step.op:
@@ -411,7 +350,7 @@ def _wrong_value(
 # ----- The backward pass -----
 
 
-def _wrong_cotangents(match: _Match, *, failed: bool) -> Iterator[_Place]:
+def _wrong_cotangents(match: Match, *, failed: bool) -> Iterator[_Place]:
     """Yield what is wrong at each visit, in the order of the walk; then the nodes never visited."""
     graph, visits = match.graph, match.visits
     visited, done = {step.index for step in visits}, set[int]()
@@ -449,7 +388,7 @@ def _wrong_cotangents(match: _Match, *, failed: bool) -> Iterator[_Place]:
             yield sentence, Parting(index, None, in_backward=True)
 
 
-def _end(match: _Match) -> Iterator[_Place]:
+def _end(match: Match) -> Iterator[_Place]:
     """Yield where a walk failed, if the correct one visits the same nodes up to there."""
     order = list(match.graph.steps)
     visited = [step.index for step in match.visits]
@@ -457,7 +396,7 @@ def _end(match: _Match) -> Iterator[_Place]:
         yield _unfinished(match.graph, order[len(visited)])
 
 
-def _unfinished(graph: _Graph, index: int) -> _Place:
+def _unfinished(graph: WalkGraph, index: int) -> _Place:
     sentence = message(
         "the backward pass failed before it finished {node}",
         node=graph.name(index),
@@ -465,7 +404,7 @@ def _unfinished(graph: _Graph, index: int) -> _Place:
     return sentence, Parting(index, None, in_backward=True)
 
 
-def _wrong_arrival(step: TraceStep, match: _Match) -> Message | None:
+def _wrong_arrival(step: TraceStep, match: Match) -> Message | None:
     """Return how a received cotangent is wrong, although those passed to the node are right."""
     expected = match.graph.steps[step.index]
     scale = match.graph.scales[step.index]
@@ -526,7 +465,7 @@ def _mistaken_sum(actual: NumericArray, terms: Sequence[NumericArray]) -> Messag
     return message("one of them did not count") if counts == {len(terms) - 1} else unknown
 
 
-def _wrong_rule(step: TraceStep, match: _Match) -> Iterator[_Place]:
+def _wrong_rule(step: TraceStep, match: Match) -> Iterator[_Place]:
     """Yield each wrong cotangent that an op's rule passed on, although its own was right."""
     graph, expected = match.graph, match.graph.steps[step.index]
     pairs = zip_longest(step.handed, expected.handed)
@@ -550,7 +489,7 @@ def _wrong_rule(step: TraceStep, match: _Match) -> Iterator[_Place]:
 COTANGENT, VALUE = message("cotangent"), message("value")
 
 
-def _differs(actual: NumericArray, expected: NumericArray, scale: float) -> bool:
+def differs(actual: NumericArray, expected: NumericArray, scale: float) -> bool:
     """Whether shapes or values differ by more than rounding in numbers of that `scale`."""
     return actual.shape != expected.shape or bool(
         wrong_entries(actual, expected, scale=scale).any()
@@ -582,7 +521,7 @@ def _unlike(
             actual=arrays[0].dtype,
             expected=arrays[1].dtype,
         )
-    if not _differs(*arrays, scale):
+    if not differs(*arrays, scale):
         return None
     difference, explanation = _both(noun, *arrays, scale), fingerprint(*arrays)
     if explanation is None:

@@ -11,12 +11,13 @@ from graphlib import CycleError
 
 from harness.answer_key.divergence import Divergence, first_divergence, forward_order
 from harness.answer_key.fingerprint import fingerprint
-from harness.answer_key.outcome import Judgement, stage_of
+from harness.answer_key.outcome import Judgement
+from harness.answer_key.stage import Infection, stage_of
 from harness.core.errors import PageError
 from harness.core.message import EMPTY, Message, joined, message
 from harness.core.report import ClaimReport, Comparison, Graph, Node, Numbers, RunReport
 from harness.core.rounding import margin
-from harness.core.run import Array, Digest, Run, TraceStep
+from harness.core.run import Array, Run, TraceStep
 from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
 from harness.experiment.baseline import CleanRun, Pair
 from harness.pages.page import Page
@@ -34,9 +35,9 @@ def describe(
     judgement: Judgement,
     verdicts: Mapping[str, Verdict],
     key: CleanRun,
-    trail: Mapping[str, Digest] | None,
+    infection: Infection | None,
     *,
-    cancelled: bool = False,
+    correct: bool = False,
 ) -> RunReport:
     """Return the report on a run, without what its page states.
 
@@ -50,20 +51,20 @@ def describe(
         The verdict of each diagnostic on it.
     key : CleanRun
         The clean run. An alarm is a catch only if the same diagnostic is silent on it.
-    trail : mapping of str to Digest, optional
-        Digests of what the clean engine evaluates to at the patched places, if they are known.
-    cancelled : bool
-        Whether the walks show that a wrong number inside was cancelled.
+    infection : Infection, optional
+        Whether a number inside was wrong, if that was measured.
+    correct : bool
+        Whether the page is a correct rewrite, and no break.
     """
     alarms = {name: v for name, v in verdicts.items() if isinstance(v, Alarm)}
     repeatable = _is_repeatable(run, key, verdicts)
     if judgement.outcome == "not-reached":
         verdicts = {}
     caught = {name: v for name, v in alarms.items() if not isinstance(key.verdicts[name], Alarm)}
-    stage, why = stage_of(judgement.outcome, run.trail, trail, list(caught), cancelled=cancelled)
+    stage, why = stage_of(judgement.outcome, infection, list(caught), correct=correct)
     inside = EMPTY
     if judgement.outcome == "disguised-correct":
-        _, inside = stage_of(judgement.outcome, run.trail, trail, (), cancelled=cancelled)
+        _, inside = stage_of(judgement.outcome, infection, (), correct=correct)
     return RunReport(
         probe=run.probe,
         loss=run.loss,

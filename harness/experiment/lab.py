@@ -13,8 +13,8 @@ from typing import Literal
 
 import msgspec
 
-from harness.answer_key.divergence import is_cancelled
-from harness.answer_key.outcome import Judgement, infected, judge, stage_of
+from harness.answer_key.outcome import Judgement, judge
+from harness.answer_key.stage import Infection, infection_of, stage_of
 from harness.core.message import Message, message
 from harness.core.report import InPlaceRun, QuestionReport, Report, RunReport
 from harness.core.run import Digest, Run
@@ -32,6 +32,7 @@ from harness.experiment.description import (
 from harness.experiment.patching import Experiment
 from harness.pages.page import Page
 from harness.pages.probe import Probe
+from harness.runs.recorder import visits
 
 
 def run_lab(
@@ -156,23 +157,22 @@ def add_stages(experiment: Experiment, baseline: Baseline, report: Report) -> Re
     """Return the report with the stages that a baseline with `select` leaves out."""
     names = {run.probe for run in report.runs if run.stage is None}
     probes = [probe for probe in experiment.probes if probe.name in names]
-    clean = baseline.trails(experiment.unpatched, probes)
     broken = baseline.trails(experiment.broken, probes)
-    cancelled = _cancelled(experiment, baseline, broken, clean)
+    infections = _infections(experiment, baseline, broken, probes)
     runs = []
     for run in report.runs:
-        if run.stage is None:
-            pair = (run.probe, run.loss)
+        if run.stage is None and (infection := infections.get((run.probe, run.loss))):
             stage, why = stage_of(
-                run.outcome,
-                broken[pair],
-                clean[pair],
-                run.caught_by,
-                cancelled=pair in cancelled,
+                run.outcome, infection, run.caught_by, correct=is_correct(experiment.page)
             )
             run = msgspec.structs.replace(run, stage=stage, why=why)
         runs.append(run)
     return msgspec.structs.replace(report, runs=runs)
+
+
+def is_correct(page: Page) -> bool:
+    """Whether a page changes nothing but how something is computed."""
+    return page.front.kind == "variant"
 
 
 def misplacement(experiment: Experiment, baseline: Baseline) -> Message | None:
@@ -265,9 +265,8 @@ def _describe_all(
     """Return the report on every run, with what the page states."""
     disguised = _probes_with(experiment, judgements, {"disguised-correct"})
     without_trails = baseline.select or experiment.rewritten
-    trails = baseline.trails(experiment.unpatched, () if without_trails else disguised)
     own = {(run.probe, run.loss): run.trail for run in runs}
-    cancelled = _cancelled(experiment, baseline, own, trails)
+    infections = _infections(experiment, baseline, own, () if without_trails else disguised)
     reports = []
     for run in runs:
         pair = (run.probe, run.loss)
@@ -276,7 +275,12 @@ def _describe_all(
             observation = Observation(experiment.probe(run.probe), run, key.oracles)
             verdicts = baseline.verdicts_beside(key, observation) if key.verdicts else {}
             report = describe(
-                run, judgement, verdicts, key, trails.get(pair), cancelled=pair in cancelled
+                run,
+                judgement,
+                verdicts,
+                key,
+                infections.get(pair),
+                correct=is_correct(experiment.page),
             )
         else:
             report = describe_unreached(run, judgement, key)
@@ -288,19 +292,23 @@ def _describe_all(
     return reports
 
 
-def _cancelled(
+def _infections(
     experiment: Experiment,
     baseline: Baseline,
     broken: Mapping[Pair, Mapping[str, Digest]],
-    clean: Mapping[Pair, Mapping[str, Digest]],
-) -> set[Pair]:
-    """Return those pairs of `clean` whose walks show that a wrong number was cancelled."""
-    pairs = [pair for pair, trail in clean.items() if infected(broken[pair], trail)]
-    names = {probe for probe, _ in pairs}
-    probes = [probe for probe in experiment.probes if probe.name in names]
-    walks = baseline.traces(experiment.broken, probes)
-    correct = baseline.traces(experiment.clean.without_sites(), probes)
-    return {pair for pair in pairs if is_cancelled(walks.get(pair, ()), correct.get(pair, ()))}
+    probes: Sequence[Probe],
+) -> dict[Pair, Infection]:
+    """Return what the trails and the walks of the runs of these probes show."""
+    clean = baseline.trails(experiment.unpatched, probes)
+    walks = baseline.traces(experiment.broken, probes, every=True)
+    correct = baseline.traces(experiment.clean.without_sites(), probes, every=True)
+    infections = {}
+    for pair, trail in clean.items():
+        both = walks.get(pair, ()), correct.get(pair, ())
+        infections[pair] = infection_of(
+            {**broken[pair], **visits(both[0])}, {**trail, **visits(both[1])}, both
+        )
+    return infections
 
 
 def _explain_all(

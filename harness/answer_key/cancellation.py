@@ -1,0 +1,125 @@
+"""Cancellation: where a wrong number became a right one, as two recorded walks show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from harness.answer_key.divergence import Match, WalkGraph, backward_passes, differs, match_walks
+from harness.core.message import Message, message
+from harness.core.run import NumericArray, TraceStep
+
+Walks = tuple[Sequence[TraceStep], Sequence[TraceStep]]
+"""Those of the broken and of the clean engine."""
+
+MOST = 3
+"""The most places that are named."""
+
+UPDATE = message("the update of the parameters")
+
+
+def cancelled_by(walks: Walks) -> list[Message]:
+    """Return what received a wrong number and gave a right one: ops first, then their rules.
+
+    Nodes that only one of the graphs has are not compared. Empty if no walks were recorded, or if
+    nothing in them cancels a number.
+    """
+    passes = [backward_passes(steps) for steps in walks]
+    if len(passes[0]) != len(passes[1]):
+        return []
+    matches = [
+        match_walks(broken, WalkGraph({step.index: step for step in clean}, {}))
+        for broken, clean in zip(*passes, strict=True)
+    ]
+    places = [place for match in matches for place in (*_in_values(match), *_in_rules(match))]
+    if len(matches) > 1 and any(_has_wrong_gradient(match) for match in matches):
+        places.append(UPDATE)
+    return list({str(place): place for place in places}.values())[:MOST]
+
+
+def _in_values(match: Match) -> Iterator[Message]:
+    """Yield each op whose value is right, although that of an operand is wrong."""
+    graph = match.graph
+    wrong = {
+        step.index
+        for step in match.visits
+        if differs(
+            step.value.numpy(),
+            graph.steps[step.index].value.numpy(),
+            graph.value_scales[step.index],
+        )
+    }
+    for step in reversed(match.visits):
+        is_right = step.index not in wrong and step.index not in match.places
+        if is_right and wrong.intersection(graph.steps[step.index].parents):
+            yield message("`{op}`", op=step.op)
+
+
+def _in_rules(match: Match) -> Iterator[Message]:
+    """Yield the rules that make a wrong gradient right, and the sums in which wrong ones cancel."""
+    for step in match.visits:
+        if step.index in match.places:
+            continue
+        if _is_lost_in_rule(step, match):
+            yield message("the backward of `{op}`", op=step.op)
+        elif _is_lost_in_sum(step, match):
+            if step.op:
+                yield message("the sum of the gradients of `{op}`", op=step.op)
+            else:
+                yield message("the sum of the gradients of a leaf")
+
+
+def _has_wrong_gradient(match: Match) -> bool:
+    """Whether a leaf received a wrong gradient."""
+    graph = match.graph
+    return any(
+        not step.op
+        and _is_wrong(
+            step.cotangent.numpy(),
+            graph.steps[step.index].cotangent.numpy(),
+            graph.scales[step.index],
+        )
+        for step in match.visits
+    )
+
+
+def _is_lost_in_rule(step: TraceStep, match: Match) -> bool:
+    """Whether a node received a wrong cotangent, and passed on only right ones."""
+    graph = match.graph
+    expected, scale = graph.steps[step.index], graph.scales[step.index]
+    passed_on = [
+        _is_wrong(actual.numpy(), right.numpy(), scale)
+        for parent, actual, right in zip(
+            expected.parents, step.handed, expected.handed, strict=False
+        )
+        if parent is not None and actual and right
+    ]
+    received = step.cotangent.numpy(), expected.cotangent.numpy()
+    return bool(passed_on) and not any(passed_on) and _is_wrong(*received, scale)
+
+
+def _is_lost_in_sum(step: TraceStep, match: Match) -> bool:
+    """Whether a node received the right sum, although some of its terms are wrong."""
+    graph = match.graph
+    terms, are_wrong = [], []
+    for visit in match.visits:
+        other = graph.steps[visit.index]
+        for parent, actual, right in zip(visit.parents, visit.handed, other.handed, strict=False):
+            if parent == step.index and actual and right:
+                terms.append(actual.numpy())
+                are_wrong.append(_is_wrong(terms[-1], right.numpy(), graph.scales[visit.index]))
+    if not any(are_wrong) or len({term.shape for term in terms}) > 1:
+        return False
+    scale, expected = graph.scales[step.index], graph.steps[step.index].cotangent.numpy()
+    sums = np.sum(terms, axis=0), step.cotangent.numpy()
+    return not any(_is_wrong(total, expected, scale) for total in sums)
+
+
+def _is_wrong(actual: NumericArray, expected: NumericArray, scale: float) -> bool:
+    """Whether the numbers are wrong; shapes may differ if they broadcast."""
+    try:
+        actual, expected = np.broadcast_arrays(actual, expected)
+    except ValueError:
+        return True
+    return differs(actual, expected, scale)

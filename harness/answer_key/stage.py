@@ -1,0 +1,191 @@
+"""The stage: how far a fault got before it was lost or noticed.
+
+After the RIPR model of mutation testing (Ammann and Offutt): a fault must be *reached*, *infect*
+the state, *propagate* to something observable, and be *revealed* by a check. Where it was lost
+explains why a bug hides.
+
+Infection is a wrong number: a changed function, given the same numbers as in the unpatched engine,
+returns or writes other ones, or a node of the backward walk, with the same value, receives or
+passes on other ones. Another type, another graph and an operand that nothing uses are not.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from harness.answer_key.cancellation import Walks, cancelled_by
+from harness.core.message import EMPTY, Message, joined, message
+from harness.core.run import INNER, VISIT, Digest
+from harness.core.vocabulary import Outcome, Stage
+
+Trail = Mapping[str, Digest]
+"""See `harness.runs.recorder`."""
+
+Values = Literal["right", "another-way", "wrong", "unknown"]
+"""The numbers inside: all right; all right, in other calls; one is wrong; not comparable."""
+
+LARGEST_RESIDUE = 1e-5
+"""What may be left of larger numbers that cancel; more than that is a number of its own."""
+
+
+@dataclass(frozen=True)
+class Infection:
+    """What two runs of a probe show about the numbers inside."""
+
+    values: Values
+    where: str = ""
+    """The function that returned or wrote the first wrong number, or the op that passed it on."""
+    cancelled_by: Sequence[Message] = ()
+    """The ops that received a wrong number, and gave the right ones."""
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether a number was wrong."""
+        return self.values == "wrong"
+
+
+UNKNOWN = Infection("unknown")
+
+HIDDEN = message("hidden here: on this input the changed code gives the right numbers")
+ANOTHER_WAY = message("computed another way, same result")
+NOT_COMPARED = message("it ran, and nothing that was compared is wrong")
+
+
+def stage_of(
+    outcome: Outcome,
+    infection: Infection | None,
+    caught_by: Sequence[str],
+    *,
+    correct: bool = False,
+) -> tuple[Stage | None, Message]:
+    """Return the stage, and the sentence that explains it to a learner.
+
+    If the stage depends on the `infection` and it is None, the stage is None and the sentence
+    empty. A page that is `correct` by definition computes in another way, and nothing wrong.
+    """
+    if caught_by:
+        return "revealed", message("noticed by {diagnostics}", diagnostics=", ".join(caught_by))
+    if outcome == "not-reached":
+        return "not-reached", message("your probe never runs this line")
+    if outcome == "disguised-correct":
+        return (None, EMPTY) if infection is None else _hidden(infection, correct=correct)
+    if outcome == "convention":
+        choice = message("another valid choice at a kink: there is nothing to reveal")
+        return "not-revealed", choice
+    return "not-revealed", message("wrong, but no check that was run noticed it")
+
+
+def _hidden(infection: Infection, *, correct: bool) -> tuple[Stage | None, Message]:
+    """Return the stage of a run whose results are right."""
+    match infection.values:
+        case "wrong" if correct:
+            return "not-infected", ANOTHER_WAY
+        case "right":
+            return "not-infected", HIDDEN
+        case "another-way":
+            return "not-infected", ANOTHER_WAY
+        case "unknown":
+            return None, NOT_COMPARED
+    if infection.cancelled_by:
+        return "not-propagated", message(
+            "wrong inside ({where}), but cancelled by {ops}",
+            where=infection.where,
+            ops=joined(infection.cancelled_by),
+        )
+    return "not-propagated", message(
+        "wrong inside ({where}), but no result is wrong", where=infection.where
+    )
+
+
+def infection_of(
+    broken: Trail,
+    clean: Trail,
+    walks: Walks = ((), ()),
+) -> Infection:
+    """Return what the trails of a broken and of a clean run show.
+
+    They include the visits of the walks if both were recorded. `walks` are the walks themselves,
+    and say where a wrong number was cancelled.
+    """
+    functions = _functions(broken), _functions(clean)
+    walked = [any(name.startswith(VISIT) for name in side) for side in functions]
+    largest = max((d.rounding for trail in (broken, clean) for d in trail.values()), default=0.0)
+    comparing = _Comparing(min(largest, LARGEST_RESIDUE))
+    for name in dict.fromkeys([*functions[0], *functions[1]]):
+        if not (all(walked) and name.startswith(INNER)):
+            comparing.compare(name, functions[0].get(name, {}), functions[1].get(name, {}))
+    if comparing.wrong:
+        return Infection("wrong", comparing.wrong[0], cancelled_by(walks))
+    if any(walked) and not all(walked):
+        return UNKNOWN
+    if comparing.others:
+        return Infection("another-way") if all(walked) else UNKNOWN
+    return Infection("right") if comparing.compared else UNKNOWN
+
+
+_Calls = dict[str, tuple[Digest, Digest | None]]
+"""By number: what a call was given, and what it gave; None if it raised."""
+
+
+def _functions(trail: Trail) -> dict[str, _Calls]:
+    """Return the calls of each function, in the order in which they began."""
+    functions: defaultdict[str, _Calls] = defaultdict(dict)
+    for key, digest in trail.items():
+        name, _, number = key.removesuffix(" in").rpartition("#")
+        if key.endswith(" in"):
+            functions[name][number] = digest, trail.get(f"{name}#{number} out")
+    return functions
+
+
+@dataclass
+class _Comparing:
+    """Compares calls, function by function."""
+
+    residue: float
+    wrong: list[str] = field(default_factory=list)
+    """The functions of which a call gives wrong numbers."""
+    others: list[str] = field(default_factory=list)
+    """Those that are called with other numbers."""
+    compared: int = 0
+
+    def compare(self, name: str, broken: _Calls, clean: _Calls) -> None:
+        """Compare the calls of a function, in the same order or in another."""
+        shown = name.removeprefix(INNER).removeprefix(VISIT).replace("/", ".") or "a leaf"
+        rest = [number for number in clean if not self._is_same(broken.get(number), clean[number])]
+        for number, (given, gave) in broken.items():
+            if number in clean and number not in rest:
+                self.compared += 1
+                continue
+            alike = [one for one in clean.values() if self._agree(given, one[0])]
+            if not alike:
+                self.others.append(shown)
+            elif not any(self._is_same((given, gave), one) for one in alike):
+                self.wrong.append(shown)
+            elif match := next((n for n in rest if self._is_same((given, gave), clean[n])), None):
+                rest.remove(match)
+                self.compared += 1
+            else:
+                self.others.append(shown)
+        if rest and shown not in self.wrong:
+            self.others.append(shown)
+
+    def _is_same(
+        self,
+        one: tuple[Digest, Digest | None] | None,
+        other: tuple[Digest, Digest | None],
+    ) -> bool:
+        if one is None or not self._agree(one[0], other[0]):
+            return False
+        if one[1] is None or other[1] is None:
+            return one[1] is other[1]
+        return self._agree(one[1], other[1])
+
+    def _agree(self, one: Digest, other: Digest) -> bool:
+        """Whether the numbers are the same, up to rounding."""
+        if one.checksum != other.checksum:
+            return False
+        rounding = max(one.rounding, other.rounding, self.residue)
+        return one == other or abs(one.projection - other.projection) <= rounding
