@@ -32,6 +32,8 @@ def cancelled_by(walks: Walks) -> list[Message]:
         match_walks(broken, WalkGraph({step.index: step for step in clean}, {}))
         for broken, clean in zip(*passes, strict=True)
     ]
+    if len(matches) > 1 and _wrong_values(matches[-1]):
+        return []  # what is logged does not show it
     places = [place for match in matches for place in (*_in_values(match), *_in_rules(match))]
     if len(matches) > 1 and any(_has_wrong_gradient(match) for match in matches):
         places.append(UPDATE)
@@ -41,7 +43,17 @@ def cancelled_by(walks: Walks) -> list[Message]:
 def _in_values(match: Match) -> Iterator[Message]:
     """Yield each op whose value is right, although that of an operand is wrong."""
     graph = match.graph
-    wrong = {
+    wrong = _wrong_values(match)
+    for step in reversed(match.visits):
+        is_right = step.index not in wrong and step.index not in match.places
+        if is_right and wrong.intersection(graph.steps[step.index].parents):
+            yield message("`{op}`", op=step.op)
+
+
+def _wrong_values(match: Match) -> set[int]:
+    """Return the nodes that have a wrong value."""
+    graph = match.graph
+    return {
         step.index
         for step in match.visits
         if differs(
@@ -50,10 +62,6 @@ def _in_values(match: Match) -> Iterator[Message]:
             graph.value_scales[step.index],
         )
     }
-    for step in reversed(match.visits):
-        is_right = step.index not in wrong and step.index not in match.places
-        if is_right and wrong.intersection(graph.steps[step.index].parents):
-            yield message("`{op}`", op=step.op)
 
 
 def _in_rules(match: Match) -> Iterator[Message]:

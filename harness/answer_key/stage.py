@@ -159,10 +159,10 @@ class _Comparing:
             if number in clean and number not in rest:
                 self.compared += 1
                 continue
-            alike = [one for one in clean.values() if self._agree(given, one[0])]
+            alike = [one for one in clean.values() if one[1] and self._agree(given, one[0])]
             if not alike:
                 self.others.append(shown)
-            elif not any(self._is_same((given, gave), one) for one in alike):
+            elif gave and not any(self._is_same((given, gave), one) for one in alike):
                 self.wrong.append(shown)
             elif match := next((n for n in rest if self._is_same((given, gave), clean[n])), None):
                 rest.remove(match)

@@ -167,16 +167,25 @@ _WALKING = ("instrumented_visit", "multiply")
 
 
 def visits(steps: Iterable[TraceStep], most: int = CALLS) -> dict[str, Digest]:
-    """Return the trail of recorded walks: each node with what it received, and passed on."""
-    trail: dict[str, Digest] = {}
+    """Return the trail of recorded walks: each node with what it received, and passed on.
+
+    A node is what it computes: its op, shape and value, and the values of the operands that need a
+    gradient.
+    """
+    steps, trail = list(steps), dict[str, Digest]()
+    values = {step.index: step.value.numpy() for step in steps}
     counts: Counter[str] = Counter()
     for step in steps:
         name = VISIT + step.op
         number, counts[name] = counts[name], counts[name] + 1
         pairs = zip(step.parents, step.handed, strict=False)
         used = [array and array.numpy() for parent, array in pairs if parent is not None]
-        for end, value in (("in", step.value.numpy()), ("out", [step.cotangent.numpy(), *used])):
-            numbers = _Numbers()
+        operands = [None if index is None else values.get(index) for index in step.parents]
+        shape = str([length for length in step.value.shape if length > 1])
+        needs = str([index is not None for index in step.parents])
+        node = [values[step.index], shape, needs, *operands]
+        for end, value in (("in", node), ("out", [step.cotangent.numpy(), *used])):
+            numbers = _Numbers(exact=True)
             numbers.add(value, 0.0 if number < most else float(number % 1009), DEPTH)
             _add(trail, f"{name}#{number if number < most else MORE} {end}", numbers.digest)
     return trail
@@ -266,14 +275,20 @@ class _Numbers:
             numbers = np.where(finite, numbers, 0.0)
         with np.errstate(all="ignore"):
             self.rounding += MARGIN * eps * float(np.abs(numbers).sum())
-            for axis in range(numbers.ndim):  # the last one first
-                weights = (
-                    np.cos((axis + 1.618) * np.arange(numbers.shape[-1]))
-                    if axis
-                    else (np.cos(np.arange(numbers.shape[-1])))
-                )
+            small = MARGIN * eps * float(np.abs(numbers).max(initial=0.0))
+            axes = [axis for axis in range(numbers.ndim) if not _is_repeated(numbers, axis, small)]
+            numbers = numbers[tuple(np.s_[:] if i in axes else 0 for i in range(numbers.ndim))]
+            for place in range(numbers.ndim):  # the last axis first
+                weights = np.cos((1 + 0.618 * place) * np.arange(numbers.shape[-1]))
                 numbers = numbers @ (weights - weights.mean() + 1 / weights.size)
             self.projection += float(numbers) * (2.0 + float(np.cos(seed)))
+
+
+def _is_repeated(numbers: NumericArray, axis: int, small: float) -> bool:
+    """Whether all slices along an axis are equal, so that the array may have been broadcast."""
+    if numbers.shape[axis] == 1:
+        return True
+    return numbers.size > 0 and float(np.ptp(numbers, axis=axis).max()) <= small
 
 
 def _is_plain(value: object) -> bool:
