@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from harness.answer_key.divergence import Match, WalkGraph, backward_passes, differs, match_walks
+from harness.answer_key.divergence import differs
+from harness.answer_key.matching import Match, WalkGraph, backward_passes, match_walks
 from harness.core.message import Message, message
 from harness.core.run import NumericArray, TraceStep
 
@@ -56,7 +57,7 @@ def _wrong_values(match: Match) -> set[int]:
     return {
         step.index
         for step in match.visits
-        if differs(
+        if _is_wrong(
             step.value.numpy(),
             graph.steps[step.index].value.numpy(),
             graph.value_scales[step.index],

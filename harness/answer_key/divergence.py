@@ -6,20 +6,18 @@ then, along the walk, which node was visited, what it received and what it passe
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from graphlib import TopologicalSorter
 from itertools import chain, combinations, zip_longest
 
 import numpy as np
-from msgspec.structs import replace
 
 from harness.answer_key.fingerprint import fingerprint
+from harness.answer_key.matching import Match, WalkGraph, backward_passes, match_walks, passed_on
 from harness.answer_key.naming import format_distinct
-from harness.core.message import Message, message, verbatim
-from harness.core.rounding import agree, largest, wrong_entries
+from harness.core.message import Message, message
+from harness.core.rounding import agree, wrong_entries
 from harness.core.run import Array, NumericArray, TraceStep
 
 _MOST_TERMS = 8  # of a sum of which all subsets are tried
@@ -46,6 +44,8 @@ class Divergence:
     """None if the difference is not at one place, such as a different number of passes."""
     walk: Sequence[TraceStep] = ()
     """The correct backward pass that contains the place."""
+    inserted: Sequence[TraceStep] = ()
+    """The nodes that only the broken pass has, with indices that continue those of the other."""
 
 
 def first_divergence(
@@ -72,7 +72,8 @@ def first_divergence(
                 sentence = message(
                     "in backward pass {number}: {divergence}", number=number, divergence=sentence
                 )
-            return Divergence(sentence, place, expected)
+            inserted = match_walks(actual, _graph_of(expected)).inserted() if actual else ()
+            return Divergence(sentence, place, expected, inserted)
     if all(passes) and len(passes[0]) != len(passes[1]):
         sentence = message(
             "{actual} backward passes were made, expected {expected}",
@@ -95,23 +96,8 @@ def first_pass(steps: Sequence[TraceStep]) -> tuple[TraceStep, ...]:
     return tuple(walks[0]) if walks else ()
 
 
-def forward_order(steps: Sequence[TraceStep]) -> dict[int, TraceStep]:
-    """Return the nodes of a walk by index: operands first, else in the order of their indices.
-
-    Raises CycleError if a node is computed from itself, as a broken engine may record it.
-    """
-    nodes = {step.index: step for step in steps}
-    sorter = TopologicalSorter(
-        {index: [p for p in step.parents if p in nodes] for index, step in nodes.items()}
-    )
-    sorter.prepare()
-    ordered, ready = dict[int, TraceStep](), list[int]()
-    while sorter.is_active():
-        ready = sorted([*ready, *sorter.get_ready()], reverse=True)
-        index = ready.pop()
-        ordered[index] = nodes[index]
-        sorter.done(index)
-    return ordered
+def _graph_of(walk: Sequence[TraceStep], names: Mapping[int, str] | None = None) -> WalkGraph:
+    return WalkGraph({step.index: step for step in walk}, names or {})
 
 
 _Place = tuple[Message, Parting | None]
@@ -126,179 +112,33 @@ def _divergences(
     failed: bool = False,
 ) -> Iterator[_Place]:
     """Yield what is wrong, the earliest first; later differences may follow from it."""
-    graph = WalkGraph({step.index: step for step in correct}, names)
+    graph = _graph_of(correct, names)
     if not broken:
         yield _unfinished(graph, correct[0].index)
         return
     match = match_walks(broken, graph)
+    difference = _difference(match)
     for divergence, place in chain(_wrong_values(match), _wrong_cotangents(match, failed=failed)):
-        if match.difference:
+        if difference:
             divergence = message(
                 "{divergence}; the graph is different: {difference}",
                 divergence=divergence,
-                difference=match.difference,
+                difference=difference,
             )
         yield divergence, place
-    if match.difference:
-        yield message("the graph is different: {difference}", difference=match.difference), None
+    if difference:
+        yield message("the graph is different: {difference}", difference=difference), None
 
 
-# ----- The graph -----
-
-
-def backward_passes(steps: Sequence[TraceStep]) -> list[list[TraceStep]]:
-    """Split a trace into backward passes; a node that received nothing starts a new one."""
-    passes: list[list[TraceStep]] = []
-    awaited: set[int] = set()
-    for step in steps:
-        if step.index not in awaited:
-            passes.append([])
-            awaited = set()
-        passes[-1].append(step)
-        awaited.discard(step.index)
-        awaited.update(index for index, _ in _passed_on(step))
-    return passes
-
-
-def _passed_on(step: TraceStep) -> list[tuple[int, Array]]:
-    """Return the cotangents that a node passed on, each with the index of its parent."""
-    pairs = zip(step.parents, step.handed, strict=False)
-    return [(index, array) for index, array in pairs if index is not None and array is not None]
-
-
-@dataclass(frozen=True)
-class WalkGraph:
-    """The correct walk by its indices, outputs first, and the names of its leaves."""
-
-    steps: dict[int, TraceStep]
-    names: Mapping[int, str]
-
-    def name(self, index: int) -> Message:
-        """Return a leaf's name, or a result's op, numbered if the op occurs more than once."""
-        step = self.steps.get(index)
-        if step is None:
-            return message("a node that the correct walk never visits")
-        if not step.op:
-            if name := self.names.get(index):
-                return message("the leaf {name}", name=name)
-            return message("the leaf of shape {shape}", shape=step.value.shape)
-        same = sorted(other.index for other in self.steps.values() if other.op == step.op)
-        if len(same) == 1:
-            return verbatim(f"`{step.op}`")
-        return message(
-            "`{op}` (number {number} of {count} from the inputs)",
-            op=step.op,
-            number=same.index(index) + 1,
-            count=len(same),
-        )
-
-    @cached_property
-    def scales(self) -> Mapping[int, float]:
-        """The largest cotangent on the way to each node; if it cancels, its rounding is left."""
-        scales: defaultdict[int, float] = defaultdict(float)
-        for step in self.steps.values():
-            scales[step.index] = max(scales[step.index], largest(step.cotangent.numpy()))
-            for index, array in _passed_on(step):
-                scales[index] = max(scales[index], scales[step.index], largest(array.numpy()))
-        return scales
-
-    @cached_property
-    def value_scales(self) -> Mapping[int, float]:
-        """The largest value that each node was computed from, or its own."""
-        scales: dict[int, float] = {}
-        for step in sorted(self.steps.values(), key=lambda step: step.index):
-            operands = [scales.get(index, 0.0) for index in step.parents if index is not None]
-            scales[step.index] = max(largest(step.value.numpy()), *operands, 0.0)
-        return scales
-
-    @cached_property
-    def users(self) -> Mapping[int, list[int]]:
-        """The nodes that pass each node a cotangent, in the order of the walk."""
-        users: defaultdict[int, list[int]] = defaultdict(list)
-        for step in self.steps.values():
-            for index in dict(_passed_on(step)):
-                users[index].append(step.index)
-        return users
-
-
-@dataclass(frozen=True)
-class Match:
-    """The nodes of the broken walk, matched with those of the correct one."""
-
-    graph: WalkGraph
-    broken: Sequence[TraceStep]
-    twins: Mapping[int, int]
-    """The index in the broken walk of each node of the correct one that has a counterpart."""
-    visits: list[TraceStep]
-    """The steps that have a counterpart, with the indices of the correct walk."""
-    places: Mapping[int, Message]
-    """The places of nodes whose counterpart is of another kind; nothing below them is matched."""
-    difference: Message | None
-    """The first difference between the graphs."""
-
-    def name(self, index: int) -> Message:
-        """Return the name of a node, or its place if its counterpart is of another kind."""
-        return self.places.get(index) or self.graph.name(index)
-
-
-def match_walks(broken: list[TraceStep], graph: WalkGraph) -> Match:
-    """Match the nodes from the output down, operand by operand.
-
-    The engines may number their nodes and order their walks differently.
-    """
-    steps = {step.index: step for step in broken}
-    numbers: dict[int | None, int] = {}
-    twins: dict[int, int] = {}
-    places: dict[int, Message] = {}
-    pairs: deque[tuple[Message, int | None, int | None]] = deque()
-    pairs.append((message("the output"), broken[0].index, next(iter(graph.steps))))
-    difference = None
-    while pairs:
-        place, here, there = pairs.popleft()
-        kinds = _kind(here, steps), _kind(there, graph.steps)
-        is_alike = None in kinds or kinds[0] == kinds[1]
-        if not is_alike:
-            difference = difference or message(
-                "{array} is {actual}, expected {expected}",
-                array=place,
-                actual=kinds[0],
-                expected=kinds[1],
-            )
-        if here is None or there is None:
-            continue
-        is_matched = there in twins
-        if twins.get(there, here) != here or numbers.get(here, there) != there:
-            difference = difference or message(
-                "{place} is a different node in the correct graph", place=place
-            )
-            continue
-        twins[there], numbers[here] = here, there
-        if not is_alike:
-            places[there] = place
-        elif not is_matched and None not in kinds:
-            parents = zip_longest(steps[here].parents, graph.steps[there].parents)
-            name = graph.name(there)
-            pairs.extend(
-                (message("operand {operand} of {node}", operand=i, node=name), *pair)
-                for i, pair in enumerate(parents)
-            )
-    visited = [step for step in broken if numbers.get(step.index) in graph.steps]
-    visits = [_renumbered(step, numbers) for step in visited]
-    return Match(graph, broken, twins, visits, places, difference)
-
-
-def _kind(index: int | None, steps: Mapping[int, TraceStep]) -> Message | None:
-    """Return what a node is; None if the walk never visited it."""
-    if index is None:
-        return message("cut off from the walk")
-    if index not in steps:
-        return None
-    op = steps[index].op
-    return message("the result of `{op}`", op=op) if op else message("a leaf")
-
-
-def _renumbered(step: TraceStep, numbers: Mapping[int | None, int]) -> TraceStep:
-    return replace(step, index=numbers[step.index], parents=tuple(map(numbers.get, step.parents)))
+def _difference(match: Match) -> Message | None:
+    """Return how the graph differs, with the leaf that no gradient reaches if there is one."""
+    if match.difference is None or not match.lost_leaves:
+        return match.difference
+    return message(
+        "{difference}; no gradient reaches {leaf}",
+        difference=match.difference,
+        leaf=match.graph.name(match.lost_leaves[0]),
+    )
 
 
 # ----- The forward pass -----
@@ -356,7 +196,7 @@ def _wrong_cotangents(match: Match, *, failed: bool) -> Iterator[_Place]:
     visited, done = {step.index for step in visits}, set[int]()
     givers: defaultdict[int, list[int]] = defaultdict(list)
     for visit in visits:
-        for index in dict(_passed_on(visit)):
+        for index in dict(passed_on(visit)):
             givers[index].append(visit.index)
     for step in visits:
         here = Parting(step.index, None, in_backward=True)
@@ -412,10 +252,10 @@ def _wrong_arrival(step: TraceStep, match: Match) -> Message | None:
     if not wrong:
         return None
     own = match.twins[step.index]
-    handed = [a.numpy() for other in match.broken for i, a in _passed_on(other) if i == own]
+    handed = [a.numpy() for other in match.broken for i, a in passed_on(other) if i == own]
     alike = [visit for visit in match.visits if visit.index not in match.places]
     counts = {
-        sum(index == step.index for giver in walk for index, _ in _passed_on(giver))
+        sum(index == step.index for giver in walk for index, _ in passed_on(giver))
         for walk in (alike, match.graph.steps.values())
     }
     name = match.name(step.index)

@@ -9,8 +9,9 @@ import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from graphlib import CycleError
 
-from harness.answer_key.divergence import Divergence, first_divergence, forward_order
+from harness.answer_key.divergence import Divergence, first_divergence
 from harness.answer_key.fingerprint import fingerprint
+from harness.answer_key.matching import forward_order
 from harness.answer_key.outcome import Judgement
 from harness.answer_key.stage import Infection, stage_of
 from harness.core.errors import PageError
@@ -151,16 +152,17 @@ def _graph(divergence: Divergence, names: Mapping[int, str]) -> Graph | None:
     if place is None:
         return None
     try:
-        steps = forward_order(divergence.walk)
+        steps = forward_order([*divergence.walk, *divergence.inserted])
     except CycleError:  # the engine says that a node is computed from itself
         return None
+    inserted = {step.index for step in divergence.inserted}
     numbers = {index: number for number, index in enumerate(steps, start=1)}
     labels: dict[int | None, tuple[int, str]] = {
         index: (numbers[index], step.op or names.get(index, "")) for index, step in steps.items()
     }
     return Graph(
         nodes=[
-            Node(*labels[i], step.value.shape, [labels.get(p) for p in step.parents])
+            Node(*labels[i], step.value.shape, [labels.get(p) for p in step.parents], i in inserted)
             for i, step in _near(steps, place.node).items()
         ],
         size=len(steps),
@@ -239,14 +241,20 @@ def _few_values(leaves: Mapping[str, Array]) -> Iterator[float]:
 
 
 def leaf_names(walk: Sequence[TraceStep], leaves: Mapping[str, Array]) -> dict[int, str]:
-    """Return the names of the leaves of a walk, by their values."""
-    return {
-        step.index: name
-        for step in walk
-        if not step.op
-        for name, leaf in leaves.items()
-        if leaf == step.value
-    }
+    """Return the names of the leaves of a walk, by their values.
+
+    Of leaves with equal values, the first in the probe is the first that the output is computed
+    from.
+    """
+    names, found = list(leaves), dict[int, str]()
+    for step in sorted(walk, key=lambda step: step.index):
+        if step.op or step.index in found:
+            continue
+        name = next((name for name in names if leaves[name] == step.value), None)
+        if name is not None:
+            found[step.index] = name
+            names.remove(name)
+    return found
 
 
 # ----- Claims -----
