@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, combinations, zip_longest
+from typing import NamedTuple
 
 import numpy as np
 
@@ -65,15 +66,24 @@ def first_divergence(
     passes = backward_passes(broken), backward_passes(correct)
     if failed and not broken:
         passes = [[]], passes[1]
+    first_dtype: Divergence | None = None
     for number, (actual, expected) in enumerate(zip(*passes, strict=False), start=1):
         ended = failed and number == len(passes[0])
-        for sentence, place in _divergences(actual, expected, names, failed=ended):
+        for place in _divergences(actual, expected, names, failed=ended):
+            if first_dtype and (place.is_dtype or place.parting is None):
+                continue
+            sentence = place.sentence
             if len(passes[1]) > 1:
                 sentence = message(
                     "in backward pass {number}: {divergence}", number=number, divergence=sentence
                 )
             inserted = match_walks(actual, _graph_of(expected)).inserted() if actual else ()
-            return Divergence(sentence, place, expected, inserted)
+            divergence = Divergence(sentence, place.parting, expected, inserted)
+            if not place.is_dtype:
+                return _after(divergence, first_dtype)
+            first_dtype = divergence
+    if first_dtype:
+        return first_dtype
     if all(passes) and len(passes[0]) != len(passes[1]):
         sentence = message(
             "{actual} backward passes were made, expected {expected}",
@@ -82,6 +92,18 @@ def first_divergence(
         )
         return Divergence(sentence)
     return None
+
+
+def _after(divergence: Divergence, dtype: Divergence | None) -> Divergence:
+    """Return a divergence with another dtype before it, in which no number was wrong yet."""
+    if dtype is None:
+        return divergence
+    sentence = message(
+        "{divergence}; before that, with right numbers: {dtype}",
+        divergence=divergence.sentence,
+        dtype=dtype.sentence,
+    )
+    return replace(divergence, sentence=sentence)
 
 
 def parting(broken: Sequence[TraceStep], correct: Sequence[TraceStep]) -> Parting | None:
@@ -100,8 +122,13 @@ def _graph_of(walk: Sequence[TraceStep], names: Mapping[int, str] | None = None)
     return WalkGraph({step.index: step for step in walk}, names or {})
 
 
-_Place = tuple[Message, Parting | None]
-"""What is wrong, and where."""
+class _Place(NamedTuple):
+    """What is wrong, and where."""
+
+    sentence: Message
+    parting: Parting | None = None
+    is_dtype: bool = False
+    """Whether only the dtype is another, and the numbers are right."""
 
 
 def _divergences(
@@ -118,16 +145,17 @@ def _divergences(
         return
     match = match_walks(broken, graph)
     difference = _difference(match)
-    for divergence, place in chain(_wrong_values(match), _wrong_cotangents(match, failed=failed)):
+    for place in chain(_wrong_values(match), _wrong_cotangents(match, failed=failed)):
         if difference:
-            divergence = message(
+            sentence = message(
                 "{divergence}; the graph is different: {difference}",
-                divergence=divergence,
+                divergence=place.sentence,
                 difference=difference,
             )
-        yield divergence, place
+            place = place._replace(sentence=sentence)
+        yield place
     if difference:
-        yield message("the graph is different: {difference}", difference=difference), None
+        yield _Place(message("the graph is different: {difference}", difference=difference))
 
 
 def _difference(match: Match) -> Message | None:
@@ -147,7 +175,7 @@ def _difference(match: Match) -> Message | None:
 def _wrong_values(match: Match) -> Iterator[_Place]:
     """Yield the wrong values, inputs first; the operands of the first one are right."""
     graph = match.graph
-    wrong: dict[int | None, Message | None] = {
+    wrong: dict[int | None, _Difference | None] = {
         step.index: _unlike(
             VALUE, step.value, graph.steps[step.index].value, graph.value_scales[step.index]
         )
@@ -164,16 +192,16 @@ def _wrong_values(match: Match) -> Iterator[_Place]:
             sentence = message(
                 "{node} ended with {difference}, but {user}, which was computed from it, is right",
                 node=match.name(index),
-                difference=difference,
+                difference=difference.sentence,
                 user=match.name(users[0]),
             )
         else:
-            sentence = _wrong_value(index, difference, match, wrong)
-        yield sentence, Parting(index, None, in_backward=False)
+            sentence = _wrong_value(index, difference.sentence, match, wrong)
+        yield _Place(sentence, Parting(index, None, in_backward=False), difference.is_dtype)
 
 
 def _wrong_value(
-    index: int, difference: Message, match: Match, wrong: Mapping[int | None, Message | None]
+    index: int, difference: Message, match: Match, wrong: Mapping[int | None, _Difference | None]
 ) -> Message:
     name, step = match.name(index), match.graph.steps[index]
     if index in match.places or not step.op:
@@ -209,10 +237,10 @@ def _wrong_cotangents(match: Match, *, failed: bool) -> Iterator[_Place]:
                 node=match.name(step.index),
                 user=match.name(late[0]),
             )
-            yield sentence, here
+            yield _Place(sentence, here)
         done.add(step.index)
         if arrival := _wrong_arrival(step, match):
-            yield arrival, here
+            yield arrival._replace(parting=here)
         if step.index not in match.places:
             yield from _wrong_rule(step, match)
     if failed:
@@ -225,7 +253,7 @@ def _wrong_cotangents(match: Match, *, failed: bool) -> Iterator[_Place]:
                 node=match.name(index),
                 user=match.name(givers[index][0]),
             )
-            yield sentence, Parting(index, None, in_backward=True)
+            yield _Place(sentence, Parting(index, None, in_backward=True))
 
 
 def _end(match: Match) -> Iterator[_Place]:
@@ -241,16 +269,21 @@ def _unfinished(graph: WalkGraph, index: int) -> _Place:
         "the backward pass failed before it finished {node}",
         node=graph.name(index),
     )
-    return sentence, Parting(index, None, in_backward=True)
+    return _Place(sentence, Parting(index, None, in_backward=True))
 
 
-def _wrong_arrival(step: TraceStep, match: Match) -> Message | None:
+def _wrong_arrival(step: TraceStep, match: Match) -> _Place | None:
     """Return how a received cotangent is wrong, although those passed to the node are right."""
     expected = match.graph.steps[step.index]
     scale = match.graph.scales[step.index]
-    wrong = _unlike(COTANGENT, step.cotangent, expected.cotangent, scale)
-    if not wrong:
+    difference = _unlike(COTANGENT, step.cotangent, expected.cotangent, scale)
+    if not difference:
         return None
+    sentence = _arrival(step, match, difference.sentence)
+    return _Place(sentence, is_dtype=difference.is_dtype)
+
+
+def _arrival(step: TraceStep, match: Match, wrong: Message) -> Message:
     own = match.twins[step.index]
     handed = [a.numpy() for other in match.broken for i, a in passed_on(other) if i == own]
     alike = [visit for visit in match.visits if visit.index not in match.places]
@@ -310,17 +343,18 @@ def _wrong_rule(step: TraceStep, match: Match) -> Iterator[_Place]:
     graph, expected = match.graph, match.graph.steps[step.index]
     pairs = zip_longest(step.handed, expected.handed)
     for operand, (parent, pair) in enumerate(zip(expected.parents, pairs, strict=False)):
-        wrong = _unlike(COTANGENT, *pair, graph.scales[step.index])
-        if wrong and parent is not None:
+        difference = _unlike(COTANGENT, *pair, graph.scales[step.index])
+        if difference and parent is not None:
             sentence = message(
                 "{node} passed operand {operand} ({name}) {difference}; what {node} received was "
                 "right",
                 node=graph.name(step.index),
                 operand=operand,
                 name=graph.names.get(parent) or graph.name(parent),
-                difference=wrong,
+                difference=difference.sentence,
             )
-            yield sentence, Parting(step.index, operand, in_backward=True)
+            parting = Parting(step.index, operand, in_backward=True)
+            yield _Place(sentence, parting, difference.is_dtype)
 
 
 # ----- Two arrays -----
@@ -336,37 +370,48 @@ def differs(actual: NumericArray, expected: NumericArray, scale: float) -> bool:
     )
 
 
+class _Difference(NamedTuple):
+    sentence: Message
+    is_dtype: bool = False
+    """Whether only the dtype is another, and the numbers are right."""
+
+
 def _unlike(
     noun: Message, actual: Array | None, expected: Array | None, scale: float
-) -> Message | None:
-    """Return how two arrays differ: in shape, then in dtype, then in value; None if they agree.
+) -> _Difference | None:
+    """Return how two arrays differ: in shape, in value, or only in dtype; None if they agree.
 
     `scale` is the size of the numbers that they were computed from.
     """
     if actual is None or expected is None:
         if actual:
-            return message(
-                "a {noun} of shape {shape}, expected none", noun=noun, shape=actual.shape
+            return _Difference(
+                message("a {noun} of shape {shape}, expected none", noun=noun, shape=actual.shape)
             )
         if expected:
-            return message(
-                "no {noun}, expected one of shape {shape}", noun=noun, shape=expected.shape
+            return _Difference(
+                message("no {noun}, expected one of shape {shape}", noun=noun, shape=expected.shape)
             )
         return None
     arrays = actual.numpy(), expected.numpy()
-    if arrays[0].dtype != arrays[1].dtype and arrays[0].shape == arrays[1].shape:
-        return message(
-            "a {noun} of dtype {actual}, expected {expected}",
-            noun=noun,
-            actual=arrays[0].dtype,
-            expected=arrays[1].dtype,
-        )
     if not differs(*arrays, scale):
-        return None
+        return None if arrays[0].dtype == arrays[1].dtype else _other_dtype(noun, *arrays)
     difference, explanation = _both(noun, *arrays, scale), fingerprint(*arrays)
     if explanation is None:
-        return difference
-    return message("{difference} ({explanation})", difference=difference, explanation=explanation)
+        return _Difference(difference)
+    return _Difference(
+        message("{difference} ({explanation})", difference=difference, explanation=explanation)
+    )
+
+
+def _other_dtype(noun: Message, actual: NumericArray, expected: NumericArray) -> _Difference:
+    sentence = message(
+        "a {noun} of dtype {actual}, expected {expected}",
+        noun=noun,
+        actual=actual.dtype,
+        expected=expected.dtype,
+    )
+    return _Difference(sentence, is_dtype=True)
 
 
 def _both(noun: Message, actual: NumericArray, expected: NumericArray, scale: float) -> Message:
