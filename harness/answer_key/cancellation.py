@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from harness.answer_key.divergence import differs
-from harness.answer_key.matching import Match, WalkGraph, backward_passes, match_walks
+from harness.answer_key.matching import Match, WalkGraph, backward_passes, match_walks, passed_on
 from harness.core.message import Message, message
 from harness.core.run import NumericArray, TraceStep
 
@@ -26,13 +26,7 @@ def cancelled_by(walks: Walks) -> list[Message]:
     Nodes that only one of the graphs has are not compared. Empty if no walks were recorded, or if
     nothing in them cancels a number.
     """
-    passes = [backward_passes(steps) for steps in walks]
-    if len(passes[0]) != len(passes[1]):
-        return []
-    matches = [
-        match_walks(broken, WalkGraph({step.index: step for step in clean}, {}))
-        for broken, clean in zip(*passes, strict=True)
-    ]
+    matches = _matches(walks)
     if len(matches) > 1 and _wrong_values(matches[-1]):
         return []  # what is logged does not show it
     places = [place for match in matches for place in (*_in_values(match), *_in_rules(match))]
@@ -41,13 +35,43 @@ def cancelled_by(walks: Walks) -> list[Message]:
     return list({str(place): place for place in places}.values())[:MOST]
 
 
+def misled(walks: Walks) -> Message | None:
+    """Return which op of both graphs receives another number, from another operand."""
+    for match in _matches(walks):
+        for user, _, _ in _misled(match):
+            return message("what `{op}` receives", op=match.graph.steps[user].op)
+    return None
+
+
+def _matches(walks: Walks) -> list[Match]:
+    """Return the match of each backward pass; none if there are not equally many."""
+    passes = [backward_passes(steps) for steps in walks]
+    if len(passes[0]) != len(passes[1]):
+        return []
+    return [
+        match_walks(broken, WalkGraph({step.index: step for step in clean}, {}))
+        for broken, clean in zip(*passes, strict=True)
+    ]
+
+
+def _misled(match: Match) -> list[tuple[int, TraceStep, TraceStep]]:
+    scales = match.graph.value_scales
+    return [
+        (user, actual, expected)
+        for user, actual, expected in match.replaced
+        if _is_wrong(actual.value.numpy(), expected.value.numpy(), scales[expected.index])
+    ]
+
+
 def _in_values(match: Match) -> Iterator[Message]:
     """Yield each op whose value is right, although that of an operand is wrong."""
     graph = match.graph
     wrong = _wrong_values(match)
+    users = {user for user, _, _ in _misled(match)}
     for step in reversed(match.visits):
         is_right = step.index not in wrong and step.index not in match.places
-        if is_right and wrong.intersection(graph.steps[step.index].parents):
+        parents = graph.steps[step.index].parents
+        if is_right and (step.index in users or wrong.intersection(parents)):
             yield message("`{op}`", op=step.op)
 
 
@@ -97,15 +121,9 @@ def _is_lost_in_rule(step: TraceStep, match: Match) -> bool:
     """Whether a node received a wrong cotangent, and passed on only right ones."""
     graph = match.graph
     expected, scale = graph.steps[step.index], graph.scales[step.index]
-    passed_on = [
-        _is_wrong(actual.numpy(), right.numpy(), scale)
-        for parent, actual, right in zip(
-            expected.parents, step.handed, expected.handed, strict=False
-        )
-        if parent is not None and actual and right
-    ]
+    handed = [_is_wrong(one, right, scale) for _, one, right in _handed(step, expected)]
     received = step.cotangent.numpy(), expected.cotangent.numpy()
-    return bool(passed_on) and not any(passed_on) and _is_wrong(*received, scale)
+    return bool(handed) and not any(handed) and _is_wrong(*received, scale)
 
 
 def _is_lost_in_sum(step: TraceStep, match: Match) -> bool:
@@ -113,16 +131,27 @@ def _is_lost_in_sum(step: TraceStep, match: Match) -> bool:
     graph = match.graph
     terms, are_wrong = [], []
     for visit in match.visits:
-        other = graph.steps[visit.index]
-        for parent, actual, right in zip(visit.parents, visit.handed, other.handed, strict=False):
-            if parent == step.index and actual and right:
-                terms.append(actual.numpy())
-                are_wrong.append(_is_wrong(terms[-1], right.numpy(), graph.scales[visit.index]))
+        for parent, actual, right in _handed(visit, graph.steps[visit.index]):
+            if parent == step.index:
+                terms.append(actual)
+                are_wrong.append(_is_wrong(actual, right, graph.scales[visit.index]))
     if not any(are_wrong) or len({term.shape for term in terms}) > 1:
         return False
     scale, expected = graph.scales[step.index], graph.steps[step.index].cotangent.numpy()
     sums = np.sum(terms, axis=0), step.cotangent.numpy()
     return not any(_is_wrong(total, expected, scale) for total in sums)
+
+
+def _handed(
+    step: TraceStep, expected: TraceStep
+) -> Iterator[tuple[int, NumericArray, NumericArray]]:
+    """Yield what a node passed to each parent, and what it should have; operands may have moved."""
+    rest = passed_on(expected)
+    for parent, array in passed_on(step):
+        match = next((pair for pair in rest if pair[0] == parent), None)
+        if match is not None:
+            rest.remove(match)
+            yield parent, array.numpy(), match[1].numpy()
 
 
 def _is_wrong(actual: NumericArray, expected: NumericArray, scale: float) -> bool:

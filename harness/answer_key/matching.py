@@ -129,6 +129,9 @@ class Match:
     """The places of nodes whose counterpart is of another kind; nothing below them is matched."""
     difference: Message | None
     """The first difference between the graphs."""
+    replaced: Sequence[tuple[int, TraceStep, TraceStep]] = ()
+    """Where a node that both graphs have uses another operand: the node, in the correct walk; the
+    operand, and the one that is expected."""
 
     def name(self, index: int) -> Message:
         """Return the name of a node, or its place if its counterpart is of another kind."""
@@ -175,11 +178,12 @@ def match_walks(broken: Sequence[TraceStep], graph: WalkGraph) -> Match:
     numbers: dict[int | None, int] = {}
     twins: dict[int, int] = {}
     places: dict[int, Message] = {}
-    pairs: deque[tuple[Message, int | None, int | None]] = deque()
-    pairs.append((message("the output"), broken[0].index, next(iter(graph.steps))))
+    replaced: list[tuple[int, TraceStep, TraceStep]] = []
+    pairs: deque[tuple[Message, int | None, int | None, int | None]] = deque()
+    pairs.append((message("the output"), broken[0].index, next(iter(graph.steps)), None))
     difference = None
     while pairs:
-        place, here, there = pairs.popleft()
+        place, here, there, user = pairs.popleft()
         kinds = _kind(here, steps), _kind(there, graph.steps)
         is_alike = None in kinds or kinds[0] == kinds[1]
         is_other = same.get(here) != there if here in same else there in back
@@ -198,6 +202,13 @@ def match_walks(broken: Sequence[TraceStep], graph: WalkGraph) -> Match:
                     expected=shown[1],
                 )
             )
+        if (
+            (is_other or not is_alike)
+            and user is not None
+            and here in steps
+            and there in graph.steps
+        ):
+            replaced.append((user, steps[here], graph.steps[there]))
         if here is None or there is None or is_other:
             continue
         is_matched = there in twins
@@ -213,14 +224,14 @@ def match_walks(broken: Sequence[TraceStep], graph: WalkGraph) -> Match:
             name = graph.name(there)
             parents = steps[here].parents, graph.steps[there].parents
             pairs.extend(
-                (message("operand {operand} of {node}", operand=i, node=name), *pair)
+                (message("operand {operand} of {node}", operand=i, node=name), *pair, there)
                 for i, pair in enumerate(_operand_pairs(*parents))
             )
     twins |= back
     numbers |= same
     visited = [step for step in broken if numbers.get(step.index) in graph.steps]
     visits = [_renumbered(step, numbers) for step in visited]
-    return Match(graph, broken, twins, visits, places, difference)
+    return Match(graph, broken, twins, visits, places, difference, replaced)
 
 
 def _operand_pairs(

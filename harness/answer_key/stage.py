@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from harness.answer_key.cancellation import Walks, cancelled_by
-from harness.core.message import EMPTY, Message, joined, message
+from harness.answer_key.cancellation import Walks, cancelled_by, misled
+from harness.core.message import EMPTY, Message, message, verbatim
 from harness.core.run import INNER, VISIT, Digest
 from harness.core.vocabulary import Outcome, Stage
 
@@ -36,8 +36,8 @@ class Infection:
     """What two runs of a probe show about the numbers inside."""
 
     values: Values
-    where: str = ""
-    """The function that returned or wrote the first wrong number, or the op that passed it on."""
+    where: Message = EMPTY
+    """The function that returned or wrote the first wrong number, or the op that has one."""
     cancelled_by: Sequence[Message] = ()
     """The ops that received a wrong number, and gave the right ones."""
 
@@ -93,11 +93,17 @@ def _hidden(infection: Infection, *, correct: bool) -> tuple[Stage | None, Messa
         return "not-propagated", message(
             "wrong inside ({where}), but cancelled by {ops}",
             where=infection.where,
-            ops=joined(infection.cancelled_by),
+            ops=_listed(infection.cancelled_by),
         )
     return "not-propagated", message(
         "wrong inside ({where}), but no result is wrong", where=infection.where
     )
+
+
+def _listed(places: Sequence[Message]) -> Message:
+    """Return several places as one phrase."""
+    first, *rest = places
+    return message("{one} and {other}", one=first, other=_listed(rest)) if rest else first
 
 
 def infection_of(
@@ -118,9 +124,11 @@ def infection_of(
         if not (all(walked) and name.startswith(INNER)):
             comparing.compare(name, functions[0].get(name, {}), functions[1].get(name, {}))
     if comparing.wrong:
-        return Infection("wrong", comparing.wrong[0], cancelled_by(walks))
+        return Infection("wrong", verbatim(comparing.wrong[0]), cancelled_by(walks))
     if any(walked) and not all(walked):
         return UNKNOWN
+    if place := misled(walks):
+        return Infection("wrong", place, cancelled_by(walks))
     if comparing.others:
         return Infection("another-way") if all(walked) else UNKNOWN
     return Infection("right") if comparing.compared else UNKNOWN

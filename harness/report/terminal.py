@@ -269,9 +269,11 @@ BRIEF = {
     "the backward pass": "backward",
     "the patched code ran, and output and gradients are correct": "right",
     "the patched code ran, and every step of the log is correct": "right at every step",
-    "it ran, but on this input both formulas agree": "right: formulas agree",
-    "wrong inside, but cancelled on the way out": "right: the error cancels",
+    "hidden here: on this input the changed code gives the right numbers": "right: hidden here",
+    "wrong inside ({where}), but cancelled by {ops}": "right: the error cancels",
+    "wrong inside ({where}), but no result is wrong": "right, but wrong inside",
     "computed another way, same result": "right, computed another way",
+    "it ran, and nothing that was compared is wrong": "right",
 }
 """What the table shows in place of these sentences of the whole report."""
 
