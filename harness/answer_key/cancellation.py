@@ -59,7 +59,11 @@ def _misled(match: Match) -> list[tuple[int, TraceStep, TraceStep]]:
     return [
         (user, actual, expected)
         for user, actual, expected in match.replaced
-        if _is_wrong(actual.value.numpy(), expected.value.numpy(), scales[expected.index])
+        if _is_wrong(
+            actual.value.numpy().squeeze(),
+            expected.value.numpy().squeeze(),
+            scales[expected.index],
+        )
     ]
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from harness.answer_key.cancellation import Walks, cancelled_by, misled
 from harness.core.message import EMPTY, Message, message, verbatim
@@ -134,17 +134,24 @@ def infection_of(
     return Infection("right") if comparing.compared else UNKNOWN
 
 
-_Calls = dict[str, tuple[Digest, Digest | None]]
-"""By number: what a call was given, and what it gave; None if it raised."""
+class _Call(NamedTuple):
+    given: Digest
+    gave: Digest | None
+    """None if it raised."""
+    is_idle: bool = False
+    """Whether it returned nothing, and wrote nothing that was recorded."""
 
 
-def _functions(trail: Trail) -> dict[str, _Calls]:
-    """Return the calls of each function, in the order in which they began."""
-    functions: defaultdict[str, _Calls] = defaultdict(dict)
+def _functions(trail: Trail) -> dict[str, dict[str, _Call]]:
+    """Return the calls of each function by number, in the order in which they began."""
+    functions: defaultdict[str, dict[str, _Call]] = defaultdict(dict)
     for key, digest in trail.items():
-        name, _, number = key.removesuffix(" in").rpartition("#")
         if key.endswith(" in"):
-            functions[name][number] = digest, trail.get(f"{name}#{number} out")
+            call = key.removesuffix(" in")
+            name, _, number = call.rpartition("#")
+            functions[name][number] = _Call(
+                digest, trail.get(f"{call} out"), f"{call} idle" in trail
+            )
     return functions
 
 
@@ -156,40 +163,41 @@ class _Comparing:
     wrong: list[str] = field(default_factory=list)
     """The functions of which a call gives wrong numbers."""
     others: list[str] = field(default_factory=list)
-    """Those that are called with other numbers."""
+    """Those that are called with other numbers, or not as often."""
     compared: int = 0
 
-    def compare(self, name: str, broken: _Calls, clean: _Calls) -> None:
+    def compare(self, name: str, broken: Mapping[str, _Call], clean: Mapping[str, _Call]) -> None:
         """Compare the calls of a function, in the same order or in another."""
         shown = name.removeprefix(INNER).removeprefix(VISIT).replace("/", ".") or "a leaf"
-        rest = [number for number in clean if not self._is_same(broken.get(number), clean[number])]
-        for number, (given, gave) in broken.items():
-            if number in clean and number not in rest:
-                self.compared += 1
+        same = {n for n, call in broken.items() if n in clean and self._is_same(call, clean[n])}
+        self.compared += sum(not (broken[n].is_idle and clean[n].is_idle) for n in same)
+        rest = [call for number, call in clean.items() if number not in same]
+        for number, call in broken.items():
+            if number in same:
                 continue
-            alike = [one for one in clean.values() if one[1] and self._agree(given, one[0])]
-            if not alike:
-                self.others.append(shown)
-            elif gave and not any(self._is_same((given, gave), one) for one in alike):
-                self.wrong.append(shown)
-            elif match := next((n for n in rest if self._is_same((given, gave), clean[n])), None):
+            alike = [one for one in clean.values() if self._agree(call.given, one.given)]
+            match = next((one for one in rest if self._is_same(call, one)), None)
+            if match is not None:
                 rest.remove(match)
                 self.compared += 1
+            elif self._is_wrong(call, alike):
+                self.wrong.append(shown)
             else:
                 self.others.append(shown)
         if rest and shown not in self.wrong:
             self.others.append(shown)
 
-    def _is_same(
-        self,
-        one: tuple[Digest, Digest | None] | None,
-        other: tuple[Digest, Digest | None],
-    ) -> bool:
-        if one is None or not self._agree(one[0], other[0]):
+    def _is_wrong(self, call: _Call, alike: Sequence[_Call]) -> bool:
+        """Whether a call gave what no call that was given the same numbers gave."""
+        gave = [one.gave for one in alike if one.gave]
+        return bool(call.gave and gave) and not any(self._is_same(call, one) for one in alike)
+
+    def _is_same(self, one: _Call, other: _Call) -> bool:
+        if not self._agree(one.given, other.given):
             return False
-        if one[1] is None or other[1] is None:
-            return one[1] is other[1]
-        return self._agree(one[1], other[1])
+        if one.gave is None or other.gave is None:
+            return one.gave is other.gave
+        return self._agree(one.gave, other.gave)
 
     def _agree(self, one: Digest, other: Digest) -> bool:
         """Whether the numbers are the same, up to rounding."""

@@ -242,7 +242,8 @@ INNER, VISIT, MORE = "~", "*", "+"
 """In the keys of a trail: the start of the name of a function that was called inside a backward
 rule; the start of the op of a node that a walk visited; the number of all calls that are summed up.
 
-A key is `NAME#NUMBER in` or `NAME#NUMBER out`."""
+A key is `NAME#NUMBER in`, `NAME#NUMBER out`, or `NAME#NUMBER idle` for a call that returns nothing
+and writes nothing that is recorded."""
 
 
 class Run(msgspec.Struct, frozen=True):

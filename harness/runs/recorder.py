@@ -99,7 +99,7 @@ class Recorder:
         """
         if call is not None:
             call.returned = value
-            call.end()
+            self.end(call)
         elif self.calls:
             self.calls[-1].returned = value
         return value
@@ -111,10 +111,18 @@ class Recorder:
         name = INNER + call.name if INSIDE in call.name or _is_in_rule() else call.name
         number, self.counts[name] = self.counts[name], self.counts[name] + 1
         key = f"{name}#{number if number < self.most else MORE}"
-        self.note(f"{key} in", call.given, number, exact=True)
-        return f"{key} out"
+        call.before = self.note(f"{key} in", {"": call.given}, number, exact=True)
+        return key
 
-    def note(self, key: str, value: Any, number: int = 0, *, exact: bool = False) -> None:
+    def end(self, call: _Call) -> None:
+        """Record what a call returns, and what it has written."""
+        if call.key is None or self.paused:
+            return
+        after = self.note(f"{call.key} out", {"": call.given, "returned": call.returned})
+        if call.before and after.projection == call.before.projection:
+            self.trail[f"{call.key} idle"] = Digest(0)
+
+    def note(self, key: str, value: Any, number: int = 0, *, exact: bool = False) -> Digest:
         """Add the numbers in a value; with `exact`, other constants count as well."""
         numbers = _Numbers(exact=exact)
         if self.digested < BUDGET:
@@ -125,6 +133,7 @@ class Recorder:
         else:
             numbers.checksum = 1
         _add(self.trail, key, numbers.digest)
+        return numbers.digest
 
 
 class _Call:
@@ -133,6 +142,7 @@ class _Call:
     def __init__(self, recorder: Recorder, name: str, given: Mapping[str, Any]) -> None:
         self.recorder, self.name, self.given = recorder, name, given
         self.returned: Any = None
+        self.before: Digest | None = None
         self.key = recorder.begin(self)
 
     def __enter__(self) -> None:
@@ -143,12 +153,7 @@ class _Call:
         if calls and calls[-1] is self:
             calls.pop()
         if kind is None:
-            self.end()
-
-    def end(self) -> None:
-        """Record what the call returns, and what it has written."""
-        if self.key and not self.recorder.paused:
-            self.recorder.note(self.key, [self.returned, *self.given.values()])
+            self.recorder.end(self)
 
 
 def _is_in_rule() -> bool:
@@ -237,7 +242,9 @@ class _Numbers:
             self._container(value, seed, depth)
 
     def _container(self, value: Any, seed: float, depth: int) -> None:
-        if isinstance(value, list | tuple):
+        if isinstance(value, list | tuple) and _is_numeric(value):
+            self._project(np.asarray(value), seed)
+        elif isinstance(value, list | tuple):
             ends = value if len(value) <= 2 * ENDS else [*value[:ENDS], *value[-ENDS:]]
             self._each(ends, seed, depth)
         elif isinstance(value, set | frozenset):
@@ -289,6 +296,14 @@ def _is_repeated(numbers: NumericArray, axis: int, small: float) -> bool:
     if numbers.shape[axis] == 1:
         return True
     return numbers.size > 0 and float(np.ptp(numbers, axis=axis).max()) <= small
+
+
+def _is_numeric(value: object) -> bool:
+    """Whether a list holds only numbers, in rows of equal length, so that it is an array."""
+    if not (isinstance(value, list | tuple) and value and len(value) <= PARTS):
+        return isinstance(value, bool | int | float | complex | np.number)
+    lengths = {len(item) if isinstance(item, list | tuple) else 0 for item in value}
+    return len(lengths) == 1 and all(map(_is_numeric, value))
 
 
 def _is_plain(value: object) -> bool:

@@ -635,7 +635,7 @@ def test_the_command_shows_suite_stages_and_task_and_no_answer() -> None:
         "def test_addition(lib):",
         "On the unbroken engine: the suite passes",
         "With assign-not-accumulate: the suite passes",
-        "test_chain_rule   it runs the changed code, but here both formulas agree",
+        "test_chain_rule   its inputs hide it: the changed code gives it the right numbers",
         "With mul-ignore-upstream: the suite FAILS\n    test_product_rule, test_chain_rule",
         "Your task",
         "harness exercise only-trees mine.py",
