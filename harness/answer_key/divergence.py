@@ -341,8 +341,11 @@ def _mistaken_sum(actual: NumericArray, terms: Sequence[NumericArray]) -> Messag
 def _wrong_rule(step: TraceStep, match: Match) -> Iterator[_Place]:
     """Yield each wrong cotangent that an op's rule passed on, although its own was right."""
     graph, expected = match.graph, match.graph.steps[step.index]
-    pairs = zip_longest(step.handed, expected.handed)
-    for operand, (parent, pair) in enumerate(zip(expected.parents, pairs, strict=False)):
+    for operand, (parent, pair) in enumerate(
+        zip(expected.parents, _side_by_side(step, expected), strict=False)
+    ):
+        if pair is None:
+            continue
         difference = _unlike(COTANGENT, *pair, graph.scales[step.index])
         if difference and parent is not None:
             sentence = message(
@@ -355,6 +358,24 @@ def _wrong_rule(step: TraceStep, match: Match) -> Iterator[_Place]:
             )
             parting = Parting(step.index, operand, in_backward=True)
             yield _Place(sentence, parting, difference.is_dtype)
+
+
+def _side_by_side(
+    step: TraceStep, expected: TraceStep
+) -> Iterator[tuple[Array | None, Array | None] | None]:
+    """Yield what a node passed to each of its operands and what it should have.
+
+    None for an operand that another one has replaced. Operands may have changed places.
+    """
+    if step.parents == expected.parents:
+        yield from zip_longest(step.handed, expected.handed)
+        return
+    handed = list(zip(step.parents, step.handed, strict=False))
+    for parent, right in zip(expected.parents, expected.handed, strict=False):
+        match = next((pair for pair in handed if pair[0] == parent), None)
+        if match is not None:
+            handed.remove(match)
+        yield None if match is None else (match[1], right)
 
 
 # ----- Two arrays -----

@@ -49,7 +49,7 @@ class Infection:
 
 UNKNOWN = Infection("unknown")
 
-HIDDEN = message("hidden here: on this input the changed code gives the right numbers")
+HIDDEN = message("hidden here: on this input all numbers are right")
 ANOTHER_WAY = message("computed another way, same result")
 NOT_COMPARED = message("it ran, and nothing that was compared is wrong")
 

@@ -269,7 +269,7 @@ BRIEF = {
     "the backward pass": "backward",
     "the patched code ran, and output and gradients are correct": "right",
     "the patched code ran, and every step of the log is correct": "right at every step",
-    "hidden here: on this input the changed code gives the right numbers": "right: hidden here",
+    "hidden here: on this input all numbers are right": "right: hidden here",
     "wrong inside ({where}), but cancelled by {ops}": "right: the error cancels",
     "wrong inside ({where}), but no result is wrong": "right, but wrong inside",
     "computed another way, same result": "right, computed another way",

@@ -226,7 +226,7 @@ def test_a_variant_is_never_called_wrong() -> None:
 # ----- The explanation of a difference inside -----
 
 ANOTHER_WAY = "computed another way, same result"
-HIDDEN = "hidden here: on this input the changed code gives the right numbers"
+HIDDEN = "hidden here: on this input all numbers are right"
 
 
 def reasons(page: str, *probes: str) -> set[str]:

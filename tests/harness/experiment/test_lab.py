@@ -374,4 +374,4 @@ def test_the_first_report_gives_the_reasons_that_the_last_one_gives() -> None:
     last = run_lab(experiment, Baseline(open_cache(), diagnostics), early.append)
     assert [run.reason for run in early[0].runs] == [run.reason for run in last.runs]
     assert last.runs[0].stage == "revealed"
-    assert str(last.runs[0].reason) == "hidden here: on this input the changed code gives the right numbers"
+    assert str(last.runs[0].reason) == "hidden here: on this input all numbers are right"
