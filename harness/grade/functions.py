@@ -23,9 +23,9 @@ from harness.runs.recorder import visits
 TEST = "test_"
 
 LOST: dict[Stage | None, Message] = {
-    None: message("it runs the changed code, and whether a number is wrong was not measured"),
+    None: message("it runs the changed code; its numbers were not compared"),
     "not-reached": message("it never runs the changed code"),
-    "not-infected": message("its inputs hide it: the changed code gives it the right numbers"),
+    "not-infected": message("its inputs hide it: all numbers are right"),
     "not-revealed": message("a number inside is wrong, and no assertion looks at it"),
 }
 """Where the fault was lost in a test that passes."""

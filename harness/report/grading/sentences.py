@@ -18,7 +18,7 @@ MOST_TESTS = 5
 
 STAGES: Mapping[Stage | None, str] = {
     None: "and no assertion fails; whether a number was wrong was not measured",
-    "not-infected": "but their inputs hide it: the changed code gives the right numbers",
+    "not-infected": "but their inputs hide it: all numbers are right",
     "not-propagated": "with a wrong number inside, but the error is lost before the result",
     "not-revealed": "with a wrong number that no assertion looks at",
     "revealed": "with a wrong number that no assertion looks at",
