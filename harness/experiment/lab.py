@@ -15,6 +15,7 @@ import msgspec
 
 from harness.answer_key.outcome import Judgement, judge
 from harness.answer_key.stage import Infection, infection_of, stage_of
+from harness.answer_key.visits import visits
 from harness.core.message import Message, message
 from harness.core.report import InPlaceRun, QuestionReport, Report, RunReport
 from harness.core.run import Digest, Run
@@ -32,7 +33,6 @@ from harness.experiment.description import (
 from harness.experiment.patching import Experiment
 from harness.pages.page import Page
 from harness.pages.probe import Probe
-from harness.runs.recorder import visits
 
 
 def run_lab(

@@ -27,6 +27,7 @@ import msgspec
 import pytest
 from _pytest.config import _prepareconfig
 
+from harness.answer_key.visits import visits
 from harness.engines.engine import Dialect
 from harness.engines.library import Library
 from harness.engines.loader import find_in_memory
@@ -60,7 +61,7 @@ from harness.grade.running import (
     stop_at_the_first_example,
     warm_hypothesis,
 )
-from harness.runs.recorder import FEW_CALLS, Recorder, visits
+from harness.runs.recorder import FEW_CALLS, Recorder
 from harness.runs.trial import pack_step
 from harness.sandbox.child import Line, Work
 from harness.sandbox.fork import Fork

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 import msgspec
 
 from harness.answer_key.stage import Infection, infection_of
+from harness.answer_key.visits import visits
 from harness.core.message import Message, message
 from harness.core.run import Run
 from harness.core.vocabulary import Stage
 from harness.experiment.baseline import Baseline
 from harness.experiment.patching import Experiment
 from harness.pages.probe import Probe, plain
-from harness.runs.recorder import visits
 
 TEST = "test_"
 

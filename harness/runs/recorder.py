@@ -6,9 +6,9 @@ and a tuple, an int and an equal float, a graph with another node are the same. 
 compiled with calls of the recorder around the bodies of these functions (see
 `harness.engines.boundary`), so nothing is evaluated twice.
 
-If the engine records its backward walks, `visits` adds what each node received and passed on to
-operands that need it. Then calls inside a backward rule are marked as `INNER`: a rule may also
-return a number that nobody uses.
+If the engine records its backward walks, `harness.answer_key.visits` adds what each node received
+and passed on to operands that need it. Then calls inside a backward rule, which are marked as
+`INNER`, do not count: a rule may also return a number that nobody uses.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.run import INNER, MORE, VISIT, Digest, NumericArray, TraceStep
+from harness.core.run import INNER, MORE, Digest, NumericArray
 from harness.core.site import HOOKS, Hooks
 from harness.engines.boundary import INSIDE
 from harness.engines.loader import file_of
@@ -124,7 +124,7 @@ class Recorder:
 
     def note(self, key: str, value: Any, number: int = 0, *, exact: bool = False) -> Digest:
         """Add the numbers in a value; with `exact`, other constants count as well."""
-        numbers = _Numbers(exact=exact)
+        numbers = Numbers(exact=exact)
         if self.digested < BUDGET:
             # An attribute may raise, or the stack may be exhausted.
             with contextlib.suppress(Exception):
@@ -132,7 +132,7 @@ class Recorder:
             self.digested += numbers.parts
         else:
             numbers.checksum = 1
-        _add(self.trail, key, numbers.digest)
+        add_digest(self.trail, key, numbers.digest)
         return numbers.digest
 
 
@@ -171,32 +171,8 @@ def _is_in_rule() -> bool:
 _WALKING = ("instrumented_visit", "multiply")
 
 
-def visits(steps: Iterable[TraceStep], most: int = CALLS) -> dict[str, Digest]:
-    """Return the trail of recorded walks: each node with what it received, and passed on.
-
-    A node is what it computes: its op, shape and value, and the values of the operands that need a
-    gradient.
-    """
-    steps, trail = list(steps), dict[str, Digest]()
-    values = {step.index: step.value.numpy() for step in steps}
-    counts: Counter[str] = Counter()
-    for step in steps:
-        name = VISIT + step.op
-        number, counts[name] = counts[name], counts[name] + 1
-        pairs = zip(step.parents, step.handed, strict=False)
-        used = [array and array.numpy() for parent, array in pairs if parent is not None]
-        operands = [None if index is None else values.get(index) for index in step.parents]
-        shape = str([length for length in step.value.shape if length > 1])
-        needs = str([index is not None for index in step.parents])
-        node = [values[step.index], shape, needs, *operands]
-        for end, value in (("in", node), ("out", [step.cotangent.numpy(), *used])):
-            numbers = _Numbers(exact=True)
-            numbers.add(value, 0.0 if number < most else float(number % 1009), DEPTH)
-            _add(trail, f"{name}#{number if number < most else MORE} {end}", numbers.digest)
-    return trail
-
-
-def _add(trail: dict[str, Digest], key: str, digest: Digest) -> None:
+def add_digest(trail: dict[str, Digest], key: str, digest: Digest) -> None:
+    """Store a digest, or add it to the one that is stored."""
     before = trail.get(key)
     if before is not None:
         digest = Digest(
@@ -207,7 +183,7 @@ def _add(trail: dict[str, Digest], key: str, digest: Digest) -> None:
     trail[key] = digest
 
 
-class _Numbers:
+class Numbers:
     """A digest of the numbers in a value and its parts, the same for equal values in any process.
 
     An array counts as what it broadcasts to: axes of length 1, and equal slices, change nothing.
@@ -221,6 +197,7 @@ class _Numbers:
 
     @property
     def digest(self) -> Digest:
+        """The digest of everything that was added."""
         return Digest(self.checksum, self.projection, self.rounding)
 
     def add(self, value: Any, seed: float, depth: int) -> None:
