@@ -55,11 +55,16 @@ def _matches(walks: Walks) -> list[Match]:
 
 
 def _misled(match: Match) -> list[tuple[int, TraceStep, TraceStep]]:
-    scales = match.graph.value_scales
+    """Return the replaced operands with other numbers, if no other operand can make up for it.
+
+    A sum, for example, may be split into two terms in another way. A constant is not compared.
+    """
+    scales, steps = match.graph.value_scales, match.graph.steps
     return [
         (user, actual, expected)
         for user, actual, expected in match.replaced
-        if _is_wrong(
+        if all(parent == expected.index or parent in match.twins for parent in steps[user].parents)
+        and _is_wrong(
             actual.value.numpy().squeeze(),
             expected.value.numpy().squeeze(),
             scales[expected.index],
