@@ -190,7 +190,7 @@ def match_walks(broken: Sequence[TraceStep], graph: WalkGraph) -> Match:
         if not is_alike or (is_other and None not in (here, there)):
             shown = (
                 graph.name(same[here]) if is_other and here in same else kinds[0],
-                graph.name(there) if is_other and there in back else kinds[1],
+                graph.name(there) if is_other and there in graph.steps else kinds[1],
             )
             difference = difference or (
                 message("{place} is a different node in the correct graph", place=place)

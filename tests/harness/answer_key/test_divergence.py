@@ -909,7 +909,7 @@ def test_an_operand_that_became_another_leaf_is_named_and_so_is_the_one_that_was
     sentence = divergence(BOTH, patch)
     assert sentence is not None
     assert sentence.endswith(
-        "; the graph is different: operand 0 of `mul` is the leaf b, expected the result of `exp`; "
+        "; the graph is different: operand 0 of `mul` is the leaf b, expected `exp`; "
         "no gradient reaches the leaf a"
     )
 
