@@ -6,11 +6,22 @@ values, then memory and state), and by more than another choice at a kink; did t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
+from harness.answer_key.conditioning import (
+    CONDITIONING,
+    STEPS,
+    entry_name,
+    gradient_name,
+    movements,
+    slack,
+)
+from harness.answer_key.conditioning import OUTPUT as OUTPUT_NAME
 from harness.answer_key.naming import format_distinct
 from harness.core.message import Message, message, verbatim
 from harness.core.rounding import largest, rounding_of, wrong_entries
@@ -47,7 +58,10 @@ class Judgement:
 OUTPUT = message("the output")
 
 KINKS = Measurement("kinks", "harness.answer_key.kinks:measure")
-"""Must be measured on the unpatched engine, so that another choice at a kink is not a bug."""
+"""Another choice at a kink is not a bug."""
+
+MEASUREMENTS = (KINKS, CONDITIONING)
+"""These must be measured on the unpatched engine."""
 
 
 def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
@@ -60,7 +74,7 @@ def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
     if key.failure:
         return _judge_refusal(run, key)
     if run.failure:
-        return Judgement("crash", None, _crash_evidence(run.failure, run, key))
+        return Judgement("crash", None, _crash_evidence(run.failure.sentence, run, key))
     if not run.reached:
         return Judgement("not-reached", None, NEVER_RAN)
     choices = _valid_choices(run, key)
@@ -68,7 +82,7 @@ def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
     if not differences:
         chosen = _differences(run, key, siblings) if choices else []
         if not chosen:
-            return Judgement("disguised-correct", None, LOG_IS_CORRECT if run.log else IS_CORRECT)
+            return Judgement("disguised-correct", None, _why_correct(run, key, siblings))
         choice = message(
             "{difference}; at this kink both are valid subgradients", difference=chosen[0].evidence
         )
@@ -88,10 +102,43 @@ def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
 NEVER_RAN = message("the patched code never ran in this probe")
 LOG_IS_CORRECT = message("the patched code ran, and every step of the log is correct")
 IS_CORRECT = message("the patched code ran, and output and gradients are correct")
+IS_ROUNDING = message("the patched code ran, and nothing differs by more than rounding here")
+
+
+def _why_correct(run: Run, key: Run, siblings: Sequence[Run]) -> Message:
+    """Return the evidence for a run that does not differ from the clean one."""
+    if movements(key):
+        strict = msgspec.structs.replace(key, measured={})
+        if _differences(run, strict, siblings):
+            return IS_ROUNDING
+    return LOG_IS_CORRECT if run.log else IS_CORRECT
+
+
+# ----- If the clean engine refuses the probe -----
+
+REFUSED, REFUSED_ELSEWHERE = "refused", "refused-elsewhere"
+"""The kinds of a right result that is an exception: see `_judge_refusal`."""
 
 
 def _judge_refusal(run: Run, key: Run) -> Judgement:
-    """Return the outcome if the clean engine refuses this probe: accepting it is a lost guard."""
+    """Return the outcome if the clean engine refuses this probe, that is, raises an exception.
+
+    The two ends are compared by type, by place in the probe (phase, step and line) and by place in
+    the engine (file, function and statement), never by text: texts contain numbers.
+
+    | the broken engine                           | outcome             | kind                |
+    | ------------------------------------------- | ------------------- | ------------------- |
+    | accepts the probe                           | silent-corruption   | guard-lost          |
+    | fails with another type, or at another      | crash               |                     |
+    | place in the probe                          |                     |                     |
+    | never ran the patched code                  | not-reached         |                     |
+    | is wrong before it refuses the probe there  | silent-corruption   | what differs        |
+    | refuses it by another statement             | disguised-correct   | refused-elsewhere   |
+    | refuses it by the same statement            | disguised-correct   | refused             |
+
+    The first row that fits applies. No check notices such a crash: a developer who expects a
+    refusal cannot know which one is right.
+    """
     assert key.failure is not None
     expected = key.failure.sentence
     if run.failure is None:
@@ -101,25 +148,52 @@ def _judge_refusal(run: Run, key: Run) -> Judgement:
         )
         return Judgement("silent-corruption", "guard-lost", evidence)
     actual = run.failure.sentence
-    if run.failure.type != key.failure.type:
+    if _place_in_probe(run.failure) != _place_in_probe(key.failure):
         evidence = message(
             "{failure}; the correct engine fails with {refusal}", failure=actual, refusal=expected
         )
-        return Judgement("crash", None, evidence)
+        return Judgement("crash", None, _crash_evidence(evidence, run, key))
     if not run.reached:
         return Judgement("not-reached", None, NEVER_RAN)
+    if differences := _differences(run, key):
+        first = differences[0]
+        evidence = message(
+            "{difference}; then refused, as by the correct engine: {refusal}",
+            difference=first.evidence,
+            refusal=actual,
+        )
+        arrays, entry = first.arrays, first.entry
+        return Judgement(
+            "silent-corruption", first.kind, evidence, first.where, arrays=arrays, entry=entry
+        )
+    if _place_in_engine(run.failure) != _place_in_engine(key.failure):
+        evidence = message(
+            "refused, for another reason: {failure}; the correct engine fails with {refusal}",
+            failure=actual,
+            refusal=expected,
+        )
+        return Judgement("disguised-correct", REFUSED_ELSEWHERE, evidence)
     evidence = message("refused, as by the correct engine: {refusal}", refusal=actual)
-    return Judgement("disguised-correct", None, evidence)
+    return Judgement("disguised-correct", REFUSED, evidence)
 
 
-def _crash_evidence(failure: Failure, run: Run, key: Run) -> Message:
+def _place_in_probe(failure: Failure) -> tuple[str, str, int | None, str]:
+    return failure.type, failure.phase, failure.step, failure.where
+
+
+def _place_in_engine(failure: Failure) -> tuple[str, str, str] | None:
+    origin = failure.origin
+    return (origin.file, origin.function, origin.statement) if origin else None
+
+
+def _crash_evidence(failure: Message, run: Run, key: Run) -> Message:
     """Return the failure, and what had silently gone wrong before it."""
     differences = _differences(run, key)
     if not differences:
-        return failure.sentence
+        return failure
     return message(
         "{failure}. Before that, silently: {difference}",
-        failure=failure.sentence,
+        failure=failure,
         difference=differences[0].evidence,
     )
 
@@ -163,7 +237,7 @@ def _differences(
 
 def _unlike_output(run: Run, key: Run) -> Iterator[_Difference]:
     if run.output and key.output:
-        yield from _compare(OUTPUT, run.output, key.output)
+        yield from _compare(OUTPUT, run.output, key.output, moves=slack(key, OUTPUT_NAME))
 
 
 def _unlike_gradients(
@@ -176,8 +250,10 @@ def _unlike_gradients(
         if actual and expected:
             others = [sibling.gradients.get(name) for sibling in siblings]
             scale = max((largest(other.numpy()) for other in others if other), default=0.0)
+            gradient = gradient_name(name)
+            moves = slack(key, gradient)
             yield from _compare(
-                verbatim(f"{name}.grad"), actual, expected, scale, choices.get(name)
+                verbatim(gradient), actual, expected, scale, choices.get(name), moves=moves
             )
         elif expected:
             missing = message("{leaf} has no gradient, expected one", leaf=name)
@@ -195,7 +271,11 @@ def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
             for name in expected
             if name in actual
             for difference in _compare(
-                verbatim(name), actual[name], expected[name], passes=step + 1
+                verbatim(name),
+                actual[name],
+                expected[name],
+                passes=step + 1,
+                moves=slack(key, entry_name(step, name)),
             )
         ]
         for name, difference in differences:
@@ -217,7 +297,7 @@ def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
             yield _Difference("state" if "." in name else "value", evidence, where)
         if differences or missing:
             return
-    if len(run.log) != len(key.log) and not run.failure:
+    if len(run.log) != len(key.log) and not (run.failure or slack(key, STEPS)):
         evidence = message(
             "{actual} steps were made, expected {expected}",
             actual=len(run.log),
@@ -246,13 +326,17 @@ def _compare(
     scale: float = 0.0,
     valid: NumericArray | None = None,
     passes: int = 1,
+    moves: float = 0.0,
 ) -> Iterator[_Difference]:
     """Yield the first way in which two arrays differ, if any: shape, dtype, non-finite, value.
 
-    `scale` is the size of the terms that may have cancelled; the entries in `valid` may differ. The
-    numbers went through that many forward and backward `passes`, one after the other.
+    `scale` is the size of the terms that may have cancelled; the entries in `valid` may differ, and
+    all entries by what the array `moves` on the correct engine. The numbers went through that many
+    forward and backward `passes`, one after the other.
     """
     arrays = actual, expected
+    if math.isinf(moves):
+        return
     if actual.shape != expected.shape:
         evidence = message(
             "{array} has shape {actual}, expected {expected}",
@@ -271,7 +355,8 @@ def _compare(
         yield _Difference("dtype", evidence, name, arrays=arrays)
     elif actual.data != expected.data:  # most are equal bit for bit, which is quick to check
         values = actual.numpy(), expected.numpy()
-        wrong = wrong_entries(*values, rounding_of(*values, passes=passes), scale=scale)
+        relative = rounding_of(*values, passes=passes)
+        wrong = wrong_entries(*values, relative, scale=scale, slack=moves)
         if valid is not None:
             wrong &= ~valid
         if wrong.any():
@@ -312,6 +397,8 @@ def _different_endings(run: Run, key: Run) -> tuple[float, float] | None:
     if any(loss.size != 1 for loss in losses):
         return None
     actual, expected = (loss.item() for loss in losses)
+    if abs(actual - expected) <= slack(key, entry_name(len(key.log) - 1, "loss")):
+        return None
     return None if _digits(actual) == _digits(expected) else (actual, expected)
 
 

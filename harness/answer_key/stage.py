@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from harness.answer_key.cancellation import Walks, cancelled_by, misled
+from harness.answer_key.outcome import REFUSED, REFUSED_ELSEWHERE
 from harness.core.message import EMPTY, Message, message, verbatim
 from harness.core.run import INNER, VISIT, Digest
 from harness.core.vocabulary import Outcome, Stage
@@ -60,18 +61,31 @@ def stage_of(
     caught_by: Sequence[str],
     *,
     correct: bool = False,
+    kind: str | None = None,
+    guard_is_lost: bool = False,
 ) -> tuple[Stage | None, Message]:
     """Return the stage, and the sentence that explains it to a learner.
 
     If the stage depends on the `infection` and it is None, the stage is None and the sentence
-    empty. A page that is `correct` by definition computes in another way, and nothing wrong.
+    empty. A page that is `correct` by definition computes in another way, and nothing wrong. `kind`
+    is that of the outcome, and `guard_is_lost` says that the engine accepts another probe that it
+    must refuse.
     """
     if caught_by:
         return "revealed", message("noticed by {diagnostics}", diagnostics=", ".join(caught_by))
     if outcome == "not-reached":
         return "not-reached", message("your probe never runs this line")
-    if outcome == "disguised-correct":
-        return (None, EMPTY) if infection is None else _hidden(infection, correct=correct)
+    if outcome == "disguised-correct" and infection is None:
+        return None, EMPTY
+    if outcome == "disguised-correct" and infection is not None:
+        if kind == REFUSED_ELSEWHERE:
+            return "not-propagated", message("refused, but by another statement than it should be")
+        if kind == REFUSED:
+            stage: Stage = "not-propagated" if infection.is_wrong else "not-infected"
+            return stage, message("it ran, and the same statement refuses this input")
+        if guard_is_lost and not infection.is_wrong:
+            return "not-infected", message("it ran, but there was nothing to refuse here")
+        return _hidden(infection, correct=correct)
     if outcome == "convention":
         choice = message("another valid choice at a kink: there is nothing to reveal")
         return "not-revealed", choice

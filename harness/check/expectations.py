@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from harness.check.conditioning import check_conditioning
 from harness.check.invariants import check_invariant
 from harness.check.patches import check_spelling, check_uniqueness
 from harness.check.runner import run_page
@@ -19,6 +20,7 @@ from harness.experiment.patching import check_blocks
 from harness.grade.submission import prepare_bare
 from harness.pages.front_matter import Break, Pardon, Variant
 from harness.pages.page import Page
+from harness.pages.probe import REFUSED
 from harness.runs.oracles import why_missing
 
 MOST_NAMES = 5
@@ -43,6 +45,8 @@ def check_probed_page(page: Page, context: Context) -> Iterator[Finding | Report
         return  # everything else would only follow from it
     if isinstance(page.front, Variant) and reports:
         yield from _check_shared_probes(page, context, reports[0])
+    if reports:
+        yield from check_conditioning(page, context)
     yield from check_reports(page, reports)
     if isinstance(page.front, Break):
         yield from _check_questions(page, reports)
@@ -143,7 +147,7 @@ def _unusable_probes(page: Page, report: Report) -> dict[str, Finding]:
         for probe, reason in report.left_out.items()
     }
     for run in report.runs:
-        if (failure := run.wrong_reason.get("crash")) and not run.probe.startswith("refuse-"):
+        if (failure := run.wrong_reason.get("crash")) and not run.probe.startswith(REFUSED):
             problem = f"fails on the unbroken engine as well: {failure}"
             findings.setdefault(run.probe, finding(run.probe, problem, correct))
     return findings

@@ -62,6 +62,15 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The reason, which is shown after the answer."""
 
 
+class Advice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the report quotes from the page if the runs that it shows end as the page states."""
+
+    why: str = ""
+    """Why the break does what it does, in two sentences."""
+    beware: str = ""
+    """Where it hides, or what it makes look better, in two sentences."""
+
+
 class Claims(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Diagnostics that the page says catch the break on some probe, or miss it on all of them."""
 
@@ -97,6 +106,8 @@ class ProbedFront(PatchFront, frozen=True, kw_only=True):
     """A page whose patch is judged probe by probe, and by the diagnostics."""
 
     diagnostics: dict[str, Any] = {}
+    ill_conditioned: dict[str, Text] = {}
+    """The page's probes whose results depend on the last digits of their inputs, and why."""
 
 
 class Break(ProbedFront, frozen=True, kw_only=True, tag_field="kind", tag="break"):
@@ -109,6 +120,8 @@ class Break(ProbedFront, frozen=True, kw_only=True, tag_field="kind", tag="break
     """Why it does what it does, in two sentences, for the report."""
     beware: str = ""
     """Where it hides, or what it makes look better, in two sentences."""
+    advice: dict[str, Advice] = {}
+    """The same for the variants on which the outcomes, and so the reasons, are others."""
     no_invariant: str = ""
     """Why there is no cheap invariant that the break violates."""
     exceptions: dict[str, Text] = msgspec.field(name="except", default={})
@@ -194,8 +207,11 @@ _REMEDIES = {
     "pardon": f'`reason = "..."`, one of {", ".join(get_args(PardonReason))}, and '
     '`sentence = "..."`, which says why no diagnostic can catch it',
     "diagnostics": '`caught_by = ["shape"]` and `missed_by = ["gradcheck"]`',
+    "ill_conditioned": "a reason for each probe: "
+    '`ill_conditioned = { var-of-large-numbers = "It subtracts nearly equal numbers." }`',
     "why": 'two sentences: `why = "Why it does what it does."`',
     "beware": 'two sentences: `beware = "Where it hides."`',
+    "advice": '`why = "..."` and `beware = "..."` below `[advice.VARIANT]`',
     "no_invariant": 'the reason: `no_invariant = "It only changes how much memory is used."`',
     "except": 'a reason for each variant: `except = { tied-weights = "It shares them." }`',
     "ask": '`probe = "..."`, `question = "..."` and `answer = "a.grad.shape"` below `[[ask]]`; '
