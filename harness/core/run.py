@@ -334,25 +334,22 @@ class TraceStep(msgspec.Struct, frozen=True):
 
 
 class Digest(msgspec.Struct, frozen=True, array_like=True):
-    """A digest of the values at one place, to compare two runs up to rounding."""
+    """A digest of the numbers in a value, to compare two runs up to rounding."""
 
     checksum: int
-    """Of everything but the floating-point numbers, such as shapes, types, counts and texts."""
+    """Of what is not a finite number: the places of NaN and infinities, and constants."""
     projection: float = 0.0
-    """The sum of the floating-point numbers, times fixed irregular weights."""
+    """The sum of the numbers, times fixed irregular weights."""
     rounding: float = 0.0
     """How far two projections of equal numbers may be apart."""
 
-    def agrees(self, other: Digest, rounding: float) -> bool:
-        """Whether the values are the same; projections may differ by at most `rounding`."""
-        if self.checksum != other.checksum:
-            return False
-        if self.projection == other.projection:
-            return True
-        return abs(self.projection - other.projection) <= rounding
 
+INNER, VISIT, MORE = "~", "*", "+"
+"""In the keys of a trail: the start of the name of a function that was called inside a backward
+rule; the start of the op of a node that a walk visited; the number of all calls that are summed up.
 
-NOTHING = Digest(0)
+A key is `NAME#NUMBER in`, `NAME#NUMBER out`, or `NAME#NUMBER idle` for a call that returns nothing
+and writes nothing that is recorded."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -381,7 +378,8 @@ class Run(msgspec.Struct, frozen=True):
     """The numbers of the patch's sites that were executed. If there are none and no failure,
     nothing else is recorded: the run equals the unpatched engine's."""
     trail: dict[str, Digest] = {}
-    """Digests of the values at the sites, by site and name: see `harness.runs.recorder`."""
+    """Digests of what the functions around the sites were given, and gave: see
+    `harness.runs.recorder`."""
     called: list[str] | None = None
     """The engine's functions that the import or the run called, if requested and known: see
     `harness.runs.coverage`."""

@@ -13,8 +13,9 @@ from typing import Literal
 
 import msgspec
 
-from harness.answer_key.divergence import is_cancelled
-from harness.answer_key.outcome import Judgement, infected, judge, stage_of
+from harness.answer_key.outcome import Judgement, judge
+from harness.answer_key.stage import Infection, infection_of, stage_of
+from harness.answer_key.visits import visits
 from harness.core.message import Message, message
 from harness.core.report import InPlaceRun, QuestionReport, Report, RunReport
 from harness.core.run import Digest, Run
@@ -155,25 +156,27 @@ def add_stages(experiment: Experiment, baseline: Baseline, report: Report) -> Re
     """Return the report with the stages that a baseline with `select` leaves out."""
     names = {run.probe for run in report.runs if run.stage is None}
     probes = [probe for probe in experiment.probes if probe.name in names]
-    clean = baseline.trails(experiment.unpatched, probes)
     broken = baseline.trails(experiment.broken, probes)
-    cancelled = _cancelled(experiment, baseline, broken, clean)
+    infections = _infections(experiment, baseline, broken, probes)
     runs, guard_is_lost = [], loses_guard(experiment, report.runs)
     for run in report.runs:
-        if run.stage is None:
-            pair = (run.probe, run.loss)
+        if run.stage is None and (infection := infections.get((run.probe, run.loss))):
             stage, why = stage_of(
                 run.outcome,
-                broken[pair],
-                clean[pair],
+                infection,
                 run.caught_by,
-                cancelled=pair in cancelled,
+                correct=is_correct(experiment.page),
                 kind=run.kind,
                 guard_is_lost=guard_is_lost,
             )
             run = msgspec.structs.replace(run, stage=stage, why=why)
         runs.append(run)
     return msgspec.structs.replace(report, runs=runs)
+
+
+def is_correct(page: Page) -> bool:
+    """Whether a page changes nothing but how something is computed."""
+    return page.front.kind == "variant"
 
 
 def loses_guard(experiment: Experiment, results: Iterable[Judgement | RunReport]) -> bool:
@@ -278,9 +281,8 @@ def _describe_all(
     """Return the report on every run, with what the page states."""
     disguised = _probes_with(experiment, judgements, {"disguised-correct"})
     without_trails = baseline.select or experiment.rewritten
-    trails = baseline.trails(experiment.unpatched, () if without_trails else disguised)
     own = {(run.probe, run.loss): run.trail for run in runs}
-    cancelled = _cancelled(experiment, baseline, own, trails)
+    infections = _infections(experiment, baseline, own, () if without_trails else disguised)
     reports, guard_is_lost = [], loses_guard(experiment, judgements.values())
     for run in runs:
         pair = (run.probe, run.loss)
@@ -293,8 +295,8 @@ def _describe_all(
                 judgement,
                 verdicts,
                 key,
-                trails.get(pair),
-                cancelled=pair in cancelled,
+                infections.get(pair),
+                correct=is_correct(experiment.page),
                 guard_is_lost=guard_is_lost,
             )
         else:
@@ -307,19 +309,23 @@ def _describe_all(
     return reports
 
 
-def _cancelled(
+def _infections(
     experiment: Experiment,
     baseline: Baseline,
     broken: Mapping[Pair, Mapping[str, Digest]],
-    clean: Mapping[Pair, Mapping[str, Digest]],
-) -> set[Pair]:
-    """Return those pairs of `clean` whose walks show that a wrong number was cancelled."""
-    pairs = [pair for pair, trail in clean.items() if infected(broken[pair], trail)]
-    names = {probe for probe, _ in pairs}
-    probes = [probe for probe in experiment.probes if probe.name in names]
-    walks = baseline.traces(experiment.broken, probes)
-    correct = baseline.traces(experiment.clean.without_sites(), probes)
-    return {pair for pair in pairs if is_cancelled(walks.get(pair, ()), correct.get(pair, ()))}
+    probes: Sequence[Probe],
+) -> dict[Pair, Infection]:
+    """Return what the trails and the walks of the runs of these probes show."""
+    clean = baseline.trails(experiment.unpatched, probes)
+    walks = baseline.traces(experiment.broken, probes, every=True)
+    correct = baseline.traces(experiment.clean.without_sites(), probes, every=True)
+    infections = {}
+    for pair, trail in clean.items():
+        both = walks.get(pair, ()), correct.get(pair, ())
+        infections[pair] = infection_of(
+            {**broken[pair], **visits(both[0])}, {**trail, **visits(both[1])}, both
+        )
+    return infections
 
 
 def _explain_all(

@@ -276,11 +276,13 @@ BRIEF = {
     "the backward pass": "backward",
     "the patched code ran, and output and gradients are correct": "right",
     "the patched code ran, and every step of the log is correct": "right at every step",
+    "hidden here: on this input all numbers are right": "right: hidden here",
+    "wrong inside ({where}), but cancelled by {ops}": "right: the error cancels",
+    "wrong inside ({where}), but no result is wrong": "right, but wrong inside",
     "the patched code ran, and nothing differs by more than rounding here": "right up to rounding",
-    "it ran, but on this input both formulas agree": "right: formulas agree",
     "it ran, but there was nothing to refuse here": "right: nothing to refuse",
-    "wrong inside, but cancelled on the way out": "right: the error cancels",
     "computed another way, same result": "right, computed another way",
+    "it ran, and nothing that was compared is wrong": "right",
 }
 """What the table shows in place of these sentences of the whole report."""
 

@@ -192,7 +192,7 @@ def observe(trial: Trial, loss: Loss | None, *, traced: bool = False) -> Run:
         mutated=record.mutated,
         shared=record.shared,
         generator_moved=_global_generator() != generator,
-        trace=[_pack_step(step) for step in record.trace],
+        trace=[pack_step(step) for step in record.trace],
         failure=failure,
         seconds=time.perf_counter() - start,
     )
@@ -298,7 +298,8 @@ def _global_generator() -> object:
     return state.get("state", state.get("pos"))  # PCG64 has `state`, MT19937 `pos`
 
 
-def _pack_step(step: Any) -> TraceStep:
+def pack_step(step: Any) -> TraceStep:
+    """Return a step of a walk, as an engine records it, ready to be sent."""
     return TraceStep(
         step.index,
         step.op,
