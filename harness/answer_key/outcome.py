@@ -1,11 +1,7 @@
-"""The outcome: what a break did to a probe, judged against the answer key; and its stage.
+"""The outcome: what a break did to a probe, judged against the answer key.
 
 Decided in this order: did it crash; does anything observable differ (shape, then dtype, then
 values, then memory and state), and by more than another choice at a kink; did the patched code run.
-
-The stage is how far the fault got before it was lost or noticed, after the RIPR model of mutation
-testing (Ammann and Offutt): a fault must be *reached*, *infect* the state, *propagate* to something
-observable, and be *revealed* by a check. Where it was lost explains why a bug hides.
 """
 
 from __future__ import annotations
@@ -27,19 +23,19 @@ from harness.answer_key.conditioning import (
 )
 from harness.answer_key.conditioning import OUTPUT as OUTPUT_NAME
 from harness.answer_key.naming import format_distinct
-from harness.core.message import EMPTY, Message, message, verbatim
+from harness.core.message import Message, message, verbatim
 from harness.core.rounding import largest, rounding_of, wrong_entries
 from harness.core.run import (
-    NOTHING,
     Array,
-    Digest,
     Failure,
+    Form,
     Measurement,
     NumericArray,
+    Quantity,
     Run,
     own_name,
 )
-from harness.core.vocabulary import Outcome, Stage
+from harness.core.vocabulary import Outcome
 
 Choices = Mapping[str, NumericArray]
 """The entries of gradients that are a valid choice at a kink, as booleans by leaf."""
@@ -63,7 +59,19 @@ class Judgement:
 
 OUTPUT = message("the output")
 
-KINKS = Measurement("kinks", "harness.answer_key.kinks:measure")
+KINKS = Measurement(
+    "kinks",
+    "harness.answer_key.kinks:measure",
+    form=Form(
+        (
+            Quantity("entries", "entries", "iu"),
+            Quantity("directions", "directions entries"),
+            Quantity("lowest", "directions"),
+            Quantity("highest", "directions"),
+        ),
+        may_be_empty=True,
+    ),
+)
 """Another choice at a kink is not a bug."""
 
 MEASUREMENTS = (KINKS, CONDITIONING)
@@ -80,7 +88,7 @@ def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
     if key.failure:
         return _judge_refusal(run, key)
     if run.failure:
-        return Judgement("crash", None, _crash_evidence(run.failure, run, key))
+        return Judgement("crash", None, _crash_evidence(run.failure.sentence, run, key))
     if not run.reached:
         return Judgement("not-reached", None, NEVER_RAN)
     choices = _valid_choices(run, key)
@@ -120,8 +128,31 @@ def _why_correct(run: Run, key: Run, siblings: Sequence[Run]) -> Message:
     return LOG_IS_CORRECT if run.log else IS_CORRECT
 
 
+# ----- If the clean engine refuses the probe -----
+
+REFUSED, REFUSED_ELSEWHERE = "refused", "refused-elsewhere"
+"""The kinds of a right result that is an exception: see `_judge_refusal`."""
+
+
 def _judge_refusal(run: Run, key: Run) -> Judgement:
-    """Return the outcome if the clean engine refuses this probe: accepting it is a lost guard."""
+    """Return the outcome if the clean engine refuses this probe, that is, raises an exception.
+
+    The two ends are compared by type, by place in the probe (phase, step and line) and by place in
+    the engine (file, function and statement), never by text: texts contain numbers.
+
+    | the broken engine                           | outcome             | kind                |
+    | ------------------------------------------- | ------------------- | ------------------- |
+    | accepts the probe                           | silent-corruption   | guard-lost          |
+    | fails with another type, or at another      | crash               |                     |
+    | place in the probe                          |                     |                     |
+    | never ran the patched code                  | not-reached         |                     |
+    | is wrong before it refuses the probe there  | silent-corruption   | what differs        |
+    | refuses it by another statement             | disguised-correct   | refused-elsewhere   |
+    | refuses it by the same statement            | disguised-correct   | refused             |
+
+    The first row that fits applies. No check notices such a crash: a developer who expects a
+    refusal cannot know which one is right.
+    """
     assert key.failure is not None
     expected = key.failure.sentence
     if run.failure is None:
@@ -131,25 +162,52 @@ def _judge_refusal(run: Run, key: Run) -> Judgement:
         )
         return Judgement("silent-corruption", "guard-lost", evidence)
     actual = run.failure.sentence
-    if run.failure.type != key.failure.type:
+    if _place_in_probe(run.failure) != _place_in_probe(key.failure):
         evidence = message(
             "{failure}; the correct engine fails with {refusal}", failure=actual, refusal=expected
         )
-        return Judgement("crash", None, evidence)
+        return Judgement("crash", None, _crash_evidence(evidence, run, key))
     if not run.reached:
         return Judgement("not-reached", None, NEVER_RAN)
+    if differences := _differences(run, key):
+        first = differences[0]
+        evidence = message(
+            "{difference}; then refused, as by the correct engine: {refusal}",
+            difference=first.evidence,
+            refusal=actual,
+        )
+        arrays, entry = first.arrays, first.entry
+        return Judgement(
+            "silent-corruption", first.kind, evidence, first.where, arrays=arrays, entry=entry
+        )
+    if _place_in_engine(run.failure) != _place_in_engine(key.failure):
+        evidence = message(
+            "refused, for another reason: {failure}; the correct engine fails with {refusal}",
+            failure=actual,
+            refusal=expected,
+        )
+        return Judgement("disguised-correct", REFUSED_ELSEWHERE, evidence)
     evidence = message("refused, as by the correct engine: {refusal}", refusal=actual)
-    return Judgement("disguised-correct", None, evidence)
+    return Judgement("disguised-correct", REFUSED, evidence)
 
 
-def _crash_evidence(failure: Failure, run: Run, key: Run) -> Message:
+def _place_in_probe(failure: Failure) -> tuple[str, str, int | None, str]:
+    return failure.type, failure.phase, failure.step, failure.where
+
+
+def _place_in_engine(failure: Failure) -> tuple[str, str, str] | None:
+    origin = failure.origin
+    return (origin.file, origin.function, origin.statement) if origin else None
+
+
+def _crash_evidence(failure: Message, run: Run, key: Run) -> Message:
     """Return the failure, and what had silently gone wrong before it."""
     differences = _differences(run, key)
     if not differences:
-        return failure.sentence
+        return failure
     return message(
         "{failure}. Before that, silently: {difference}",
-        failure=failure.sentence,
+        failure=failure,
         difference=differences[0].evidence,
     )
 
@@ -387,51 +445,3 @@ def _with_ending(difference: Message, run: Run, key: Run) -> Message:
 
 def _digits(loss: float) -> str:
     return f"{loss:.3g}"
-
-
-# ----- The stage -----
-
-
-def stage_of(
-    outcome: Outcome,
-    trail: Mapping[str, Digest],
-    clean: Mapping[str, Digest] | None,
-    caught_by: Sequence[str],
-    *,
-    cancelled: bool = False,
-) -> tuple[Stage | None, Message]:
-    """Return the stage, and the sentence that explains it to a learner.
-
-    `trail` is that of the run, `clean` that of the unpatched engine at the same sites; if the
-    stage depends on `clean` and it is None, the stage is None and the sentence empty. `cancelled`
-    says that a wrong number inside was used. Different values at a site are not enough: they may be
-    right, since a correct engine may compute in another way.
-    """
-    if caught_by:
-        return "revealed", message("noticed by {diagnostics}", diagnostics=", ".join(caught_by))
-    if outcome == "not-reached":
-        return "not-reached", message("your probe never runs this line")
-    if outcome == "disguised-correct" and clean is None:
-        return None, EMPTY
-    if outcome == "disguised-correct" and not infected(trail, clean or {}):
-        return "not-infected", message("it ran, but on this input both formulas agree")
-    if outcome == "disguised-correct" and cancelled:
-        return "not-propagated", message("wrong inside, but cancelled on the way out")
-    if outcome == "disguised-correct":
-        return "not-propagated", message("computed another way, same result")
-    if outcome == "convention":
-        choice = message("another valid choice at a kink: there is nothing to reveal")
-        return "not-revealed", choice
-    return "not-revealed", message("wrong, but no check that was run noticed it")
-
-
-def infected(trail: Mapping[str, Digest], clean: Mapping[str, Digest]) -> bool:
-    """Whether two runs of a probe differ, beyond rounding, in what a patched site evaluated to."""
-    events = {key for key in trail.keys() | clean.keys() if " " in key}
-    digests = [*trail.values(), *clean.values()]
-    # If terms cancel, the rounding of these larger numbers is left.
-    rounding = max((digest.rounding for digest in digests), default=0.0)
-    return any(
-        not trail.get(key, NOTHING).agrees(clean.get(key, NOTHING), rounding)
-        for key in events | (trail.keys() & clean.keys())
-    )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import Message, message
-from harness.core.run import Array, Measured, Run, pack
+from harness.core.run import NUMERIC, Array, Form, Measured, Quantity, Run, pack
 from harness.core.verdict import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, check_log
 from harness.pages.probe import Probe
@@ -88,5 +88,6 @@ DTYPE = Diagnostic(
     blind="wrong values; numbers that were rounded and widened again",
     check=check,
     measure=measure,
+    form=Form((Quantity("{leaf}", "0", NUMERIC),), may_be_empty=True),
     kinds=("gradient", "steps"),
 )

@@ -20,6 +20,7 @@ from numpy.random import mtrand
 from harness.core.rounding import resolution
 from harness.core.run import (
     MODULE_LOG,
+    REAL,
     TRAINING_FLAGS,
     Array,
     NumericArray,
@@ -123,7 +124,21 @@ class Trial:
     ) -> Iterator[dict[str, Array]]:
         """Yield the snapshots of a probe of steps."""
         for snapshot in self.call(self.leaves(values), **options):
-            yield {name: pack(self.library.value(tensor)) for name, tensor in snapshot.items()}
+            yield {
+                name: _pack_entry(name, self.library.value(tensor))
+                for name, tensor in snapshot.items()
+            }
+
+
+_WORDS = "loss", "output"
+
+
+def _pack_entry(name: str, value: NumericArray) -> Array:
+    """Return an entry of a log. Raises TypeError if it is complex: no diagnostic can order it."""
+    array = pack(value)
+    if array.dtype[1] not in REAL:
+        raise TypeError(f"the {name} is complex" if name in _WORDS else f"`{name}` is complex")
+    return array
 
 
 def _key(arrays: Mapping[str, NumericArray]) -> _Key:
@@ -177,7 +192,7 @@ def observe(trial: Trial, loss: Loss | None, *, traced: bool = False) -> Run:
         mutated=record.mutated,
         shared=record.shared,
         generator_moved=_global_generator() != generator,
-        trace=[_pack_step(step) for step in record.trace],
+        trace=[pack_step(step) for step in record.trace],
         failure=failure,
         seconds=time.perf_counter() - start,
     )
@@ -244,9 +259,9 @@ def _observe_module(trial: Trial, _: Loss | None, record: _Record) -> None:
     for key, mode, data in zip(MODULE_LOG, modes, inputs, strict=True):
         record.phase = key
         getattr(layer, mode)()
-        snapshot = {key: pack(library.value(layer(library.leaf(data))))}
+        snapshot = {key: _pack_entry("output", library.value(layer(library.leaf(data))))}
         for part, state in layer.state_dict().items():
-            snapshot[f"state.{part}"] = pack(library.value(state))
+            snapshot[f"state.{part}"] = _pack_entry(part, library.value(state))
         flags = [bool(getattr(part, "training", False)) for part in layer.modules()]
         record.log.append({**snapshot, TRAINING_FLAGS: pack(flags)})
 
@@ -283,7 +298,8 @@ def _global_generator() -> object:
     return state.get("state", state.get("pos"))  # PCG64 has `state`, MT19937 `pos`
 
 
-def _pack_step(step: Any) -> TraceStep:
+def pack_step(step: Any) -> TraceStep:
+    """Return a step of a walk, as an engine records it, ready to be sent."""
     return TraceStep(
         step.index,
         step.op,
