@@ -11,7 +11,7 @@ observable, and be *revealed* by a check. Where it was lost explains why a bug h
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from harness.answer_key.naming import format_distinct
 from harness.core.message import EMPTY, Message, message, verbatim
 from harness.core.rounding import largest, rounding_of, wrong_entries
 from harness.core.run import (
+    CREATED,
+    GRAD,
     NOTHING,
     Array,
     Digest,
@@ -26,6 +28,8 @@ from harness.core.run import (
     Measurement,
     NumericArray,
     Run,
+    array_name,
+    leaf_name,
     own_name,
 )
 from harness.core.vocabulary import Outcome, Stage
@@ -74,7 +78,7 @@ def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
     if not differences:
         chosen = _differences(run, key, siblings) if choices else []
         if not chosen:
-            return Judgement("disguised-correct", None, LOG_IS_CORRECT if run.log else IS_CORRECT)
+            return Judgement("disguised-correct", None, _correct(run))
         choice = message(
             "{difference}; at this kink both are valid subgradients", difference=chosen[0].evidence
         )
@@ -94,6 +98,18 @@ def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
 NEVER_RAN = message("the patched code never ran in this probe")
 LOG_IS_CORRECT = message("the patched code ran, and every step of the log is correct")
 IS_CORRECT = message("the patched code ran, and output and gradients are correct")
+
+
+def _correct(run: Run) -> Message:
+    """Return what was compared, and how much could not be."""
+    correct = LOG_IS_CORRECT if run.log else IS_CORRECT
+    if not run.not_compared:
+        return correct
+    return message(
+        "{correct}; {count} leaves that the probe creates were not compared",
+        correct=correct,
+        count=run.not_compared,
+    )
 
 
 def _judge_refusal(run: Run, key: Run) -> Judgement:
@@ -157,13 +173,16 @@ class _Difference:
 def _differences(
     run: Run, key: Run, siblings: Sequence[Run] = (), choices: Choices | None = None
 ) -> list[_Difference]:
-    """Return all differences: the most telling first, then in the order of computation."""
+    """Return all differences: the most telling first, then in the order of computation.
+
+    The leaves that the probe creates are compared if what it names, returns and logs is equal.
+    """
     differences = [
         *_unlike_output(run, key),
         *_unlike_gradients(run, key, siblings, choices or {}),
         *_unlike_log(run, key),
         *_unlike_effects(run, key),
-    ]
+    ] or [*_unlike_created(run, key, choices or {})]
     return sorted(differences, key=lambda difference: KINDS.index(difference.kind))
 
 
@@ -176,7 +195,7 @@ def _unlike_gradients(
     run: Run, key: Run, siblings: Sequence[Run], choices: Choices
 ) -> Iterator[_Difference]:
     for name, expected in key.gradients.items():
-        if name not in run.gradients:
+        if name not in run.gradients or CREATED.fullmatch(name):
             continue
         actual = run.gradients[name]
         if actual and expected:
@@ -191,6 +210,70 @@ def _unlike_gradients(
         elif actual:
             extra = message("{leaf} has a gradient, expected none", leaf=name)
             yield _Difference("value", extra, verbatim(name))
+
+
+def _unlike_created(run: Run, key: Run, choices: Choices) -> Iterator[_Difference]:
+    """Yield the differences of the leaves that the probe creates, at the first step with any."""
+    yield from _compare_created(_created_of(run), _created_of(key), choices)
+    for step, (actual, expected) in enumerate(zip(run.created, key.created, strict=False)):
+        found = False
+        for difference in _compare_created(actual, expected, {}, passes=step + 1):
+            found = True
+            evidence = message(
+                "after step {step}, {difference}", step=step, difference=difference.evidence
+            )
+            yield replace(difference, evidence=evidence if key.log else difference.evidence)
+        if found:
+            return
+
+
+Created = Mapping[str, Array | Digest]
+"""The created leaves that have a gradient, and the gradients."""
+
+
+def _created_of(run: Run) -> Created:
+    """Return the created leaves of a probe that is not one of steps."""
+    arrays: dict[str, Array | Digest] = {}
+    for name, gradient in run.gradients.items():
+        if gradient and CREATED.fullmatch(name):
+            arrays |= {name: run.leaves[name], f"{name}{GRAD}": gradient}
+    return arrays
+
+
+def _compare_created(
+    actual: Created, expected: Created, choices: Choices, passes: int = 1
+) -> Iterator[_Difference]:
+    """Yield the differences of leaves and gradients; no gradient is as good as one of zeros.
+
+    A gradient may be nothing but rounding, such as that of a bias before a normalisation. So all of
+    them are compared on the scale of the largest.
+    """
+    gradients = [array for name, array in expected.items() if name.endswith(GRAD)]
+    scale = max((largest(g.numpy()) for g in gradients if isinstance(g, Array)), default=0.0)
+    for name in dict.fromkeys((*expected, *actual)):
+        one, other, title = actual.get(name), expected.get(name), array_name(name)
+        leaf = name.removesuffix(GRAD)
+        if one is None or other is None:
+            if name.endswith(GRAD) and not _is_zero(one or other):
+                sentence = (
+                    message("{leaf} has no gradient, expected one", leaf=leaf_name(leaf))
+                    if one is None
+                    else message("{leaf} has a gradient, expected none", leaf=leaf_name(leaf))
+                )
+                yield _Difference("value", sentence, leaf_name(leaf))
+        elif isinstance(one, Array) and isinstance(other, Array):
+            size = scale if name.endswith(GRAD) else 0.0
+            yield from _compare(title, one, other, size, choices.get(leaf), passes)
+        elif isinstance(one, Array) or isinstance(other, Array):
+            yield _Difference("shape", message("{array} has another size", array=title), title)
+        elif not one.agrees(other, passes * max(one.rounding, other.rounding)):
+            yield _Difference("value", message("{array} differs", array=title), title)
+
+
+def _is_zero(array: Array | Digest | None) -> bool:
+    if isinstance(array, Array):
+        return not array.numpy().any()
+    return array is None or array.projection == array.rounding == 0.0
 
 
 def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
@@ -235,12 +318,14 @@ def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
 def _unlike_effects(run: Run, key: Run) -> Iterator[_Difference]:
     """Yield what the run changes, shares or draws, and the correct engine does not."""
     for name in run.mutated.keys() - key.mutated.keys():
-        evidence = message("{name} was changed by the run", name=name)
-        yield _Difference("mutated-input", evidence, verbatim(name))
+        evidence = message("{name} was changed by the run", name=own_name(name))
+        yield _Difference("mutated-input", evidence, own_name(name))
     for name, other in run.shared:
         if (name, other) not in key.shared:
-            evidence = message("{one} and {other} share memory", one=name, other=own_name(other))
-            yield _Difference("aliased", evidence, verbatim(name))
+            evidence = message(
+                "{one} and {other} share memory", one=own_name(name), other=own_name(other)
+            )
+            yield _Difference("aliased", evidence, own_name(name))
     if run.generator_moved and not key.generator_moved:
         yield _Difference("state", message("numbers were drawn from NumPy's global generator"))
 

@@ -16,7 +16,7 @@ from harness.core.errors import PageError
 from harness.core.message import EMPTY, Message, joined, message
 from harness.core.report import ClaimReport, Comparison, Graph, Node, Numbers, RunReport
 from harness.core.rounding import margin
-from harness.core.run import Array, Digest, Run, TraceStep
+from harness.core.run import CREATED, Array, Digest, Run, TraceStep
 from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
 from harness.experiment.baseline import CleanRun, Pair
 from harness.pages.page import Page
@@ -238,14 +238,17 @@ def _few_values(leaves: Mapping[str, Array]) -> Iterator[float]:
 
 
 def leaf_names(walk: Sequence[TraceStep], leaves: Mapping[str, Array]) -> dict[int, str]:
-    """Return the names of the leaves of a walk, by their values."""
-    return {
-        step.index: name
-        for step in walk
-        if not step.op
-        for name, leaf in leaves.items()
-        if leaf == step.value
-    }
+    """Return the names of the leaves of a walk, by their values.
+
+    Those that the probe creates may hold the same values, such as ones: then they have no name.
+    """
+    names: dict[int, str] = {}
+    for step in walk:
+        equal = [name for name, leaf in leaves.items() if not step.op and leaf == step.value]
+        own = [name for name in equal if not CREATED.fullmatch(name)]
+        if own or len(equal) == 1:
+            names[step.index] = (own or equal)[-1]
+    return names
 
 
 # ----- Claims -----

@@ -119,6 +119,13 @@ class Recorder:
         )
 
 
+def digest_of(array: np.ndarray[Any, Any]) -> Digest:
+    """Return the digest of an array."""
+    digester = _Digester()
+    checksum = digester.of(array, DEPTH)
+    return Digest(checksum, digester.projection, digester.rounding)
+
+
 class _Digester:
     """Computes a digest of a value and its parts, the same for equal values in any process."""
 
