@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 import numpy as np
 
@@ -215,7 +216,8 @@ def _unlike_gradients(
 def _unlike_created(run: Run, key: Run, choices: Choices) -> Iterator[_Difference]:
     """Yield the differences of the leaves that the probe creates, at the first step with any."""
     yield from _compare_created(_created_of(run), _created_of(key), choices)
-    for step, (actual, expected) in enumerate(zip(run.created, key.created, strict=False)):
+    steps = zip(_snapshots(run), _snapshots(key), strict=False)
+    for step, (actual, expected) in enumerate(steps):
         found = False
         for difference in _compare_created(actual, expected, {}, passes=step + 1):
             found = True
@@ -229,6 +231,12 @@ def _unlike_created(run: Run, key: Run, choices: Choices) -> Iterator[_Differenc
 
 Created = Mapping[str, Array | Digest]
 """The created leaves that have a gradient, and the gradients."""
+
+
+def _snapshots(run: Run) -> list[Created]:
+    """Return what was recorded of the created leaves at each step."""
+    pairs = zip_longest(run.created, run.large)
+    return [dict[str, Array | Digest](small or {}) | (large or {}) for small, large in pairs]
 
 
 def _created_of(run: Run) -> Created:

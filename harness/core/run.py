@@ -305,9 +305,11 @@ class Run(msgspec.Struct, frozen=True):
     gradients: dict[Name, Array | None] = {}
     log: Annotated[list[dict[Name, Array]], _MANY] = []
     """For probes of steps: one snapshot per step, and one of the state before the first."""
-    created: Annotated[list[dict[Name, Array | Digest]], _MANY] = []
+    created: Annotated[list[dict[Name, Array]], _MANY] = []
     """The leaves that a probe of steps creates, and their gradients, at each snapshot of the log
-    and at the end; in other probes, digests of those that are too large for `leaves`."""
+    and at the end."""
+    large: Annotated[list[dict[Name, Digest]], _MANY] = []
+    """The same for large ones, in any probe; one of a single backward pass has one snapshot."""
     not_compared: int = 0
     """How many created leaves there are whose gradients the engine does not give."""
     mutated: dict[Name, Array] = {}
@@ -351,13 +353,10 @@ class Run(msgspec.Struct, frozen=True):
     @property
     def logged(self) -> list[dict[str, Array]]:
         """The log, with the created leaves and their gradients at each step, and at the end."""
-        log = [*self.log, *([{}] if len(self.created) > len(self.log) else [])]
-        parts: list[dict[str, Array]] = [
-            {name: part for name, part in created.items() if isinstance(part, Array)}
-            for created in self.created
-        ]
+        extra: list[dict[str, Array]] = [{}] if len(self.created) > len(self.log) else []
         return [
-            entry | (parts[step] if step < len(parts) else {}) for step, entry in enumerate(log)
+            entry | (self.created[step] if step < len(self.created) else {})
+            for step, entry in enumerate([*self.log, *extra])
         ]
 
     @property

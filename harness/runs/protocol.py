@@ -6,7 +6,7 @@ evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -18,7 +18,6 @@ from harness.core.run import (
     MODULE_LOG,
     TRAINING_FLAGS,
     Array,
-    Digest,
     Failure,
     Measurement,
     Run,
@@ -197,8 +196,8 @@ def is_possible(run: Run, probe: Probe, loss: Loss | None, *, may_be_empty: bool
     return (
         {n: (a.dtype, a.shape) for n, a in run.leaves.items() if n not in created} == leaves
         and all(map(CREATED.fullmatch, created))
-        and all(map(_are_created, run.created))
-        and len(run.created) <= len(run.log) + 1
+        and all(map(_are_created, (*run.created, *run.large)))
+        and max(len(run.created), len(run.large)) <= len(run.log) + 1
         and run.gradients.keys() <= run.leaves.keys()
         and run.mutated.keys() <= {*run.leaves, "cotangent"}
         and (run.cotangent is None or len(shapes) == 1)
@@ -207,7 +206,7 @@ def is_possible(run: Run, probe: Probe, loss: Loss | None, *, may_be_empty: bool
     )
 
 
-def _are_created(leaves: dict[str, Array | Digest]) -> bool:
+def _are_created(leaves: Mapping[str, object]) -> bool:
     """Whether the names are those of created leaves, and of gradients of leaves among them."""
     names = {name.removesuffix(GRAD) for name in leaves}
     return names <= leaves.keys() and all(map(CREATED.fullmatch, names))

@@ -224,6 +224,7 @@ def observe(trial: Trial, loss: Loss | None, *, traced: bool = False) -> Run:
         gradients=record.gradients,
         log=record.log,
         created=record.created,
+        large=record.large,
         not_compared=record.not_compared,
         mutated=record.mutated,
         shared=record.shared,
@@ -245,11 +246,18 @@ class _Record:
         self.cotangent: Array | None = None
         self.gradients: dict[str, Array | None] = {}
         self.log: list[dict[str, Array]] = []
-        self.created: list[dict[str, Array | Digest]] = []
+        self.created: list[dict[str, Array]] = []
+        self.large: list[dict[str, Digest]] = []
         self.not_compared = 0
         self.mutated: dict[str, Array] = {}
         self.shared: list[tuple[str, str]] = []
         self.trace: list[Any] = []
+
+    def look_at(self, library: Library, creations: Creations) -> None:
+        """Record the created leaves as they are now."""
+        small, large = _snapshot(library, creations.leaves)
+        self.created.append(small)
+        self.large.append(large)
 
 
 # ----- An observer for each kind of probe -----
@@ -280,7 +288,7 @@ def _observe_gradients(trial: Trial, loss: Loss | None, record: _Record) -> None
     leaves |= {name: leaf for name, leaf in created.items() if name not in large}
     record.leaves |= {name: made[name] for name in leaves if name not in values}
     if large:
-        record.created.append(_snapshot(library, large))
+        record.large.append(_snapshot(library, large)[1])
     gradients = {name: library.gradient(leaf) for name, leaf in leaves.items()}
     for name, gradient in gradients.items():
         record.gradients[name] = None if gradient is None else pack(gradient)
@@ -298,9 +306,9 @@ def _observe_steps(trial: Trial, _: Loss | None, record: _Record) -> None:
     with library.creating(creations):
         for snapshot in steps:
             record.log.append(snapshot)
-            record.created.append(_snapshot(library, creations.leaves))
+            record.look_at(library, creations)
             record.step = len(record.log)
-    record.created.append(_snapshot(library, creations.leaves))
+    record.look_at(library, creations)
     record.not_compared = len(creations.unreadable)
 
 
@@ -344,15 +352,25 @@ def _is_large(array: NumericArray) -> bool:
     return array.size >= LARGE
 
 
-def _snapshot(library: Library, created: Mapping[str, Any]) -> dict[str, Array | Digest]:
-    """Return those of the created leaves that have a gradient, and the gradients."""
-    snapshot: dict[str, Array | Digest] = {}
+def _snapshot(
+    library: Library, created: Mapping[str, Any]
+) -> tuple[dict[str, Array], dict[str, Digest]]:
+    """Return those of the created leaves that have a gradient, and the gradients; large ones apart.
+
+    A probe may have many steps and large layers, so only digests of these are sent.
+    """
+    small: dict[str, Array] = {}
+    large: dict[str, Digest] = {}
     for name, leaf in created.items():
         gradient = library.gradient(leaf)
-        if gradient is not None:
-            for key, array in ((name, library.value(leaf)), (f"{name}{GRAD}", gradient)):
-                snapshot[key] = digest_of(array) if _is_large(array) else pack(array)
-    return snapshot
+        if gradient is None:
+            continue
+        value = library.value(leaf)
+        if _is_large(value) or _is_large(gradient):
+            large |= {name: digest_of(value), f"{name}{GRAD}": digest_of(gradient)}
+        else:
+            small |= {name: pack(value), f"{name}{GRAD}": pack(gradient)}
+    return small, large
 
 
 # ----- Side effects -----
