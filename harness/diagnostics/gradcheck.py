@@ -42,9 +42,8 @@ def measure(trial: Trial, run: Run) -> Measured:
         if elements + sizes[name] <= MOST_ELEMENTS:
             elements += sizes[name]
             own.add(name)
-    run = run.only(own)
     try:
-        around = Surroundings(trial, run)
+        around = Surroundings(trial, run, own)
     except Unmeasurable as reason:
         return Measured(problem=str(reason))
     claimed = around.gradient(run)

@@ -196,7 +196,8 @@ def is_possible(run: Run, probe: Probe, loss: Loss | None, *, may_be_empty: bool
     return (
         {n: (a.dtype, a.shape) for n, a in run.leaves.items() if n not in created} == leaves
         and all(map(CREATED.fullmatch, created))
-        and all(map(_are_created, (*run.created, *run.large)))
+        and all(map(_are_created, run.created))
+        and all(map(_are_created, run.large))
         and max(len(run.created), len(run.large)) <= len(run.log) + 1
         and run.gradients.keys() <= run.leaves.keys()
         and run.mutated.keys() <= {*run.leaves, "cotangent"}
