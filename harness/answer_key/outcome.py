@@ -215,11 +215,12 @@ def _unlike_gradients(
 
 def _unlike_created(run: Run, key: Run, choices: Choices) -> Iterator[_Difference]:
     """Yield the differences of the leaves that the probe creates, at the first step with any."""
-    yield from _compare_created(_created_of(run), _created_of(key), choices)
+    own, scale = _created_of(key), 0.0
+    yield from _compare_created(_created_of(run), own, choices, _scale_of(own))
     steps = zip(_snapshots(run), _snapshots(key), strict=False)
     for step, (actual, expected) in enumerate(steps):
-        found = False
-        for difference in _compare_created(actual, expected, {}, passes=step + 1):
+        found, scale = False, max(scale, _scale_of(expected))
+        for difference in _compare_created(actual, expected, {}, scale, passes=step + 1):
             found = True
             evidence = message(
                 "after step {step}, {difference}", step=step, difference=difference.evidence
@@ -249,15 +250,13 @@ def _created_of(run: Run) -> Created:
 
 
 def _compare_created(
-    actual: Created, expected: Created, choices: Choices, passes: int = 1
+    actual: Created, expected: Created, choices: Choices, scale: float, passes: int = 1
 ) -> Iterator[_Difference]:
     """Yield the differences of leaves and gradients; no gradient is as good as one of zeros.
 
-    A gradient may be nothing but rounding, such as that of a bias before a normalisation. So all of
-    them are compared on the scale of the largest.
+    A gradient may be nothing but rounding, such as that of a bias before a normalisation, or after
+    a training has converged. So all are compared on the `scale` of the largest so far.
     """
-    gradients = [array for name, array in expected.items() if name.endswith(GRAD)]
-    scale = max((largest(g.numpy()) for g in gradients if isinstance(g, Array)), default=0.0)
     for name in dict.fromkeys((*expected, *actual)):
         one, other, title = actual.get(name), expected.get(name), array_name(name)
         leaf = name.removesuffix(GRAD)
@@ -276,6 +275,12 @@ def _compare_created(
             yield _Difference("shape", message("{array} has another size", array=title), title)
         elif not one.agrees(other, passes * max(one.rounding, other.rounding)):
             yield _Difference("value", message("{array} differs", array=title), title)
+
+
+def _scale_of(created: Created) -> float:
+    """Return the largest entry of the gradients."""
+    gradients = [array for name, array in created.items() if name.endswith(GRAD)]
+    return max((largest(g.numpy()) for g in gradients if isinstance(g, Array)), default=0.0)
 
 
 def _is_zero(array: Array | Digest | None) -> bool:

@@ -74,8 +74,8 @@ class Slope:
 class Surroundings:
     """The engine's forward pass at and around the leaves of a run.
 
-    All leaves together, or only some, are one flat vector `x`. Raises Unmeasurable, with the reason, if slopes do
-    not exist: the diagnostic then declines.
+    All leaves together, or only some, are one flat vector `x`. Raises Unmeasurable, with the
+    reason, if slopes do not exist: the diagnostic then declines.
     """
 
     def __init__(self, trial: Trial, run: Run, only: Collection[str] | None = None) -> None:

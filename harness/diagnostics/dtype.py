@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import Message, message
-from harness.core.run import Array, Measured, Run, array_name, gradient_name, leaf_name, pack
+from harness.core.run import (
+    CREATED,
+    GRAD,
+    Array,
+    Measured,
+    Run,
+    array_name,
+    gradient_name,
+    leaf_name,
+    pack,
+)
 from harness.core.verdict import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, check_log
 from harness.pages.probe import Probe
@@ -75,6 +85,15 @@ def _changed_dtype(name: str, step: int, array: Array, before: Array) -> Message
     actual, expected = np.dtype(array.dtype), np.dtype(before.dtype)
     if actual == expected:
         return None
+    if name.endswith(GRAD) and CREATED.fullmatch(name.removesuffix(GRAD)):
+        return message(
+            "{gradient} is {actual} after step {step}, but {leaf} is {expected}",
+            gradient=array_name(name),
+            actual=actual,
+            step=step,
+            leaf=leaf_name(name.removesuffix(GRAD)),
+            expected=expected,
+        )
     return message(
         "{entry} is {actual} after step {step}, but was {expected} before",
         entry=array_name(name),

@@ -8,7 +8,7 @@ detected.
 from __future__ import annotations
 
 from harness.core.message import Message, message
-from harness.core.run import Array, array_name
+from harness.core.run import CREATED, GRAD, Array, array_name, leaf_name
 from harness.core.verdict import Alarm, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, check_log, check_shapes
 
@@ -27,6 +27,15 @@ def check(observation: Observation) -> Verdict:
 def _changed_shape(name: str, step: int, array: Array, before: Array) -> Message | None:
     if array.shape == before.shape:
         return None
+    if name.endswith(GRAD) and CREATED.fullmatch(name.removesuffix(GRAD)):
+        return message(
+            "{gradient} has shape {actual} after step {step}, but {leaf} has shape {expected}",
+            gradient=array_name(name),
+            actual=array.shape,
+            step=step,
+            leaf=leaf_name(name.removesuffix(GRAD)),
+            expected=before.shape,
+        )
     return message(
         "{entry} has shape {actual} after step {step}, but had {expected} before",
         entry=array_name(name),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import combinations, product
 from types import CodeType
 from typing import Any
@@ -96,7 +96,7 @@ class Trial:
         leaves = self.leaves(declared)
         if not held:
             return leaves, self.call(leaves)
-        creations = self.creations(held)
+        creations = self.creations(self.constants | held)
         with self.library.creating(creations):
             output = self.call(leaves)
         for name, data in held.items():
@@ -105,6 +105,21 @@ class Trial:
                 raise NotHeld(name)
             leaves[name] = leaf
         return leaves, output
+
+    @cached_property
+    def constants(self) -> dict[str, NumericArray]:
+        """The values of the tensors that the probe creates, and that require no gradient.
+
+        They are held too: what a program stores in one leaf may be computed from another's data.
+        """
+        creations, library = self.creations(), self.library
+        with library.creating(creations):
+            self.call(self.leaves(draw(self.probe)))
+        return {
+            name: np.array(library.value(leaf))
+            for name, leaf in creations.leaves.items()
+            if not library.requires_gradient(leaf)
+        }
 
     def creations(self, values: Mapping[str, NumericArray] | None = None) -> Creations:
         """Return what records the leaves that the probe creates, and gives some these values."""
