@@ -117,6 +117,25 @@ def convolve_as_wide_as_channels(lib, x=(2, 2, 3, 5)):
     return _layer(lib, "Conv2d", 2, 3, 3, dtype=x.dtype)(x)
 
 
+def rms_norm_rows(lib, x=(3, 4)):
+    """Root mean square normalisation of 3 rows of random numbers, with a learned scale."""
+    return _fill(lib, lib.nn.RMSNorm(4, 1e-6, dtype=x.dtype))(x)
+
+
+def adapter_of_rank_two(lib, x=(4, 3)):
+    """A low-rank adapter of 3 inputs and 2 outputs, whose factors are not 0."""
+    rng = np.random.default_rng(0)
+    layer = lib.nn.LowRankAdapter(lib.nn.Linear(3, 2, rng=rng), 2, 4.0, rng=rng)
+    layer.up.data = rng.standard_normal((2, 2))
+    return layer(x)
+
+
+def embed_repeated_symbols(lib, x=(3,)):
+    """The vectors of 4 symbols, one of them repeated, times a row."""
+    symbols = lib.tensor(np.array([[0, 1], [1, 4]]))
+    return _layer(lib, "Embedding", 5, 3, dtype=x.dtype)(symbols) * x
+
+
 def lstm_three_steps(lib, x=(3, 2, 3)):
     """The last output of a recurrent cell after 3 steps of two sequences."""
     cell = _layer(lib, "LSTMCell", 3, 2, dtype=x.dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
 from operator import add, itemgetter, matmul, methodcaller, mul, neg, sub, truediv
@@ -30,7 +30,7 @@ def all_cases() -> list[Case]:
         _along_an_axis,
         _scores,
     )
-    groups += (_movement, _joining, _indexing, _layers, _losses, _images)
+    groups += (_movement, _joining, _indexing, _layers, _losses, _images, _modules)
     return [case for group in groups for case in group()]
 
 
@@ -440,6 +440,56 @@ def _linear(x: Any, weight: Any, bias: Any) -> Any:
 
 def _dropout(p: float, x: Any) -> Any:
     return lib.nn.Dropout(p, rng=np.random.default_rng(0))(x)
+
+
+def _modules() -> Iterator[Case]:
+    """Layers with their parameters as leaves, beside the input."""
+    rng = np.random.default_rng(0)
+    nn, x = lib.nn, (4, 3)
+    yield _module("Linear", lambda: nn.Linear(3, 2, rng=rng), x)
+    yield _module("Linear without bias", lambda: nn.Linear(3, 2, bias=False, rng=rng), x)
+    adapter = partial(nn.LowRankAdapter, rank=2, alpha=4.0, rng=rng)
+    yield _module("LowRankAdapter", lambda: adapter(nn.Linear(3, 2, rng=rng)), x)
+    yield _module("Conv2d", lambda: nn.Conv2d(2, 3, 2, rng=rng), (2, 2, 3, 4))
+    yield _module("LayerNorm", lambda: nn.LayerNorm(3), x)
+    yield _module("RMSNorm", lambda: nn.RMSNorm(3), x)
+    yield _module("BatchNorm1d", lambda: nn.BatchNorm1d(3), x)
+    yield _module("BatchNorm1d in evaluation", lambda: nn.BatchNorm1d(3).eval(), x)
+    attention = partial(nn.MultiHeadAttention, 4, 2, rng=rng)
+    yield _module("MultiHeadAttention", attention, (2, 3, 4))
+    yield _module("causal MultiHeadAttention", partial(attention, causal=True), (2, 3, 4))
+    yield _module("LSTMCell", lambda: nn.LSTMCell(3, 2, rng=rng), x, use=_two_steps)
+    for padding in (None, 1):
+        embedding = partial(nn.Embedding, 4, 3, padding, rng=rng)
+        yield _module(f"Embedding, padding {padding}", embedding, use=_look_up)
+
+
+def _two_steps(layer: Any, x: Any) -> Any:
+    h, c = layer(x, layer(x))
+    return h * c
+
+
+def _look_up(layer: Any) -> Any:
+    return layer(np.array([[0, 1], [3, 3]]))
+
+
+def _module(
+    name: str, make: Callable[[], Any], *inputs: Shape, use: Program = lambda layer, x: layer(x)
+) -> Case:
+    def program(*leaves: Any) -> Any:
+        layer = make()
+        slots = [
+            (part, attribute)
+            for part in layer.modules()
+            for attribute, value in vars(part).items()
+            if isinstance(value, lib.Tensor) and value.requires_grad
+        ]
+        for (part, attribute), leaf in zip(slots, leaves[len(inputs) :], strict=True):
+            setattr(part, attribute, leaf)
+        return use(layer, *leaves[: len(inputs)])
+
+    shapes = [parameter.shape for parameter in make().parameters()]
+    return _case(f"layer {name}", program, *inputs, *shapes)
 
 
 def _losses() -> Iterator[Case]:

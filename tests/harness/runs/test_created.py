@@ -67,9 +67,7 @@ def test_a_wrong_gradient_of_a_layers_own_weight_is_silent_corruption(name: str)
 def test_a_layers_bias_without_a_gradient_is_silent_corruption() -> None:
     found = judged("lstm-three-steps", NO_BIAS_HH)
     assert found.outcome == "silent-corruption"
-    assert str(found.evidence) == (
-        "the first LSTMCell's bias_hh has no gradient, expected one"
-    )
+    assert str(found.evidence) == ("the first LSTMCell's bias_hh has no gradient, expected one")
 
 
 def test_a_wrong_gradient_that_no_log_shows_is_found_at_the_step() -> None:
@@ -297,7 +295,8 @@ class Tensor:
         self.grad = None
 
     def __mul__(self, other):
-        return Tensor(self.data * other.data, (self, other), lambda g: (g * other.data, g * self.data))
+        product = self.data * other.data
+        return Tensor(product, (self, other), lambda g: (g * other.data, g * self.data))
 
     def backward(self, g):
         self.grad = g if self.grad is None else self.grad + g
