@@ -56,8 +56,7 @@ def measure(trial: Trial, run: Run) -> Measured:
     Nothing is measured if there are no kinks.
     """
     around = _Surroundings(trial, run)
-    sides = {i: around.sides(around.one(i)) for i in around.suspects()[:MOST_ENTRIES]}
-    kinked = {i: sides[i] for i in sorted(sides) if sides[i].kinked[i]}
+    kinked = _kinked(around)
     if not kinked:
         return Measured()
     rows = [*_alone(around, kinked), *_tied(around, kinked)]
@@ -70,6 +69,11 @@ def measure(trial: Trial, run: Run) -> Measured:
         "highest": bounds[:, 1],
     }
     return Measured({name: pack(array) for name, array in measured.items()})
+
+
+def entries_at_kinks(trial: Trial, run: Run) -> frozenset[int]:
+    """Return the flat indices of the entries at kinks, over all leaves."""
+    return frozenset(_kinked(_Surroundings(trial, run)))
 
 
 def valid_choices(gradients: Mapping[str, Array | None], key: Run) -> dict[str, Mask]:
@@ -179,6 +183,12 @@ class _Surroundings:
             # The curvature of many entries adds up, so the limit is lower than for a single entry.
             jumps += np.where(sides.jump > 2 * sides.error, sides.jump, 0.0)
         return np.argsort(-jumps, kind="stable").tolist() if jumps.any() else []
+
+
+def _kinked(around: _Surroundings) -> dict[int, _Sides]:
+    """Return the entries at kinks, in order, with the gradients on both sides of each."""
+    sides = {i: around.sides(around.one(i)) for i in around.suspects()[:MOST_ENTRIES]}
+    return {i: sides[i] for i in sorted(sides) if sides[i].kinked[i]}
 
 
 _Row = tuple[Vector, tuple[float, float]]

@@ -10,12 +10,23 @@ observable, and be *revealed* by a check. Where it was lost explains why a bug h
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
+import msgspec
 import numpy as np
 
+from harness.answer_key.conditioning import (
+    CONDITIONING,
+    STEPS,
+    entry_name,
+    gradient_name,
+    movements,
+    slack,
+)
+from harness.answer_key.conditioning import OUTPUT as OUTPUT_NAME
 from harness.answer_key.naming import format_distinct
 from harness.core.message import EMPTY, Message, message, verbatim
 from harness.core.rounding import largest, rounding_of, wrong_entries
@@ -58,7 +69,10 @@ class Judgement:
 OUTPUT = message("the output")
 
 KINKS = Measurement("kinks", "harness.answer_key.kinks:measure")
-"""Must be measured on the unpatched engine, so that another choice at a kink is not a bug."""
+"""Another choice at a kink is not a bug."""
+
+MEASUREMENTS = (KINKS, CONDITIONING)
+"""These must be measured on the unpatched engine."""
 
 
 def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
@@ -79,7 +93,7 @@ def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
     if not differences:
         chosen = _differences(run, key, siblings) if choices else []
         if not chosen:
-            return Judgement("disguised-correct", None, _correct(run))
+            return Judgement("disguised-correct", None, _why_correct(run, key, siblings))
         choice = message(
             "{difference}; at this kink both are valid subgradients", difference=chosen[0].evidence
         )
@@ -99,11 +113,16 @@ def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
 NEVER_RAN = message("the patched code never ran in this probe")
 LOG_IS_CORRECT = message("the patched code ran, and every step of the log is correct")
 IS_CORRECT = message("the patched code ran, and output and gradients are correct")
+IS_ROUNDING = message("the patched code ran, and nothing differs by more than rounding here")
 
 
-def _correct(run: Run) -> Message:
-    """Return what was compared, and how much could not be."""
+def _why_correct(run: Run, key: Run, siblings: Sequence[Run]) -> Message:
+    """Return the evidence for a run that does not differ, and how much was not compared."""
     correct = LOG_IS_CORRECT if run.log else IS_CORRECT
+    if movements(key):
+        strict = msgspec.structs.replace(key, measured={})
+        if _differences(run, strict, siblings):
+            correct = IS_ROUNDING
     if not run.not_compared:
         return correct
     return message(
@@ -189,7 +208,7 @@ def _differences(
 
 def _unlike_output(run: Run, key: Run) -> Iterator[_Difference]:
     if run.output and key.output:
-        yield from _compare(OUTPUT, run.output, key.output)
+        yield from _compare(OUTPUT, run.output, key.output, moves=slack(key, OUTPUT_NAME))
 
 
 def _unlike_gradients(
@@ -202,8 +221,10 @@ def _unlike_gradients(
         if actual and expected:
             others = [sibling.gradients.get(name) for sibling in siblings]
             scale = max((largest(other.numpy()) for other in others if other), default=0.0)
+            gradient = gradient_name(name)
+            moves = slack(key, gradient)
             yield from _compare(
-                verbatim(f"{name}.grad"), actual, expected, scale, choices.get(name)
+                verbatim(gradient), actual, expected, scale, choices.get(name), moves=moves
             )
         elif expected:
             missing = message("{leaf} has no gradient, expected one", leaf=name)
@@ -216,11 +237,13 @@ def _unlike_gradients(
 def _unlike_created(run: Run, key: Run, choices: Choices) -> Iterator[_Difference]:
     """Yield the differences of the leaves that the probe creates, at the first step with any."""
     own, scale = _created_of(key), 0.0
-    yield from _compare_created(_created_of(run), own, choices, _scale_of(own))
+    moves = {name: slack(key, name) for name in own}
+    yield from _compare_created(_created_of(run), own, choices, _scale_of(own), moves)
     steps = zip(_snapshots(run), _snapshots(key), strict=False)
     for step, (actual, expected) in enumerate(steps):
         found, scale = False, max(scale, _scale_of(expected))
-        for difference in _compare_created(actual, expected, {}, scale, passes=step + 1):
+        moves = {name: slack(key, entry_name(step, name)) for name in expected}
+        for difference in _compare_created(actual, expected, {}, scale, moves, step + 1):
             found = True
             evidence = message(
                 "after step {step}, {difference}", step=step, difference=difference.evidence
@@ -250,7 +273,12 @@ def _created_of(run: Run) -> Created:
 
 
 def _compare_created(
-    actual: Created, expected: Created, choices: Choices, scale: float, passes: int = 1
+    actual: Created,
+    expected: Created,
+    choices: Choices,
+    scale: float,
+    moves: Mapping[str, float],
+    passes: int = 1,
 ) -> Iterator[_Difference]:
     """Yield the differences of leaves and gradients; no gradient is as good as one of zeros.
 
@@ -261,7 +289,8 @@ def _compare_created(
         one, other, title = actual.get(name), expected.get(name), array_name(name)
         leaf = name.removesuffix(GRAD)
         if one is None or other is None:
-            if name.endswith(GRAD) and not _is_zero(one or other):
+            is_rounding = math.isinf(moves.get(name, 0.0))
+            if name.endswith(GRAD) and not (is_rounding or _is_zero(one or other)):
                 sentence = (
                     message("{leaf} has no gradient, expected one", leaf=leaf_name(leaf))
                     if one is None
@@ -270,7 +299,8 @@ def _compare_created(
                 yield _Difference("value", sentence, leaf_name(leaf))
         elif isinstance(one, Array) and isinstance(other, Array):
             size = scale if name.endswith(GRAD) else 0.0
-            yield from _compare(title, one, other, size, choices.get(leaf), passes)
+            error = moves.get(name, 0.0)
+            yield from _compare(title, one, other, size, choices.get(leaf), passes, error)
         elif isinstance(one, Array) or isinstance(other, Array):
             yield _Difference("shape", message("{array} has another size", array=title), title)
         elif not one.agrees(other, passes * max(one.rounding, other.rounding)):
@@ -297,7 +327,11 @@ def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
             for name in expected
             if name in actual
             for difference in _compare(
-                verbatim(name), actual[name], expected[name], passes=step + 1
+                verbatim(name),
+                actual[name],
+                expected[name],
+                passes=step + 1,
+                moves=slack(key, entry_name(step, name)),
             )
         ]
         for name, difference in differences:
@@ -319,7 +353,7 @@ def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
             yield _Difference("state" if "." in name else "value", evidence, where)
         if differences or missing:
             return
-    if len(run.log) != len(key.log) and not run.failure:
+    if len(run.log) != len(key.log) and not (run.failure or slack(key, STEPS)):
         evidence = message(
             "{actual} steps were made, expected {expected}",
             actual=len(run.log),
@@ -350,13 +384,17 @@ def _compare(
     scale: float = 0.0,
     valid: NumericArray | None = None,
     passes: int = 1,
+    moves: float = 0.0,
 ) -> Iterator[_Difference]:
     """Yield the first way in which two arrays differ, if any: shape, dtype, non-finite, value.
 
-    `scale` is the size of the terms that may have cancelled; the entries in `valid` may differ. The
-    numbers went through that many forward and backward `passes`, one after the other.
+    `scale` is the size of the terms that may have cancelled; the entries in `valid` may differ, and
+    all entries by what the array `moves` on the correct engine. The numbers went through that many
+    forward and backward `passes`, one after the other.
     """
     arrays = actual, expected
+    if math.isinf(moves):
+        return
     if actual.shape != expected.shape:
         evidence = message(
             "{array} has shape {actual}, expected {expected}",
@@ -375,7 +413,8 @@ def _compare(
         yield _Difference("dtype", evidence, name, arrays=arrays)
     elif actual.data != expected.data:  # most are equal bit for bit, which is quick to check
         values = actual.numpy(), expected.numpy()
-        wrong = wrong_entries(*values, rounding_of(*values, passes=passes), scale=scale)
+        relative = rounding_of(*values, passes=passes)
+        wrong = wrong_entries(*values, relative, scale=scale, slack=moves)
         if valid is not None:
             wrong &= ~valid
         if wrong.any():
@@ -416,6 +455,8 @@ def _different_endings(run: Run, key: Run) -> tuple[float, float] | None:
     if any(loss.size != 1 for loss in losses):
         return None
     actual, expected = (loss.item() for loss in losses)
+    if abs(actual - expected) <= slack(key, entry_name(len(key.log) - 1, "loss")):
+        return None
     return None if _digits(actual) == _digits(expected) else (actual, expected)
 
 

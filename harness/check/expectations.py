@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from harness.check.conditioning import check_conditioning
 from harness.check.invariants import check_invariant
 from harness.check.patches import check_spelling, check_uniqueness
 from harness.check.runner import run_page
@@ -43,6 +44,8 @@ def check_probed_page(page: Page, context: Context) -> Iterator[Finding | Report
         return  # everything else would only follow from it
     if isinstance(page.front, Variant) and reports:
         yield from _check_shared_probes(page, context, reports[0])
+    if reports:
+        yield from check_conditioning(page, context)
     yield from check_reports(page, reports)
     if isinstance(page.front, Break):
         yield from _check_questions(page, reports)

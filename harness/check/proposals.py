@@ -12,6 +12,7 @@ from typing import get_args
 
 import msgspec
 
+from harness.check.conditioning import unstated
 from harness.core.report import Report, RunReport
 from harness.core.vocabulary import OUTCOMES, Outcome, headline, shortened
 from harness.diagnostics import DIAGNOSTICS, Diagnostic
@@ -54,10 +55,15 @@ def observe(page: Page, context: Context, names: Sequence[str], *, propose: bool
             raise unknown("probe", name, probes, "`harness list --probes` shows the shared ones")
     leaves = {name: [leaf.name for leaf in probe.leaves] for name, probe in probes.items()}
     cache, given = context.baseline.cache, list(dict.fromkeys(names))
+    unfit = unstated(page, context)
+    left_out = {name: unfit[name] for name in given if name in unfit}
+    probes = {name: probe for name, probe in probes.items() if name not in unfit}
+    given = [name for name in given if name not in unfit]
 
     def run(names: Iterable[str], diagnostics: Sequence[Diagnostic]) -> Report:
         experiment = prepare_bare(page, [probes[name] for name in names], context)
-        return run_lab(experiment, Baseline(cache, diagnostics))
+        report = run_lab(experiment, Baseline(cache, diagnostics))
+        return msgspec.structs.replace(report, left_out={**report.left_out, **left_out})
 
     if not propose:
         return Observed(run(given, DIAGNOSTICS), Counter(), leaves)

@@ -56,7 +56,8 @@ class CohortResults:
         written = 0
         for result in results_in(out, roster):
             file = feedback_file(out, result.submission, SUFFIXES[self.results.form])
-            self.results.write(self.results.disclosed(result.report, pages, root), file)
+            grade = self.results.disclosed(result.report, pages, root, to_student=True)
+            self.results.write(grade, file)
             written += 1
         return written
 

@@ -58,8 +58,12 @@ def grade(
         ),
     ] = None,
     allow_conftest: Annotated[
-        bool, typer.Option("--allow-conftest", help="Load the suite's own conftest.py files.")
-    ] = False,
+        bool,
+        typer.Option(
+            "--allow-conftest/--no-conftest",
+            help="Whether files conftest.py belong to a submission; they do by default.",
+        ),
+    ] = True,
     limit: Annotated[
         int,
         typer.Option(

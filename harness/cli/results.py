@@ -72,9 +72,9 @@ class Results:
         `pages` are the breaks, and `root` is the folder of the engine's files. Raises
         EnvironmentProblem if the file cannot be written.
         """
-        from harness.report.grading import text
+        from harness.report.grading import FOR_INSTRUCTORS, text
 
-        grade = self.disclosed(report, pages, root)
+        grade = self.disclosed(report, pages, root, to_student=self.form not in FOR_INSTRUCTORS)
         if self.out is not None:
             self.write(grade, self.out)
         elif self.form == "text":
@@ -84,12 +84,14 @@ class Results:
             print(self.render(grade).rstrip("\n"))
         return grade
 
-    def disclosed(self, report: SuiteReport, pages: Iterable[Page], root: Path) -> Grade:
+    def disclosed(
+        self, report: SuiteReport, pages: Iterable[Page], root: Path, *, to_student: bool
+    ) -> Grade:
         """Return what may be shown of the result of a suite, with its score."""
         from harness.grade.feedback import disclose
 
         titles = {page.id: page.title for page in pages}
-        return disclose(report, self.feedback, self.weights, titles, root)
+        return disclose(report, self.feedback, self.weights, titles, root, to_student=to_student)
 
     def write(self, grade: Grade, file: Path) -> None:
         """Write a result to a file. Raises EnvironmentProblem if that is not possible."""

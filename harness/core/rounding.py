@@ -78,7 +78,7 @@ def wrong_entries(
 ) -> NumericArray:
     """Return which entries of two arrays of one shape differ beyond rounding, as booleans.
 
-    Whole numbers must be equal; NaN and inf equal themselves.
+    Whole numbers must be equal, unless there is a slack; NaN and inf equal themselves.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def wrong_entries(
     slack : float or array
         A difference to accept in addition to rounding.
     """
-    if not {actual.dtype.kind, expected.dtype.kind} & set("fc"):
+    if not ({actual.dtype.kind, expected.dtype.kind} & set("fc") or np.any(slack)):
         return np.asarray(actual != expected)
     relative = rounding_of(actual, expected) if rounding is None else rounding
     wide, reference = widened(actual), widened(expected)

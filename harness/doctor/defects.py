@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from harness.answer_key.outcome import KINKS
+from harness.answer_key.outcome import MEASUREMENTS
 from harness.core.message import Message
 from harness.core.report import SiteReport
 from harness.core.run import TraceStep
@@ -99,7 +99,7 @@ def _observe(
         {
             (run.probe, run.loss): run
             for run in run_cached(
-                msgspec.structs.replace(baseline.job(clean, probes), measure=(KINKS,)),
+                msgspec.structs.replace(baseline.job(clean, probes), measure=MEASUREMENTS),
                 baseline.cache,
             )
         }

@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from harness.answer_key.outcome import KINKS
+from harness.answer_key.conditioning import description_of, ill_conditioned
+from harness.answer_key.outcome import MEASUREMENTS
 from harness.core.errors import EnvironmentProblem
 from harness.core.message import Message, message
 from harness.core.report import RunReport
@@ -179,6 +180,22 @@ class Baseline:
             for run in run_cached(job.only(ended), self.cache)
             if not repeats(run, first[run.probe, run.loss])
         }
+
+    def ill_conditioned(self, engine: Engine, probes: Sequence[Probe]) -> dict[str, Message]:
+        """Return the probes whose runs rounding moves so far that they show no small error.
+
+        Raises EnvironmentProblem if the engine does not load.
+        """
+        reasons: dict[str, Message] = {}
+        for (probe, _), run in self.clean_runs(engine, probes).items():
+            for name, hidden in ill_conditioned(run).items():
+                if probe not in reasons:
+                    reasons[probe] = message(
+                        "rounding can hide errors of up to {size} in {array}",
+                        size=f"{hidden:.2g}",
+                        array=description_of(name),
+                    )
+        return reasons
 
     def fill_cache(self, unpatched: Engine, probes: Sequence[Probe]) -> None:
         """Run the clean engine once for everything that one experiment needs from it.
@@ -362,9 +379,9 @@ class Baseline:
         return msgspec.structs.replace(job, measure=tuple(filter(None, measurements)))
 
     def _clean_job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
-        """Return the job for the answer key, which also measures slopes at kinks."""
+        """Return the job for the answer key, which also measures what may differ."""
         job = self.job(engine.without_sites(), probes)
-        return msgspec.structs.replace(job, measure=(*job.measure, KINKS))
+        return msgspec.structs.replace(job, measure=(*job.measure, *MEASUREMENTS))
 
     def _coverage_job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
         """Return the job that only records which functions are called."""

@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from harness.answer_key.outcome import KINKS, OUTPUT, judge
+from harness.answer_key.outcome import MEASUREMENTS, OUTPUT, judge
 from harness.core.errors import InternalError
 from harness.core.message import EMPTY, Message, message, verbatim
 from harness.core.run import Array, Failure, Origin, Run, pack
@@ -99,7 +99,7 @@ def _clean_runs(
     """Return the unbroken engine's runs; with `again`, those of a second job."""
     job = baseline.job(engine.without_sites(), probes)
     # Without sites nothing is recorded there, so `trailed` affects only the key in the cache.
-    job = msgspec.structs.replace(job, measure=(KINKS,), trailed=not again)
+    job = msgspec.structs.replace(job, measure=MEASUREMENTS, trailed=not again)
     try:
         runs = run_cached(job, baseline.cache)
     except EngineDoesNotLoad as error:

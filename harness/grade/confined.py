@@ -52,8 +52,8 @@ from harness.grade.running import (
     Outcomes,
     Record,
     Recording,
+    describe,
     discard_output,
-    exception_text,
     fix_hypothesis,
     locate,
     stop_at_the_first_example,
@@ -113,6 +113,7 @@ class _Suite:
 
     def __init__(self, task: Task) -> None:
         self.task, self.scratch = task, Path.cwd()
+        self.root = self.scratch / task.folder
         self.code = Code(Path(task.root), task.sources)
         self.items: list[pytest.Item] = []
         self.outcomes = Outcomes()
@@ -122,21 +123,33 @@ class _Suite:
         """The functions that ran before the first test."""
 
     def write_files(self) -> None:
-        """Write the suite into the scratch folder, which holds nothing else afterwards."""
+        """Write the submission into the scratch folder, which holds nothing else afterwards."""
         empty_folder(self.scratch)
-        os.chdir(self.scratch)
+        self.root.mkdir()
+        os.chdir(self.root)
         for name, data in self.task.files.items():
-            path = self.scratch / name
+            path = self.root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-        (self.scratch / SETTINGS).write_text("[pytest]\n", encoding="utf-8")
+        (self.root / SETTINGS).write_text("[pytest]\n", encoding="utf-8")
+
+    def import_paths(self) -> list[str]:
+        """Return the folders that modules of the submission are imported from.
+
+        They are those that pytest would add for the tests, the submission's folder, `src` in it,
+        and the folder around it, which holds nothing else.
+        """
+        paths = [_folder_of_package(self.root / name) for name in self.task.tests]
+        paths += [self.root, self.root / "src", self.scratch]
+        return list(dict.fromkeys(str(path) for path in paths if path.is_dir()))
 
 
 def _collect(task: Task) -> tuple[_Suite, Collected]:
     suite, problems = _Suite(task), _CollectionProblems()
     suite.write_files()
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    sys.path[:] = [entry for entry in sys.path if entry not in ("", *task.hidden)]
+    others = [entry for entry in sys.path if entry not in ("", *task.hidden)]
+    sys.path[:] = [*suite.import_paths(), *others]
     changed = unpack(task.changed)
     find_in_memory(Path(task.root), task.sources, changed)
     fix_hypothesis()
@@ -154,12 +167,12 @@ def _collect(task: Task) -> tuple[_Suite, Collected]:
     except BaseException as error:  # pytest's own errors, and what a module may raise at its import
         problems.note(error)
     complete = CALLS.stop()
-    if not suite.items and not problems.first:
-        problems.first = "it has no tests"
     if len(suite.items) > MOST_TESTS:
-        problems.first = f"it has more than {MOST_TESTS} tests"
+        return suite, Collected([], f"it has more than {MOST_TESTS} tests", "many")
     if problems.first:
-        return suite, Collected([], problems.first)
+        return suite, problems.first
+    if not suite.items:
+        return suite, Collected([], "it has no tests", "empty")
     called = list(CALLS.take())
     if complete and not changed:
         suite.functions = suite.code.functions(called)
@@ -169,15 +182,30 @@ def _collect(task: Task) -> tuple[_Suite, Collected]:
 
 def _session(task: Task, plugins: list[object]) -> pytest.Session:
     """Return a session of pytest with our settings, and with no plugins but its own and these."""
-    options = ["-c", SETTINGS, "--rootdir=.", "--import-mode=importlib", "--capture=no", "-q"]
+    options = ["-c", SETTINGS, "--rootdir=.", "--capture=no", "-q"]
+    options += [f"--import-mode={_import_mode(task)}"]
     options += ["-p", "no:cacheprovider", "--tb=native"]
-    options += [] if task.conftest else ["--noconftest"]
-    files = [name for name in task.files if Path(name).name != "conftest.py"]
-    config = _prepareconfig([*options, *files], plugins)
+    config = _prepareconfig([*options, *task.tests], plugins)
     session = pytest.Session.from_config(config)
     config._do_configure()  # what `pytest.main` does, without the end of a session
     config.hook.pytest_sessionstart(session=session)
     return session
+
+
+def _folder_of_package(file: Path) -> Path:
+    """Return the folder that a file is imported from: the first one that is not a package."""
+    folder = file.parent
+    while (folder / "__init__.py").is_file():
+        folder = folder.parent
+    return folder
+
+
+def _import_mode(task: Task) -> str:
+    """Return pytest's own mode, or `importlib` if files could not be imported by their names."""
+    folders = {str(Path(name).parent) for name in task.files if Path(name).name == "__init__.py"}
+    alone = [Path(name).stem for name in task.tests if str(Path(name).parent) not in folders]
+    clash = len(set(alone)) < len(alone) or any("." in Path(name).stem for name in task.tests)
+    return "importlib" if clash else "prepend"
 
 
 class _Engine:
@@ -209,7 +237,7 @@ class _CollectionProblems:
     """Notes the first problem of a collection."""
 
     def __init__(self) -> None:
-        self.first = ""
+        self.first: Collected | None = None
 
     def pytest_exception_interact(self, node: pytest.Collector, call: Any) -> None:
         """Note a file that cannot be imported."""
@@ -218,8 +246,9 @@ class _CollectionProblems:
 
     def note(self, error: BaseException, where: str = "") -> None:
         """Note an exception, unless there was one before."""
-        place = f"{where} " if where else ""
-        self.first = self.first or f"{place}cannot be imported: {exception_text(error)}"
+        raised = describe(error)
+        text = f"{where} cannot be imported: {raised.text}".lstrip()
+        self.first = self.first or Collected([], text, "raised", where, raised)
 
 
 # ----- A run -----
@@ -352,9 +381,7 @@ def _run_tests(suite: _Suite, run: Run, pipe: int) -> None:
         called = record.called
         reached = None if called is None else sorted(suite.code.numbers(called))
         trail = dict(recorder.trail)
-        ended = Ended(
-            index, outcomes.result, seconds, outcomes.message, reached, trail, cpu_seconds
-        )
+        ended = Ended(index, outcomes.result, seconds, outcomes.raised, reached, trail, cpu_seconds)
         _report(pipe, ended)
 
 

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from harness.core.vocabulary import Stage
+from harness.grade.disclosure import WITHHELD
 from harness.grade.scoring import EVEN, Score, Scores, Weights, counting, scores
 from harness.grade.suite import BreakResult, CorrectEngine, Fate, SuiteReport
 
@@ -58,6 +60,8 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     correct: list[CorrectEngine]
     flaky: list[str]
+    left_out: list[str]
+    """What does not belong to the submission, of what was found in its folder."""
     score: float | None
     """The share of the breaks that is killed, by weight, in percent."""
     killed: int
@@ -76,13 +80,18 @@ def disclose(
     weights: Weights = EVEN,
     titles: Mapping[str, str] | None = None,
     root: Path | None = None,
+    *,
+    to_student: bool = False,
 ) -> Grade:
     """Return what may be shown of a result, and its score.
 
     Below `names`, nothing is left that tells which break is meant: not its family, nor where it is,
-    nor its place in the order of the catalogue. `titles` are the titles of the breaks, by id, and
-    `root` is the folder of the engine's files.
+    nor its place in the order of the catalogue. Below `names` and `to_student`, nothing is left
+    that a run has chosen: not what it printed, raised or called itself. `titles` are the titles of
+    the breaks, by id, and `root` is the folder of the engine's files.
     """
+    if to_student or feedback != "names":
+        report = _without_run_text(report)
     judged = scores(report.breaks, weights)
     reason = report.reason or ("" if judged.total.of else _nothing_to_judge(report.breaks))
     gradable = report.gradable and not reason
@@ -101,6 +110,7 @@ def disclose(
         seconds=report.seconds,
         correct=report.correct,
         flaky=report.flaky,
+        left_out=report.left_out,
         score=judged.total.score if gradable else None,
         killed=judged.total.killed,
         of=judged.total.of,
@@ -109,6 +119,25 @@ def disclose(
         max_points=weights.points,
         levels=judged.levels,
         families=judged.families if all_names else UNSET,
+    )
+
+
+def _without_run_text(report: SuiteReport) -> SuiteReport:
+    """Return a result with names that stand in the submission, and reasons in our own words."""
+
+    def names(tests: Iterable[str]) -> list[str]:
+        return [report.shown.get(test, "a test") for test in tests]
+
+    return replace(
+        report,
+        reason=(report.stated or WITHHELD) if report.reason else "",
+        breaks=[
+            replace(one, by=names(one.by), reached_by=names(one.reached_by), ended={})
+            for one in report.breaks
+        ],
+        claims={},
+        correct=[replace(one, failed=names(one.failed), messages=[]) for one in report.correct],
+        flaky=names(report.flaky),
     )
 
 

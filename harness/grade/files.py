@@ -1,43 +1,171 @@
-"""Reading the files of a suite; nothing is executed."""
+"""Reading the files of a submission; nothing is executed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from harness.core import read_bytes
-from harness.core.errors import PageError
-from harness.grade.processes import NotGradable
+from harness.core.vocabulary import visible
+from harness.grade.refusal import NotGradable
 
-LARGEST, MOST_FILES = 1024 * 1024, 200
-"""Bytes in a test file, and files in a suite."""
+LARGEST = 8 * 1024 * 1024
+"""Bytes in all files of a submission."""
+
+MOST_FILES = 1000
+"""The number of files and folders in a submission."""
+
+_CONFTEST = "conftest.py"
+
+_PATTERNS = "test_*.py", "*_test.py"
+_NO_PART = {"__pycache__", "__MACOSX", "node_modules"}
+_ENVIRONMENT = "pyvenv.cfg"
+"""A folder with this file is a virtual environment."""
+
+_MOST_LEFT_OUT = 100
+_NOT_BLOCKING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
-def read_files(path: Path, *, conftest: bool) -> dict[str, bytes]:
-    """Return the test files at a path, by their path below it. Raises NotGradable.
+@dataclass(frozen=True)
+class SubmittedFiles:
+    """The files of a submission: all of a folder, or a single file without those beside it."""
 
-    With `conftest`, the files `conftest.py` are among them.
+    name: str
+    """The name of the folder or file."""
+    files: dict[str, bytes]
+    """By their path below the folder."""
+    left_out: list[str] = field(default_factory=list)
+    """What does not belong to the submission, of what was found in the folder."""
+    is_file: bool = False
+    beside: frozenset[str] = frozenset()
+    """The modules beside a single file, which is graded without them."""
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder in which the files are written for the tests.
+
+        It is that of the submission where tests may import the folder as a package.
+        """
+        return self.name if self.name.isidentifier() and not self.is_file else "submission"
+
+    def without_conftest(self) -> SubmittedFiles:
+        """Return the submission without its files `conftest.py`."""
+        kept = {n: data for n, data in self.files.items() if n.rpartition("/")[2] != _CONFTEST}
+        if len(kept) == len(self.files):
+            return self
+        note = f"{_CONFTEST} (because of --no-conftest)"
+        return replace(self, files=kept, left_out=[*self.left_out, note])
+
+    def tests(self) -> list[str]:
+        """Return the paths of the files with tests. Raises NotGradable if there is none."""
+        names = [
+            name
+            for name in self.files
+            if self.is_file or any(fnmatchcase(name.rpartition("/")[2], p) for p in _PATTERNS)
+        ]
+        if not names:
+            raise NotGradable("there is no file test_*.py or *_test.py in it")
+        for name in names:
+            if any(mark in name for mark in ("::", "[", "]")) or name.startswith("-"):
+                raise NotGradable("pytest cannot load a file named `{name}`: rename it", name=name)
+        return names
+
+
+def read_submission(path: Path) -> SubmittedFiles:
+    """Return the files of a folder, or a single file.
+
+    Raises NotGradable for anything but regular files and folders, such as a symbolic link, so that
+    a submission cannot name files of others, and for a file that cannot be read or is too large.
     """
-    files = {path.name: path} if path.is_file() else dict(_test_files(path, conftest))
-    if not any(name != "conftest.py" for name in files):
-        raise NotGradable(f"no file test_*.py or *_test.py in {path}")
-    if len(files) > MOST_FILES:
-        raise NotGradable(f"more than {MOST_FILES} test files")
-    for name, file in files.items():
-        if any(mark in name for mark in ("::", "[", "]")) or name.startswith("-"):
-            raise NotGradable(f"pytest cannot load a file named `{name}`: rename it")
-        if file.is_symlink() and file != path:
-            raise NotGradable(f"{name} is a symbolic link")
+    if not path.is_dir():
+        name = path.name
+        beside = frozenset() if path.is_symlink() else _modules_beside(path)
+        return SubmittedFiles(name, {_utf8(name): _read(path, name)}, [], True, beside)
+    files: dict[str, bytes] = {}
+    left_out: list[str] = []
+    size = 0
+    for file in _files(path, left_out):
+        name = _utf8(file.relative_to(path).as_posix())
+        files[name] = _read(file, name)
+        size += len(files[name])
+        if size > LARGEST:
+            raise NotGradable("its files have more than {most} MiB", most=LARGEST // 1024**2)
+    if not files:
+        raise NotGradable("the folder is empty")
+    return SubmittedFiles(path.name, dict(sorted(files.items())), sorted(left_out))
+
+
+def _modules_beside(path: Path) -> frozenset[str]:
     try:
-        return {name: read_bytes(file, LARGEST) for name, file in files.items()}
-    except PageError as error:
-        raise NotGradable(f"{Path(error.path).name}: {error.problem}") from None
+        entries = sorted(path.parent.iterdir())[:MOST_FILES]
+    except OSError:
+        return frozenset()
+    return frozenset(
+        entry.stem for entry in entries if entry.suffix == ".py" or (entry / "__init__.py").exists()
+    )
 
 
-def _test_files(folder: Path, conftest: bool) -> Iterator[tuple[str, Path]]:
-    patterns = ("test_*.py", "*_test.py", *(("conftest.py",) if conftest else ()))
-    for pattern in patterns:
-        for file in sorted(folder.rglob(pattern)):
-            name = file.relative_to(folder)
-            if not any(part.startswith((".", "__")) for part in name.parts):
-                yield name.as_posix(), file
+def _files(folder: Path, left_out: list[str]) -> Iterator[Path]:
+    """Yield the files in a folder, in any order; note what is left out."""
+    pending, count = [folder], 0
+    while pending:
+        current = pending.pop()
+        shown = _shown(current.relative_to(folder))
+        try:
+            mode = current.lstat().st_mode
+            inside = list(current.iterdir()) if stat.S_ISDIR(mode) else []
+        except OSError as error:
+            raise _unreadable(shown, error) from None
+        if current != folder and _is_left_out(current, inside):
+            if len(left_out) < _MOST_LEFT_OUT:
+                left_out.append(f"{shown}/" if stat.S_ISDIR(mode) else shown)
+            continue
+        count += 1
+        if count > MOST_FILES + 1:
+            raise NotGradable("it has more than {most} files and folders", most=MOST_FILES)
+        if not stat.S_ISDIR(mode):
+            yield current
+        pending += inside
+
+
+def _is_left_out(path: Path, inside: Sequence[Path]) -> bool:
+    """Whether something is hidden, a cache, or a virtual environment."""
+    hidden = path.name.startswith(".") or path.name in _NO_PART
+    return hidden or any(entry.name == _ENVIRONMENT for entry in inside)
+
+
+def _read(file: Path, name: str) -> bytes:
+    shown = visible(name)
+    if file.is_symlink():
+        raise NotGradable("`{name}` is a symbolic link; hand in the file itself", name=shown)
+    try:
+        with os.fdopen(os.open(file, os.O_RDONLY | _NOT_BLOCKING), "rb") as opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                raise NotGradable("`{name}` is not a regular file", name=shown)
+            data = opened.read(LARGEST + 1)
+    except OSError as error:
+        raise _unreadable(shown, error) from None
+    if len(data) > LARGEST:
+        raise NotGradable("its files have more than {most} MiB", most=LARGEST // 1024**2)
+    return data
+
+
+def _unreadable(shown: str, error: OSError) -> NotGradable:
+    reason = error.strerror or "it is not accessible"
+    return NotGradable("`{name}` cannot be read: {reason}", name=shown, reason=reason)
+
+
+def _utf8(name: str) -> str:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise NotGradable("the name of `{name}` is not UTF-8", name=_shown(Path(name))) from None
+    return name
+
+
+def _shown(path: Path) -> str:
+    text = os.fsencode(path.as_posix()).decode(errors="backslashreplace")
+    return visible(text).replace("\n", "\\n")

@@ -23,11 +23,13 @@ from harness.answer_key.outcome import infected
 from harness.core.errors import UsageError
 from harness.core.message import message
 from harness.core.vocabulary import Stage, shortened, visible
-from harness.grade.files import read_files
+from harness.grade.disclosure import ENDED
+from harness.grade.files import read_submission
 from harness.grade.mutants import Mutant
 from harness.grade.plan import GradingPlan
-from harness.grade.processes import NotGradable, Observed, Processes
+from harness.grade.processes import Observed, Processes
 from harness.grade.protocol import Codes, Ended
+from harness.grade.refusal import NotGradable, Said
 from harness.grade.suite import BreakResult, CorrectEngine, Fate, SuiteReport
 from harness.grade.trial import MOST_TRIES, Verdict, Version, judge
 
@@ -47,7 +49,7 @@ _MOST_TRACED = 50
 
 
 def grade_suite(path: Path, plan: GradingPlan, progress: Progress | None = None) -> SuiteReport:
-    """Grade a file of tests, or the files `test_*.py` and `*_test.py` in a folder.
+    """Grade a folder with files `test_*.py` or `*_test.py`, or a single file without its folder.
 
     The result says why a suite is not gradable. Raises UsageError if there is no such file or
     folder, and EnvironmentProblem if no process can be started.
@@ -55,14 +57,18 @@ def grade_suite(path: Path, plan: GradingPlan, progress: Progress | None = None)
     start = time.perf_counter()
     require_suite(path)
     grading = _Grading(plan, progress or (lambda _done, _all: None))
-    reason = ""
+    reason = stated = ""
+    left_out: list[str] = []
     try:
-        with closing(
-            Processes(path, read_files(path, conftest=plan.allow_conftest), plan)
-        ) as processes:
+        submitted = read_submission(path.resolve())
+        if not plan.allow_conftest:
+            submitted = submitted.without_conftest()
+        left_out = submitted.left_out
+        with closing(Processes(path, submitted, plan)) as processes:
             grading.grade(processes)
     except NotGradable as error:
         reason = shortened(visible(str(error)), _LONGEST_REASON)
+        stated = shortened(visible(error.stated), _LONGEST_REASON)
     return SuiteReport(
         schema=1,
         suite=[str(path)],
@@ -75,6 +81,9 @@ def grade_suite(path: Path, plan: GradingPlan, progress: Progress | None = None)
         seconds=round(time.perf_counter() - start, 3),
         correct=grading.correct,
         flaky=[grading.name(test) for test in sorted(grading.flaky)],
+        stated=stated,
+        shown=grading.shown,
+        left_out=left_out,
     )
 
 
@@ -92,6 +101,8 @@ class _Grading:
     plan: GradingPlan
     progress: Progress
     correct: list[CorrectEngine] = field(default_factory=list)
+    shown: dict[str, str] = field(default_factory=dict)
+    """The names of the tests as a student may read them, by their ids."""
     counted: dict[int, Ended] = field(default_factory=dict)
     """The tests that may kill a break, with what they did on the engine without one."""
     tests: int = 0
@@ -110,12 +121,18 @@ class _Grading:
         """Return the id of a test."""
         return visible(self.processes.tests[test])
 
+    def said(self, test: int) -> Said:
+        """Return the id of a test, and its name as a student may read it."""
+        return Said(self.name(test), self.shown[self.name(test)])
+
     def grade(self, processes: Processes) -> None:
         """Run the suite on everything. Raises NotGradable."""
         self.processes = processes
         # The order is secret, too, and differs from suite to suite.
-        self.random = Random(self.plan.seed + b"".join(processes.files.values()))
+        self.random = Random(self.plan.seed + b"".join(processes.submitted.files.values()))
         processes.collect()
+        ids = list(map(visible, processes.tests))
+        self.shown = dict(zip(ids, processes.words.names(processes.tests), strict=True))
         self._run_on_clean()
         self._run_on_variants()
         self.tests = len(self.counted)
@@ -149,23 +166,30 @@ class _Grading:
             test: runs[0].ended[test] for test, seen in results.items() if seen == {"passed"}
         }
         name = self.plan.engine.name
-        messages = [visible(runs[0].ended[test].message) for test in failed]
+        messages = [visible(runs[0].ended[test].raised.text) for test in failed]
         names = list(map(self.name, failed))
         self.correct.append(CorrectEngine(name, len(self.counted), names, messages=messages))
         if failed:
             first = failed[0]
-            how = runs[0].ended[first].message
-            raise NotGradable(f"{self.name(first)} fails on the correct engine: {how}")
+            how = self.processes.words.raised(runs[0].ended[first].raised)
+            raise NotGradable(
+                "{test} fails on the correct engine: {how}", test=self.said(first), how=how
+            )
+        if self.flaky and not self.counted:
+            raise NotGradable("no test passes on the correct engine the same way three times")
         if not self.counted:
-            flaky = " the same way three times" if self.flaky else ""
-            raise NotGradable(f"no test passes on the correct engine{flaky}")
+            raise NotGradable("no test passes on the correct engine")
 
     def _require_end(self, observed: Observed, tests: Sequence[int], engine: str) -> None:
         """Raise NotGradable unless all tests have ended."""
         missing = [test for test in tests if test not in observed.ended]
         if missing:
-            how = observed.problem or "it did not end"
-            raise NotGradable(f"{self.name(missing[0])} does not end on {engine}: {how}")
+            raise NotGradable(
+                "{test} does not end on {engine}: {how}",
+                test=self.said(missing[0]),
+                engine=engine,
+                how=Said(observed.problem or "it did not end", ENDED),
+            )
 
     def _run_on_variants(self) -> None:
         variants = list(self.plan.variants)
@@ -178,12 +202,18 @@ class _Grading:
             names = list(map(self.name, failed))
             self.correct.append(CorrectEngine(variant.page.id, passed, names, note))
             if failed:
-                rejecting.append((names[0], variant.page))
+                rejecting.append((failed[0], variant.page))
         if rejecting:
             test, page = rejecting[0]
             more = len(rejecting) - 1
             others = f", and {more} more" if more else ""
-            raise NotGradable(f"{test} fails on a correct engine: {page.title} ({page.id}{others})")
+            raise NotGradable(
+                "{test} fails on a correct engine: {title} ({id}{others})",
+                test=self.said(test),
+                title=page.title,
+                id=page.id,
+                others=others,
+            )
 
     def _failed_twice(self, codes: Codes) -> list[int]:
         """Return the tests that fail on a correct engine; those that fail only once are flaky.
@@ -243,8 +273,9 @@ class _Grading:
                 self.counted.pop(test, None)
         if self.recognised > max(_FEW, _MOST_RECOGNISED * self.twins):
             raise NotGradable(
-                f"its tests fail on correct code that is only written in another way, "
-                f"{self.recognised} times: they recognise code, and not what it does"
+                "its tests fail on correct code that is only written in another way, "
+                "{times} times: they recognise code, and not what it does",
+                times=self.recognised,
             )
 
     def _judge(self, mutant: Mutant) -> BreakResult:

@@ -61,7 +61,7 @@ class GradingPlan:
     seed: bytes
     """The secret seed of rewrites and orders; a suite that knows it can recognise a break."""
     limits: Limits = LIMITS
-    allow_conftest: bool = False
+    allow_conftest: bool = True
     stages: bool = True
     """Whether to find out how far each surviving break gets, which needs a second pass."""
     hidden: tuple[Path, ...] = ()
@@ -149,7 +149,7 @@ def plan_grading(
     correct: Iterable[str] | None = None,
     seed: bytes | None = None,
     limits: Limits = LIMITS,
-    allow_conftest: bool = False,
+    allow_conftest: bool = True,
     stages: bool = True,
 ) -> GradingPlan:
     """Return the plan for the selected breaks, and the correct engines of a catalogue.

@@ -15,15 +15,19 @@ import msgspec
 from harness.core import PACKAGES
 from harness.core.errors import EnvironmentProblem
 from harness.core.vocabulary import visible
+from harness.grade.disclosure import ENDED, Words
+from harness.grade.files import SubmittedFiles
 from harness.grade.plan import GradingPlan
 from harness.grade.protocol import (
     LIMIT_REACHED,
+    LONGEST_MESSAGE,
     LONGEST_NAME,
     MOST_TESTS,
     Codes,
     Collected,
     Ended,
     Finished,
+    Raised,
     Refused,
     Reply,
     Run,
@@ -31,6 +35,7 @@ from harness.grade.protocol import (
     decode_reply,
     split_events,
 )
+from harness.grade.refusal import NotGradable, Said
 from harness.runs.isolated import failure_of_child
 from harness.sandbox.frames import Frame
 from harness.sandbox.hosts import Opening
@@ -60,10 +65,6 @@ _FORKS = 3000
 """The number of processes that one suite may start in all."""
 
 
-class NotGradable(Exception):
-    """The suite cannot be graded; the message says why."""
-
-
 @dataclass(frozen=True)
 class Observed:
     """The results of the tests on an engine."""
@@ -83,10 +84,13 @@ class Observed:
 class Processes:
     """The processes of one suite; `close` ends them."""
 
-    def __init__(self, path: Path, files: Mapping[str, bytes], plan: GradingPlan) -> None:
-        self.files, self.plan = files, plan
+    def __init__(self, path: Path, submitted: SubmittedFiles, plan: GradingPlan) -> None:
+        self.submitted, self.plan = submitted, plan
+        self.words, self.test_files = Words(submitted), submitted.tests()
         own = path if path.is_dir() else path.parent
-        self.limits = replace(plan.limits, hidden=_hidden((*plan.hidden, own), plan))
+        # The submission of another student may be in the folder around this one.
+        hidden = (*plan.hidden, own, *_without_libraries(own.resolve().parent))
+        self.limits = replace(plan.limits, hidden=_hidden(hidden, plan))
         self.tests: list[str] = []
         self.seconds = self.cpu_seconds = 0.0
         """The wall time and the processor time of all tests on the engine without a break."""
@@ -162,9 +166,9 @@ class Processes:
         """Accept the tests, whose ids a hostile suite may choose freely. Raises NotGradable."""
         tests = collected.tests
         if collected.problem:
-            raise NotGradable(collected.problem)
+            raise NotGradable("{problem}", problem=self.words.collection(collected))
         if len(tests) > MOST_TESTS:
-            raise NotGradable(f"it has more than {MOST_TESTS} tests")
+            raise NotGradable("it has more than {most} tests", most=MOST_TESTS)
         if len(set(tests)) < len(tests) or any(len(name) > LONGEST_NAME for name in tests):
             raise NotGradable("two of its tests have the same name, or a name is too long")
         if self.tests and tests != self.tests:
@@ -172,15 +176,16 @@ class Processes:
         self.tests = tests
 
     def _task(self, changed: Codes) -> Task:
-        engine = self.plan.engine
+        engine, submitted = self.plan.engine, self.submitted
         return Task(
             root=str(engine.root),
             sources=dict(engine.sources),
             dialect=engine.dialect,
-            files=dict(self.files),
+            files=submitted.files,
+            folder=submitted.folder,
+            tests=self.test_files,
             changed=changed,
             hidden=list(self.limits.hidden),
-            conftest=self.plan.allow_conftest,
         )
 
     def _reloaded(self, changed: Codes, run: Run) -> Observed:
@@ -194,7 +199,7 @@ class Processes:
             missing = [test for test in run.tests if self.tests[test] not in numbers]
             if missing:
                 reason = process.collected.problem or "it is not collected"
-                first = Ended(missing[0], "failed", 0.0, reason)
+                first = Ended(missing[0], "failed", 0.0, Raised(reason[:LONGEST_MESSAGE]))
                 return Observed({missing[0]: first}, path="reloaded")
             names = {numbers[self.tests[test]]: test for test in run.tests}
             until = None if run.until is None else numbers[self.tests[run.until]]
@@ -217,7 +222,8 @@ class Processes:
             if process is self._main:
                 self._main = None
             if self._lost > MOST_LOST:
-                raise NotGradable(f"the process that runs its tests ended: {finished.problem}")
+                how = Said(finished.problem, ENDED)
+                raise NotGradable("the process that runs its tests ended: {how}", how=how)
         self._count_late(finished.late)
         events, _ = split_events(finished.events)
         if any(isinstance(event, Refused) for event in events):
@@ -232,7 +238,7 @@ class Processes:
     def _count_late(self, times: int) -> None:
         self._late += times
         if self._late > MOST_LATE:
-            raise NotGradable(f"its tests ran out of time {self._late} times")
+            raise NotGradable("its tests ran out of time {times} times", times=self._late)
 
 
 def _hidden(folders: Iterable[Path], plan: GradingPlan) -> tuple[str, ...]:
@@ -245,6 +251,12 @@ def _hidden(folders: Iterable[Path], plan: GradingPlan) -> tuple[str, ...]:
         for folder in (folder.resolve() for folder in folders)
         if not any(path.is_relative_to(folder) for path in needed)
     )
+
+
+def _without_libraries(folder: Path) -> list[Path]:
+    """Return the folder, unless something is imported from it."""
+    libraries = (Path(entry).resolve() for entry in sys.path)
+    return [] if any(path.is_relative_to(folder) for path in libraries) else [folder]
 
 
 class _Process:

@@ -43,13 +43,25 @@ class Task(msgspec.Struct, frozen=True):
     dialect: Dialect
     """How the engine is called."""
     files: dict[str, bytes]
-    """The test files, by their path below the scratch folder."""
+    """The files of the submission, by their path below its folder."""
+    folder: str
+    """The name of its folder in the scratch folder."""
+    tests: list[str]
+    """The files that are collected."""
     changed: Codes = {}
     """The engine's files that are loaded in place of the correct ones."""
     hidden: list[str] = []
     """Folders from which nothing is imported."""
-    conftest: bool = False
-    """Whether the `conftest.py` among the files are loaded."""
+
+
+class Raised(msgspec.Struct, frozen=True):
+    """An exception of a test or an import; a hostile suite may choose all of it."""
+
+    text: Annotated[str, msgspec.Meta(max_length=LONGEST_MESSAGE)] = ""
+    """Its type and the first line of its message."""
+    type: Annotated[str, msgspec.Meta(max_length=LONGEST_MESSAGE)] = ""
+    name: Annotated[str, msgspec.Meta(max_length=LONGEST_MESSAGE)] = ""
+    """The module or the fixture that was not found."""
 
 
 class Collected(msgspec.Struct, frozen=True, tag="collected"):
@@ -57,6 +69,11 @@ class Collected(msgspec.Struct, frozen=True, tag="collected"):
 
     tests: list[str]
     problem: str = ""
+    kind: Literal["", "empty", "many", "raised"] = ""
+    """Which problem: there are no tests, too many, or a file or a hook raises."""
+    file: str = ""
+    """The file that cannot be imported, if that is known."""
+    raised: Raised = Raised()
 
 
 LIMIT_REACHED = "a limit of time, memory or processes was reached, or a process was killed"
@@ -92,8 +109,8 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     result: Literal["passed", "failed", "other"]
     """`other` means that the test is skipped or expected to fail."""
     seconds: Annotated[float, msgspec.Meta(ge=0, le=1e6)]
-    message: Annotated[str, msgspec.Meta(max_length=LONGEST_MESSAGE)] = ""
-    """The last line of a failure."""
+    raised: Raised = Raised()
+    """The first exception of a test that fails."""
     reached: list[int] | None = None
     """The engine's functions that it calls, if that was recorded; -1 for one that is not known."""
     trail: dict[str, Digest] = {}

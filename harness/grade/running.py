@@ -21,6 +21,7 @@ from _pytest.runner import runtestprotocol
 
 from harness.core.run import message_of
 from harness.grade.calls import CALLS
+from harness.grade.protocol import LONGEST_MESSAGE, Raised
 
 
 def failing(
@@ -51,12 +52,12 @@ class Outcomes:
 
     def __init__(self) -> None:
         self.result: Literal["passed", "failed", "other"] = "other"
-        self.message = ""
-        """The exception of a test that failed, on one line."""
+        self.raised = Raised()
+        """The exception of a test that failed."""
 
     def run(self, item: pytest.Item, following: pytest.Item | None) -> None:
         """Run a test with its fixtures; `following` is the test that comes next."""
-        self.result, self.message = "other", ""
+        self.result, self.raised = "other", Raised()
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
 
     @pytest.hookimpl(tryfirst=True)
@@ -88,11 +89,12 @@ class Outcomes:
         error = call.excinfo.value if call.excinfo else None
         if error is None or isinstance(error, pytest.skip.Exception):
             return None
-        text = exception_text(error)
-        self.message = self.message or text
+        raised = describe(error)
+        if not self.raised.type:
+            self.raised = raised
         if isinstance(error, BaseExceptionGroup):  # newer versions of pytest skip groups of skips
             return None
-        place = ReprFileLocation(item.location[0], item.location[1] or 0, text)
+        place = ReprFileLocation(item.location[0], item.location[1] or 0, raised.text)
         traceback = ExceptionChainRepr([(ReprTraceback([], None, "value"), place, None)])
         assert call.when != "collect"
         keywords: dict[str, Literal[1]] = dict.fromkeys(item.keywords, 1)
@@ -101,12 +103,16 @@ class Outcomes:
         )
 
 
-def exception_text(error: BaseException) -> str:
-    """Return an exception's type and the first line of its message."""
+def describe(error: BaseException) -> Raised:
+    """Return an exception's type, the first line of its message, and what it did not find."""
+    kind, name = type(error).__name__[:LONGEST_MESSAGE], ""
     if isinstance(error, FixtureLookupError) and error.argname:
-        return f"fixture '{error.argname}' not found"
+        name = error.argname[:LONGEST_MESSAGE]
+        return Raised(f"fixture '{name}' not found"[:LONGEST_MESSAGE], kind, name)
+    if isinstance(error, ModuleNotFoundError) and isinstance(error.name, str):
+        name = error.name[:LONGEST_MESSAGE]
     lines = message_of(error).strip().split("\n")
-    return f"{type(error).__name__}: {lines[0]}".removesuffix(": ")[:300]
+    return Raised(f"{kind}: {lines[0]}".removesuffix(": ")[:LONGEST_MESSAGE], kind, name)
 
 
 @dataclass

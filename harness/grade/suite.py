@@ -73,6 +73,13 @@ class SuiteReport(msgspec.Struct, frozen=True):
     flaky: list[str] = []
     """The tests whose results on the clean engine are not always the same; they do not count."""
 
+    stated: str = ""
+    """The reason as a student may read it: without text that a run has chosen."""
+    shown: dict[str, str] = {}
+    """The names of tests as a student may read them, by their ids."""
+    left_out: list[str] = []
+    """What does not belong to the submission, of what was found in its folder."""
+
     @property
     def killed(self) -> int:
         """The number of breaks that a test notices."""

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import cache
 from pathlib import Path
 
-from platformdirs import user_data_path
-
+from harness.core.folders import data_folder
 from harness.learn.database import NotUsable, ProgressDatabase
 from harness.learn.events import AnyEvent
 from harness.learn.progress import Progress
-
-FOLDER = "BREAKLAB_DATA"
-"""The environment variable with the progress file's folder; by default the user's data folder."""
 
 
 class Journal:
@@ -54,8 +49,7 @@ class Journal:
 
 def open_journal() -> Journal:
     """Return the user's journal; nothing is read or created yet."""
-    folder = os.environ.get(FOLDER)
-    return _open(Path(folder) if folder else user_data_path("breaklab", appauthor=False))
+    return _open(data_folder())
 
 
 @cache

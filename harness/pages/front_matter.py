@@ -97,6 +97,8 @@ class ProbedFront(PatchFront, frozen=True, kw_only=True):
     """A page whose patch is judged probe by probe, and by the diagnostics."""
 
     diagnostics: dict[str, Any] = {}
+    ill_conditioned: dict[str, Text] = {}
+    """The page's probes whose results depend on the last digits of their inputs, and why."""
 
 
 class Break(ProbedFront, frozen=True, kw_only=True, tag_field="kind", tag="break"):
@@ -194,6 +196,8 @@ _REMEDIES = {
     "pardon": f'`reason = "..."`, one of {", ".join(get_args(PardonReason))}, and '
     '`sentence = "..."`, which says why no diagnostic can catch it',
     "diagnostics": '`caught_by = ["shape"]` and `missed_by = ["gradcheck"]`',
+    "ill_conditioned": "a reason for each probe: "
+    '`ill_conditioned = { var-of-large-numbers = "It subtracts nearly equal numbers." }`',
     "why": 'two sentences: `why = "Why it does what it does."`',
     "beware": 'two sentences: `beware = "Where it hides."`',
     "no_invariant": 'the reason: `no_invariant = "It only changes how much memory is used."`',

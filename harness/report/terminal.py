@@ -270,6 +270,7 @@ BRIEF = {
     "the backward pass": "backward",
     "the patched code ran, and output and gradients are correct": "right",
     "the patched code ran, and every step of the log is correct": "right at every step",
+    "the patched code ran, and nothing differs by more than rounding here": "right up to rounding",
     "it ran, but on this input both formulas agree": "right: formulas agree",
     "wrong inside, but cancelled on the way out": "right: the error cancels",
     "computed another way, same result": "right, computed another way",

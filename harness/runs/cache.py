@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import msgspec
-from platformdirs import user_cache_path
 
 import harness
+from harness.core.folders import cache_folder
 from harness.core.message import as_parts, from_parts
 from harness.runs.database import Database
 
@@ -109,7 +109,7 @@ class Cache:
 
 def open_cache(enabled: bool = True) -> Cache:
     """Return the user's cache, or one that lasts as long as this process."""
-    return Cache(user_cache_path("breaklab") / "runs.sqlite" if enabled else None)
+    return Cache(cache_folder() / "runs.sqlite" if enabled else None)
 
 
 @cache

@@ -16,6 +16,7 @@ from harness.sandbox.namespaces import (
     continue_with_one_thread,
     drop_privileges,
     enter_namespaces,
+    hide,
     mount_own_proc,
     namespaces_available,
 )
@@ -35,6 +36,7 @@ def confine(scratch: Path, limits: Limits) -> None:
         if isolated:
             continue_with_one_thread()
             enter_namespaces(scratch, limits)
+            hide(limits)
         continue_supervised(isolated, limits.total_processes)
         if isolated:
             mount_own_proc()

@@ -31,7 +31,7 @@ from harness.sandbox.frames import (
     Pipes,
     TaskOrder,
 )
-from harness.sandbox.limits import Limits, child_environment
+from harness.sandbox.limits import Limits, child_environment, hiding_own_folders
 from harness.sandbox.scratch import make_scratch_folder, remove_folder, remove_own
 from harness.sandbox.signals import ignore_requests
 
@@ -175,6 +175,7 @@ def start_child(opening: Opening, order: TaskOrder, pipes: Pipes) -> Host:
 
     A host that ended while it was idle is replaced. Raises EnvironmentProblem if none starts.
     """
+    order = msgspec.structs.replace(order, limits=hiding_own_folders(order.limits))
     waiting = _idle[_key(opening, order.limits)]
     while waiting:
         host = waiting.pop()

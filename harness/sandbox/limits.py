@@ -10,8 +10,13 @@ import math
 import os
 import signal
 import sys
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from harness.core import PACKAGES
+from harness.core.folders import cache_folder, data_folder
 
 try:
     import resource
@@ -39,7 +44,7 @@ class Limits:
     namespaces: bool = True
     """Whether to use Linux namespaces where the kernel grants them."""
     hidden: tuple[str, ...] = ()
-    """Folders that a child of a host sees empty, in namespaces."""
+    """Folders and files that the child sees empty, in namespaces."""
 
     @property
     def total_processes(self) -> int:
@@ -106,3 +111,24 @@ def _set(kind: int, value: int) -> None:
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(kind, (value, value))
+
+
+# ----- What no child sees -----
+
+
+def hiding_own_folders(limits: Limits) -> Limits:
+    """Return the limits of a child that sees neither the store nor the learner's progress."""
+    with contextlib.suppress(OSError):
+        # A folder is hidden only if it exists: another process may create the store at any time.
+        cache_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+    return replace(limits, hidden=tuple(dict.fromkeys((*limits.hidden, *_own()))))
+
+
+def _own() -> Iterator[str]:
+    needed = [Path.cwd(), PACKAGES, *map(Path, (sys.prefix, sys.base_prefix))]
+    needed.append(Path(tempfile.gettempdir()))
+    for folder in (cache_folder().resolve(), data_folder().resolve()):
+        if any(path.resolve().is_relative_to(folder) for path in needed):
+            yield from map(str, sorted(folder.glob("*.sqlite*")))  # the folder has other files, too
+        else:
+            yield str(folder)

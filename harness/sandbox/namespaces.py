@@ -97,15 +97,26 @@ def mount_own_proc() -> None:
 def enter_own_scratch(scratch: Path, limits: Limits) -> None:
     """Give this process its own empty scratch folder and its own System V IPC objects.
 
-    The hidden folders are empty, too, and cannot be written to.
     It must already be in the namespaces of `enter_namespaces`, and still have its privileges.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     _check(libc.unshare(_NEWNS | _NEWIPC))
-    for folder in filter(os.path.isdir, limits.hidden):
-        flags = _MS_RDONLY | _MS_NOSUID | _MS_NODEV
-        _check(libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", flags, b"size=4k"))
+    hide(limits)
     _mount_scratch(libc, scratch, limits)
+
+
+def hide(limits: Limits) -> None:
+    """Make the hidden folders and files empty for this process; they cannot be written to either.
+
+    It needs what `enter_own_scratch` needs.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    for path in map(Path, limits.hidden):
+        if path.is_dir():
+            flags = _MS_RDONLY | _MS_NOSUID | _MS_NODEV
+            _check(libc.mount(b"tmpfs", bytes(path), b"tmpfs", flags, b"size=4k"))
+        elif path.exists():
+            _check(libc.mount(b"/dev/null", bytes(path), None, _MS_BIND, None))
 
 
 def drop_privileges() -> None:

@@ -39,7 +39,7 @@ from harness.sandbox.hosts import (
     not_granted,
     start_child,
 )
-from harness.sandbox.limits import Limits, child_environment
+from harness.sandbox.limits import Limits, child_environment, hiding_own_folders
 
 START_UP = 60.0
 """Seconds that a fresh interpreter may take to start on a busy machine."""
@@ -220,7 +220,7 @@ def spawn_worker(function: str, data: bytes, scratch: Path, limits: Limits) -> W
         _detach(stream) for stream in (process.stdin, process.stdout, process.stderr)
     )
     with contextlib.suppress(OSError):  # it has already ended; its exit status shows why
-        write_all(request, _encode(Order(function, data, limits)))
+        write_all(request, _encode(Order(function, data, hiding_own_folders(limits))))
     worker = Worker(SpawnedProcess(process), request, receive, listen)
     worker.wait_until_ready()
     return worker

@@ -181,7 +181,7 @@ BAD = {
         "def test(n):\n    pass\n",
         "or a name is too long",
     ),
-    "too large": ("#" * 2**20 + FINE, "test_suite.py: it is too large"),
+    "too large": ("#" * 2**23 + FINE, "its files have more than 8 MiB"),
 }
 
 REPEATED = ("slow import", "too many", "raises", "aborts", "stops pytest", "skips", "fixture")
@@ -291,7 +291,8 @@ PAGES, OWN = {pages!r}, {own!r}
 
 def test_nothing_is_there():
     assert list(Path(PAGES).iterdir()) == []
-    assert list(Path(OWN).iterdir()) == []
+    assert not Path(OWN).exists()
+    assert list(Path(OWN).parent.iterdir()) == []
 """
 
 
@@ -299,8 +300,9 @@ def test_nothing_is_there():
 def test_a_suite_can_read_neither_the_pages_nor_other_suites(
     two_breaks: GradingPlan, tmp_path: Path
 ) -> None:
-    own = tmp_path / "suite"
+    own, other = tmp_path / "suite", tmp_path / "of_another_student"
     own.mkdir()
+    other.mkdir()
     text = READING.format(pages=str(CATALOGUE.roots[0]), own=str(own))
     report = grade(own, "from pathlib import Path\n" + text, two_breaks)
     assert (report.gradable, report.reason) == (True, "")

@@ -6,18 +6,18 @@ A process opens the grader once, from data that can be sent to it, and grades ma
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from platformdirs import user_cache_path
 
+from harness.core.folders import cache_folder
 from harness.grade.suite import SuiteReport
 from harness.sandbox.scratch import scratch_folder
 
-COPIES = user_cache_path("breaklab") / "submissions"
+COPIES = cache_folder() / "submissions"
 """The folder with the copies being graded, which a submission must not read."""
 
 Grade = Callable[[Path], SuiteReport]
@@ -58,10 +58,13 @@ class Opening(msgspec.Struct, frozen=True):
         return grader
 
 
-def grade_files(grade: Grade, name: str, files: Mapping[str, bytes]) -> SuiteReport:
+def grade_files(
+    grade: Grade, name: str, files: Mapping[str, bytes], left_out: Sequence[str] = ()
+) -> SuiteReport:
     """Grade a copy of a submission, in a folder that contains nothing else.
 
-    So what is graded is what was hashed, even if its author replaces a file meanwhile.
+    So what is graded is what was hashed, even if its author replaces a file meanwhile. `left_out`
+    is not in the copy.
     """
     COPIES.mkdir(parents=True, exist_ok=True)
     with scratch_folder(COPIES) as folder:
@@ -70,7 +73,12 @@ def grade_files(grade: Grade, name: str, files: Mapping[str, bytes]) -> SuiteRep
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(data)
         report = grade(folder / next(iter(files)).partition("/")[0])
-        return msgspec.structs.replace(report, suite=[name], reason=_lasting(report.reason))
+        return msgspec.structs.replace(
+            report,
+            suite=[name],
+            reason=_lasting(report.reason),
+            left_out=[*left_out, *report.left_out],
+        )
 
 
 def _lasting(reason: str) -> str:
@@ -82,8 +90,11 @@ _SCRATCH = re.compile(r"/[\w/.-]*/breaklab-[\w-]+/")
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
 
 
-def rejection(name: str, reason: str) -> SuiteReport:
-    """Return the report of a submission that no grader could look at."""
+def rejection(name: str, reason: str, stated: str = "") -> SuiteReport:
+    """Return the report of a submission that no grader could look at.
+
+    `stated` is the reason as a student may read it.
+    """
     return SuiteReport(
         schema=1,
         suite=[name],
@@ -94,4 +105,5 @@ def rejection(name: str, reason: str) -> SuiteReport:
         breaks=[],
         claims={},
         seconds=0.0,
+        stated=stated,
     )

@@ -44,6 +44,9 @@ class Task(msgspec.Struct, frozen=True):
     name: str
     digest: str
     files: Mapping[str, bytes]
+    """By their path below the folder of all submissions."""
+    left_out: Sequence[str] = ()
+    """What was found in the folder and does not belong to it."""
     attempts: int = 0
     """How often that has failed."""
 
@@ -170,7 +173,7 @@ class _Fork:
         code = self.kill()
         if late:
             reason = f"grading it takes more than {self._seconds:g} s"
-            return task, Outcome(rejection(task.name, reason))
+            return task, Outcome(rejection(task.name, reason, reason))
         reason = f"the process that grades it ended with the status {code}"
         return task, Outcome(rejection(task.name, reason), final=False)
 
@@ -209,7 +212,7 @@ def _work(grade: Grade, pipe: Connection) -> None:
 
 def _graded(grade: Grade, task: Task) -> Outcome:
     try:
-        return Outcome(grade_files(grade, task.name, task.files))
+        return Outcome(grade_files(grade, task.name, task.files, task.left_out))
     except (PageError, UsageError) as error:
         return Outcome(rejection(task.name, error.problem))
     except Exception as error:

@@ -29,11 +29,11 @@ from harness.grade.cohort.ledger import Entry, Ledger, Reader, Result
 from harness.grade.cohort.pool import LocalPool, Outcome, Task
 from harness.grade.cohort.submissions import (
     Submission,
-    Unreadable,
     digest_of,
     find_submissions,
     read_files,
 )
+from harness.grade.refusal import NotGradable
 
 Progress = Callable[[int, int, str], None]
 """Called with the number of graded submissions, the number of all, and the name of the last one."""
@@ -195,14 +195,18 @@ def _tasks(submissions: Iterable[Submission], vanished: list[Result]) -> Iterato
     """Yield what to grade, read when its turn comes; note what has become unreadable meanwhile."""
     for submission in submissions:
         try:
-            files = read_files(submission.path)
-        except Unreadable as unreadable:
+            submitted = read_files(submission.path)
+        except NotGradable as unreadable:
             problem = str(unreadable)
             digest = digest_of({"": problem.encode()})
             vanished.append(_rejected(submission.name, digest, problem))
         else:
-            yield Task(submission.name, digest_of(files), files)
+            digest, name = digest_of(submitted.files), submission.path.name
+            files = {f"{name}/{file}": data for file, data in submitted.files.items()}
+            if submitted.is_file:
+                files = submitted.files
+            yield Task(submission.name, digest, files, submitted.left_out)
 
 
 def _rejected(name: str, digest: str, reason: str) -> Result:
-    return Result(name, digest, True, rejection(name, reason))
+    return Result(name, digest, True, rejection(name, reason, reason))

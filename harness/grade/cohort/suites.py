@@ -36,7 +36,7 @@ class SuiteOptions(msgspec.Struct, frozen=True):
     selection: str = "all"
     correct: list[str] | None = None
     """The ids of the variants that a suite must pass; None for all that are required."""
-    allow_conftest: bool = False
+    allow_conftest: bool = True
     limit: int = int(LIMITS.cpu_seconds)
     """Seconds of processor time for one run."""
     cached: bool = True

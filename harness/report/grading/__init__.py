@@ -29,6 +29,9 @@ SUFFIXES: dict[Format, str] = {
 FOR_STUDENTS: tuple[Format, ...] = ("gradescope", "prairielearn")
 """The formats that students read, unless their instructor arranges it otherwise."""
 
+FOR_INSTRUCTORS: tuple[Format, ...] = ("text", "json")
+"""The only formats that contain text of a run, with the feedback `names`."""
+
 
 def default_feedback(form: Format) -> Feedback:
     """Return the feedback that a format shows by default."""

@@ -75,3 +75,11 @@ def refusals(grade: Grade) -> Iterator[str]:
             note = f" ({shortened(correct.note, MOST_OF_A_REASON)})" if correct.note else ""
             engine = visible(f"On the correct engine {correct.engine}{note}")
             yield f"{engine}, these tests fail: {names_of(correct.failed)}"
+    yield from left_out(grade)
+
+
+def left_out(grade: Grade) -> Iterator[str]:
+    """Yield what was found in the submission's folder and does not belong to it."""
+    if grade.left_out:
+        names = [shortened(visible(name), MOST_OF_A_NAME) for name in grade.left_out]
+        yield f"Left out of the submission: {some(names, MOST_TESTS)}"

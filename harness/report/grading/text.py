@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from harness.core.vocabulary import some, visible
 from harness.grade.feedback import Grade, ShownBreak
 from harness.grade.scoring import Score
-from harness.report.grading.sentences import names_of, reached_by, refusals, sentence
+from harness.report.grading.sentences import left_out, names_of, reached_by, refusals, sentence
 
 WIDTH = 80
 """The width of a text that is written to a file."""
@@ -55,6 +55,7 @@ def _lines(grade: Grade, verbose: int, option: str) -> Iterator[str]:
         yield f"By family: {_listed(grade.families, 'in ')}"
     if grade.flaky:
         yield f"Not counted, since their results vary: {names_of(grade.flaky)}"
+    yield from left_out(grade)
     match grade.feedback:
         case "stage":
             yield from _anonymous(grade.breaks or ())

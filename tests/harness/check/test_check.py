@@ -62,6 +62,31 @@ def line_of(text: str, words: str) -> int:
     return text[: text.index(words)].count("\n") + 1
 
 
+ILL = SOUND.replace("a=[0.5, 2.0, 4.0]", "a=[100000001.0, 100000002.0, 100000006.0]").replace(
+    "    return a.log()", "    return a.var() * 1.0 + a.log()", 1
+)
+"""The variance of numbers near 1e8 loses half of their digits."""
+
+
+def test_an_ill_conditioned_probe_is_refused_unless_the_page_says_why(tmp_path: Path) -> None:
+    (finding,) = checked(tmp_path, ILL).findings
+    assert finding.line == line_of(ILL, "log-of-powers")
+    assert "the probe `log-of-powers` is ill-conditioned: rounding can hide" in finding.problem
+    assert "`ill_conditioned = { log-of-powers = " in finding.remedy
+    reason = 'ill_conditioned = { log-of-powers = "It is about rounding." }\n\n[expect]'
+    assert told(checked(tmp_path, ILL.replace("[expect]", reason))) == []
+
+
+def test_a_probe_that_is_not_ill_conditioned_need_not_be_stated(tmp_path: Path) -> None:
+    stated = 'ill_conditioned = { log-of-powers = "No.", other = "No." }\n\n[expect]'
+    text = SOUND.replace("[expect]", stated)
+    line = line_of(text, "ill_conditioned")
+    assert told(checked(tmp_path, text)) == [
+        f"{line}: says that `log-of-powers` is ill-conditioned, but it is not",
+        f"{line}: says that `other` is ill-conditioned, which is not a probe of the page",
+    ]
+
+
 def test_a_sound_page_holds_on_the_engine(tmp_path: Path) -> None:
     check = checked(tmp_path)
     assert (told(check), check.exit_status) == ([], 0)

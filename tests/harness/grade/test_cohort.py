@@ -268,12 +268,12 @@ def test_what_is_not_a_regular_file_is_not_followed(course: Course) -> None:
     assert course.reasons == {
         "ada.py": "",
         "empty": "the folder is empty",
-        "folder": "`folder/test_a.py` is a symbolic link; hand in the file itself",
+        "folder": "`test_a.py` is a symbolic link; hand in the file itself",
         "large": "its files have more than 8 MiB",
         "linked": "`linked` is a symbolic link; hand in the file itself",
         "notes.txt": "it is neither a Python file nor a folder",
         "other.py": "`other.py` is a symbolic link; hand in the file itself",
-        "pipe": "`pipe/test_a.py` is not a regular file",
+        "pipe": "`test_a.py` is not a regular file",
     }
 
 

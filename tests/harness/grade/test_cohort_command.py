@@ -60,7 +60,7 @@ def test_the_scores_have_a_row_for_every_submission(folder: Path) -> None:
         "ada.py,yes,,50,1,2,0,1,0,1,0,50,50,100,0",
         "bea,no,test_bea.py::test_a fails on the correct engine: AssertionError: assert <object "
         "object at 0x...> == 1 + where <object object at 0x...> = object(),,0,0,0,0,0,0,0,,,,",
-        "cleo,no,no file test_*.py or *_test.py in cleo,,0,0,0,0,0,0,0,,,,",
+        "cleo,no,there is no file test_*.py or *_test.py in it,,0,0,0,0,0,0,0,,,,",
     ]
     assert "| `sub-sign` | " in (folder / "out" / "missed.md").read_text()
     assert (folder / "printed").read_text().startswith("4 submissions graded: ")

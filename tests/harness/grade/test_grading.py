@@ -16,6 +16,7 @@ from harness.core.errors import UsageError
 from harness.engines.engine import Engine, find_engine
 from harness.experiment.exploration import explore
 from harness.grade import processes
+from harness.grade.files import SubmittedFiles
 from harness.grade.grading import grade_suite
 from harness.grade.plan import GradingPlan, plan_grading
 from harness.grade.protocol import Ended
@@ -163,7 +164,7 @@ def test_the_limit_of_processor_time_is_not_a_whole_second(
     monkeypatch.setattr(processes, "CPU_PATIENCE", 0.4)
     left = "assert 0 < signal.getitimer(signal.ITIMER_PROF)[0] < 0.7"
     suite = f"import signal\n\ndef test_left():\n    {left}\n"
-    files = {"test_left.py": suite.encode()}
+    files = SubmittedFiles("left", {"test_left.py": suite.encode()})
     with closing(processes.Processes(tmp_path / "test_left.py", files, plan())) as started:
         started.collect()
         started.seconds, started.cpu_seconds = 1.0, 0.01
@@ -181,7 +182,7 @@ def here(request):
 
 def test_here(here): ...
 """
-    files = {"test_here.py": suite.encode()}
+    files = SubmittedFiles("here", {"test_here.py": suite.encode()})
     with closing(processes.Processes(tmp_path / "test_here.py", files, plan())) as started:
         started.collect()
         observed = started.observe({}, [0])
@@ -204,7 +205,7 @@ def test_quick():
 def test_slow():
     assert 4.5 < left() < 5.1
 """
-    files = {"test_left.py": suite.encode()}
+    files = SubmittedFiles("left", {"test_left.py": suite.encode()})
     with closing(processes.Processes(tmp_path / "test_left.py", files, plan())) as started:
         started.collect()
         usual = {0: Ended(0, "passed", 0.001), 1: Ended(1, "passed", 0.02, cpu_seconds=0.001)}
@@ -348,7 +349,7 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-def test_only_the_test_files_of_a_folder_are_loaded(allowed: bool, tmp_path: Path) -> None:
+def test_a_folder_is_not_imported_as_a_whole(allowed: bool, tmp_path: Path) -> None:
     one = "def test_one(allowed):\n    pass\n" if allowed else "def test_one():\n    pass\n"
     write(tmp_path, conftest=CONFTEST, test_one=one, two_test="def test_two():\n    pass\n")
     write(tmp_path, helper="raise ValueError", setup="raise ValueError")
@@ -356,15 +357,19 @@ def test_only_the_test_files_of_a_folder_are_loaded(allowed: bool, tmp_path: Pat
     (tmp_path / "sitecustomize.py").write_text("raise ValueError")
     graded = grade_suite(tmp_path, plan("sub-sign", allow_conftest=allowed))
     assert (graded.reason, graded.tests) == ("", 2)
+    assert graded.left_out == ([] if allowed else ["conftest.py (because of --no-conftest)"])
 
 
-def test_a_module_beside_the_tests_is_not_imported(
+def test_a_single_file_is_graded_without_those_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     write(tmp_path, helper="", test_one="import helper\n\ndef test_one():\n    pass\n")
-    graded = grade_suite(tmp_path, plan("sub-sign"))
-    assert graded.reason.endswith("No module named 'helper'")
+    graded = grade_suite(tmp_path / "test_one.py", plan("sub-sign"))
+    hint = "(a file is graded without those beside it: grade its folder instead)"
+    for reason in (graded.reason, graded.stated):
+        assert reason.endswith(f"ModuleNotFoundError: No module named 'helper' {hint}")
+    assert grade_suite(tmp_path, plan("sub-sign")).reason == ""
 
 
 @pytest.mark.parametrize("name", ["a b.py", "prüfung.py", "suite.txt.py"])
@@ -374,9 +379,12 @@ def test_a_file_of_any_name_is_graded(name: str, tmp_path: Path) -> None:
 
 
 def test_files_that_are_not_read(tmp_path: Path) -> None:
+    assert grade_suite(tmp_path, plan("sub-sign")).reason == "the folder is empty"
+    (tmp_path / "notes.txt").touch()
     assert "no file test_*.py" in grade_suite(tmp_path, plan("sub-sign")).reason
     (tmp_path / "test_link.py").symlink_to("/etc/passwd")
-    assert grade_suite(tmp_path, plan("sub-sign")).reason == "test_link.py is a symbolic link"
+    reason = "`test_link.py` is a symbolic link; hand in the file itself"
+    assert grade_suite(tmp_path, plan("sub-sign")).reason == reason
     strange = tmp_path / "test[1].py"
     strange.touch()
     assert "rename it" in grade_suite(strange, plan("sub-sign")).reason

@@ -6,11 +6,19 @@ import msgspec
 import pytest
 
 from harness.core.run import Digest
-from harness.grade.protocol import Ended, Event, Refused, decode_reply, encode_event, split_events
+from harness.grade.protocol import (
+    Ended,
+    Event,
+    Raised,
+    Refused,
+    decode_reply,
+    encode_event,
+    split_events,
+)
 
 EVENTS: list[Event] = [
-    Ended(0, "passed", 0.5, "", [1, -1], {"0 value": Digest(7, 0.5)}),
-    Ended(1, "failed", 0.0, "AssertionError: no"),
+    Ended(0, "passed", 0.5, Raised(), [1, -1], {"0 value": Digest(7, 0.5)}),
+    Ended(1, "failed", 0.0, Raised("AssertionError: no", "AssertionError")),
     Refused(),
 ]
 DATA = b"".join(map(encode_event, EVENTS))
@@ -34,7 +42,13 @@ def test_an_event_that_is_cut_waits_for_the_rest() -> None:
         {"type": "ended", "test": 0, "result": "failed", "seconds": -1.0},
         {"type": "ended", "test": 0, "result": "failed", "seconds": math.inf},
         {"type": "ended", "test": 0, "result": "failed", "seconds": math.nan},
-        {"type": "ended", "test": 0, "result": "failed", "seconds": 0.0, "message": "x" * 301},
+        {
+            "type": "ended",
+            "test": 0,
+            "result": "failed",
+            "seconds": 0.0,
+            "raised": {"text": "x" * 301},
+        },
         {"type": "other"},
         [],
     ],

@@ -155,7 +155,7 @@ class Plugin:
         ended = {}
         for item in session.items:
             outcomes.run(item, None)
-            ended[item.name] = outcomes.result, outcomes.message
+            ended[item.name] = outcomes.result, outcomes.raised.text
         sys.__stdout__.write("\\n" + json.dumps(ended))
         session.items.clear()
 

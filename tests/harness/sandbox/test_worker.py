@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.folders import cache_folder, data_folder
 from harness.sandbox.child import Line, Work
 from harness.sandbox.frames import Frame
 from harness.sandbox.hosts import Opening
 from harness.sandbox.limits import ALLOWED_VARIABLES, Limits
+from harness.sandbox.namespaces import namespaces_available
 from harness.sandbox.worker import NoFrame, Worker, hosted_worker, spawn_worker
 
 SECONDS = 60.0
@@ -60,6 +62,15 @@ def surroundings(_data: bytes, _line: Line) -> Iterator[Frame]:
     for names in (os.environ, [entry.decode().partition("=")[0] for entry in shown if entry]):
         yield Frame(b"=", " ".join(names).encode())
     yield Frame(b"=", str(Path("/proc/self/ns/user").readlink()).encode())
+
+
+def contents(data: bytes, _line: Line) -> Iterator[Frame]:
+    """What the child reads in folders and files."""
+    found = []
+    for path in map(Path, data.decode().split("\n")):
+        found += [entry.name for entry in path.iterdir()] if path.is_dir() else []
+        found += [path.read_text(encoding="utf-8")] if path.exists() and not path.is_dir() else []
+    yield Frame(b"=", " ".join(found).encode())
 
 
 def wait(_data: bytes, _line: Line) -> Iterator[Frame]:
@@ -127,6 +138,33 @@ def test_a_child_has_namespaces_of_its_own_where_the_kernel_grants_them(start: S
     if subprocess.run(command, check=False, capture_output=True).returncode == 0:
         assert spaces[0] != ours
     assert spaces[1] == ours
+
+
+@pytest.mark.skipif(not namespaces_available(), reason="without namespaces, nothing is hidden")
+def test_a_child_sees_neither_the_store_nor_the_progress(
+    start: Start, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    start(contents, b"").request(SECONDS)  # a host that is older than the store
+    for folder in (cache_folder(), data_folder()):
+        (folder / "deeper").mkdir(parents=True)
+        (folder / "runs.sqlite-wal").write_text("a secret", encoding="utf-8")
+        shown = start(contents, f"{folder}\n{folder}/runs.sqlite-wal".encode()).request(SECONDS)
+        assert shown == Frame(b"=", b"")
+
+
+@pytest.mark.skipif(not namespaces_available(), reason="without namespaces, nothing is hidden")
+def test_only_our_files_are_hidden_in_a_folder_that_is_needed(
+    start: Start, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A learner may keep the progress beside the engine."""
+    folder = tmp_path_factory.mktemp("project")
+    monkeypatch.setenv("BREAKLAB_DATA", str(folder))
+    monkeypatch.chdir(folder)
+    for name in ("engine.py", "progress.sqlite", "progress.sqlite-wal"):
+        (folder / name).write_text(name, encoding="utf-8")
+        shown = start(contents, f"{folder}/{name}".encode()).request(SECONDS)
+        assert shown == Frame(b"=", b"engine.py" if name == "engine.py" else b"")
 
 
 def test_a_late_frame_is_late_and_the_child_is_killed(start: Start) -> None:

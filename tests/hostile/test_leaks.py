@@ -1,0 +1,203 @@
+"""Suites that read a secret and say it: no format shows it to a student.
+
+A suite may be able to read what its author may not. Each sample puts `SECRET`, which it reads from
+a file, into something that a grading reports.
+"""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.engines.engine import find_engine
+from harness.grade.feedback import Feedback, disclose
+from harness.grade.grading import grade_suite
+from harness.grade.plan import GradingPlan, plan_grading
+from harness.grade.suite import SuiteReport
+from harness.report.grading import FORMATS, render
+from harness.runs.cache import open_cache
+from harness.sandbox.limits import Limits
+from tests.harness.bundled import CATALOGUE
+
+SECRET = "xyzzy_plugh"
+FEEDBACK: tuple[Feedback, ...] = ("score", "stage", "names")
+
+HEAD = """
+import os
+import sys
+import unittest
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from minigrad import tensor
+
+SECRET = Path({path!r}).read_text()
+
+
+def use():
+    a = tensor(np.ones(3), requires_grad=True)
+    (1 - a).sum().backward()
+    return a.grad.tolist()
+
+
+def test_kills():
+    assert use() == [-1.0] * 3
+"""
+
+REFUSED = {
+    "assertion": "def test_a():\n    assert False, SECRET\n",
+    "exception type": "def test_a():\n    raise type(SECRET, (Exception,), {})\n",
+    "type like a known one": "def test_a():\n    raise type('Value' + SECRET, (ValueError,), {})\n",
+    "group": "def test_a():\n    raise ExceptionGroup(SECRET, [KeyError(SECRET)])\n",
+    "notes": "def test_a():\n    error = KeyError()\n    error.add_note(SECRET)\n    raise error\n",
+    "exit": "def test_a():\n    raise SystemExit(SECRET)\n",
+    "base exception": "def test_a():\n    raise type(SECRET, (BaseException,), {})\n",
+    "subtest": (
+        "class TestA(unittest.TestCase):\n    def test_a(self):\n"
+        "        with self.subTest(SECRET, **{SECRET: 1}):\n            self.fail(SECRET)\n"
+    ),
+    "fixture": "def test_a(request):\n    request.getfixturevalue(SECRET)\n",
+    "setup": "@pytest.fixture\ndef a():\n    raise KeyError(SECRET)\n\ndef test_a(a):\n    pass\n",
+    "parameter": (
+        "@pytest.mark.parametrize('n', [1], ids=[SECRET])\ndef test_a(n):\n    assert False\n"
+    ),
+    "name": "def fail():\n    assert False\n\nglobals()['test_' + SECRET] = fail\n",
+    "class": (
+        "class Base:\n    def test_a(self):\n        assert False\n\n"
+        "globals()['Test' + SECRET] = type('Test' + SECRET, (Base,), {})\n"
+    ),
+    "import": "raise KeyError(SECRET)\n",
+    "type at the import": "raise type(SECRET, (SyntaxError,), {})(SECRET)\n",
+    "module": "__import__(SECRET)\n",
+    "module by letters": (
+        "x, y, z, p, l, u, g, h, _ = range(9)\nraise ModuleNotFoundError(name='.'.join(SECRET))\n"
+    ),
+    "pytest.exit": "pytest.exit(SECRET)\n",
+    "pytest.skip": "pytest.skip(SECRET)\n",
+    "last words": "os.write(2, SECRET.encode())\nos._exit(7)\n",
+    "last words of a test": "def test_a():\n    os.write(2, SECRET.encode())\n    os._exit(7)\n",
+    "forged collection": (
+        "from harness.grade import confined\n"
+        "from harness.grade.protocol import Raised\n"
+        "made = confined.Collected\n"
+        "forged = made([], SECRET, 'raised', SECRET, Raised(SECRET, SECRET, SECRET))\n"
+        "confined.Collected = lambda *_: forged\n"
+    ),
+    "forged ids": (
+        "from harness.grade import confined\n"
+        "made = confined.Collected\n"
+        "name = 'test_suite.py::' + '::'.join(SECRET)\n"
+        "confined.Collected = lambda tests: made([name + '::x' * i for i in range(len(tests))])\n"
+        "x, y, z, p, l, u, g, h, _ = range(9)\ndef test_a():\n    assert False\n"
+    ),
+    "on a variant": (
+        "def test_a(request):\n    a = tensor(0.0, requires_grad=True)\n    a.relu().backward()\n"
+        "    assert a.grad == 0\n\nglobals()['test_' + SECRET] = test_a\ndel test_a\n"
+    ),
+}
+
+GRADED = """
+class TestA:
+    pass
+
+
+for number in range(3):
+    setattr(TestA, f"test_{SECRET}_{number}", lambda self: use())
+
+
+@pytest.mark.parametrize("n", [1, 2], ids=[SECRET, SECRET + "2"])
+def test_b(n):
+    assert use() == [-1.0] * 3
+
+
+@pytest.mark.skip(reason=SECRET)
+def test_c():
+    pass
+
+
+@pytest.mark.xfail(reason=SECRET)
+def test_d():
+    assert False, SECRET
+
+
+def test_e():
+    warnings.warn(SECRET)
+    print(SECRET)
+    assert use() != [1.0] * 3, SECRET
+
+
+def flaky():
+    use()
+    assert os.getpid() % 2, SECRET
+
+
+globals()["test_" + SECRET] = flaky
+"""
+
+UNHEARD = ("notes", "module by letters", "last words of a test", "forged ids")
+"""What the instructor does not see either, or not in one piece."""
+
+QUICK = ("assertion", "exception type", "parameter", "module by letters", "last words")
+
+
+def plan(*variants: str) -> GradingPlan:
+    return plan_grading(
+        CATALOGUE,
+        find_engine(),
+        open_cache(),
+        selection="sub-sign,skip-unbroadcast,tanh-uses-input",
+        correct=variants,
+        seed=b"secret",
+        limits=Limits(seconds=600.0, cpu_seconds=30),
+    )
+
+
+def grade(folder: Path, text: str, *variants: str) -> SuiteReport:
+    secret = folder / "secret.txt"
+    secret.write_text(SECRET)
+    suite = folder / "home" / "suite"
+    suite.mkdir(parents=True)
+    (suite / "test_suite.py").write_text(HEAD.format(path=str(secret)) + "\n\n" + text)
+    return grade_suite(suite, plan(*variants))
+
+
+def shown_to_a_student(report: SuiteReport) -> Iterator[tuple[str, str]]:
+    """Every format, at every level of feedback."""
+    for feedback, form in itertools.product(FEEDBACK, FORMATS):
+        if form != "sarif" or feedback == "names":
+            yield f"{form}, {feedback}", render(disclose(report, feedback, to_student=True), form)
+
+
+def require_hidden(report: SuiteReport) -> None:
+    for where, text in shown_to_a_student(report):
+        lean = text.lower().replace(".", "").replace(":", "")
+        assert SECRET not in lean, where
+        assert SECRET[:5] not in lean, where
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for kind in REFUSED],
+)
+def test_no_student_reads_what_a_refused_suite_says(kind: str, tmp_path: Path) -> None:
+    variants = ["relu-mask-ge"] if kind == "on a variant" else []
+    report = grade(tmp_path, REFUSED[kind], *variants)
+    assert not report.gradable
+    assert report.stated
+    require_hidden(report)
+    assert (SECRET in render(disclose(report), "json")) == (kind not in UNHEARD), report.reason
+
+
+def test_no_student_reads_what_a_graded_suite_says(tmp_path: Path) -> None:
+    report = grade(tmp_path, GRADED)
+    assert (report.gradable, report.reason, report.tests) == (True, "", 7)
+    require_hidden(report)
+    assert SECRET in render(disclose(report), "json")
+    stage = disclose(report, "stage")
+    shown = {name for one in stage.breaks or () for name in (*one.by, *one.reached_by)}
+    assert {"test_suite.py::test_b[1]", "test_suite.py::test_b[2]", "test number 2"} <= shown
+    assert len(stage.flaky) == 1
+    assert stage.flaky[0].startswith("test number ")
