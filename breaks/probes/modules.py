@@ -107,6 +107,11 @@ def linear_one_output(lib, x=(4, 3)):
     return _layer(lib, "Linear", 3, 1, dtype=x.dtype)(x)
 
 
+def linear_without_bias(lib, x=(4, 3)):
+    """A linear layer of 3 inputs and 2 outputs without a bias."""
+    return _layer(lib, "Linear", 3, 2, False, dtype=x.dtype)(x)
+
+
 def convolve_wide(lib, x=(2, 2, 3, 6)):
     """Two images of 2 channels to 3: the output is 1 high and 4 wide."""
     return _layer(lib, "Conv2d", 2, 3, 3, dtype=x.dtype)(x)
@@ -128,6 +133,12 @@ def adapter_of_rank_two(lib, x=(4, 3)):
     layer = lib.nn.LowRankAdapter(lib.nn.Linear(3, 2, rng=rng), 2, 4.0, rng=rng)
     layer.up.data = rng.standard_normal((2, 2))
     return layer(x)
+
+
+def embed_with_padding(lib, x=(3,)):
+    """The vectors of 4 symbols, two of which are the padding, times a row."""
+    symbols = lib.tensor(np.array([[0, 1], [1, 4]]))
+    return _layer(lib, "Embedding", 5, 3, 1, dtype=x.dtype)(symbols) * x
 
 
 def embed_repeated_symbols(lib, x=(3,)):

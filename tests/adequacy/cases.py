@@ -444,24 +444,32 @@ def _dropout(p: float, x: Any) -> Any:
 
 def _modules() -> Iterator[Case]:
     """Layers with their parameters as leaves, beside the input."""
-    rng = np.random.default_rng(0)
     nn, x = lib.nn, (4, 3)
-    yield _module("Linear", lambda: nn.Linear(3, 2, rng=rng), x)
-    yield _module("Linear without bias", lambda: nn.Linear(3, 2, bias=False, rng=rng), x)
-    adapter = partial(nn.LowRankAdapter, rank=2, alpha=4.0, rng=rng)
-    yield _module("LowRankAdapter", lambda: adapter(nn.Linear(3, 2, rng=rng)), x)
-    yield _module("Conv2d", lambda: nn.Conv2d(2, 3, 2, rng=rng), (2, 2, 3, 4))
-    yield _module("LayerNorm", lambda: nn.LayerNorm(3), x)
-    yield _module("RMSNorm", lambda: nn.RMSNorm(3), x)
-    yield _module("BatchNorm1d", lambda: nn.BatchNorm1d(3), x)
-    yield _module("BatchNorm1d in evaluation", lambda: nn.BatchNorm1d(3).eval(), x)
-    attention = partial(nn.MultiHeadAttention, 4, 2, rng=rng)
-    yield _module("MultiHeadAttention", attention, (2, 3, 4))
-    yield _module("causal MultiHeadAttention", partial(attention, causal=True), (2, 3, 4))
-    yield _module("LSTMCell", lambda: nn.LSTMCell(3, 2, rng=rng), x, use=_two_steps)
+    yield _module("Linear", lambda rng: nn.Linear(3, 2, rng=rng), x)
+    yield _module("Linear without bias", lambda rng: nn.Linear(3, 2, bias=False, rng=rng), x)
+    yield _module(
+        "LowRankAdapter",
+        lambda rng: nn.LowRankAdapter(nn.Linear(3, 2, rng=rng), 2, 4.0, rng=rng),
+        x,
+    )
+    yield _module("Conv2d", lambda rng: nn.Conv2d(2, 3, 2, rng=rng), (2, 2, 3, 4))
+    yield _module("LayerNorm", lambda _: nn.LayerNorm(3), x)
+    yield _module("RMSNorm", lambda _: nn.RMSNorm(3), x)
+    yield _module("BatchNorm1d", lambda _: nn.BatchNorm1d(3), x)
+    yield _module("BatchNorm1d in evaluation", lambda _: nn.BatchNorm1d(3).eval(), x)
+    for causal in (False, True):
+        yield _module(
+            f"MultiHeadAttention, causal {causal}",
+            lambda rng, causal=causal: nn.MultiHeadAttention(4, 2, causal, rng=rng),
+            (2, 3, 4),
+        )
+    yield _module("LSTMCell", lambda rng: nn.LSTMCell(3, 2, rng=rng), x, use=_two_steps)
     for padding in (None, 1):
-        embedding = partial(nn.Embedding, 4, 3, padding, rng=rng)
-        yield _module(f"Embedding, padding {padding}", embedding, use=_look_up)
+        yield _module(
+            f"Embedding, padding {padding}",
+            lambda rng, padding=padding: nn.Embedding(4, 3, padding, rng=rng),
+            use=_look_up,
+        )
 
 
 def _two_steps(layer: Any, x: Any) -> Any:
@@ -474,10 +482,13 @@ def _look_up(layer: Any) -> Any:
 
 
 def _module(
-    name: str, make: Callable[[], Any], *inputs: Shape, use: Program = lambda layer, x: layer(x)
+    name: str,
+    make: Callable[..., Any],
+    *inputs: Shape,
+    use: Program = lambda layer, x: layer(x),
 ) -> Case:
     def program(*leaves: Any) -> Any:
-        layer = make()
+        layer = make(np.random.default_rng(0))
         slots = [
             (part, attribute)
             for part in layer.modules()
@@ -488,7 +499,7 @@ def _module(
             setattr(part, attribute, leaf)
         return use(layer, *leaves[: len(inputs)])
 
-    shapes = [parameter.shape for parameter in make().parameters()]
+    shapes = [parameter.shape for parameter in make(np.random.default_rng(0)).parameters()]
     return _case(f"layer {name}", program, *inputs, *shapes)
 
 
