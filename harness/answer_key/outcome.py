@@ -85,7 +85,7 @@ def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
     if key.failure:
         return _judge_refusal(run, key)
     if run.failure:
-        return Judgement("crash", None, _crash_evidence(run.failure, run, key))
+        return Judgement("crash", None, _crash_evidence(run.failure.sentence, run, key))
     if not run.reached:
         return Judgement("not-reached", None, NEVER_RAN)
     choices = _valid_choices(run, key)
@@ -132,8 +132,31 @@ def _why_correct(run: Run, key: Run, siblings: Sequence[Run]) -> Message:
     )
 
 
+# ----- If the clean engine refuses the probe -----
+
+REFUSED, REFUSED_ELSEWHERE = "refused", "refused-elsewhere"
+"""The kinds of a right result that is an exception: see `_judge_refusal`."""
+
+
 def _judge_refusal(run: Run, key: Run) -> Judgement:
-    """Return the outcome if the clean engine refuses this probe: accepting it is a lost guard."""
+    """Return the outcome if the clean engine refuses this probe, that is, raises an exception.
+
+    The two ends are compared by type, by place in the probe (phase, step and line) and by place in
+    the engine (file, function and statement), never by text: texts contain numbers.
+
+    | the broken engine                           | outcome             | kind                |
+    | ------------------------------------------- | ------------------- | ------------------- |
+    | accepts the probe                           | silent-corruption   | guard-lost          |
+    | fails with another type, or at another      | crash               |                     |
+    | place in the probe                          |                     |                     |
+    | never ran the patched code                  | not-reached         |                     |
+    | is wrong before it refuses the probe there  | silent-corruption   | what differs        |
+    | refuses it by another statement             | disguised-correct   | refused-elsewhere   |
+    | refuses it by the same statement            | disguised-correct   | refused             |
+
+    The first row that fits applies. No check notices such a crash: a developer who expects a
+    refusal cannot know which one is right.
+    """
     assert key.failure is not None
     expected = key.failure.sentence
     if run.failure is None:
@@ -143,25 +166,52 @@ def _judge_refusal(run: Run, key: Run) -> Judgement:
         )
         return Judgement("silent-corruption", "guard-lost", evidence)
     actual = run.failure.sentence
-    if run.failure.type != key.failure.type:
+    if _place_in_probe(run.failure) != _place_in_probe(key.failure):
         evidence = message(
             "{failure}; the correct engine fails with {refusal}", failure=actual, refusal=expected
         )
-        return Judgement("crash", None, evidence)
+        return Judgement("crash", None, _crash_evidence(evidence, run, key))
     if not run.reached:
         return Judgement("not-reached", None, NEVER_RAN)
+    if differences := _differences(run, key):
+        first = differences[0]
+        evidence = message(
+            "{difference}; then refused, as by the correct engine: {refusal}",
+            difference=first.evidence,
+            refusal=actual,
+        )
+        arrays, entry = first.arrays, first.entry
+        return Judgement(
+            "silent-corruption", first.kind, evidence, first.where, arrays=arrays, entry=entry
+        )
+    if _place_in_engine(run.failure) != _place_in_engine(key.failure):
+        evidence = message(
+            "refused, for another reason: {failure}; the correct engine fails with {refusal}",
+            failure=actual,
+            refusal=expected,
+        )
+        return Judgement("disguised-correct", REFUSED_ELSEWHERE, evidence)
     evidence = message("refused, as by the correct engine: {refusal}", refusal=actual)
-    return Judgement("disguised-correct", None, evidence)
+    return Judgement("disguised-correct", REFUSED, evidence)
 
 
-def _crash_evidence(failure: Failure, run: Run, key: Run) -> Message:
+def _place_in_probe(failure: Failure) -> tuple[str, str, int | None, str]:
+    return failure.type, failure.phase, failure.step, failure.where
+
+
+def _place_in_engine(failure: Failure) -> tuple[str, str, str] | None:
+    origin = failure.origin
+    return (origin.file, origin.function, origin.statement) if origin else None
+
+
+def _crash_evidence(failure: Message, run: Run, key: Run) -> Message:
     """Return the failure, and what had silently gone wrong before it."""
     differences = _differences(run, key)
     if not differences:
-        return failure.sentence
+        return failure
     return message(
         "{failure}. Before that, silently: {difference}",
-        failure=failure.sentence,
+        failure=failure,
         difference=differences[0].evidence,
     )
 
@@ -501,13 +551,16 @@ def stage_of(
     caught_by: Sequence[str],
     *,
     cancelled: bool = False,
+    kind: str | None = None,
+    guard_is_lost: bool = False,
 ) -> tuple[Stage | None, Message]:
     """Return the stage, and the sentence that explains it to a learner.
 
     `trail` is that of the run, `clean` that of the unpatched engine at the same sites; if the
     stage depends on `clean` and it is None, the stage is None and the sentence empty. `cancelled`
     says that a wrong number inside was used. Different values at a site are not enough: they may be
-    right, since a correct engine may compute in another way.
+    right, since a correct engine may compute in another way. `kind` is that of the outcome, and
+    `guard_is_lost` says that the engine accepts another probe that it must refuse.
     """
     if caught_by:
         return "revealed", message("noticed by {diagnostics}", diagnostics=", ".join(caught_by))
@@ -515,6 +568,13 @@ def stage_of(
         return "not-reached", message("your probe never runs this line")
     if outcome == "disguised-correct" and clean is None:
         return None, EMPTY
+    if outcome == "disguised-correct" and kind == REFUSED_ELSEWHERE:
+        return "not-propagated", message("refused, but by another statement than it should be")
+    if outcome == "disguised-correct" and kind == REFUSED:
+        stage: Stage = "not-propagated" if infected(trail, clean or {}) else "not-infected"
+        return stage, message("it ran, and the same statement refuses this input")
+    if outcome == "disguised-correct" and guard_is_lost and not infected(trail, clean or {}):
+        return "not-infected", message("it ran, but there was nothing to refuse here")
     if outcome == "disguised-correct" and not infected(trail, clean or {}):
         return "not-infected", message("it ran, but on this input both formulas agree")
     if outcome == "disguised-correct" and cancelled:

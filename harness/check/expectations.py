@@ -20,6 +20,7 @@ from harness.experiment.patching import check_blocks
 from harness.grade.submission import prepare_bare
 from harness.pages.front_matter import Break, Pardon, Variant
 from harness.pages.page import Page
+from harness.pages.probe import REFUSED
 from harness.runs.oracles import why_missing
 
 MOST_NAMES = 5
@@ -146,7 +147,7 @@ def _unusable_probes(page: Page, report: Report) -> dict[str, Finding]:
         for probe, reason in report.left_out.items()
     }
     for run in report.runs:
-        if (failure := run.wrong_reason.get("crash")) and not run.probe.startswith("refuse-"):
+        if (failure := run.wrong_reason.get("crash")) and not run.probe.startswith(REFUSED):
             problem = f"fails on the unbroken engine as well: {failure}"
             findings.setdefault(run.probe, finding(run.probe, problem, correct))
     return findings

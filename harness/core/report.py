@@ -206,11 +206,15 @@ class Report(msgspec.Struct, frozen=True):
     resembles: list[str] = []
     """The probes on which the unbroken engine already gives the break's wrong results."""
     why: str = ""
-    """Why the break does what it does, in the page's words; empty if it does not say."""
+    """Why the break does what it does, in the page's words; empty if the page does not say, or not
+    of these runs: see `harness.experiment.quoting`."""
     beware: str = ""
     """Where it hides, in the page's words."""
     invariant: str = ""
-    """The last assertion of the page's invariant."""
+    """The last assertion of the page's invariant; empty if it cannot notice anything here."""
+    unexplained: tuple[int, int] | None = None
+    """The number of runs that do not end as on the engine that the page explains, and the number
+    that it covers; None if they all do, or if the page explains nothing."""
     blind_to: list[str] = []
     """The silently wrong probes on which that assertion holds, if it can be evaluated on probes."""
     questions: list[QuestionReport] = []

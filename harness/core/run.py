@@ -105,6 +105,11 @@ class Origin(msgspec.Struct, frozen=True):
     file: str = ""
     """The last of the engine's files that it passed through, below the root; "" for none."""
     line: int = 0
+    function: str = ""
+    """The function of that file."""
+    statement: str = ""
+    """What that function was executing, as one line of text, since a patch moves lines; of an
+    `assert`, its condition."""
     in_backward: bool = False
     """Whether the engine's backward pass was running."""
     missing: str = ""
@@ -112,7 +117,13 @@ class Origin(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Make the texts safe to show, whatever process they came from."""
-        _make_readable(self, "file", "missing")
+        _make_readable(self, "file", "function", "statement", "missing")
+
+
+LIMITS = frozenset(
+    {"TimeLimit", "ProcessorTimeLimit", "MemoryError", "ResultTooLarge", "ForgedResult"}
+)
+"""The types of failures that are about breaklab's limits: see `harness.runs.isolated`."""
 
 
 class Failure(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ import numpy as np
 from harness.answer_key.outcome import MEASUREMENTS, OUTPUT, judge
 from harness.core.errors import InternalError
 from harness.core.message import EMPTY, Message, message, verbatim
-from harness.core.run import Array, Failure, Origin, Run, pack
+from harness.core.run import LIMITS, Array, Failure, Origin, Run, pack
 from harness.core.vocabulary import Loss
 from harness.engines.adapter.unsupported import LIBRARY_SPECIFIC
 from harness.engines.engine import Engine, find_engine
@@ -35,7 +35,6 @@ ABSENT = {"Unsupported", "NotImplementedError", "ImportError", "ModuleNotFoundEr
 LACKING = {"AttributeError", "TypeError", "NameError", "KeyError", "IndexError"}
 """The errors of Python that show, outside the backward pass, that something is not supported."""
 
-LIMITS = {"TimeLimit", "ProcessorTimeLimit", "MemoryError", "ResultTooLarge", "ForgedResult"}
 """The failures that depend on what breaklab allows a run to use and to send."""
 
 

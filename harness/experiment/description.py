@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from graphlib import CycleError
 
 from harness.answer_key.divergence import Divergence, first_divergence, forward_order
@@ -37,6 +38,7 @@ def describe(
     trail: Mapping[str, Digest] | None,
     *,
     cancelled: bool = False,
+    guard_is_lost: bool = False,
 ) -> RunReport:
     """Return the report on a run, without what its page states.
 
@@ -54,16 +56,27 @@ def describe(
         Digests of what the clean engine evaluates to at the patched places, if they are known.
     cancelled : bool
         Whether the walks show that a wrong number inside was cancelled.
+    guard_is_lost : bool
+        Whether the broken engine accepts another probe that it must refuse.
     """
     alarms = {name: v for name, v in verdicts.items() if isinstance(v, Alarm)}
     repeatable = _is_repeatable(run, key, verdicts)
     if judgement.outcome == "not-reached":
         verdicts = {}
     caught = {name: v for name, v in alarms.items() if not isinstance(key.verdicts[name], Alarm)}
-    stage, why = stage_of(judgement.outcome, run.trail, trail, list(caught), cancelled=cancelled)
+    stage_given = partial(
+        stage_of,
+        judgement.outcome,
+        run.trail,
+        trail,
+        cancelled=cancelled,
+        kind=judgement.kind,
+        guard_is_lost=guard_is_lost,
+    )
+    stage, why = stage_given(list(caught))
     inside = EMPTY
-    if judgement.outcome == "disguised-correct":
-        _, inside = stage_of(judgement.outcome, run.trail, trail, (), cancelled=cancelled)
+    if judgement.outcome == "disguised-correct" and not run.failure:
+        _, inside = stage_given(())
     return RunReport(
         probe=run.probe,
         loss=run.loss,
@@ -304,7 +317,7 @@ def _compare_claim(name: str, claim: str, runs: Sequence[RunReport]) -> ClaimRep
             evidence = message("it judged no run that reaches the patched code")
         return ClaimReport(name, claim, None, evidence)
     agrees = bool(catches) == (claim == "caught_by")
-    silent = message("silent on every probe")
+    silent = message("silent on each of the {count} runs that it judged", count=len(misses))
     return ClaimReport(name, claim, agrees, catches[0] if catches else silent)
 
 

@@ -7,7 +7,7 @@ tests) calls `run_lab`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -30,8 +30,9 @@ from harness.experiment.description import (
     explain,
 )
 from harness.experiment.patching import Experiment
+from harness.experiment.quoting import quotable
 from harness.pages.page import Page
-from harness.pages.probe import Probe
+from harness.pages.probe import REFUSED, Probe
 
 
 def run_lab(
@@ -60,13 +61,12 @@ def run_lab(
         "in_place": _run_in_place(experiment, baseline, clean),
         "questions": _questions(experiment, broken, clean, judgements),
         "blind_to": _blind_to(experiment, broken, clean, judgements),
-        **experiment.page.advice,
     }
     if announce and not experiment.guards:
         bare = {pair: CleanRun(run, {}, {}) for pair, run in clean.items()}
         reports = _describe_all(experiment, baseline, runs, judgements, bare)
         report = _report(experiment, baseline, reports, time.perf_counter() - start)
-        announce(msgspec.structs.replace(report, claims=[], **known))
+        announce(msgspec.structs.replace(_quoting(experiment, report), claims=[], **known))
     keys = baseline.clean(experiment.clean, experiment.probes)
     if experiment.guards:
         from harness.experiment.placement import examine  # for foreign engines only
@@ -81,7 +81,7 @@ def run_lab(
     if baseline.explain:
         reports = _explain_all(experiment, baseline, reports, runs, judgements, keys)
     report = _report(experiment, baseline, reports, time.perf_counter() - start)
-    return msgspec.structs.replace(report, **known)
+    return msgspec.structs.replace(_quoting(experiment, report), **known)
 
 
 def usable(experiment: Experiment, baseline: Baseline) -> Experiment:
@@ -159,7 +159,7 @@ def add_stages(experiment: Experiment, baseline: Baseline, report: Report) -> Re
     clean = baseline.trails(experiment.unpatched, probes)
     broken = baseline.trails(experiment.broken, probes)
     cancelled = _cancelled(experiment, baseline, broken, clean)
-    runs = []
+    runs, guard_is_lost = [], loses_guard(experiment, report.runs)
     for run in report.runs:
         if run.stage is None:
             pair = (run.probe, run.loss)
@@ -169,10 +169,24 @@ def add_stages(experiment: Experiment, baseline: Baseline, report: Report) -> Re
                 clean[pair],
                 run.caught_by,
                 cancelled=pair in cancelled,
+                kind=run.kind,
+                guard_is_lost=guard_is_lost,
             )
             run = msgspec.structs.replace(run, stage=stage, why=why)
         runs.append(run)
     return msgspec.structs.replace(report, runs=runs)
+
+
+def loses_guard(experiment: Experiment, results: Iterable[Judgement | RunReport]) -> bool:
+    """Whether the broken engine accepts what it must refuse, as observed or as the page states."""
+    stated = (
+        (probe, outcome)
+        for probe, outcomes in experiment.page.expect[None].items()
+        for outcome in (outcomes.values() if isinstance(outcomes, dict) else [outcomes])
+    )
+    return any(result.kind == "guard-lost" for result in results) or any(
+        probe.startswith(REFUSED) and outcome == "silent-corruption" for probe, outcome in stated
+    )
 
 
 def misplacement(experiment: Experiment, baseline: Baseline) -> Message | None:
@@ -268,7 +282,7 @@ def _describe_all(
     trails = baseline.trails(experiment.unpatched, () if without_trails else disguised)
     own = {(run.probe, run.loss): run.trail for run in runs}
     cancelled = _cancelled(experiment, baseline, own, trails)
-    reports = []
+    reports, guard_is_lost = [], loses_guard(experiment, judgements.values())
     for run in runs:
         pair = (run.probe, run.loss)
         key, judgement = keys[pair], judgements[pair]
@@ -276,7 +290,13 @@ def _describe_all(
             observation = Observation(experiment.probe(run.probe), run, key.oracles)
             verdicts = baseline.verdicts_beside(key, observation) if key.verdicts else {}
             report = describe(
-                run, judgement, verdicts, key, trails.get(pair), cancelled=pair in cancelled
+                run,
+                judgement,
+                verdicts,
+                key,
+                trails.get(pair),
+                cancelled=pair in cancelled,
+                guard_is_lost=guard_is_lost,
             )
         else:
             report = describe_unreached(run, judgement, key)
@@ -362,8 +382,14 @@ def _blind_to(
 ) -> list[str]:
     """Return the probes that are silently wrong and satisfy the page's assertion."""
     silent = [p for p, judgement in judgements.items() if judgement.outcome == "silent-corruption"]
-    assertion = experiment.page.advice.get("invariant", "")
+    assertion = experiment.page.assertion
     return blind_probes(assertion, broken, clean, silent) if assertion else []
+
+
+def _quoting(experiment: Experiment, report: Report) -> Report:
+    """Return the report with what it may quote from the page."""
+    ends = [(run.probe, run.loss, run.outcome) for run in report.runs]
+    return msgspec.structs.replace(report, **quotable(experiment, ends))
 
 
 def _report(

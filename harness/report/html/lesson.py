@@ -29,7 +29,14 @@ from harness.report.html.drawing import Picture, draw
 from harness.report.html.scene import Scene, make_scene
 from harness.report.html.syntax import highlight
 from harness.report.language import ENGLISH, Language
-from harness.report.terminal import STYLES, brief, changed_blocks, labels_of, scope_at
+from harness.report.terminal import (
+    STYLES,
+    brief,
+    changed_blocks,
+    labels_of,
+    scope_at,
+    unexplained,
+)
 
 LARGEST = 200_000
 """Characters of all pictures of a page; the other probes are in its table."""
@@ -106,6 +113,19 @@ class Lesson:
     def report(self) -> Report:
         """The report on it."""
         return self.recorded.report
+
+    @property
+    def elsewhere(self) -> str:
+        """The engine that was tested; empty if it is the one that the page is about."""
+        engine = self.report.engine
+        if engine.variant:
+            return self.say("{engine} with {variant}", engine=engine.name, variant=engine.variant)
+        return engine.name if engine.foreign else ""
+
+    @property
+    def unexplained(self) -> str:
+        """How the runs end, if not as the page explains."""
+        return unexplained(self.report, self.say)
 
     @property
     def lang(self) -> Markup:
