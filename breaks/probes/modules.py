@@ -127,7 +127,7 @@ def rms_norm_rows(lib, x=(3, 4)):
     return _fill(lib, lib.nn.RMSNorm(4, 1e-6, dtype=x.dtype))(x)
 
 
-def adapter_of_rank_two(lib, x=(4, 3)):
+def adapter_with_two_factors(lib, x=(4, 3)):
     """A low-rank adapter of 3 inputs and 2 outputs, whose factors are not 0."""
     rng = np.random.default_rng(0)
     layer = lib.nn.LowRankAdapter(lib.nn.Linear(3, 2, rng=rng), 2, 4.0, rng=rng)
