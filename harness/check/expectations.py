@@ -235,7 +235,7 @@ def _check_claims(page: Page, report: Report) -> Iterator[Finding]:
         statement = f"{claim.claim.replace('_', ' ')} {claim.diagnostic}{_on(variant)}"
         if claim.agrees is False:
             problem = f"says {statement}; observed: {claim.evidence}"
-            yield Finding(page.path, line, problem, _claim_remedy(claim))
+            yield Finding(page.path, line, problem, _claim_remedy(claim, report))
         elif missing := _missing_library(claim.diagnostic):
             problem = f"`{statement}` was not checked: {claim.evidence}"
             yield Finding(page.path, line, problem, f"install {missing} to check it", 0)
@@ -249,11 +249,13 @@ def _check_claims(page: Page, report: Report) -> Iterator[Finding]:
             yield Finding(page.path, line, problem, remedy)
 
 
-def _claim_remedy(claim: ClaimReport) -> str:
+def _claim_remedy(claim: ClaimReport, report: Report) -> str:
     other = {"caught_by": "missed_by", "missed_by": "caught_by"}[claim.claim]
     if claim.claim == "caught_by":
         return f"add a probe that it catches; or, if you can explain it, move it to `{other}`"
-    return f"if you can explain it, move it to `{other}`: one alarm is a catch"
+    if any(claim.diagnostic in run.caught_by for run in report.runs):
+        return f"if you can explain it, move it to `{other}`: one alarm is a catch"
+    return "remove it, or add a probe on which the break is wrong and which it can judge"
 
 
 def _missing_library(diagnostic: str) -> str | None:

@@ -96,6 +96,7 @@ class RunReport(msgspec.Struct, frozen=True):
     """None where the page states nothing."""
     caught_by: list[str]
     missed_by: list[str]
+    """The diagnostics that looked at a wrong run and raised no alarm; empty if nothing is wrong."""
     skipped: dict[str, Message]
     """The diagnostics that did not look at this run, with the reason."""
     alarms: dict[str, Message]
@@ -110,6 +111,8 @@ class RunReport(msgspec.Struct, frozen=True):
     after a time limit."""
     declined: dict[str, Message] = {}
     """The diagnostics that looked at this run but could not judge it, with the reason."""
+    no_alarm: list[str] = []
+    """The diagnostics that looked at this run and raised no alarm, whether it is wrong or not."""
     inside: Message = EMPTY
     """Why a right result is right although the changed code ran, also if a diagnostic noticed the
     break; empty if it was not computed."""

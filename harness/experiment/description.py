@@ -74,6 +74,7 @@ def describe(
         guard_is_lost=guard_is_lost,
     )
     stage, why = stage_given(list(caught))
+    no_alarm = [name for name, v in verdicts.items() if isinstance(v, Silent)]
     inside = EMPTY
     if judgement.outcome == "disguised-correct" and not run.failure:
         _, inside = stage_given(())
@@ -92,13 +93,14 @@ def describe(
         expected=None,
         agrees=None,
         caught_by=list(caught),
-        missed_by=[name for name, v in verdicts.items() if isinstance(v, Silent)],
+        missed_by=no_alarm if judgement.outcome in ("silent-corruption", "crash") else [],
         declined={name: v.reason for name, v in verdicts.items() if isinstance(v, Declined)},
         skipped={name: v.reason for name, v in verdicts.items() if isinstance(v, Skipped)},
         alarms={name: v.message for name, v in caught.items()},
         wrong_reason={name: v.message for name, v in alarms.items() if name not in caught},
         margins=_margins(caught, key.verdicts),
         repeatable=repeatable,
+        no_alarm=no_alarm,
     )
 
 
@@ -272,8 +274,8 @@ def compare_claims(
 ) -> list[ClaimReport]:
     """Return each claim that the page makes for this variant, with what was observed.
 
-    `caught_by`: an alarm on at least one run. `missed_by`: silent on at least one run, and never an
-    alarm. Nothing is compared unless all of the page's probes ran.
+    `caught_by`: an alarm on at least one run. `missed_by`: silent on at least one run (of a break:
+    one that is wrong), and never an alarm. Nothing is compared unless all of the page's probes ran.
 
     Raises PageError for a claim about a diagnostic that does not exist.
     """
@@ -295,18 +297,28 @@ def compare_claims(
                     ),
                     message("the diagnostics are {names}", names=", ".join(sorted(diagnostics))),
                 )
-            reports.append(_compare_claim(name, claim, runs))
+            is_silent = any(name in silent_on(run, page.front.kind) for run in runs)
+            reports.append(_compare_claim(name, claim, runs, is_silent))
     return reports
 
 
-def _compare_claim(name: str, claim: str, runs: Sequence[RunReport]) -> ClaimReport:
+def silent_on(run: RunReport, kind: str) -> list[str]:
+    """Return the diagnostics to whose silence `missed_by` on a page of this kind may refer.
+
+    A break is missed only where something is wrong; on a correct engine, any silence counts.
+    """
+    return run.missed_by if kind == "break" else run.no_alarm
+
+
+def _compare_claim(
+    name: str, claim: str, runs: Sequence[RunReport], is_silent: bool
+) -> ClaimReport:
     catches = [
         message("{probe}: {alarm}", probe=run.probe, alarm=run.alarms[name])
         for run in runs
         if name in run.caught_by
     ]
-    misses = [run for run in runs if name in run.missed_by]
-    if not catches and not misses:
+    if not catches and not any(name in run.no_alarm for run in runs):
         declined = dict.fromkeys(run.declined[name] for run in runs if name in run.declined)
         skipped = dict.fromkeys(run.skipped[name] for run in runs if name in run.skipped)
         if declined:
@@ -316,9 +328,15 @@ def _compare_claim(name: str, claim: str, runs: Sequence[RunReport]) -> ClaimRep
         else:
             evidence = message("it judged no run that reaches the patched code")
         return ClaimReport(name, claim, None, evidence)
-    agrees = bool(catches) == (claim == "caught_by")
-    silent = message("silent on each of the {count} runs that it judged", count=len(misses))
-    return ClaimReport(name, claim, agrees, catches[0] if catches else silent)
+    agrees = bool(catches) if claim == "caught_by" else is_silent and not catches
+    if catches:
+        evidence = catches[0]
+    elif is_silent or claim == "caught_by":
+        count = sum(name in run.no_alarm for run in runs)
+        evidence = message("no alarm in the {count} runs that it judged", count=count)
+    else:
+        evidence = message("nothing is wrong in any run that it judged")
+    return ClaimReport(name, claim, agrees, evidence)
 
 
 # ----- What the page's assertion cannot see -----

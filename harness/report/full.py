@@ -147,7 +147,7 @@ def _merge(runs: list[RunReport], say: Language) -> list[tuple[str, RunReport]]:
     """Return the runs by loss; losses with the same result share one entry, with the last run."""
 
     def end(run: RunReport) -> tuple[object, ...]:
-        verdicts = run.caught_by, run.missed_by, list(run.declined)
+        verdicts = run.caught_by, run.no_alarm, list(run.declined)
         return run.outcome, run.kind, run.stage, run.why, verdicts, run.agrees
 
     if len(runs) > 1 and all(end(run) == end(runs[0]) for run in runs):
@@ -178,7 +178,7 @@ def _show_skipped(console: Screen, report: Report) -> None:
     for name, reason in report.missing.items():
         line = say("Skipped: {diagnostic}, because {reason}", diagnostic=name, reason=reason)
         console.print(Text(line))
-    ran = {name for run in report.runs for name in (*run.caught_by, *run.missed_by)}
+    ran = {name for run in report.runs for name in (*run.caught_by, *run.no_alarm)}
     ran |= {name for run in report.runs for name in (*run.wrong_reason, *run.declined)}
     ran |= report.missing.keys()
     idle = dict.fromkeys(name for run in report.runs for name in run.skipped if name not in ran)

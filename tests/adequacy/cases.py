@@ -152,6 +152,7 @@ def _unary() -> Iterator[Case]:
         yield _case(f"{name} far out", program, [-5.0, -1.5, 0.25, 4.0, 30.0])
     for exponent in (0, 1, 2, 3):
         yield _case(f"pow {exponent} at 0", methodcaller("pow", exponent), [0.0, 1.0, -2.0])
+    yield _case("to longdouble", methodcaller("to", np.longdouble), (2, 3))  # no digit is lost
 
 
 def _kinks() -> Iterator[Case]:

@@ -256,8 +256,7 @@ class Lesson:
     def missed(self) -> list[tuple[str, str]]:
         """The diagnostics that looked at a wrong run and saw nothing: name, and what it sees."""
         caught = {name for name, _ in self.caught}
-        silent = (run for run in self.report.runs if run.outcome == "silent-corruption")
-        missed = {name for run in silent for name in run.missed_by} - caught
+        missed = {name for run in self.report.runs for name in run.missed_by} - caught
         return [(d.name, self.say(d.sees)) for d in DIAGNOSTICS if d.name in missed]
 
     @cached_property

@@ -91,6 +91,7 @@ def test_a_wrong_gradient_is_corruption_that_gradcheck_catches(
     assert str(report.runs[0].evidence) == "a.grad is [1, 2, 3], expected [2, 4, 6]"
     assert report.runs[0].caught_by == ["gradcheck", "directional"]
     assert {"crash", "shape", "loss-falls"} <= set(report.runs[0].missed_by)
+    assert report.runs[0].missed_by == report.runs[0].no_alarm
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from harness.report.html import lesson
 from tests.harness.command import harness, hide_oracles
-from tests.harness.report.html.test_browser import CHROMIUM, FLAGS, Visit
+from tests.harness.report.html.browser import CHROMIUM, FLAGS, Visit
 from tests.harness.sound_page import spoilt, write_page
 
 needs_browser = pytest.mark.skipif(
