@@ -17,12 +17,18 @@ from collections.abc import Iterator
 
 from harness.core.message import Message, message
 from harness.core.rounding import MOST, largest, resolution
-from harness.core.run import Array, Measurement, Run, array_name
+from harness.core.run import Array, Form, Measurement, Quantity, Run, array_name
 
 CONDITIONING = Measurement(
     "conditioning",
     "harness.answer_key.perturbation:measure",
     kinds=("gradient", "steps", "module"),
+    form=Form(
+        numbers=tuple(
+            Quantity(key, required=False)
+            for key in ("output", "steps", "{leaf}.grad", "{number} {text}")
+        )
+    ),
 )
 """Must be measured on the unpatched engine, so that what rounding moves is not a bug."""
 

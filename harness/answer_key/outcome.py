@@ -1,11 +1,7 @@
-"""The outcome: what a break did to a probe, judged against the answer key; and its stage.
+"""The outcome: what a break did to a probe, judged against the answer key.
 
 Decided in this order: did it crash; does anything observable differ (shape, then dtype, then
 values, then memory and state), and by more than another choice at a kink; did the patched code run.
-
-The stage is how far the fault got before it was lost or noticed, after the RIPR model of mutation
-testing (Ammann and Offutt): a fault must be *reached*, *infect* the state, *propagate* to something
-observable, and be *revealed* by a check. Where it was lost explains why a bug hides.
 """
 
 from __future__ import annotations
@@ -28,23 +24,24 @@ from harness.answer_key.conditioning import (
 )
 from harness.answer_key.conditioning import OUTPUT as OUTPUT_NAME
 from harness.answer_key.naming import format_distinct
-from harness.core.message import EMPTY, Message, message, verbatim
+from harness.core.message import Message, message, verbatim
 from harness.core.rounding import largest, rounding_of, wrong_entries
 from harness.core.run import (
     CREATED,
     GRAD,
-    NOTHING,
     Array,
     Digest,
     Failure,
+    Form,
     Measurement,
     NumericArray,
+    Quantity,
     Run,
     array_name,
     leaf_name,
     own_name,
 )
-from harness.core.vocabulary import Outcome, Stage
+from harness.core.vocabulary import Outcome
 
 Choices = Mapping[str, NumericArray]
 """The entries of gradients that are a valid choice at a kink, as booleans by leaf."""
@@ -68,7 +65,19 @@ class Judgement:
 
 OUTPUT = message("the output")
 
-KINKS = Measurement("kinks", "harness.answer_key.kinks:measure")
+KINKS = Measurement(
+    "kinks",
+    "harness.answer_key.kinks:measure",
+    form=Form(
+        (
+            Quantity("entries", "entries", "iu"),
+            Quantity("directions", "directions entries"),
+            Quantity("lowest", "directions"),
+            Quantity("highest", "directions"),
+        ),
+        may_be_empty=True,
+    ),
+)
 """Another choice at a kink is not a bug."""
 
 MEASUREMENTS = (KINKS, CONDITIONING)
@@ -353,8 +362,16 @@ def _compare_created(
             yield from _compare(title, one, other, size, choices.get(leaf), passes, error)
         elif isinstance(one, Array) or isinstance(other, Array):
             yield _Difference("shape", message("{array} has another size", array=title), title)
-        elif not one.agrees(other, passes * max(one.rounding, other.rounding)):
+        elif not _agree(one, other, passes):
             yield _Difference("value", message("{array} differs", array=title), title)
+
+
+def _agree(one: Digest, other: Digest, passes: int) -> bool:
+    """Whether the numbers are the same, up to rounding."""
+    rounding = passes * max(one.rounding, other.rounding)
+    return one.checksum == other.checksum and (
+        one == other or abs(one.projection - other.projection) <= rounding
+    )
 
 
 def _scale_of(created: Created) -> float:
@@ -539,61 +556,3 @@ def _with_ending(difference: Message, run: Run, key: Run) -> Message:
 
 def _digits(loss: float) -> str:
     return f"{loss:.3g}"
-
-
-# ----- The stage -----
-
-
-def stage_of(
-    outcome: Outcome,
-    trail: Mapping[str, Digest],
-    clean: Mapping[str, Digest] | None,
-    caught_by: Sequence[str],
-    *,
-    cancelled: bool = False,
-    kind: str | None = None,
-    guard_is_lost: bool = False,
-) -> tuple[Stage | None, Message]:
-    """Return the stage, and the sentence that explains it to a learner.
-
-    `trail` is that of the run, `clean` that of the unpatched engine at the same sites; if the
-    stage depends on `clean` and it is None, the stage is None and the sentence empty. `cancelled`
-    says that a wrong number inside was used. Different values at a site are not enough: they may be
-    right, since a correct engine may compute in another way. `kind` is that of the outcome, and
-    `guard_is_lost` says that the engine accepts another probe that it must refuse.
-    """
-    if caught_by:
-        return "revealed", message("noticed by {diagnostics}", diagnostics=", ".join(caught_by))
-    if outcome == "not-reached":
-        return "not-reached", message("your probe never runs this line")
-    if outcome == "disguised-correct" and clean is None:
-        return None, EMPTY
-    if outcome == "disguised-correct" and kind == REFUSED_ELSEWHERE:
-        return "not-propagated", message("refused, but by another statement than it should be")
-    if outcome == "disguised-correct" and kind == REFUSED:
-        stage: Stage = "not-propagated" if infected(trail, clean or {}) else "not-infected"
-        return stage, message("it ran, and the same statement refuses this input")
-    if outcome == "disguised-correct" and guard_is_lost and not infected(trail, clean or {}):
-        return "not-infected", message("it ran, but there was nothing to refuse here")
-    if outcome == "disguised-correct" and not infected(trail, clean or {}):
-        return "not-infected", message("it ran, but on this input both formulas agree")
-    if outcome == "disguised-correct" and cancelled:
-        return "not-propagated", message("wrong inside, but cancelled on the way out")
-    if outcome == "disguised-correct":
-        return "not-propagated", message("computed another way, same result")
-    if outcome == "convention":
-        choice = message("another valid choice at a kink: there is nothing to reveal")
-        return "not-revealed", choice
-    return "not-revealed", message("wrong, but no check that was run noticed it")
-
-
-def infected(trail: Mapping[str, Digest], clean: Mapping[str, Digest]) -> bool:
-    """Whether two runs of a probe differ, beyond rounding, in what a patched site evaluated to."""
-    events = {key for key in trail.keys() | clean.keys() if " " in key}
-    digests = [*trail.values(), *clean.values()]
-    # If terms cancel, the rounding of these larger numbers is left.
-    rounding = max((digest.rounding for digest in digests), default=0.0)
-    return any(
-        not trail.get(key, NOTHING).agrees(clean.get(key, NOTHING), rounding)
-        for key in events | (trail.keys() & clean.keys())
-    )

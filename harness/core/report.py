@@ -54,10 +54,13 @@ class Node(msgspec.Struct, frozen=True):
     shape: tuple[int, ...]
     operands: list[tuple[int, str] | None]
     """Number and name of each operand; None for a constant, which has no gradient."""
+    inserted: bool = False
+    """Whether only the broken engine has it."""
 
 
 class Graph(msgspec.Struct, frozen=True):
-    """The graph of a probe on the unbroken engine, and where the broken one first differs."""
+    """The graph of a probe on the unbroken engine, with the nodes that only the broken one has, and
+    where the two first differ."""
 
     nodes: list[Node]
     """In the order of the forward pass; of a large graph, those near the difference."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import joined, message
-from harness.core.run import Measured, NumericArray, Run, own_name
+from harness.core.run import Form, Measured, NumericArray, Quantity, Run, own_name
 from harness.core.verdict import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 
@@ -90,4 +90,5 @@ ALIASING = Diagnostic(
     passes=lambda _: 6,
     check=check,
     measure=measure,
+    form=Form(numbers=(Quantity("{leaf}.grad|{text}", required=False),)),
 )

@@ -26,7 +26,9 @@ from harness.core.message import Message, either, message, verbatim
 from harness.core.rounding import agree, largest, resolution, rounding, widened, wrong_entries
 from harness.core.run import (
     GRAD,
+    UNMEASURED,
     Array,
+    Form,
     Measured,
     Measurement,
     NumericArray,
@@ -68,6 +70,8 @@ class Diagnostic:
     """The same as a number, for a probe of P elements."""
     measure: Callable[[Trial, Run], Measured] | None = None
     """Runs the engine under test again, in its process; `check` finds the result in the run."""
+    form: Form = UNMEASURED
+    """What `measure` returns; a run with anything else is refused before `check` sees it."""
     library: str | None = None
     """The independent library that it compares with."""
     kinds: tuple[ProbeKind, ...] = ("gradient",)
@@ -79,7 +83,7 @@ class Diagnostic:
         if self.measure is None:
             return None
         function = f"{self.measure.__module__}:{self.measure.__name__}"
-        return Measurement(self.name, function, self.kinds)
+        return Measurement(self.name, function, self.kinds, self.form)
 
 
 def evaluate(diagnostic: Diagnostic, observation: Observation) -> Verdict:

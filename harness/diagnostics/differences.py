@@ -251,7 +251,8 @@ def measure_conventions(trial: Trial, run: Run) -> Measured:
     so does the gradient along the direction in which all elements at kinks rise together. (If two
     elements tie for a maximum and both get the whole gradient, that sum is twice too large.)
     """
-    noise = pack_noise(gradient_noise(trial, run))
+    sizes = gradient_noise(trial, run).items()
+    noise = {name: pack(np.full(run.leaves[name].shape, size)) for name, size in sizes}
     try:
         around = Surroundings(trial, run)
     except Unmeasurable:

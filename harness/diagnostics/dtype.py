@@ -16,8 +16,11 @@ from harness.core.message import Message, message
 from harness.core.run import (
     CREATED,
     GRAD,
+    NUMERIC,
     Array,
+    Form,
     Measured,
+    Quantity,
     Run,
     array_name,
     gradient_name,
@@ -109,5 +112,6 @@ DTYPE = Diagnostic(
     blind="wrong values; numbers that were rounded and widened again",
     check=check,
     measure=measure,
+    form=Form((Quantity("{leaf}", "0", NUMERIC),), may_be_empty=True),
     kinds=("gradient", "steps"),
 )

@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import Message, message
-from harness.core.run import Array, Measured, NumericArray, Run, array_name, gradient_name, pack
+from harness.core.run import (
+    Array,
+    Form,
+    Measured,
+    NumericArray,
+    Quantity,
+    Run,
+    array_name,
+    gradient_name,
+    pack,
+)
 from harness.core.verdict import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.differences import Surroundings, Unmeasurable
@@ -77,7 +87,7 @@ def check(observation: Observation) -> Verdict:
     if not _is_finite(run.output):
         if not text_is_finite:
             return Declined(message("the probe's text contains numbers that are not finite"))
-        if run.measured["finite"].numbers["pole"]:
+        if run.measured["finite"].numbers.get("pole"):
             return Declined(
                 message("the leaves are at a pole, where the output has to be infinite")
             )
@@ -141,5 +151,6 @@ FINITE = Diagnostic(
     blind="wrong numbers that are finite",
     check=check,
     measure=measure,
+    form=Form((Quantity("{leaf}", required=False),), (Quantity("pole", required=False),)),
     kinds=("gradient", "steps"),
 )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import message
-from harness.core.run import Measured, Run, pack
+from harness.core.run import Form, Measured, Quantity, Run, pack
 from harness.core.verdict import Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, compare_gradients
 from harness.diagnostics.differences import Surroundings, Unmeasurable, gradient_noise
@@ -77,4 +77,5 @@ GRADCHECK = Diagnostic(
     passes=lambda p: 2 * p + 4 if p <= MOST_ELEMENTS else 3,
     check=check,
     measure=measure,
+    form=Form((Quantity("{leaf}"), Quantity(ERROR + "{leaf}"))),
 )

@@ -23,7 +23,17 @@ import numpy as np
 
 from harness.core.message import Message, message
 from harness.core.rounding import agree, rounding
-from harness.core.run import Measured, NumericArray, Run, gradient_name, leaf_name, pack
+from harness.core.run import (
+    NUMERIC,
+    Form,
+    Measured,
+    NumericArray,
+    Quantity,
+    Run,
+    gradient_name,
+    leaf_name,
+    pack,
+)
 from harness.core.verdict import Declined, Verdict
 from harness.diagnostics.diagnostic import (
     ArrayPair,
@@ -261,4 +271,12 @@ METAMORPHIC = Diagnostic(
     passes=lambda _: 32,
     check=check,
     measure=measure,
+    form=Form(
+        tuple(
+            Quantity(f"{relation}/{{leaf}}/{side}", "any", NUMERIC, required=False)
+            for relation in ("linear", "zero", "broadcast", "rows")
+            for side in (ACTUAL, EXPECTED)
+        ),
+        (Quantity("{leaf}"),),
+    ),
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import message
-from harness.core.run import Measured, NumericArray, Run, own_name, pack
+from harness.core.run import NUMERIC, Form, Measured, NumericArray, Quantity, Run, own_name, pack
 from harness.core.verdict import Alarm, Declined, Verdict
 from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, compare_in
 
@@ -56,4 +56,5 @@ PURITY = Diagnostic(
     passes=lambda _: 4,
     check=check,
     measure=measure,
+    form=Form((Quantity("output", "any", NUMERIC),)),
 )

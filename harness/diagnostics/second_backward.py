@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.core.message import Message, message
-from harness.core.run import Array, Measured, Run, gradient_name, pack
+from harness.core.run import NUMERIC, Array, Form, Measured, Quantity, Run, gradient_name, pack
 from harness.core.verdict import Declined, Verdict
 from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, compare_in
 
@@ -88,4 +88,7 @@ SECOND_BACKWARD = Diagnostic(
     passes=lambda _: 14,
     check=check,
     measure=measure,
+    form=Form(
+        tuple(Quantity(f"{way}/{{leaf}}", "any", NUMERIC, required=False) for way in (ANEW, SAME))
+    ),
 )

@@ -10,14 +10,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from graphlib import CycleError
 
-from harness.answer_key.divergence import Divergence, first_divergence, forward_order
+from harness.answer_key.divergence import Divergence, first_divergence
 from harness.answer_key.fingerprint import fingerprint
-from harness.answer_key.outcome import Judgement, stage_of
+from harness.answer_key.matching import forward_order
+from harness.answer_key.outcome import Judgement
+from harness.answer_key.stage import Infection, stage_of
 from harness.core.errors import PageError
 from harness.core.message import EMPTY, Message, joined, message
 from harness.core.report import ClaimReport, Comparison, Graph, Node, Numbers, RunReport
 from harness.core.rounding import margin
-from harness.core.run import CREATED, Array, Digest, Run, TraceStep
+from harness.core.run import CREATED, Array, Run, TraceStep
 from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
 from harness.experiment.baseline import CleanRun, Pair
 from harness.pages.page import Page
@@ -35,9 +37,9 @@ def describe(
     judgement: Judgement,
     verdicts: Mapping[str, Verdict],
     key: CleanRun,
-    trail: Mapping[str, Digest] | None,
+    infection: Infection | None,
     *,
-    cancelled: bool = False,
+    correct: bool = False,
     guard_is_lost: bool = False,
 ) -> RunReport:
     """Return the report on a run, without what its page states.
@@ -52,10 +54,10 @@ def describe(
         The verdict of each diagnostic on it.
     key : CleanRun
         The clean run. An alarm is a catch only if the same diagnostic is silent on it.
-    trail : mapping of str to Digest, optional
-        Digests of what the clean engine evaluates to at the patched places, if they are known.
-    cancelled : bool
-        Whether the walks show that a wrong number inside was cancelled.
+    infection : Infection, optional
+        Whether a number inside was wrong, if that was measured.
+    correct : bool
+        Whether the page is a correct rewrite, and no break.
     guard_is_lost : bool
         Whether the broken engine accepts another probe that it must refuse.
     """
@@ -67,9 +69,8 @@ def describe(
     stage_given = partial(
         stage_of,
         judgement.outcome,
-        run.trail,
-        trail,
-        cancelled=cancelled,
+        infection,
+        correct=correct,
         kind=judgement.kind,
         guard_is_lost=guard_is_lost,
     )
@@ -165,16 +166,17 @@ def _graph(divergence: Divergence, names: Mapping[int, str]) -> Graph | None:
     if place is None:
         return None
     try:
-        steps = forward_order(divergence.walk)
+        steps = forward_order([*divergence.walk, *divergence.inserted])
     except CycleError:  # the engine says that a node is computed from itself
         return None
+    inserted = {step.index for step in divergence.inserted}
     numbers = {index: number for number, index in enumerate(steps, start=1)}
     labels: dict[int | None, tuple[int, str]] = {
         index: (numbers[index], step.op or names.get(index, "")) for index, step in steps.items()
     }
     return Graph(
         nodes=[
-            Node(*labels[i], step.value.shape, [labels.get(p) for p in step.parents])
+            Node(*labels[i], step.value.shape, [labels.get(p) for p in step.parents], i in inserted)
             for i, step in _near(steps, place.node).items()
         ],
         size=len(steps),
@@ -255,15 +257,18 @@ def _few_values(leaves: Mapping[str, Array]) -> Iterator[float]:
 def leaf_names(walk: Sequence[TraceStep], leaves: Mapping[str, Array]) -> dict[int, str]:
     """Return the names of the leaves of a walk, by their values.
 
-    Those that the probe creates may hold the same values, such as ones: then they have no name.
+    Of leaves with equal values, the first in the probe is the first that the output is computed
+    from.
     """
-    names: dict[int, str] = {}
-    for step in walk:
-        equal = [name for name, leaf in leaves.items() if not step.op and leaf == step.value]
-        own = [name for name in equal if not CREATED.fullmatch(name)]
-        if own or len(equal) == 1:
-            names[step.index] = (own or equal)[-1]
-    return names
+    names, found = [n for n in leaves if not CREATED.fullmatch(n)], dict[int, str]()
+    for step in sorted(walk, key=lambda step: step.index):
+        if step.op or step.index in found:
+            continue
+        name = next((name for name in names if leaves[name] == step.value), None)
+        if name is not None:
+            found[step.index] = name
+            names.remove(name)
+    return found
 
 
 # ----- Claims -----

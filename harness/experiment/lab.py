@@ -13,8 +13,9 @@ from typing import Literal
 
 import msgspec
 
-from harness.answer_key.divergence import is_cancelled
-from harness.answer_key.outcome import Judgement, infected, judge, stage_of
+from harness.answer_key.outcome import Judgement, judge
+from harness.answer_key.stage import Infection, infection_of, stage_of
+from harness.answer_key.visits import visits
 from harness.core.message import Message, message
 from harness.core.report import InPlaceRun, QuestionReport, Report, RunReport
 from harness.core.run import Digest, Run
@@ -50,7 +51,7 @@ def run_lab(
     if baseline.explain:
         baseline.fill_cache(experiment.unpatched, experiment.probes)
     clean = baseline.clean_runs(experiment.clean, experiment.probes)
-    experiment = _repeatable(experiment, baseline)
+    experiment = _runnable(experiment, baseline, clean)
     runs = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
     if experiment.rewritten:
         runs = [msgspec.structs.replace(run, reached=[0]) for run in runs]
@@ -89,7 +90,7 @@ def usable(experiment: Experiment, baseline: Baseline) -> Experiment:
     if not experiment.clean.foreign or experiment.left_out is not None:
         return experiment
     if not experiment.foreign:
-        return _runnable(experiment, baseline)
+        return experiment  # it is itself the reference
     from harness.experiment.conformance import fit, usable_probes  # for foreign engines only
 
     fits = fit(experiment.clean, experiment.with_guards().probes, baseline)
@@ -103,23 +104,22 @@ def usable(experiment: Experiment, baseline: Baseline) -> Experiment:
     )
 
 
-def _runnable(experiment: Experiment, baseline: Baseline) -> Experiment:
-    """Return the experiment with the probes that the engine can run; it is itself the reference."""
-    runs = [clean.run for clean in baseline.clean(experiment.clean, experiment.probes).values()]
-    failures = {run.probe: run.failure for run in runs if run.failure}
+def _runnable(experiment: Experiment, baseline: Baseline, clean: Mapping[Pair, Run]) -> Experiment:
+    """Return the experiment without the probes that fail on the clean engine, or give different
+    numbers each time.
+
+    The clean engine is itself the reference.
+    """
     refused = {probe.name for probe in experiment.probes if probe.refused}
-    left_out = {
-        name: message("it fails on the unbroken engine: {failure}", failure=failure.sentence)
-        for name, failure in failures.items()
-        if name not in refused
+    reasons = {
+        run.probe: message(
+            "it fails on the unbroken engine: {failure}", failure=run.failure.sentence
+        )
+        for run in clean.values()
+        if run.failure and run.probe not in refused
     }
-    probes = tuple(probe for probe in experiment.probes if probe.name not in left_out)
-    return replace(experiment, probes=probes, left_out=left_out)
-
-
-def _repeatable(experiment: Experiment, baseline: Baseline) -> Experiment:
-    """Return the experiment without the probes that give different numbers each time."""
-    if not (reasons := baseline.unrepeatable(experiment.clean, experiment.probes)):
+    reasons |= baseline.unrepeatable(experiment.clean, experiment.probes)
+    if not reasons:
         return experiment
     return replace(
         experiment,
@@ -156,25 +156,27 @@ def add_stages(experiment: Experiment, baseline: Baseline, report: Report) -> Re
     """Return the report with the stages that a baseline with `select` leaves out."""
     names = {run.probe for run in report.runs if run.stage is None}
     probes = [probe for probe in experiment.probes if probe.name in names]
-    clean = baseline.trails(experiment.unpatched, probes)
     broken = baseline.trails(experiment.broken, probes)
-    cancelled = _cancelled(experiment, baseline, broken, clean)
+    infections = _infections(experiment, baseline, broken, probes)
     runs, guard_is_lost = [], loses_guard(experiment, report.runs)
     for run in report.runs:
-        if run.stage is None:
-            pair = (run.probe, run.loss)
+        if run.stage is None and (infection := infections.get((run.probe, run.loss))):
             stage, why = stage_of(
                 run.outcome,
-                broken[pair],
-                clean[pair],
+                infection,
                 run.caught_by,
-                cancelled=pair in cancelled,
+                correct=is_correct(experiment.page),
                 kind=run.kind,
                 guard_is_lost=guard_is_lost,
             )
             run = msgspec.structs.replace(run, stage=stage, why=why)
         runs.append(run)
     return msgspec.structs.replace(report, runs=runs)
+
+
+def is_correct(page: Page) -> bool:
+    """Whether a page changes nothing but how something is computed."""
+    return page.front.kind == "variant"
 
 
 def loses_guard(experiment: Experiment, results: Iterable[Judgement | RunReport]) -> bool:
@@ -279,9 +281,8 @@ def _describe_all(
     """Return the report on every run, with what the page states."""
     disguised = _probes_with(experiment, judgements, {"disguised-correct"})
     without_trails = baseline.select or experiment.rewritten
-    trails = baseline.trails(experiment.unpatched, () if without_trails else disguised)
     own = {(run.probe, run.loss): run.trail for run in runs}
-    cancelled = _cancelled(experiment, baseline, own, trails)
+    infections = _infections(experiment, baseline, own, () if without_trails else disguised)
     reports, guard_is_lost = [], loses_guard(experiment, judgements.values())
     for run in runs:
         pair = (run.probe, run.loss)
@@ -294,8 +295,8 @@ def _describe_all(
                 judgement,
                 verdicts,
                 key,
-                trails.get(pair),
-                cancelled=pair in cancelled,
+                infections.get(pair),
+                correct=is_correct(experiment.page),
                 guard_is_lost=guard_is_lost,
             )
         else:
@@ -308,19 +309,23 @@ def _describe_all(
     return reports
 
 
-def _cancelled(
+def _infections(
     experiment: Experiment,
     baseline: Baseline,
     broken: Mapping[Pair, Mapping[str, Digest]],
-    clean: Mapping[Pair, Mapping[str, Digest]],
-) -> set[Pair]:
-    """Return those pairs of `clean` whose walks show that a wrong number was cancelled."""
-    pairs = [pair for pair, trail in clean.items() if infected(broken[pair], trail)]
-    names = {probe for probe, _ in pairs}
-    probes = [probe for probe in experiment.probes if probe.name in names]
-    walks = baseline.traces(experiment.broken, probes)
-    correct = baseline.traces(experiment.clean.without_sites(), probes)
-    return {pair for pair in pairs if is_cancelled(walks.get(pair, ()), correct.get(pair, ()))}
+    probes: Sequence[Probe],
+) -> dict[Pair, Infection]:
+    """Return what the trails and the walks of the runs of these probes show."""
+    clean = baseline.trails(experiment.unpatched, probes)
+    walks = baseline.traces(experiment.broken, probes, every=True)
+    correct = baseline.traces(experiment.clean.without_sites(), probes, every=True)
+    infections = {}
+    for pair, trail in clean.items():
+        both = walks.get(pair, ()), correct.get(pair, ())
+        infections[pair] = infection_of(
+            {**broken[pair], **visits(both[0])}, {**trail, **visits(both[1])}, both
+        )
+    return infections
 
 
 def _explain_all(

@@ -21,6 +21,7 @@ from harness.report.pictures import curves, graph_list, heat_map
 from harness.report.terminal import (
     MOST_OF_A_REASON,
     Screen,
+    left_out_by_reason,
     outcome_text,
     show_advice,
     show_problems,
@@ -162,13 +163,9 @@ def _shown(run: RunReport) -> tuple[object, ...]:
 
 def _show_left_out(console: Screen, report: Report) -> None:
     """Print the probes that cannot be used to judge the engine, by reason."""
-    say, by_reason = console.say, dict[Message, list[str]]()
-    for probe, reason in report.left_out.items():
-        by_reason.setdefault(reason, []).append(probe)
-    for reason, probes in by_reason.items():
-        line = say("Left out: {probes}, because {reason}", probes=", ".join(probes), reason=reason)
-        console.print(Text(line))
-    if by_reason:
+    for line in left_out_by_reason(report, console.say):
+        console.print(line)
+    if report.left_out:
         console.print()
 
 

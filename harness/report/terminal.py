@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 WIDTH = 80
 """The largest width that is used: short lines are easier to read."""
 
+MOST_REASONS = 2
+"""With more probes left out, the reasons are shown by `--full` only."""
+
 MOST_OF_A_REASON = 60
 """The number of characters to show of the reason why a diagnostic declined."""
 
@@ -274,11 +277,13 @@ BRIEF = {
     "the backward pass": "backward",
     "the patched code ran, and output and gradients are correct": "right",
     "the patched code ran, and every step of the log is correct": "right at every step",
+    "hidden here: on this input all numbers are right": "right: hidden here",
+    "wrong inside ({where}), but cancelled by {ops}": "right: the error cancels",
+    "wrong inside ({where}), but no result is wrong": "right, but wrong inside",
     "the patched code ran, and nothing differs by more than rounding here": "right up to rounding",
-    "it ran, but on this input both formulas agree": "right: formulas agree",
     "it ran, but there was nothing to refuse here": "right: nothing to refuse",
-    "wrong inside, but cancelled on the way out": "right: the error cancels",
     "computed another way, same result": "right, computed another way",
+    "it ran, and nothing that was compared is wrong": "right",
 }
 """What the table shows in place of these sentences of the whole report."""
 
@@ -681,10 +686,22 @@ def _notes(report: Report, rows: Sequence[_Row], say: Language) -> Iterator[Text
     unreached = dict.fromkeys(row.probe for row in rows if row.probe not in reached)
     if unreached:
         yield Text(say("Never run the changed code: {probes}", probes=_some(unreached, say)))
-    if report.left_out:
+    if len(report.left_out) > MOST_REASONS:
         yield Text(say("Left out, see --full: {probes}", probes=_some(report.left_out, say)))
+    else:
+        yield from left_out_by_reason(report, say)
     if report.missing:
         yield Text(say("Not installed, see --full: {names}", names=_some(report.missing, say)))
+
+
+def left_out_by_reason(report: Report, say: Language) -> Iterator[Text]:
+    """Yield a line for each reason for which probes cannot be used to judge the engine."""
+    by_reason = dict[Message, list[str]]()
+    for probe, reason in report.left_out.items():
+        by_reason.setdefault(reason, []).append(probe)
+    for reason, probes in by_reason.items():
+        names = ", ".join(probes)
+        yield Text(say("Left out: {probes}, because {reason}", probes=names, reason=reason))
 
 
 def _some(names: Iterable[str], say: Language, most: int = 4) -> str:

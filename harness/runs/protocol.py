@@ -16,6 +16,7 @@ from harness.core.run import (
     CREATED,
     GRAD,
     MODULE_LOG,
+    REAL,
     TRAINING_FLAGS,
     Array,
     Failure,
@@ -178,15 +179,24 @@ def decode_record(data: bytes, kind: type[Record]) -> Record | None:
         return None
 
 
-def is_possible(run: Run, probe: Probe, loss: Loss | None, *, may_be_empty: bool) -> bool:
+def is_possible(
+    run: Run,
+    probe: Probe,
+    loss: Loss | None,
+    measure: Iterable[Measurement] = (),
+    *,
+    may_be_empty: bool,
+) -> bool:
     """Whether this could be a run of the probe with this loss: a child may send anything.
 
     The leaves must be those of the probe, and everything else must fit them, so that the run can be
-    judged. Nothing may be missing unless the run failed, or `may_be_empty`.
+    judged. Nothing may be missing unless the run failed, or `may_be_empty`. What was measured has
+    the form that each measurement of `measure` declares.
     """
     if (run.probe, run.loss) != (probe.name, loss):
         return False
-    failed, empty = bool(run.failure), not (run.leaves or run.output or run.log or run.reached)
+    recorded = (run.leaves, run.output, run.cotangent, run.gradients, run.log, run.mutated)
+    failed, empty = bool(run.failure), not (any(recorded) or run.reached or run.measured)
     if empty and (failed or may_be_empty):
         return True
     leaves = {leaf.name: _type_of(leaf) for leaf in probe.leaves}
@@ -204,6 +214,16 @@ def is_possible(run: Run, probe: Probe, loss: Loss | None, *, may_be_empty: bool
         and (run.cotangent is None or len(shapes) == 1)
         and (failed or probe.kind != "gradient" or bool(complete))
         and (failed or probe.kind != "module" or _is_module_log(run.log))
+        and all(array.dtype[1] in REAL for snapshot in run.log for array in snapshot.values())
+        and _has_measured(run, probe, () if failed else measure)
+    )
+
+
+def _has_measured(run: Run, probe: Probe, measure: Iterable[Measurement]) -> bool:
+    """Whether each measurement that applies to the probe has a result of its form."""
+    forms = {item.name: item.form for item in measure if probe.kind in item.kinds}
+    return run.measured.keys() == forms.keys() and all(
+        forms[name].fits(result, run.leaves) for name, result in run.measured.items()
     )
 
 

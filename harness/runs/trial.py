@@ -21,6 +21,7 @@ from harness.core.rounding import agree, resolution, rounding
 from harness.core.run import (
     GRAD,
     MODULE_LOG,
+    REAL,
     TRAINING_FLAGS,
     Array,
     Digest,
@@ -183,11 +184,25 @@ class Trial:
     ) -> Iterator[dict[str, Array]]:
         """Return the snapshots of a probe of steps, one by one."""
         snapshots = self.call(self.leaves(values), **options)
-        return ({n: pack(self.library.value(t)) for n, t in part.items()} for part in snapshots)
+        return (
+            {name: _pack_entry(name, self.library.value(t)) for name, t in part.items()}
+            for part in snapshots
+        )
 
 
 class NotHeld(Exception):
     """A leaf that the probe creates does not have the value that it was to have."""
+
+
+_WORDS = "loss", "output"
+
+
+def _pack_entry(name: str, value: NumericArray) -> Array:
+    """Return an entry of a log. Raises TypeError if it is complex: no diagnostic can order it."""
+    array = pack(value)
+    if array.dtype[1] not in REAL:
+        raise TypeError(f"the {name} is complex" if name in _WORDS else f"`{name}` is complex")
+    return array
 
 
 def _key(arrays: Mapping[str, NumericArray]) -> _Key:
@@ -244,7 +259,7 @@ def observe(trial: Trial, loss: Loss | None, *, traced: bool = False) -> Run:
         mutated=record.mutated,
         shared=record.shared,
         generator_moved=_global_generator() != generator,
-        trace=[_pack_step(step) for step in record.trace],
+        trace=[pack_step(step) for step in record.trace],
         failure=failure,
         seconds=time.perf_counter() - start,
     )
@@ -338,9 +353,9 @@ def _observe_module(trial: Trial, _: Loss | None, record: _Record) -> None:
     for key, mode, data in zip(MODULE_LOG, modes, inputs, strict=True):
         record.phase = key
         getattr(layer, mode)()
-        snapshot = {key: pack(library.value(layer(library.leaf(data))))}
+        snapshot = {key: _pack_entry("output", library.value(layer(library.leaf(data))))}
         for part, state in layer.state_dict().items():
-            snapshot[f"state.{part}"] = pack(library.value(state))
+            snapshot[f"state.{part}"] = _pack_entry(part, library.value(state))
         flags = [bool(getattr(part, "training", False)) for part in layer.modules()]
         record.log.append({**snapshot, TRAINING_FLAGS: pack(flags)})
 
@@ -414,7 +429,8 @@ def _global_generator() -> object:
     return state.get("state", state.get("pos"))  # PCG64 has `state`, MT19937 `pos`
 
 
-def _pack_step(step: Any) -> TraceStep:
+def pack_step(step: Any) -> TraceStep:
+    """Return a step of a walk, as an engine records it, ready to be sent."""
     return TraceStep(
         step.index,
         step.op,

@@ -47,6 +47,8 @@ def run_training(
     needed = [m.runs_needed for m in metrics if m.in_log and m.runs_needed]
     unmeasured = experiment.expectation.moves.keys() - {metric.metric for metric in metrics}
     agreements = [metric.agrees for metric in metrics] + [crash.agrees]
+    alarms = count_alarms(experiment.page, experiment.clean, clean, broken, cache)
+    agreements += [alarms.agrees] if alarms and len(seeds) >= SEEDS else []
     agrees = False not in agreements and not unmeasured
     advice = experiment.page.advice_on(None)[1] if agrees else Advice()
     return TrainingReport(
@@ -67,7 +69,7 @@ def run_training(
         one_run_accuses=accuses,
         runs_needed=min(needed, default=None),
         losses=compare_losses(broken[0], clean[0]),
-        alarms=count_alarms(experiment.page, experiment.clean, clean, broken, cache),
+        alarms=alarms,
         why=advice.why,
         beware=advice.beware,
         invariant=experiment.page.assertion,

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import breaks
-from harness.answer_key.outcome import judge, stage_of
-from harness.core.run import Digest, Failure, Origin, Run, pack
+from harness.answer_key.outcome import judge
+from harness.answer_key.stage import Infection, stage_of
+from harness.core.message import verbatim
+from harness.core.run import Failure, Origin, Run, pack
 from harness.core.vocabulary import OUTCOMES, headline
 
 CRASH = Failure("the backward pass", "ValueError", "no", "return a + b")
@@ -185,25 +187,29 @@ def test_a_crash_instead_of_a_refusal_also_says_what_was_wrong_before() -> None:
     )
 
 
+SAME_STATEMENT = "it ran, and the same statement refuses this input"
+
+
 @pytest.mark.parametrize(
     ("kind", "inside", "guard", "stage", "sentence"),
     [
-        ("refused", 1, True, "not-infected", "it ran, and the same statement refuses this input"),
-        ("refused", 2, True, "not-propagated", "it ran, and the same statement refuses this input"),
+        ("refused", "right", True, "not-infected", SAME_STATEMENT),
+        ("refused", "wrong", True, "not-propagated", SAME_STATEMENT),
         (
-            *("refused-elsewhere", 1, True, "not-propagated"),
+            *("refused-elsewhere", "right", True, "not-propagated"),
             "refused, but by another statement than it should be",
         ),
-        (None, 1, True, "not-infected", "it ran, but there was nothing to refuse here"),
-        (None, 2, True, "not-propagated", "computed another way, same result"),
-        (None, 1, False, "not-infected", "it ran, but on this input both formulas agree"),
+        (None, "right", True, "not-infected", "it ran, but there was nothing to refuse here"),
+        (None, "another-way", True, "not-infected", "it ran, but there was nothing to refuse here"),
+        (None, "wrong", True, "not-propagated", "wrong inside (f), but no result is wrong"),
+        (None, "right", False, "not-infected", "hidden here: on this input all numbers are right"),
     ],
 )
 def test_a_refusal_is_not_a_formula(
-    kind: str | None, inside: int, guard: bool, stage: str, sentence: str
+    kind: str | None, inside: Any, guard: bool, stage: str, sentence: str
 ) -> None:
-    trail, clean = {"0 g": Digest(inside)}, {"0 g": Digest(1)}
-    observed = stage_of("disguised-correct", trail, clean, (), kind=kind, guard_is_lost=guard)
+    infection = Infection(inside, verbatim("f"))
+    observed = stage_of("disguised-correct", infection, (), kind=kind, guard_is_lost=guard)
     assert (observed[0], str(observed[1])) == (stage, sentence)
 
 

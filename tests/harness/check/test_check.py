@@ -311,7 +311,17 @@ def test_a_probe_that_draws_without_a_seed_is_the_only_finding(tmp_path: Path) -
 def test_a_probe_that_fails_without_the_break_is_one_finding(tmp_path: Path) -> None:
     check = checked(tmp_path, spoilt("return a.log()", "return a.lgo()"))
     assert len(check.findings) == 1
-    assert "the probe `log-of-powers` fails on the unbroken engine" in told(check)[0]
+    (told_so,) = told(check)
+    assert "the probe `log-of-powers` cannot be judged: it fails on the unbroken engine" in told_so
+    assert "AttributeError in the forward pass, at `return a.lgo()`" in told_so
+
+
+def test_a_probe_that_alarms_without_the_break_is_one_finding(tmp_path: Path) -> None:
+    check = checked(tmp_path, spoilt("return a.log()", "a.data[0] += 1.0\n    return a.log()"))
+    noisy = [text for text in told(check) if "a diagnostic alarms on the unbroken engine" in text]
+    assert len(noisy) == 1
+    assert "with the probe `log-of-powers`: " in noisy[0]
+    assert "purity: the run changed a" in noisy[0]
 
 
 @pytest.mark.parametrize(

@@ -106,8 +106,11 @@ def test_what_is_left_out_and_what_is_not_installed_is_a_line_each() -> None:
         missing={"torch": verbatim("torch is not installed")},
     )
     lines = shown(report)
-    assert "Left out, see --full: q" in lines
+    assert "Left out: q, because it is random" in lines
     assert "Not installed, see --full: torch" in lines
+    many = {name: verbatim("it is random") for name in "qrs"}
+    lines = shown(report_with([run_of("p", None, "crash")], left_out=many))
+    assert "Left out, see --full: q, r, s" in lines
 
 
 DIFF = """\
