@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 import msgspec
 import numpy as np
@@ -26,13 +27,18 @@ from harness.answer_key.naming import format_distinct
 from harness.core.message import Message, message, verbatim
 from harness.core.rounding import largest, rounding_of, wrong_entries
 from harness.core.run import (
+    CREATED,
+    GRAD,
     Array,
+    Digest,
     Failure,
     Form,
     Measurement,
     NumericArray,
     Quantity,
     Run,
+    array_name,
+    leaf_name,
     own_name,
 )
 from harness.core.vocabulary import Outcome
@@ -120,12 +126,19 @@ IS_ROUNDING = message("the patched code ran, and nothing differs by more than ro
 
 
 def _why_correct(run: Run, key: Run, siblings: Sequence[Run]) -> Message:
-    """Return the evidence for a run that does not differ from the clean one."""
+    """Return the evidence for a run that does not differ, and how much was not compared."""
+    correct = LOG_IS_CORRECT if run.log else IS_CORRECT
     if movements(key):
         strict = msgspec.structs.replace(key, measured={})
         if _differences(run, strict, siblings):
-            return IS_ROUNDING
-    return LOG_IS_CORRECT if run.log else IS_CORRECT
+            correct = IS_ROUNDING
+    if not run.not_compared:
+        return correct
+    return message(
+        "{correct}; {count} leaves that the probe creates were not compared",
+        correct=correct,
+        count=run.not_compared,
+    )
 
 
 # ----- If the clean engine refuses the probe -----
@@ -239,13 +252,16 @@ class _Difference:
 def _differences(
     run: Run, key: Run, siblings: Sequence[Run] = (), choices: Choices | None = None
 ) -> list[_Difference]:
-    """Return all differences: the most telling first, then in the order of computation."""
+    """Return all differences: the most telling first, then in the order of computation.
+
+    The leaves that the probe creates are compared if what it names, returns and logs is equal.
+    """
     differences = [
         *_unlike_output(run, key),
         *_unlike_gradients(run, key, siblings, choices or {}),
         *_unlike_log(run, key),
         *_unlike_effects(run, key),
-    ]
+    ] or [*_unlike_created(run, key, choices or {})]
     return sorted(differences, key=lambda difference: KINDS.index(difference.kind))
 
 
@@ -258,7 +274,7 @@ def _unlike_gradients(
     run: Run, key: Run, siblings: Sequence[Run], choices: Choices
 ) -> Iterator[_Difference]:
     for name, expected in key.gradients.items():
-        if name not in run.gradients:
+        if name not in run.gradients or CREATED.fullmatch(name):
             continue
         actual = run.gradients[name]
         if actual and expected:
@@ -275,6 +291,99 @@ def _unlike_gradients(
         elif actual:
             extra = message("{leaf} has a gradient, expected none", leaf=name)
             yield _Difference("value", extra, verbatim(name))
+
+
+def _unlike_created(run: Run, key: Run, choices: Choices) -> Iterator[_Difference]:
+    """Yield the differences of the leaves that the probe creates, at the first step with any."""
+    own, scale = _created_of(key), 0.0
+    moves = {name: slack(key, name) for name in own}
+    yield from _compare_created(_created_of(run), own, choices, _scale_of(own), moves)
+    steps = zip(_snapshots(run), _snapshots(key), strict=False)
+    for step, (actual, expected) in enumerate(steps):
+        found, scale = False, max(scale, _scale_of(expected))
+        moves = {name: slack(key, entry_name(step, name)) for name in expected}
+        for difference in _compare_created(actual, expected, {}, scale, moves, step + 1):
+            found = True
+            evidence = message(
+                "after step {step}, {difference}", step=step, difference=difference.evidence
+            )
+            yield replace(difference, evidence=evidence if key.log else difference.evidence)
+        if found:
+            return
+
+
+Created = Mapping[str, Array | Digest]
+"""The created leaves that have a gradient, and the gradients."""
+
+
+def _snapshots(run: Run) -> list[Created]:
+    """Return what was recorded of the created leaves at each step."""
+    pairs = zip_longest(run.created, run.large)
+    return [dict[str, Array | Digest](small or {}) | (large or {}) for small, large in pairs]
+
+
+def _created_of(run: Run) -> Created:
+    """Return the created leaves of a probe that is not one of steps."""
+    arrays: dict[str, Array | Digest] = {}
+    for name, gradient in run.gradients.items():
+        if gradient and CREATED.fullmatch(name):
+            arrays |= {name: run.leaves[name], f"{name}{GRAD}": gradient}
+    return arrays
+
+
+def _compare_created(
+    actual: Created,
+    expected: Created,
+    choices: Choices,
+    scale: float,
+    moves: Mapping[str, float],
+    passes: int = 1,
+) -> Iterator[_Difference]:
+    """Yield the differences of leaves and gradients; no gradient is as good as one of zeros.
+
+    A gradient may be nothing but rounding, such as that of a bias before a normalisation, or after
+    a training has converged. So all are compared on the `scale` of the largest so far.
+    """
+    for name in dict.fromkeys((*expected, *actual)):
+        one, other, title = actual.get(name), expected.get(name), array_name(name)
+        leaf = name.removesuffix(GRAD)
+        if one is None or other is None:
+            is_rounding = math.isinf(moves.get(name, 0.0))
+            if name.endswith(GRAD) and not (is_rounding or _is_zero(one or other)):
+                sentence = (
+                    message("{leaf} has no gradient, expected one", leaf=leaf_name(leaf))
+                    if one is None
+                    else message("{leaf} has a gradient, expected none", leaf=leaf_name(leaf))
+                )
+                yield _Difference("value", sentence, leaf_name(leaf))
+        elif isinstance(one, Array) and isinstance(other, Array):
+            size = scale if name.endswith(GRAD) else 0.0
+            error = moves.get(name, 0.0)
+            yield from _compare(title, one, other, size, choices.get(leaf), passes, error)
+        elif isinstance(one, Array) or isinstance(other, Array):
+            yield _Difference("shape", message("{array} has another size", array=title), title)
+        elif not _agree(one, other, passes):
+            yield _Difference("value", message("{array} differs", array=title), title)
+
+
+def _agree(one: Digest, other: Digest, passes: int) -> bool:
+    """Whether the numbers are the same, up to rounding."""
+    rounding = passes * max(one.rounding, other.rounding)
+    return one.checksum == other.checksum and (
+        one == other or abs(one.projection - other.projection) <= rounding
+    )
+
+
+def _scale_of(created: Created) -> float:
+    """Return the largest entry of the gradients."""
+    gradients = [array for name, array in created.items() if name.endswith(GRAD)]
+    return max((largest(g.numpy()) for g in gradients if isinstance(g, Array)), default=0.0)
+
+
+def _is_zero(array: Array | Digest | None) -> bool:
+    if isinstance(array, Array):
+        return not array.numpy().any()
+    return array is None or array.projection == array.rounding == 0.0
 
 
 def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
@@ -323,12 +432,14 @@ def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
 def _unlike_effects(run: Run, key: Run) -> Iterator[_Difference]:
     """Yield what the run changes, shares or draws, and the correct engine does not."""
     for name in run.mutated.keys() - key.mutated.keys():
-        evidence = message("{name} was changed by the run", name=name)
-        yield _Difference("mutated-input", evidence, verbatim(name))
+        evidence = message("{name} was changed by the run", name=own_name(name))
+        yield _Difference("mutated-input", evidence, own_name(name))
     for name, other in run.shared:
         if (name, other) not in key.shared:
-            evidence = message("{one} and {other} share memory", one=name, other=own_name(other))
-            yield _Difference("aliased", evidence, verbatim(name))
+            evidence = message(
+                "{one} and {other} share memory", one=own_name(name), other=own_name(other)
+            )
+            yield _Difference("aliased", evidence, own_name(name))
     if run.generator_moved and not key.generator_moved:
         yield _Difference("state", message("numbers were drawn from NumPy's global generator"))
 

@@ -194,8 +194,8 @@ OWN_NAMES = {
 
 
 def own_name(name: str) -> Message:
-    """Return a name from a record as a message; verbatim unless it is one of `OWN_NAMES`."""
-    return OWN_NAMES.get(name) or verbatim(name)
+    """Return a name from a record as a message: of a part of a run, a leaf or a gradient."""
+    return OWN_NAMES.get(name) or array_name(name)
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -265,7 +265,9 @@ def _has_required(
     quantities: Iterable[Quantity], keys: Collection[str], leaves: Iterable[str]
 ) -> bool:
     required = [quantity.key for quantity in quantities if quantity.required]
-    return all(key.replace("{leaf}", leaf) in keys for key in required for leaf in leaves or [""])
+    # The leaves that a probe creates are measured if it can be run with other values of them.
+    named = [leaf for leaf in leaves if not CREATED.fullmatch(leaf)] if leaves else [""]
+    return all(key.replace("{leaf}", leaf) in keys for key in required for leaf in named)
 
 
 def _names(
@@ -352,12 +354,54 @@ A key is `NAME#NUMBER in`, `NAME#NUMBER out`, or `NAME#NUMBER idle` for a call t
 and writes nothing that is recorded."""
 
 
+CREATED = re.compile(r"([^\W\d]\w*)\[(\d+)\](?:\.([\w.]+))?")
+"""The names of leaves that a probe creates: see `harness.engines.creations`."""
+
+GRAD = ".grad"
+"""What follows the name of a leaf in the name of its gradient."""
+
+ORDINALS = (
+    message("first"),
+    message("second"),
+    message("third"),
+    message("fourth"),
+    message("fifth"),
+    message("sixth"),
+)
+
+
+def leaf_name(name: str, suffix: str = "") -> Message:
+    """Return the name of a leaf as a reader would say it: a created one has no name of its own."""
+    match = CREATED.fullmatch(name)
+    if match is None:
+        return verbatim(f"{name}{suffix}")
+    kind, number, part = match[1], int(match[2]), f"{match[3] or match[1]}{suffix}"
+    if number >= len(ORDINALS):
+        return message("the {part} of {layer} {number}", part=part, layer=kind, number=number + 1)
+    if match[3]:
+        return message(
+            "the {ordinal} {layer}'s {part}", ordinal=ORDINALS[number], layer=kind, part=part
+        )
+    return message("the probe's {ordinal} {part}", ordinal=ORDINALS[number], part=part)
+
+
+def gradient_name(name: str) -> Message:
+    """Return how a reader would name the gradient of a leaf."""
+    return leaf_name(name, GRAD)
+
+
+def array_name(name: str) -> Message:
+    """Return how a reader would name a leaf, or a gradient that ends in `GRAD`."""
+    return gradient_name(name.removesuffix(GRAD)) if name.endswith(GRAD) else leaf_name(name)
+
+
 class Run(msgspec.Struct, frozen=True):
     """One probe on one engine with one loss (`None` for probes that keep a log of steps)."""
 
     probe: str
     loss: Loss | None
     leaves: dict[Name, Array] = {}
+    """Those that the probe names, then those that it creates: `Linear[0].weight`."""
     output: Array | None = None
     cotangent: Array | None = None
     """The gradient of the loss with respect to the output: ones (uniform) or fixed random numbers
@@ -365,6 +409,13 @@ class Run(msgspec.Struct, frozen=True):
     gradients: dict[Name, Array | None] = {}
     log: Annotated[list[dict[Name, Array]], _MANY] = []
     """For probes of steps: one snapshot per step, and one of the state before the first."""
+    created: Annotated[list[dict[Name, Array]], _MANY] = []
+    """The leaves that a probe of steps creates, and their gradients, at each snapshot of the log
+    and at the end."""
+    large: Annotated[list[dict[Name, Digest]], _MANY] = []
+    """The same for large ones, in any probe; one of a single backward pass has one snapshot."""
+    not_compared: int = 0
+    """How many created leaves there are whose gradients the engine does not give."""
     mutated: dict[Name, Array] = {}
     """The leaves, and `cotangent`, that the run changed in place, with their final values."""
     shared: Annotated[list[tuple[Name, Name]], _MANY] = []
@@ -395,6 +446,23 @@ class Run(msgspec.Struct, frozen=True):
     def values(self) -> dict[str, NumericArray]:
         """Return the leaves as NumPy arrays, by name."""
         return {name: leaf.numpy() for name, leaf in self.leaves.items()}
+
+    def only(self, names: Collection[str]) -> Run:
+        """Return the run with only these leaves."""
+        return msgspec.structs.replace(
+            self,
+            leaves={name: leaf for name, leaf in self.leaves.items() if name in names},
+            gradients={name: g for name, g in self.gradients.items() if name in names},
+        )
+
+    @property
+    def logged(self) -> list[dict[str, Array]]:
+        """The log, with the created leaves and their gradients at each step, and at the end."""
+        extra: list[dict[str, Array]] = [{}] if len(self.created) > len(self.log) else []
+        return [
+            entry | (self.created[step] if step < len(self.created) else {})
+            for step, entry in enumerate([*self.log, *extra])
+        ]
 
     @property
     def losses(self) -> list[float]:

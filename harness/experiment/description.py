@@ -19,7 +19,7 @@ from harness.core.errors import PageError
 from harness.core.message import EMPTY, Message, joined, message
 from harness.core.report import ClaimReport, Comparison, Graph, Node, Numbers, RunReport
 from harness.core.rounding import margin
-from harness.core.run import Array, Run, TraceStep
+from harness.core.run import CREATED, Array, Run, TraceStep
 from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
 from harness.experiment.baseline import CleanRun, Pair
 from harness.pages.page import Page
@@ -260,7 +260,7 @@ def leaf_names(walk: Sequence[TraceStep], leaves: Mapping[str, Array]) -> dict[i
     Of leaves with equal values, the first in the probe is the first that the output is computed
     from.
     """
-    names, found = list(leaves), dict[int, str]()
+    names, found = [n for n in leaves if not CREATED.fullmatch(n)], dict[int, str]()
     for step in sorted(walk, key=lambda step: step.index):
         if step.op or step.index in found:
             continue
