@@ -36,8 +36,8 @@ from harness.engines.creations import Creations
 from harness.engines.library import Library
 from harness.engines.origin import origin_of
 from harness.pages.probe import Probe
+from harness.runs.digests import digest_of
 from harness.runs.inputs import cotangent_for, draw
-from harness.runs.recorder import digest_of
 
 LARGE = 1000
 """The number of elements from which a created leaf is compared by its digest alone."""
