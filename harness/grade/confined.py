@@ -32,6 +32,7 @@ from harness.engines.loader import find_in_memory
 from harness.engines.swapping import Functions
 from harness.grade.calls import CALLS
 from harness.grade.code import Code
+from harness.grade.files import write_files, written_files
 from harness.grade.protocol import (
     LIMIT_REACHED,
     MOST_BYTES,
@@ -113,7 +114,11 @@ class _Suite:
 
     def __init__(self, task: Task) -> None:
         self.task, self.scratch = task, Path.cwd()
-        self.root = self.scratch / task.folder
+        self.root = self.current = self.scratch / task.folder
+        """The folder of the submission, and the current folder when a run begins."""
+        self.files = {f"{task.folder}/{name}": data for name, data in task.files.items()}
+        self.files[f"{task.folder}/{SETTINGS}"] = b"[pytest]\n"
+        """What a run finds in the scratch folder."""
         self.code = Code(Path(task.root), task.sources)
         self.items: list[pytest.Item] = []
         self.outcomes = Outcomes()
@@ -123,15 +128,16 @@ class _Suite:
         """The functions that ran before the first test."""
 
     def write_files(self) -> None:
-        """Write the submission into the scratch folder, which holds nothing else afterwards."""
+        """Write the files into the scratch folder, which holds nothing else afterwards."""
         empty_folder(self.scratch)
-        self.root.mkdir()
-        os.chdir(self.root)
-        for name, data in self.task.files.items():
-            path = self.root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-        (self.root / SETTINGS).write_text("[pytest]\n", encoding="utf-8")
+        write_files(self.scratch, self.files)
+        os.chdir(self.current if self.current.is_dir() else self.scratch)
+
+    def keep_files(self) -> None:
+        """Let every run begin with the files and in the folder that the collection left."""
+        with contextlib.suppress(OSError):  # the folder may have been removed
+            self.current = Path.cwd()
+        self.files = written_files(self.scratch)
 
     def import_paths(self) -> list[str]:
         """Return the folders that modules of the submission are imported from.
@@ -167,6 +173,7 @@ def _collect(task: Task) -> tuple[_Suite, Collected]:
     except BaseException as error:  # pytest's own errors, and what a module may raise at its import
         problems.note(error)
     complete = CALLS.stop()
+    suite.keep_files()
     if len(suite.items) > MOST_TESTS:
         return suite, Collected([], f"it has more than {MOST_TESTS} tests", "many")
     if problems.first:
@@ -184,8 +191,10 @@ def _session(task: Task, plugins: list[object]) -> pytest.Session:
     """Return a session of pytest with our settings, and with no plugins but its own and these."""
     options = ["-c", SETTINGS, "--rootdir=.", "--capture=no", "-q"]
     options += [f"--import-mode={_import_mode(task)}"]
-    options += ["-p", "no:cacheprovider", "--tb=native"]
-    config = _prepareconfig([*options, *task.tests], plugins)
+    options += ["--tb=native"]
+    # Of a folder, pytest itself chooses the files, as it does for their author.
+    chosen = task.tests if len(task.files) == 1 else ["."]
+    config = _prepareconfig([*options, *chosen], plugins)
     session = pytest.Session.from_config(config)
     config._do_configure()  # what `pytest.main` does, without the end of a session
     config.hook.pytest_sessionstart(session=session)
