@@ -64,11 +64,7 @@ class SubmittedFiles:
 
     def tests(self) -> list[str]:
         """Return the paths of the files with tests. Raises NotGradable if there is none."""
-        names = [
-            name
-            for name in self.files
-            if self.is_file or _has_tests(name)
-        ]
+        names = [name for name in self.files if self.is_file or _has_tests(name)]
         if not names:
             raise NotGradable("there is no file test_*.py or *_test.py in it")
         for name in names:
